@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -103,3 +104,29 @@ def ship(
         files.clear()
         raise
     return shipped
+
+
+def ship_together(
+    files: Outputs,
+    parts: Parts,
+    flags: Sequence[str],
+    *,
+    compiles: Callable[[Path], Mapping[str, Future[Compiled]]],
+    binaries: Mapping[str, str],
+) -> tuple[Shipped | None, dict[str, str]]:
+    """The same for several programs at once, each with the code that won.
+
+    Those that the files do not give their code are named, with the reason; where all are, nothing is left behind.
+    """
+    shipped = write_shipped(files, parts, flags)
+    lost = {}
+    for name, build in compiles(shipped.flagfile).items():
+        made = build.result()
+        if not made.ok:
+            lost[name] = f"it does not compile with {files.flagfile.name}: {first_error(made.stderr)}"
+        elif made.binary != binaries.get(name):
+            lost[name] = f"{files.flagfile.name} gives it another binary"
+    if lost and len(lost) == len(binaries):
+        files.clear()
+        return None, lost
+    return shipped, lost

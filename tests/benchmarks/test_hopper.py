@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from autotuner.jobs.suite.csvfile import read_csv
+from autotuner.jobs.suite.load import read_csv
 from autotuner.jobs.suite.suites import SUITES
 from benchmarks.hopper import note_codegen, table, write_workload
 

@@ -1,24 +1,39 @@
-"""From the word that the user gives, a suite's name or a file, to its problems."""
+"""From the word that the user gives, a suite's name or a file, to its problems. Lists of shapes are CSV files.
+
+The columns of a list are the options of `gemm`, `conv` and `attention`.
+"""
 
 from __future__ import annotations
 
+import csv
 import difflib
 import hashlib
+import io
 import json
 from pathlib import Path
 
 from autotuner.errors import UsageError
-from autotuner.jobs.suite.csvfile import read_csv
-from autotuner.jobs.suite.hipblaslt import read_log
-from autotuner.jobs.suite.miopen import read_commands
+from autotuner.jobs.suite.logs import Read, read_commands, read_log
 from autotuner.jobs.suite.suites import SUITES, canonical
-from autotuner.jobs.suite.workload import Entry, Workload
+from autotuner.jobs.suite.workload import Entry, Workload, distinct
+from autotuner.problems import OPERATIONS
+from autotuner.problems.operation import whole_number
+from autotuner.system.text import count, short
 from autotuner.system.workspace import refuse_endless
 
-CSV = ".csv"
-LOGS = (".yaml", ".yml", ".log")
-COMMANDS = ".txt"
+CALLS, REQUIRED = "calls", ("op", "shape")
+COLUMNS = (*REQUIRED, *dict.fromkeys(name for known in OPERATIONS.values() for name in known.options()), CALLS)
+"""An empty cell is the option's default, which for the dtype depends on the target."""
+_LOG = "hipBLASLt log"
+_FORMATS = {
+    ".csv": "CSV of shapes",
+    ".txt": "list of MIOpenDriver's commands",
+    **dict.fromkeys((".yaml", ".yml", ".log"), _LOG),
+}
 _MAX_CSV = 1 << 26
+_SHOWN = 5
+"""How many bad rows an error names."""
+_HEADER = f"The first line names the columns: {', '.join(COLUMNS)}; the first two are required."
 
 
 def load(text: str, *, dtype: str = "") -> Workload:
@@ -29,7 +44,8 @@ def load(text: str, *, dtype: str = "") -> Workload:
     if (name := canonical(text)) in SUITES:
         return named(name)
     path = Path(text)
-    if path.suffix.lower() not in (CSV, *LOGS, COMMANDS):
+    form = _FORMATS.get(path.suffix.lower())
+    if form is None:
         close = difflib.get_close_matches(name, SUITES, n=1)
         hint = f"Did you mean {close[0]}? " if close else ""
         raise UsageError(
@@ -38,17 +54,16 @@ def load(text: str, *, dtype: str = "") -> Workload:
         )
     try:
         refuse_endless(path)
-        workload = _READERS[path.suffix.lower()](path) if path.suffix.lower() != CSV else _read_csv(path, dtype)
+        entries, skipped, notes, sha256 = _read(path, form, dtype)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Is the path right?") from error
-    if not workload.entries:
-        reasons = f" (first: {workload.skipped[0]})" if workload.skipped else ""
-        what = _FORMATS.get(path.suffix.lower(), "hipBLASLt log")
+    if not entries:
+        reasons = f" (first: {skipped[0]})" if skipped else ""
         raise UsageError(
-            f"{path} holds nothing that can be tuned as a {what}{reasons}.",
+            f"{path} holds nothing that can be tuned as a {form}{reasons}.",
             remedy="docs/suites.md has an example of each; shapes of your own go into a .csv.",
         )
-    return workload
+    return Workload(_name(path), str(path), sha256, entries, skipped, notes)
 
 
 def named(name: str) -> Workload:
@@ -58,7 +73,23 @@ def named(name: str) -> Workload:
     return Workload(suite.name, suite.about, hashlib.sha256(json.dumps(words).encode()).hexdigest(), entries)
 
 
-def _read_csv(path: Path, dtype: str) -> Workload:
+def _read(path: Path, form: str, dtype: str) -> Read:
+    if path.suffix.lower() == ".csv":
+        return _read_file_of_shapes(path, dtype)
+    with path.open("rb") as file:
+        return read_log(file) if form == _LOG else read_commands(file)
+
+
+def _name(path: Path) -> str:
+    """What the file's results are called: it becomes a folder."""
+    clean = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in path.stem).strip(".")
+    return clean[:100] or "suite"
+
+
+# --- lists of shapes --------------------------------------------------------------------------------------------------
+
+
+def _read_file_of_shapes(path: Path, dtype: str) -> Read:
     with path.open("rb") as file:
         data = file.read(_MAX_CSV + 1)
     if len(data) > _MAX_CSV:
@@ -69,27 +100,69 @@ def _read_csv(path: Path, dtype: str) -> Workload:
         line = data[: error.start].count(b"\n") + 1
         raise UsageError(f"{path}, line {line}: not UTF-8 text.", remedy="Save it as UTF-8.") from error
     entries, notes = read_csv(text, path=str(path), dtype=dtype)
-    return Workload(_name(path), str(path), hashlib.sha256(data).hexdigest(), entries, notes=notes)
+    return entries, (), notes, hashlib.sha256(data).hexdigest()
 
 
-def _read_log(path: Path) -> Workload:
-    with path.open("rb") as file:
-        entries, skipped, sha256 = read_log(file)
-    return Workload(_name(path), str(path), sha256, entries, skipped)
+def read_csv(text: str, *, path: str, dtype: str = "") -> tuple[tuple[Entry, ...], tuple[str, ...]]:
+    """All rows, and notes; one that is wrong is an error with its line, for a list of shapes is written by hand.
+
+    `dtype` is that of rows that name none.
+    """
+    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+    entries: list[Entry] = []
+    wrong: list[str] = []
+    untyped = 0
+    columns: list[str] | None = None
+    try:
+        for cells in rows:
+            if not any(cell.strip() for cell in cells):
+                continue
+            if columns is None:
+                columns = _columns(cells, path=path)
+                continue
+            try:
+                row = _row(columns, cells)
+                if dtype and "dtype" not in row:
+                    row["dtype"], untyped = dtype, untyped + 1
+                entries.append(_entry(row))
+            except UsageError as error:
+                wrong.append(f"line {rows.line_num}: {error}")
+    except csv.Error as error:
+        raise UsageError(f"{path}, line {rows.line_num}: {error}.", remedy="Is it a CSV file?") from error
+    if columns is None:
+        raise UsageError(f"{path} is empty.", remedy=_HEADER)
+    if wrong:
+        more = f" … and {len(wrong) - _SHOWN} more bad rows." if len(wrong) > _SHOWN else ""
+        raise UsageError(f"{path}: {' '.join(wrong[:_SHOWN])}{more}")
+    if not entries:
+        raise UsageError(f"{path} has a header and no rows.", remedy="Give one problem a row.")
+    notes = (f"{count(untyped, 'row')} without a dtype: {dtype}, the default on this target",) if untyped else ()
+    return distinct(entries), notes
 
 
-def _read_commands(path: Path) -> Workload:
-    with path.open("rb") as file:
-        entries, skipped, notes, sha256 = read_commands(file)
-    return Workload(_name(path), str(path), sha256, entries, skipped, notes)
+def _columns(cells: list[str], *, path: str) -> list[str]:
+    names = [cell.strip().lower() for cell in cells]
+    if missing := [name for name in REQUIRED if name not in names]:
+        raise UsageError(f"{path}: the header has no column {' and no column '.join(missing)}.", remedy=_HEADER)
+    if unknown := [name for name in names if name not in COLUMNS]:
+        raise UsageError(f"{path}: unknown column {', '.join(map(short, unknown[:_SHOWN]))}.", remedy=_HEADER)
+    if len(set(names)) < len(names):
+        raise UsageError(f"{path}: a column stands twice in the header.", remedy="Name each column once.")
+    return names
 
 
-_READERS = {COMMANDS: _read_commands, **dict.fromkeys(LOGS, _read_log)}
-_FORMATS = {CSV: "CSV of shapes", COMMANDS: "list of MIOpenDriver's commands"}
-"""What others are is a log of hipBLASLt."""
+def _row(columns: list[str], cells: list[str]) -> dict[str, str]:
+    if len(cells) > len(columns):
+        raise UsageError(f"{len(cells)} cells, but {len(columns)} columns.", remedy="Quote cells that hold commas.")
+    return {name: cell.strip() for name, cell in zip(columns, cells, strict=False) if cell.strip()}
 
 
-def _name(path: Path) -> str:
-    """What the file's results are called: it becomes a folder."""
-    clean = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in path.stem).strip(".")
-    return clean[:100] or "suite"
+def _entry(row: dict[str, str]) -> Entry:
+    calls = whole_number(row.pop(CALLS, "1"), CALLS)
+    op = row.pop("op", "").lower()
+    if op not in OPERATIONS:
+        raise UsageError(f"op {short(op)} is unknown.", remedy=f"Choose one of: {', '.join(OPERATIONS)}.")
+    known = OPERATIONS[op]
+    if strange := [name for name in row if name not in (*known.options(), "shape")]:
+        raise UsageError(f"{op} has no {', '.join(strange)}.", remedy=f"It has: {', '.join(known.options())}.")
+    return Entry(known.from_words(row), calls)

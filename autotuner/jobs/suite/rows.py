@@ -1,31 +1,40 @@
-"""What became of each problem of a suite: a row of raw_results.csv and of the JSON document."""
+"""What became of each problem of a suite, as its tables, its document and its results database have it.
+
+Shares and uplifts are per cent of the time that all calls take by default.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from statistics import fmean, median
 from typing import Any, Literal
 
 from autotuner.carriers.carrier import CarrierName
-from autotuner.errors import AutotuneError, EnvironmentFailure, UsageError
-from autotuner.jobs.suite.uplift import is_kept
+from autotuner.carriers.flags import objection
+from autotuner.devices.device import Timing
+from autotuner.errors import AutotuneError, EnvironmentFailure, StorageError, UsageError
 from autotuner.jobs.suite.workload import Entry
-from autotuner.store.rows import CandidateRow
+from autotuner.space.table import Config
+from autotuner.store.rows import CandidateRow, RunRow
 from autotuner.store.store import Store
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.evaluate import candidate_id
 from autotuner.tuning.plan import BASELINE
-from autotuner.tuning.result import Best, FinalVerdict, Result
+from autotuner.tuning.result import Best, FinalVerdict, Result, read_result
+from autotuner.tuning.run import Run
 
 RowVerdict = FinalVerdict | Literal["failed", "skipped", "below-threshold", "left-out", "waiting"]
 RAW, FINAL = "raw_results.csv", "final_results.csv"
 TUNED: tuple[RowVerdict, ...] = ("win", "no-winner", "inconclusive", "compile-only")
+KEEP_RATIO, KEEP_ERROR = 1.03, 0.03
 COLUMNS = (
     *("problem", "op", "arguments", "calls", "share", "default_us", "reference_us", "tuned_us", "ratio", "low", "high"),
     *("verdict", "carrier", "error", "spec", "run", "reason"),
@@ -34,6 +43,8 @@ COLUMNS = (
 start; `reference_us` is the default beside the winner."""
 _HEADERS = (COLUMNS, tuple(name for name in COLUMNS if name != "default_us"))
 """Of our tables, earlier versions' among them."""
+_FAILURES = {"refused": 2, "no-candidate": 3, "wrong-result": 4, "environment": 5}
+"""How the row of a problem that failed calls it -> exit code."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +73,8 @@ class Row:
     flagfile: str | None = None
     flags: tuple[str, ...] = ()
     """Of the winner's route, beyond the target's own."""
+    binary: str = ""
+    """The code that won."""
     run: str | None = None
     interrupted: bool = False
     exit_code: int = 0
@@ -76,7 +89,19 @@ class Row:
 
     @property
     def kept(self) -> bool:
-        return is_kept(verdict=self.verdict, ratio=self.ratio, error=self.error)
+        """Proven faster, worth it, and right: what final_results.csv holds."""
+        if self.verdict != "win" or self.ratio is None or self.error is None:
+            return False
+        return self.ratio >= KEEP_RATIO and self.error < KEEP_ERROR
+
+    @property
+    def saved(self) -> float:
+        """The part of its time that is saved."""
+        return 1 - 1 / (self.ratio or 1.0)
+
+    @property
+    def us_saved(self) -> float:
+        return self.calls * (self.default_us or 0.0) * self.saved
 
     @property
     def finished(self) -> bool:
@@ -94,6 +119,8 @@ class Row:
 def outcome(result: Result, *, store: Store) -> dict[str, Any]:
     """The fields of a row that a tuning run fills."""
     best, speedup = result.best, result.speedup
+    row = next((row for row in store.candidates(result.run) if best is not None and _is(row, best)), None)
+    builds = store.builds(result.run) if row is not None else ()
     return {
         "verdict": result.verdict,
         "reason": result.reason,
@@ -105,10 +132,11 @@ def outcome(result: Result, *, store: Store) -> dict[str, Any]:
         "cold": result.caches.cold.to_json() if result.caches else None,
         "carrier": result.carrier,
         "kind": best.kind if best else None,
-        "error": _error(result, store),
+        "error": row.error if row is not None else None,
         "spec": str(result.spec) if result.spec else None,
         "flagfile": str(result.flagfile) if result.flagfile else None,
         "flags": best.measured.flags if best else (),
+        "binary": next((one.binary for one in builds if row and one.candidate == row.id and one.binary), ""),
         "run": result.run,
         "interrupted": result.interrupted,
         "exit_code": 0,
@@ -117,25 +145,68 @@ def outcome(result: Result, *, store: Store) -> dict[str, Any]:
     }
 
 
-def failure(error: AutotuneError) -> dict[str, Any]:
-    return {"verdict": "failed", "reason": str(error), "exit_code": error.exit_code, "interrupted": False}
-
-
-def _error(result: Result, store: Store) -> float | None:
-    """How far the best candidate's result was from the reference, as its check recorded it."""
-    best = result.best
-    if best is None or best.candidate is None:
-        return None
-    return next((row.error for row in store.candidates(result.run) if _is(row, best)), None)
+def failure(reason: str, exit_code: int) -> dict[str, Any]:
+    """The fields of a row whose problem failed."""
+    return {"verdict": "failed", "reason": reason, "exit_code": exit_code, "interrupted": False}
 
 
 def _is(row: CandidateRow, best: Best) -> bool:
+    """The row that its check and its build are recorded in."""
     name = best.candidate or ""
     if row.kind == "baseline":
         return name == BASELINE
     if row.kind == "stock":
         return name.startswith("stock-") and row.route == best.measured.route
     return name == candidate_id(row.ordinal)
+
+
+@dataclass(frozen=True, slots=True)
+class Uplift:
+    """The workload's gain over all kept problems; None where nothing was kept."""
+
+    weighted: float
+    """Per cent of the workload's time: Σ share·(1 − 1/ratio)."""
+    average: float | None
+    """Per cent: the mean of 1 − 1/ratio, whatever the shares."""
+    coverage: float
+    """Per cent of the workload's time that kept problems stand for."""
+    geometric_mean: float | None
+    """Of the ratios."""
+    median: float | None
+    us_saved: float | None
+    us_total: float | None
+    """By default, all calls; None where nothing was timed."""
+    kept: int
+    problems: int
+
+    @classmethod
+    def of(cls, rows: Iterable[Row], *, problems: int, us_total: float | None) -> Uplift:
+        kept = [row for row in rows if row.kept]
+        ratios = [row.ratio or 1.0 for row in kept]
+        weighted = math.fsum((row.share or 0.0) * row.saved for row in kept)
+        return cls(
+            weighted=weighted,
+            average=100 * fmean(row.saved for row in kept) if kept else None,
+            coverage=math.fsum(row.share or 0.0 for row in kept),
+            geometric_mean=math.exp(fmean(map(math.log, ratios))) if kept else None,
+            median=median(ratios) if kept else None,
+            us_saved=None if us_total is None else us_total * weighted / 100,
+            us_total=us_total,
+            kept=len(kept),
+            problems=problems,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def shares(weights: Sequence[float]) -> list[float]:
+    """Per cent of the whole."""
+    total = math.fsum(weights)
+    return [100 * weight / total if total > 0 else 0.0 for weight in weights]
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
 
 
 def refuse_foreign(path: Path) -> None:
@@ -161,3 +232,72 @@ def to_csv(rows: Iterable[Row]) -> str:
     table.writerow(COLUMNS)
     table.writerows([getattr(row, name) for name in COLUMNS] for row in rows)
     return text.getvalue()
+
+
+# --- what a run that goes on has from before --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ProblemRows:
+    """The suite's own rows in the database, one a problem: how long IREE's default takes, or how it failed."""
+
+    run: Run
+    _known: dict[str, CandidateRow] = field(default_factory=dict)
+    _ids: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, run: Run) -> ProblemRows:
+        """With those that the run has from before."""
+        known = {_problem(row): row for row in run.earlier or () if row.kind == "default"}
+        return cls(run, known, {name: row.id for name, row in known.items()})
+
+    @property
+    def defaults(self) -> dict[str, float]:
+        """The times that are known."""
+        return {name: row.us for name, row in self._known.items() if row.us is not None}
+
+    def time(self, problem: str, us: float) -> None:
+        row, store = self._id(problem), self.run.session.store
+        store.restart_candidate(row)
+        store.record_timing(row, Timing((us,)), phase="screen", block=0)
+
+    def fail(self, problem: str, error: AutotuneError) -> None:
+        """It may have failed before there was a run of its own."""
+        named = next((name for name, code in _FAILURES.items() if code == error.exit_code), "environment")
+        self.run.session.store.record_failure(self._id(problem), named, stderr=str(error))
+
+    def _id(self, problem: str) -> int:
+        if problem not in self._ids:
+            self._ids[problem] = self.run.candidate("default", "", Config.of({"problem": problem}))
+        return self._ids[problem]
+
+    def recall(self, rows: Mapping[str, Row]) -> tuple[dict[str, Row], frozenset[str]]:
+        """The rows of what is finished, and the problems whose tuning was cut short: their runs go on."""
+        with self.run.session.store.intact():
+            parts = {str(part.problem["name"]): part for part in self.run.session.store.parts(self.run.id)}
+            found = {name: self._recalled(row, parts.get(name)) for name, row in rows.items()}
+        known = {name: row for name, row in found.items() if row.finished}
+        begun = {name for name, part in parts.items() if part.status in ("running", "interrupted")}
+        return known, frozenset(begun & rows.keys()) - known.keys()
+
+    def _recalled(self, row: Row, part: RunRow | None) -> Row:
+        """What a problem came to, as far as it is known."""
+        run, tried = self.run, self._known.get(row.problem)
+        if part is not None and part.status == "finished" and part.result is not None:
+            workspace, store = run.session.workspace.root, run.session.store
+            result = read_result(part.result, workspace=workspace, storage=run.options.storage)
+            done = replace(row, **outcome(result, store=store))
+            # A database may come from anybody, and these flags go into a compile.
+            if objection([flag for flag in done.flags if flag not in run.target.user_flags]):
+                raise StorageError(
+                    f"{store.name} holds flags for {row.problem} that autotune does not write.",
+                    remedy="Run without --resume to start anew.",
+                )
+            return done
+        if tried is not None and tried.state == "failed":
+            return replace(row, **failure(tried.stderr, _FAILURES.get(tried.failure, 1)))
+        return row
+
+
+def _problem(row: CandidateRow) -> str:
+    return str(row.config.as_dict().get("problem", ""))

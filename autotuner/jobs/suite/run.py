@@ -16,10 +16,20 @@ from autotuner.jobs.suite import THRESHOLD
 from autotuner.jobs.suite.budget import BESIDE, LEAST_SECONDS, Plan
 from autotuner.jobs.suite.defaults import DefaultTimer
 from autotuner.jobs.suite.result import SuiteDetails, SuiteResult, suite_result
-from autotuner.jobs.suite.resumed import Earlier, ProblemRows
-from autotuner.jobs.suite.rows import FINAL, RAW, TUNED, Row, failure, outcome, refuse_foreign, to_csv
+from autotuner.jobs.suite.rows import (
+    FINAL,
+    RAW,
+    TUNED,
+    ProblemRows,
+    Row,
+    Uplift,
+    failure,
+    outcome,
+    refuse_foreign,
+    shares,
+    to_csv,
+)
 from autotuner.jobs.suite.ship import Group, Shipper
-from autotuner.jobs.suite.uplift import Gain, measure, shares
 from autotuner.jobs.suite.workload import Entry, Workload
 from autotuner.measure.check import too_large
 from autotuner.microkernels.variants import find_variants
@@ -128,9 +138,9 @@ class _SuiteRun:
         self.builder, self.own = self.session.builder, ProblemRows.of(self.run)
         self.entries = {entry.problem.name: entry for entry in self.workload.entries}
         self.rows = {name: Row.of(entry) for name, entry in self.entries.items()}
-        earlier = Earlier() if self.run.earlier is None else Earlier.read(self.run, self.rows)
-        self.begun, self.defaults = earlier.begun, dict(earlier.defaults)
-        self.rows |= earlier.rows
+        self.defaults = {name: us for name, us in self.own.defaults.items() if name in self.rows}
+        known, self.begun = self.own.recall(self.rows)
+        self.rows |= known
         self.rows |= {name: replace(self.rows[name], interrupted=True) for name in self.begun}
 
     def go(self) -> SuiteResult:
@@ -246,10 +256,10 @@ class _SuiteRun:
         return None if budget is None else self.clock.left - self._shipping(budget)
 
     def _shipping(self, budget: float) -> float:
-        """Seconds for the end: every winner is compiled twice, and the next one may win as well."""
+        """Seconds for the end: every winner is compiled once more, and the next one may win as well."""
         reading = max((row.seconds.get("space", 0.0) for row in self.rows.values()), default=0.0)
         winners = 1 + sum(row.kept for row in self.rows.values())
-        measured = 2 * winners * reading / usable_cores()
+        measured = winners * reading / usable_cores()
         return min(max(measured, _SHIP_SHARE * budget), _MOST_SHIPPING * budget)
 
     def _beside(self, following: Sequence[str]) -> AbstractContextManager[None]:
@@ -322,17 +332,9 @@ class _SuiteRun:
         if not kept:
             return
         self.session.reporter.stage(f"merging {count(len(kept), 'winner')}, and compiling each with the merged files")
-        shipper = Shipper(
-            target=self.target,
-            session=self.session,
-            builder=self.builder,
-            problems={name: entry.problem for name, entry in self.entries.items()},
-            path=self.files.spec,
-            timeout=self.options.effort.compile_timeout,
-            made_by=[f"suite:      {self.workload.name}", f"made by:    {shlex.join(self.options.command)}"],
-        )
-        saved = {row.problem: row.calls * (row.default_us or 0.0) * (1 - 1 / (row.ratio or 1.0)) for row in kept}
-        self.groups = shipper.ship(kept, saved)
+        problems = {name: entry.problem for name, entry in self.entries.items()}
+        made_by = [f"suite:      {self.workload.name}", f"made by:    {shlex.join(self.options.command)}"]
+        self.groups = Shipper(self.run, problems, self.files.spec, made_by).ship(kept)
         for group in self.groups:
             for problem, reason in group.lost.items():
                 self._note(f"{problem} is not in the merged spec: {reason}; its own file is {self.rows[problem].spec}")
@@ -343,7 +345,7 @@ class _SuiteRun:
         self.rows[name] = replace(self.rows[name], **fields)
 
     def _fail(self, name: str, error: AutotuneError) -> None:
-        self._set(name, **failure(error))
+        self._set(name, **failure(str(error), error.exit_code))
         self.own.fail(name, error)
 
     def _all_rows(self) -> list[Row]:
@@ -371,11 +373,10 @@ class _SuiteRun:
     def _result(self, environment: dict[str, Any]) -> SuiteResult:
         rows = self._all_rows()
         times = [row.calls * row.default_us for row in rows if row.default_us is not None]
-        gains = [Gain(row.share or 0.0, row.ratio or 1.0) for row in rows if row.kept]
         details = SuiteDetails(
             workload=self.workload,
             rows=tuple(rows),
-            uplift=measure(gains, problems=len(self.rows), us_total=sum(times) if times else None),
+            uplift=Uplift.of(rows, problems=len(self.rows), us_total=sum(times) if times else None),
             groups=tuple(self.groups),
             estimate=not self.timed,
             folder=self.folder,

@@ -9,7 +9,7 @@ import pytest
 from autotuner.devices.conditions import Sample
 from autotuner.jobs.bench.hipblaslt import HipblasltSide, command, read_us, refusal
 from autotuner.jobs.bench.tasks import task_of
-from autotuner.jobs.suite.hipblaslt import Key, row_major
+from autotuner.jobs.suite.logs import Key, row_major
 from autotuner.problems import Conv, Gemm
 from autotuner.problems.epilogue import Epilogue
 

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotuner.errors import UsageError
-from autotuner.jobs.suite.csvfile import COLUMNS, read_csv
-from autotuner.jobs.suite.load import load
+from autotuner.jobs.suite.load import COLUMNS, load, read_csv
 from autotuner.jobs.suite.workload import Entry
 from autotuner.problems import Attention, Conv, Gemm
 from autotuner.targets import Target

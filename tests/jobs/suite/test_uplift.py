@@ -11,9 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotuner.jobs.suite.budget import divide
-from autotuner.jobs.suite.hipblaslt import read_log
-from autotuner.jobs.suite.uplift import Gain, is_kept, measure, shares
+from autotuner.jobs.suite.logs import read_log
+from autotuner.jobs.suite.rows import Row, RowVerdict, Uplift, shares
 from tests.support.logs import line
+
+
+def row(share: float, ratio: float | None, *, verdict: RowVerdict = "win", error: float | None = 1e-3) -> Row:
+    return Row("a", "gemm", "", 1, verdict, share=share, ratio=ratio, error=error)
 
 
 def test_the_uplift_of_a_log_of_200_lines_is_that_of_a_calculation_by_hand() -> None:
@@ -21,7 +25,7 @@ def test_the_uplift_of_a_log_of_200_lines_is_that_of_a_calculation_by_hand() -> 
     kinds = [line(m=100, calls=2)] * 90 + [line(m=200)] * 60 + [line(m=300, calls=4)] * 30 + [line()[:150]] * 20
     log = "\n".join(kinds[i * 7 % 200] for i in range(200))
     assert len(log.splitlines()) == 200
-    entries, skipped, _ = read_log(io.BytesIO(log.encode()))
+    entries, skipped, _, _ = read_log(io.BytesIO(log.encode()))
     assert len(skipped) == 20
     calls = {entry.problem.output.shape[1]: entry.calls for entry in entries}
     assert calls == {100: 180, 200: 60, 300: 120}
@@ -31,8 +35,7 @@ def test_the_uplift_of_a_log_of_200_lines_is_that_of_a_calculation_by_hand() -> 
     assert found == {100: 30.0, 200: 50.0, 300: 20.0}
     # The first becomes 1.5x and the second 1.25x as fast; the third wins by too little to be kept.
     ratios = {100: 1.5, 200: 1.25, 300: 1.02}
-    kept = [Gain(found[m], ratios[m]) for m in calls if is_kept(verdict="win", ratio=ratios[m], error=1e-3)]
-    uplift = measure(kept, problems=3, us_total=60_000.0)
+    uplift = Uplift.of([row(found[m], ratios[m]) for m in calls], problems=3, us_total=60_000.0)
     # 30·(1 − 1/1.5) + 50·(1 − 1/1.25) = 30/3 + 50/5 = 10 + 10 = 20 %: 12 000 of 60 000 µs.
     assert uplift.weighted == pytest.approx(20.0)
     assert uplift.us_saved == pytest.approx(12_000.0)
@@ -45,7 +48,7 @@ def test_the_uplift_of_a_log_of_200_lines_is_that_of_a_calculation_by_hand() -> 
 
 
 def test_without_a_kept_problem_nothing_is_gained_and_nothing_is_averaged() -> None:
-    uplift = measure([], problems=4, us_total=100.0)
+    uplift = Uplift.of([], problems=4, us_total=100.0)
     assert (uplift.weighted, uplift.us_saved, uplift.coverage) == (0.0, 0.0, 0.0)
     assert uplift.average is uplift.geometric_mean is uplift.median is None
 
@@ -63,19 +66,16 @@ def test_without_a_kept_problem_nothing_is_gained_and_nothing_is_averaged() -> N
     ],
 )
 def test_only_proven_right_and_worthwhile_results_are_kept(
-    verdict: str, ratio: float | None, error: float | None, kept: bool
+    verdict: RowVerdict, ratio: float | None, error: float | None, kept: bool
 ) -> None:
-    assert is_kept(verdict=verdict, ratio=ratio, error=error) == kept
+    assert row(1.0, ratio, verdict=verdict, error=error).kept == kept
 
 
-positive = st.floats(1e-3, 1e6)
-
-
-@given(st.lists(st.tuples(positive, st.floats(1.0, 50.0)), min_size=1, max_size=20))
+@given(st.lists(st.tuples(st.floats(1e-3, 1e6), st.floats(1.03, 50.0)), min_size=1, max_size=20))
 def test_the_weighted_uplift_is_the_part_of_the_time_that_is_saved(rows: list[tuple[float, float]]) -> None:
     times = [us for us, _ in rows]
-    gains = [Gain(share, ratio) for share, (_, ratio) in zip(shares(times), rows, strict=True)]
-    uplift = measure(gains, problems=len(rows), us_total=sum(times))
+    gains = [row(share, ratio) for share, (_, ratio) in zip(shares(times), rows, strict=True)]
+    uplift = Uplift.of(gains, problems=len(rows), us_total=sum(times))
     after = sum(us / ratio for us, ratio in rows)
     assert uplift.us_saved == pytest.approx(sum(times) - after, rel=1e-6, abs=1e-6 * sum(times))
     assert 0 <= uplift.weighted < 100

