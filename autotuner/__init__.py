@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from autotuner.jobs.model.tuner import tune_model
     from autotuner.microkernels.variants import Kernel
     from autotuner.problems import Attention, Conv, Gemm, Problem
-    from autotuner.report.api import load_results
+    from autotuner.report.exports import load_results
     from autotuner.specfiles import spec
     from autotuner.targets import Target
     from autotuner.tuning.effort import parse_effort
@@ -64,7 +64,7 @@ _HOMES = {
     "Scheduler": "cluster.address",
     "Target": "targets",
     "ab": "jobs.api",
-    "load_results": "report.api",
+    "load_results": "report.exports",
     "parse_effort": "tuning.effort",
     "retune": "jobs.api",
     "suite": "jobs.api",

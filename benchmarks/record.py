@@ -28,7 +28,7 @@ import numpy as np
 
 from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.build.executor import BuildExecutor
-from autotuner.cli.commands.operations import COMMANDS, words_of
+from autotuner.cli.operations import COMMANDS, words_of
 from autotuner.devices.device import Computed, choose_repeat
 from autotuner.devices.environment import capture
 from autotuner.devices.process import ProcessDevice

@@ -1,22 +1,65 @@
-"""`autotune ab`: is B really faster than A, alone or in a model, and does it compute the same?"""
+"""`autotune ab`: is B really faster than A, alone or in a model, and does it compute the same? And which microkernels
+there are, and what an object or a log holds."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from autotuner.cli.commands.ab import Wanted
-from autotuner.cli.console import emit
-from autotuner.cli.microkernels import inspect_object, list_all, list_log, say_whose_code
-from autotuner.cli.problem import named_model, named_problem
-from autotuner.cli.request import Request
-from autotuner.cli.tuning import conclude, print_rehearsal, watched
+import typer
+
+from autotuner.cli import completion
+from autotuner.cli.operations import any_problem, named_problem
+from autotuner.cli.options import option
+from autotuner.cli.request import OF_A_CALL, ModelWords, Request, tuning_command
 from autotuner.errors import UsageError
-from autotuner.jobs.ab.arms import parse_arm
-from autotuner.jobs.ab.asked import Asked
-from autotuner.jobs.model.context import Model
-from autotuner.microkernels.library import own_folder
-from autotuner.microkernels.skeleton import Language, create
-from autotuner.tuning.options import Options
+
+if TYPE_CHECKING:
+    from autotuner.jobs.ab.asked import Asked
+    from autotuner.jobs.model.context import Model
+    from autotuner.tuning.options import Options
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Race two ways to compile the same program. Both get the same inputs, and both results are checked."""
+
+    first: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MICROKERNEL|A",
+            help="A microkernel, as --list names it; a spec (.mlir); a flagfile (@FILE or .flags); the path of an "
+            "iree-compile; or `default`. Alone it races IREE's default.",
+            autocompletion=completion.arm,
+        ),
+    ] = None
+    second: Annotated[
+        str | None,
+        typer.Argument(metavar="B", help="Another of these: then A is the baseline.", autocompletion=completion.arm),
+    ] = None
+    model: Annotated[
+        Path | None, option("--model", "Do it inside this .mlir, .mlirbc or .onnx; --shape narrows it.")
+    ] = None
+    said: ModelWords = field(default_factory=ModelWords)
+    objects: Annotated[
+        list[Path] | None, option("--object", "Your own object (hsaco, PTX, cubin, .o) for the microkernel.")
+    ] = None
+    symbol: Annotated[str | None, option("--symbol", "The kernel's name in that object.")] = None
+    show_all: Annotated[bool, option("--list", "List the microkernels there are.")] = False
+    inspect: Annotated[Path | None, option("--inspect", "Print the kernels of an object: hsaco, PTX, cubin or .o.")] = (
+        None
+    )
+    log: Annotated[Path | None, option("--log", "List the kernels and figures of MISA's driver output.")] = None
+    new: Annotated[str | None, option("--new", "Begin a microkernel of this name: writes a commented manifest.")] = None
+    in_c: Annotated[bool, option("--c", "With --new: a kernel in C, which works as it is.")] = False
+    in_cuda: Annotated[bool, option("--cuda", "With --new: a kernel in CUDA C++, which works as it is.")] = False
+    words: Mapping[str, Any] = field(default_factory=dict)
+    """What was said of a problem, as gemm, conv or attention take it."""
+
+    @property
+    def shape(self) -> str | None:
+        return self.words.get("shape")
 
 
 def run_ab(wanted: Wanted, request: Request) -> None:
@@ -24,38 +67,42 @@ def run_ab(wanted: Wanted, request: Request) -> None:
     given = request.given
     if wanted.show_all:
         given.only("show_all", "workspace", "as_json", where="--list")
-        list_all(request.workspace, as_json=request.as_json, no_color=request.no_color)
+        _list_all(request)
     elif wanted.inspect is not None:
         given.only("inspect", "as_json", where="--inspect")
-        inspect_object(wanted.inspect, as_json=request.as_json, no_color=request.no_color)
+        _inspect(wanted.inspect, request)
     elif wanted.log is not None:
         given.only("log", "as_json", where="--log")
-        list_log(wanted.log, as_json=request.as_json, no_color=request.no_color)
+        _list_log(wanted.log, request)
     elif wanted.new is not None:
         given.only("new", "in_c", "in_cuda", "workspace", where="--new")
-        if wanted.in_c and wanted.in_cuda:
-            raise UsageError("--c and --cuda are two languages.", remedy="Give one of them.")
-        language: Language | None = "c" if wanted.in_c else "cuda" if wanted.in_cuda else None
-        for file in create(wanted.new, own_folder(request.workspace), language=language):
-            emit(str(file))
+        _begin(wanted.new, wanted, request)
     else:
         given.refuse(["in_c", "in_cuda"], "says more of --new", remedy="Give --new NAME too.")
         _experiment(wanted, request)
 
 
+TUNING = tuning_command(Wanted, run_ab, words=any_problem(dtype="A microkernel's first type comes before that."))
+
+
+# --- an experiment ---------------------------------------------------------------------------------------------------
+
+
 def _experiment(wanted: Wanted, request: Request) -> None:
+    from autotuner.cli.tuning import conclude, print_rehearsal, say_whose_code, watched
+    from autotuner.jobs.ab.arms import parse_arm
+    from autotuner.jobs.ab.asked import Asked
+
     if wanted.first is None or (wanted.shape is None and wanted.model is None):
         raise UsageError(
             "ab needs a microkernel and --shape (or another arm, or --model).",
             remedy="`autotune ab --list` names the microkernels there are.",
         )
-    target = request.built_for()
-    options = request.options()
+    target, options = request.built_for(), request.options()
     if options.microkernels:
         raise UsageError("--microkernels is for a search.", remedy="Name the microkernel as an arm.")
-    parse = partial(
-        parse_arm, workspace=request.workspace, objects=wanted.objects or (), symbol=wanted.symbol, trust=wanted.trust
-    )
+    own = partial(parse_arm, objects=wanted.objects or (), symbol=wanted.symbol)
+    parse = partial(own, workspace=request.workspace, trust=wanted.said.trust)
     arms = [parse(word) for word in (wanted.first, wanted.second) if word]
     kernels = [kernel for arm in arms for kernel in arm.kernels]
     if (wanted.objects or wanted.symbol) and len(kernels) != 1:
@@ -64,7 +111,7 @@ def _experiment(wanted: Wanted, request: Request) -> None:
     problem = named_problem(wanted.words, request, kernel=kernels[0].name if kernels else None)
     if problem is not None:
         problem = problem.allowing(request.allow_precision)
-    model, inputs = _model(wanted, request), tuple(wanted.inputs or ())
+    model, inputs = _model(wanted, request), tuple(wanted.said.inputs or ())
     asked = Asked(arms[0], arms[1] if arms[1:] else None, problem, model, inputs)
     _refuse_unused(asked, options, request)
     if request.dry_run:
@@ -75,7 +122,7 @@ def _experiment(wanted: Wanted, request: Request) -> None:
     conclude(result, request, failure=asked.failure(result))
 
 
-def _refuse_unused(asked: Asked, options: Options, request: Request) -> None:
+def _refuse_unused(asked: "Asked", options: "Options", request: Request) -> None:
     """What this experiment would not use."""
     if asked.searched is not None:
         request.refuse_untimed("inputs")
@@ -86,15 +133,94 @@ def _refuse_unused(asked: Asked, options: Options, request: Request) -> None:
     request.given.refuse(["trials"], "is for a search: two arms have nothing to search")
     if asked.model is not None:
         request.given.refuse(["cache"], "is for single problems: a model is timed with the cache that it leaves itself")
-    request.refuse_untimed("output", "tolerance", "expected", "parameters")
+    request.refuse_untimed("output", *OF_A_CALL)
     if options.output is not None and not b.kernels:
         raise UsageError(f"-o: {b.name} is no microkernel, nothing is written for it.", remedy="Leave -o out.")
 
 
-def _model(wanted: Wanted, request: Request) -> Model | None:
-    if wanted.model is None:
-        for name in ("function", "parameters", "tolerance", "expected"):
-            if getattr(wanted, name):
-                raise UsageError(f"--{name} is for a model.", remedy="Give --model, or leave it out.")
-        return None
-    return named_model(wanted.model, wanted, request)
+def _model(wanted: Wanted, request: Request) -> "Model | None":
+    if wanted.model is not None:
+        return wanted.said.there(wanted.model, request)
+    for name in ("function", *OF_A_CALL):
+        if getattr(wanted.said, name):
+            raise UsageError(f"--{name} is for a model.", remedy="Give --model, or leave it out.")
+    return None
+
+
+# --- microkernels without an experiment ------------------------------------------------------------------------------
+
+
+def _begin(name: str, wanted: Wanted, request: Request) -> None:
+    from autotuner.cli.console import emit
+    from autotuner.microkernels.library import own_folder
+    from autotuner.microkernels.skeleton import create
+
+    if wanted.in_c and wanted.in_cuda:
+        raise UsageError("--c and --cuda are two languages.", remedy="Give one of them.")
+    for file in create(
+        name, own_folder(request.workspace), language="c" if wanted.in_c else "cuda" if wanted.in_cuda else None
+    ):
+        emit(str(file))
+
+
+def _list_all(request: Request) -> None:
+    from rich.text import Text
+
+    from autotuner.cli.console import emit_json, show
+    from autotuner.microkernels.library import all_manifests, search_folders
+    from autotuner.system.listing import Listing
+
+    listing = all_manifests(search_folders(request.workspace))
+    if request.as_json:
+        broken = [{"name": b.name, "file": str(b.file), "error": b.why} for b in listing.broken]
+        emit_json([*(m.describe() for m in listing.manifests), *broken])
+        return
+    rows: list[tuple[str | Text, ...]] = []
+    for manifest in listing.manifests:
+        chips = ", ".join(manifest.chips)
+        words = (manifest.name, manifest.operation, ", ".join(manifest.dtypes), chips, manifest.provider.kind)
+        rows.append((*words, manifest.summary))
+    rows += [(wrong.name, Text("broken", style="red"), "", "", "", wrong.why) for wrong in listing.broken]
+    titles = ("name", "op", "dtypes", "targets", "provider", "what")
+    show(Listing.of(titles, rows), no_color=request.no_color)
+
+
+def _inspect(path: Path, request: Request) -> None:
+    from autotuner.cli.console import emit_json, show
+    from autotuner.microkernels.abi import kernels_json, kernels_table
+    from autotuner.system.listing import Listing
+
+    if request.as_json:
+        emit_json(kernels_json(path))
+        return
+    rows = kernels_table(path)
+    show(Listing.of(tuple(rows[0]), [tuple(row.values()) for row in rows]), no_color=request.no_color)
+
+
+def _list_log(path: Path, request: Request) -> None:
+    from autotuner.cli.console import emit_json, make_console, say, show
+    from autotuner.microkernels.providers.misa import read_driver_log
+    from autotuner.system.listing import Column, Listing
+    from autotuner.system.workspace import refuse_endless
+
+    try:
+        refuse_endless(path)
+        found = read_driver_log(path.read_text(errors="replace"))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Is the path right?") from error
+    if not found.rows:
+        raise UsageError(
+            f"{path} has no line of MISA's driver.", remedy="Lines look like `[fwd:40] KERNEL, cost:0.183ms, tflops:…`."
+        )
+    if request.as_json:
+        emit_json({"kernels": [asdict(row) for row in found.rows], "skipped": found.skipped})
+        return
+    rows = []
+    for row in found.rows:
+        valid = "" if row.valid is None else ("yes" if row.valid else "no")
+        rows.append((str(row.index), row.kernel, str(row.ks), f"{row.ms:g}", f"{row.tflops or 0:g}", valid))
+    numbers = [Column(title, right=True) for title in ("ks", "ms", "TFLOP/s")]
+    titles: list[Column | str] = [Column("#", right=True, head=True), Column("kernel", head=True), *numbers, "valid"]
+    show(Listing.of(titles, rows), no_color=request.no_color)
+    for line in found.skipped:
+        say(make_console(stderr=True, no_color=request.no_color), f"skipped: {line}")

@@ -1,33 +1,28 @@
-"""The `autotune` command: its groups, and how errors become one line and an exit code."""
+"""The `autotune` command: its groups, and how errors become one line and an exit code.
+
+A command's module has its words and what it does. What takes time to import it imports when it runs: `autotune --help`
+must not wait for pandas, Optuna and IREE's bindings.
+"""
 
 import errno
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from autotuner._version import __version__
-from autotuner.cli.commands.ab import Wanted
-from autotuner.cli.commands.bench import BenchRequest, BenchWords
-from autotuner.cli.commands.bundle import app as bundle
-from autotuner.cli.commands.compare import compare
-from autotuner.cli.commands.model import model
-from autotuner.cli.commands.nightly import nightly
-from autotuner.cli.commands.operations import any_problem, attention, conv, gemm
-from autotuner.cli.commands.report import report
-from autotuner.cli.commands.results import cache, doctor, export, history, import_results
-from autotuner.cli.commands.retune import RetuneRequest, RetuneWords
-from autotuner.cli.commands.spec import app as spec
-from autotuner.cli.commands.suite import SuiteRequest, SuiteWords
-from autotuner.cli.commands.worker import worker
-from autotuner.cli.examples import HELP, examples
-from autotuner.cli.lazy import Lazy
+from autotuner.cli import ab, bench, model, operations, results, retune, suite
+from autotuner.cli.compare import compare
+from autotuner.cli.elsewhere import bundle, worker
+from autotuner.cli.nightly import nightly
+from autotuner.cli.options import HELP, examples
 from autotuner.cli.output import OutputError, give_up_stdout, guarded
-from autotuner.cli.request import ProblemRequest, tuning_command
+from autotuner.cli.report import report
+from autotuner.cli.spec import app as spec
 from autotuner.errors import (
     EXIT_INTERRUPTED,
     EXIT_PIPE,
@@ -42,24 +37,23 @@ from autotuner.system.text import clean
 from autotuner.system.words import given_command
 from autotuner.system.workspace import is_text
 
-if TYPE_CHECKING:
-    from autotuner.cli import ab as ab_action
-    from autotuner.cli import bench as bench_action
-    from autotuner.cli import buckets as gemm_action
-    from autotuner.cli import console as consoles
-    from autotuner.cli import model as model_action
-    from autotuner.cli import retune as retune_action
-    from autotuner.cli import suite as suite_action
-    from autotuner.cli import tuning
-    from autotuner.system import settings
-else:
-    settings = Lazy("autotuner.system.settings")
-    ab_action, bench_action = (Lazy(f"autotuner.cli.{name}") for name in ("ab", "bench"))
-    gemm_action, model_action = (Lazy(f"autotuner.cli.{name}") for name in ("buckets", "model"))
-    suite_action, tuning, consoles = (Lazy(f"autotuner.cli.{name}") for name in ("suite", "tuning", "console"))
-    retune_action = Lazy("autotuner.cli.retune")
-
-AB_DTYPE = "A microkernel's first type comes before that."
+COMMANDS: Mapping[str, Callable[..., None]] = {
+    **operations.TUNING,
+    "model": model.TUNING,
+    "suite": suite.TUNING,
+    "ab": ab.TUNING,
+    "bench": bench.TUNING,
+    "retune": retune.TUNING,
+    "import": results.import_results,
+    "worker": worker,
+    "report": report,
+    "compare": compare,
+    "nightly": nightly,
+    "history": results.history,
+    "export": results.export,
+    "cache": results.cache,
+    "doctor": results.doctor,
+}
 
 app = typer.Typer(
     name="autotune",
@@ -69,33 +63,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-
-
-def _add(name: str, command: Callable[..., None]) -> None:
+for name, command in COMMANDS.items():
     app.command(name, epilog=examples(name))(command)
-
-
-_add("gemm", tuning_command(gemm, lambda *words: gemm_action.run_gemm(*words), request=ProblemRequest))
-for operation in (conv, attention):
-    _add(
-        operation.__name__, tuning_command(operation, lambda *words: tuning.run_tuning(*words), request=ProblemRequest)
-    )
-_add("model", tuning_command(model, lambda *words: model_action.run_model(*words)))
-_add("suite", tuning_command(SuiteWords, lambda *words: suite_action.run_suite(*words), request=SuiteRequest))
-_add("ab", tuning_command(Wanted, lambda *words: ab_action.run_ab(*words), words=any_problem(dtype=AB_DTYPE)))
-_add(
-    "bench",
-    tuning_command(
-        BenchWords, lambda *words: bench_action.run_bench(*words), request=BenchRequest, words=any_problem()
-    ),
-)
-_add("retune", tuning_command(RetuneWords, lambda *words: retune_action.run_retune(*words), request=RetuneRequest))
 app.add_typer(spec)
 app.add_typer(bundle)
-_add("import", import_results)
-_add("worker", worker)
-for look_back in (report, compare, nightly, history, export, cache, doctor):
-    _add(look_back.__name__, look_back)
 
 
 def _version(wanted: bool) -> None:
@@ -148,7 +119,9 @@ def _code(began: float | None) -> int:
 
 
 def _run(began: float | None) -> int:
-    settings.join_completed_words()
+    from autotuner.system.settings import join_completed_words
+
+    join_completed_words()
     try:
         app(obj=began)
     except SystemExit as end:
@@ -164,9 +137,10 @@ def _refuse_bytes(words: Sequence[str]) -> None:
 
 
 def _say(error: AutotuneError) -> int:
-    console = consoles.make_console(stderr=True, no_color="--no-color" in sys.argv)
-    line = " ".join(f"autotune: {error}".split("\n"))
-    console.print(line, style="red", markup=False, highlight=False, soft_wrap=True)
+    from autotuner.cli.console import make_console, say
+
+    console = make_console(stderr=True, no_color="--no-color" in sys.argv)
+    say(console, " ".join(f"autotune: {error}".split("\n")), style="red")
     return error.exit_code
 
 
@@ -182,9 +156,11 @@ def _of_the_system(error: OSError) -> AutotuneError:
 
 def _bug(error: Exception) -> AutotuneError:
     """What nobody foresaw: its details go into a file, or where that cannot be, to stderr."""
+    from autotuner.system.settings import cache_dir
+
     details = "".join(traceback.format_exception(error))
     try:
-        path = settings.cache_dir() / f"bug-{int(time.time())}.txt"
+        path = cache_dir() / f"bug-{int(time.time())}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{list(given_command())}\n{details}", encoding="utf-8", errors="backslashreplace")
         remedy = f"Please report it with {path}."

@@ -1,28 +1,77 @@
 """`autotune bench`: problems on IREE and on other libraries, side by side."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from autotuner.cli.commands.bench import BenchRequest, BenchWords
-from autotuner.cli.commands.operations import default_dtype
-from autotuner.cli.problem import named_model, named_problem
-from autotuner.cli.tuning import show, watched
+import typer
+
+from autotuner.cli import completion
+from autotuner.cli.operations import any_problem, named_problem
+from autotuner.cli.options import option
+from autotuner.cli.request import CLUSTER, OF_A_MODEL, ModelWords, Request, default_dtype, tuning_command
 from autotuner.errors import DeviceError, OutOfTimeError, UsageError
-from autotuner.jobs.bench.backends import TUNED, Chosen
-from autotuner.jobs.bench.model import bench_model
-from autotuner.jobs.bench.opening import Terms
-from autotuner.jobs.bench.run import bench
-from autotuner.jobs.bench.tuned import given_arm
-from autotuner.jobs.model.context import Model
-from autotuner.jobs.model.program import FORMATS
-from autotuner.jobs.suite.load import load
-from autotuner.jobs.suite.run import Selection
-from autotuner.jobs.suite.workload import Entry, Workload
+
+if TYPE_CHECKING:
+    from autotuner.jobs.model.context import Model
+    from autotuner.jobs.suite.workload import Workload
 
 
-def run_bench(wanted: BenchWords, request: BenchRequest) -> None:
+@dataclass(frozen=True)
+class BenchWords:
+    """Time problems on IREE and other libraries, side by side. They take turns on the same inputs."""
+
+    workload: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME|FILE",
+            help="A suite, a file of problems as `autotune suite` takes them, or a model: .mlir, .mlirbc or .onnx.",
+            autocompletion=completion.workload_or_model,
+        ),
+    ] = None
+    backends: Annotated[
+        str | None,
+        option(
+            "--backends",
+            "Which, comma separated: iree, tuned, numpy, torch, triton, onnxruntime, hipblaslt. "
+            "[default: those that are installed]",
+            completion.some_of("iree", "tuned", "numpy", "torch", "triton", "onnxruntime", "hipblaslt"),
+        ),
+    ] = None
+    pythons: Annotated[
+        list[str] | None,
+        option("--python", "LIBRARY=PYTHON: the interpreter that has this library; repeatable."),
+    ] = None
+    spec: Annotated[
+        Path | None,
+        option(
+            "--spec",
+            "The spec or flagfile of `tuned`, or a folder with a spec of each problem's name. "
+            "[default: the last that won in the workspace]",
+        ),
+    ] = None
+    blocks: Annotated[int, option("--blocks", "Blocks of timings of each backend, in turns.")] = 6
+    sample: Annotated[int | None, option("--sample", "Only so many problems, chosen by --seed.")] = None
+    csv: Annotated[Path | None, option("--csv", "Write the table to this file too.")] = None
+    onnx: Annotated[
+        Path | None, option("--onnx", "The same model for the libraries, which take ONNX, where IREE is given MLIR.")
+    ] = None
+    said: ModelWords = field(default_factory=ModelWords)
+    words: Mapping[str, Any] = field(default_factory=dict)
+    """What was said of a problem, as gemm, conv or attention take it."""
+
+
+def run_bench(wanted: BenchWords, request: Request) -> None:
     """Times the problems and ends the process with the contract's exit code."""
+    from autotuner.cli.tuning import show, watched
+    from autotuner.jobs.bench.backends import TUNED, Chosen
+    from autotuner.jobs.bench.model import bench_model
+    from autotuner.jobs.bench.opening import Terms
+    from autotuner.jobs.bench.run import bench
+    from autotuner.jobs.bench.tuned import given_arm
+    from autotuner.jobs.suite.run import Selection
+
     if not request.timed:
         raise UsageError("bench times, and --device none runs nothing.", remedy="Leave --device out.")
     if "," in (request.device or ""):
@@ -34,7 +83,7 @@ def run_bench(wanted: BenchWords, request: BenchRequest) -> None:
     if TUNED not in chosen.names:
         request.given.refuse(["spec"], "is for the backend `tuned`", remedy="Add it to --backends.")
     model = _model(wanted, request)
-    arm = given_arm(wanted.spec, workspace=request.workspace, trust=wanted.trust)
+    arm = given_arm(wanted.spec, workspace=request.workspace, trust=wanted.said.trust)
     terms = Terms(chosen, arm, wanted.blocks, wanted.csv, wanted.onnx)
     if model is not None:
         with watched(request) as watch:
@@ -51,18 +100,23 @@ def run_bench(wanted: BenchWords, request: BenchRequest) -> None:
         raise DeviceError("no backend could be timed.", remedy="The table says why, row by row.")
 
 
-def _model(wanted: BenchWords, request: BenchRequest) -> Model | None:
+def _model(wanted: BenchWords, request: Request) -> "Model | None":
     """The model, where the file is one."""
+    from autotuner.jobs.model.program import FORMATS
+
     path = Path(wanted.workload or "")
     if path.suffix not in FORMATS:
-        request.given.refuse(["onnx", "function", "inputs", "parameters", "tolerance", "expected"], "is for a model")
+        request.given.refuse(["onnx", *OF_A_MODEL], "is for a model")
         return None
     request.given.refuse(["cache"], "is for single problems: a model is timed with the cache that it leaves itself")
     request.given.refuse(["sample", "shape"], "has no meaning with a model")
-    return named_model(path, wanted, request)
+    return wanted.said.there(path, request)
 
 
-def _workload(wanted: BenchWords, request: BenchRequest) -> Workload:
+def _workload(wanted: BenchWords, request: Request) -> "Workload":
+    from autotuner.jobs.suite.load import load
+    from autotuner.jobs.suite.workload import Entry, Workload
+
     problem = named_problem(wanted.words, request)
     if problem is not None and wanted.workload is not None:
         raise UsageError("--shape and NAME|FILE are two things to time.", remedy="Give one of them.")
@@ -72,3 +126,20 @@ def _workload(wanted: BenchWords, request: BenchRequest) -> Workload:
     if wanted.workload is None:
         raise UsageError("bench needs a name, a file or a --shape.", remedy="Try: autotune bench --shape 512x512x512.")
     return load(wanted.workload, dtype=default_dtype(request.target))
+
+
+_OF_A_SEARCH = ("effort", "trials", "isolate", "output", "keep", "microkernels", "dry_run", "chip", "fail_if_no_winner")
+TUNING = tuning_command(
+    BenchWords,
+    run_bench,
+    words=any_problem(),
+    without=(*_OF_A_SEARCH, *CLUSTER),
+    instead={
+        "resume": option("--resume/--fresh", "Do not time again what this comparison has timed / start anew."),
+        "cache": option(
+            "--cache",
+            "warm: the last level cache as calls leave it; both: cold times too.",
+            completion.one_of("warm", "both"),
+        ),
+    },
+)

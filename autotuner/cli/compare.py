@@ -1,64 +1,83 @@
 """`autotune compare`: two sets of results, and the exit code that a build server reads."""
 
-from __future__ import annotations
-
-import json
-from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from autotuner.cli.console import emit, make_console, show
+from autotuner.cli import completion
+from autotuner.cli import options as o
+from autotuner.cli.options import option
 from autotuner.cli.request import chosen
 from autotuner.errors import EXIT_REGRESSION, UsageError
-from autotuner.report.compare.join import Comparison, compare
-from autotuner.report.compare.page import page
-from autotuner.report.compare.render import document, environment_table, markdown, table, to_csv
-from autotuner.report.compare.rules import find_rule
-from autotuner.report.compare.sets import open_set
-from autotuner.store.figures import Which
-from autotuner.system.workspace import write_whole
 
-_WHICH: tuple[Which, ...] = ("named", "all")
+if TYPE_CHECKING:
+    from autotuner.report.compare.join import Comparison
+
+_SET = "A run, a workspace, a database (FILE.db or URL) or an export (.json, .csv, .parquet)."
 
 
-def run_compare(
-    words: tuple[str, str],
-    *,
-    rule: str,
-    threshold: float | None,
-    kernels: str,
-    across: str,
-    output: Path | None,
-    forms: Mapping[str, bool],
-    fail_on_regression: bool,
-    workspace: Path,
-    storage: str | None,
-    no_color: bool,
+def compare(
+    golden: Annotated[str, typer.Argument(metavar="GOLDEN", help=f"What was good. {_SET}")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="What is to be judged by it, in the same forms.")],
+    rule: Annotated[
+        str,
+        option(
+            "--rule",
+            "interval (both 95 % intervals apart), aiter or ratio (medians alone).",
+            completion.one_of("interval", "aiter", "ratio"),
+        ),
+    ] = "interval",
+    threshold: Annotated[
+        float | None, option("--threshold", "Per cent that count as a change. [default: interval 1, ratio 5]")
+    ] = None,
+    kernels: Annotated[
+        str,
+        option(
+            "--kernels",
+            "named (default, best, arms) or all (each route and configuration too).",
+            completion.one_of("named", "all"),
+        ),
+    ] = "named",
+    across: Annotated[
+        str,
+        option(
+            "--across",
+            "Compare although these differ: state, cache, device; comma separated.",
+            completion.some_of("state", "cache", "device"),
+        ),
+    ] = "",
+    output: Annotated[Path | None, option("-o --output", "Also write a page: an .html file that stands alone.")] = None,
+    as_csv: Annotated[bool, option("--csv", "As CSV.")] = False,
+    as_markdown: Annotated[bool, option("--markdown", "As markdown, for a pull request.")] = False,
+    as_json: o.Json = False,
+    fail_on_regression: Annotated[
+        bool, option("--fail-on-regression", "Exit 6 where something is slower, or fails now.")
+    ] = False,
+    workspace: o.Workspace = Path(),
+    storage: o.Storage = None,
+    no_color: o.NoColor = False,
 ) -> None:
-    """Compares, prints in the form that is asked for, and ends with 6 where --fail-on-regression finds something;
-    where that has nothing to look at, it is an error."""
+    """Say which kernels of NEW are slower or faster than in GOLDEN. Each with where it was measured."""
+    from autotuner.report.compare import join, page, rules, sets
+    from autotuner.system.workspace import write_whole
+
     if output is not None and output.suffix != ".html":
         raise UsageError(f"-o {output} is not an .html file.", remedy="Name a page, such as -o compare.html.")
+    forms = {"csv": as_csv, "markdown": as_markdown, "json": as_json}
     wanted = [name for name, asked in forms.items() if asked]
     if len(wanted) > 1:
         raise UsageError(f"--{wanted[0]} and --{wanted[1]} are two forms of one output.", remedy="Choose one.")
-    judged_by = find_rule(rule, percent=threshold)
-    which = chosen(kernels, _WHICH, name="kernels")
-    golden, new = (open_set(word, workspace=workspace, storage=storage, which=which) for word in words)
-    found = compare(golden, new, judged_by, across=[word.strip() for word in across.split(",") if word.strip()])
+    judged_by = rules.find_rule(rule, percent=threshold)
+    which = chosen(kernels, sets.WHICH, name="kernels")
+    first, second = (sets.open_set(one, workspace=workspace, storage=storage, which=which) for one in (golden, new))
+    loose = [word.strip() for word in across.split(",") if word.strip()]
+    found = join.compare(first, second, judged_by, across=loose)
     if not found.rows:
         raise UsageError(f"neither {found.golden} nor {found.new} holds a time.", remedy="Tune something first.")
     if output is not None:
-        write_whole(output, page(found))
-    if wanted == ["json"]:
-        print(json.dumps(document(found), indent=2))
-    elif wanted == ["csv"]:
-        emit(to_csv(found), end="")
-    elif wanted == ["markdown"]:
-        emit(markdown(found), end="")
-    else:
-        _print(found, no_color=no_color)
+        write_whole(output, page.page(found))
+    _print(found, wanted[0] if wanted else "", no_color=no_color)
     if fail_on_regression and found.regressed:
         raise typer.Exit(EXIT_REGRESSION)
     if fail_on_regression and not found.compared:
@@ -66,15 +85,22 @@ def run_compare(
         raise UsageError("nothing could be compared, so nothing is known of regressions.", remedy=remedy)
 
 
-def _print(found: Comparison, *, no_color: bool) -> None:
-    console = make_console(no_color=no_color)
-    console.print(f"verdict  {found.verdict}", soft_wrap=True)
-    console.print(f"rule     {found.rule.words}: {found.rule.about}", soft_wrap=True)
-    console.print(f"golden   {found.golden}", soft_wrap=True)
-    console.print(f"new      {found.new}", soft_wrap=True)
-    for note in found.notes:
-        console.print(f"note     {note}", soft_wrap=True)
-    console.print()
-    show(console, table(found))
-    console.print()
-    show(console, environment_table(found))
+def _print(found: "Comparison", form: str, *, no_color: bool) -> None:
+    from autotuner.cli.console import emit, emit_json, show
+    from autotuner.report.compare.render import document, environment_table, markdown, table, to_csv
+
+    if form == "json":
+        emit_json(document(found))
+    elif form:
+        emit(to_csv(found) if form == "csv" else markdown(found), end="")
+    else:
+        emit(f"verdict  {found.verdict}")
+        emit(f"rule     {found.rule.words}: {found.rule.about}")
+        emit(f"golden   {found.golden}")
+        emit(f"new      {found.new}")
+        for note in found.notes:
+            emit(f"note     {note}")
+        emit("")
+        show(table(found), no_color=no_color)
+        emit("")
+        show(environment_table(found), no_color=no_color)

@@ -1,19 +1,10 @@
-"""What a shell completes after an option or for an argument; files are left to the shell where nothing here fits."""
+"""What a shell completes after an option or for an argument; files are left to the shell where nothing here fits.
+
+What there is to complete is imported when it is asked for: `autotune --help` does not wait for it.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from autotuner.cli.lazy import Lazy
-
-if TYPE_CHECKING:
-    from autotuner import targets
-    from autotuner.jobs.suite import suites
-    from autotuner.microkernels import library
-    from autotuner.problems import activations
-else:
-    targets, suites = Lazy("autotuner.targets"), Lazy("autotuner.jobs.suite.suites")
-    library, activations = Lazy("autotuner.microkernels.library"), Lazy("autotuner.problems.activations")
 
 Complete = Callable[[str], list[str]]
 _WORKLOADS = (".csv", ".yaml", ".yml", ".log", ".txt")
@@ -23,20 +14,12 @@ _ARMS = (".mlir", ".flags")
 
 def one_of(*words: str) -> Complete:
     """One of these words."""
-
-    def complete(incomplete: str) -> list[str]:
-        return _begin(words, incomplete)
-
-    return complete
+    return lambda incomplete: _begin(words, incomplete)
 
 
 def some_of(*words: str) -> Complete:
     """Some of these words, with commas between."""
-
-    def complete(incomplete: str) -> list[str]:
-        return _listed(words, incomplete)
-
-    return complete
+    return lambda incomplete: _listed(words, incomplete)
 
 
 def any_of(ways: Sequence[Complete]) -> Complete | None:
@@ -50,8 +33,9 @@ def any_of(ways: Sequence[Complete]) -> Complete | None:
 
 def target(incomplete: str) -> list[str]:
     """A chip or a product."""
-    chips = (one.name for one in targets.all_targets())
-    return _begin(dict.fromkeys((*chips, *targets.PRODUCTS)), incomplete)
+    from autotuner.targets import PRODUCTS, all_targets
+
+    return _begin(dict.fromkeys((*(one.name for one in all_targets()), *PRODUCTS)), incomplete)
 
 
 device = one_of("none", "local-task", "local-sync", "cuda", "hip")
@@ -60,9 +44,9 @@ device = one_of("none", "local-task", "local-sync", "cuda", "hip")
 
 def epilogue(incomplete: str) -> list[str]:
     """What is done with the sums, with commas between."""
-    return _listed(
-        ("bias", "residual", "relu", "clip=", *activations.ACTIVATIONS, "gated", "rms=", "layer="), incomplete
-    )
+    from autotuner.problems.activations import ACTIVATIONS
+
+    return _listed(("bias", "residual", "relu", "clip=", *ACTIVATIONS, "gated", "rms=", "layer="), incomplete)
 
 
 def microkernels(incomplete: str) -> list[str]:
@@ -77,7 +61,9 @@ def arm(incomplete: str) -> list[str]:
 
 def workload(incomplete: str) -> list[str]:
     """A suite, or a file of problems."""
-    return _begin(suites.SUITES, incomplete) + _files(_WORKLOADS, incomplete)
+    from autotuner.jobs.suite.suites import SUITES
+
+    return _begin(SUITES, incomplete) + _files(_WORKLOADS, incomplete)
 
 
 def workload_or_model(incomplete: str) -> list[str]:
@@ -86,7 +72,9 @@ def workload_or_model(incomplete: str) -> list[str]:
 
 
 def _microkernel_names() -> list[str]:
-    return [one.name for one in library.all_manifests(library.search_folders(Path())).manifests]
+    from autotuner.microkernels.library import all_manifests, search_folders
+
+    return [one.name for one in all_manifests(search_folders(Path())).manifests]
 
 
 def _begin(words: Iterable[str], incomplete: str) -> list[str]:

@@ -1,28 +1,23 @@
-"""What people see while a run goes: a live line on a terminal, plain lines elsewhere; never on stdout."""
+"""What people see: a live line on a terminal while a run goes, plain lines elsewhere, tables and documents at the end.
+
+Progress and notes never go to stdout.
+"""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable
-from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.live import Live
 from rich.segment import Segment
 from rich.text import Text
 
-from autotuner.cli.lazy import Lazy
 from autotuner.system.listing import Listing
 from autotuner.system.progress import Progress, Reporter, Silent
 from autotuner.system.text import clean, microseconds, printable
-
-if TYPE_CHECKING:
-    from autotuner.iree import tools as programs
-    from autotuner.iree.tools import Tools
-else:
-    programs = Lazy("autotuner.iree.tools")
 
 _NO_EDGE = 10_000
 """Columns of a table that goes into a pipe or a file: nothing is cut there."""
@@ -32,14 +27,13 @@ PLAIN_EVERY = 5.0
 """Seconds between two progress lines where there is no terminal."""
 
 
-def standing(now: Progress) -> str:
-    parts = [f"built {now.built}", f"failed {now.failed}", f"timed {now.timed}"]
+def _figures(now: Progress) -> dict[str, str]:
+    """How far a run is, each figure by what it is about."""
+    parts = {"built": f"built {now.built}", "failed": f"failed {now.failed}", "timed": f"timed {now.timed}"}
     if now.best_us is not None:
         gain = f" ({now.baseline_us / now.best_us:.2f}x)" if now.baseline_us else ""
-        parts.append(f"best {microseconds(now.best_us)}{gain}")
-    parts.append(f"{now.rate:.1f}/s")
-    parts.append(f"{now.seconds_left:.0f} s left")
-    return " · ".join(parts)
+        parts["best"] = f"best {microseconds(now.best_us)}{gain}"
+    return parts | {"rate": f"{now.rate:.1f}/s", "left": f"{now.seconds_left:.0f} s left"}
 
 
 def live_line(stage: str, now: Progress | None, *, elapsed: float, width: int) -> str:
@@ -47,12 +41,7 @@ def live_line(stage: str, now: Progress | None, *, elapsed: float, width: int) -
     parts = {"stage": stage}
     if now is not None:
         filled = min(_BAR, _BAR * now.asked // max(now.trials, 1))
-        parts["bar"] = "━" * filled + "─" * (_BAR - filled)
-        parts |= {"built": f"built {now.built}", "failed": f"failed {now.failed}", "timed": f"timed {now.timed}"}
-        if now.best_us is not None:
-            gain = f" ({now.baseline_us / now.best_us:.2f}x)" if now.baseline_us else ""
-            parts["best"] = f"best {microseconds(now.best_us)}{gain}"
-        parts |= {"rate": f"{now.rate:.1f}/s", "left": f"{now.seconds_left:.0f} s left"}
+        parts |= {"bar": "━" * filled + "─" * (_BAR - filled), **_figures(now)}
     parts["clock"] = f"{int(elapsed) // 3600}:{int(elapsed) // 60 % 60:02}:{int(elapsed) % 60:02}"
     for part in ("rate", "built", "failed", "timed", "left", "bar", "best"):
         if _length(parts) > width:
@@ -66,7 +55,19 @@ def _length(parts: dict[str, str]) -> int:
     return sum(map(len, parts.values())) + 2 * (len(parts) - 1)
 
 
-class PlainReporter:
+class QuietReporter(Silent):
+    """Nothing: what a user must know even then is in the result."""
+
+    def __enter__(self) -> Reporter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+
+class PlainReporter(QuietReporter):
     """One line a stage, and one every few seconds in between."""
 
     def __init__(self, console: Console) -> None:
@@ -74,32 +75,23 @@ class PlainReporter:
         self._last = 0.0
 
     def stage(self, text: str) -> None:
-        self._say(text)
+        say(self._console, text)
         self._last = time.monotonic()
 
     def progress(self, now: Progress) -> None:
         if time.monotonic() - self._last >= PLAIN_EVERY:
             self._last = time.monotonic()
-            self._say(f"{now.asked}/{now.trials} · {standing(now)}")
+            say(self._console, f"{now.asked}/{now.trials} · {' · '.join(_figures(now).values())}")
 
     def note(self, text: str) -> None:
-        self._say(f"note: {text}")
-
-    def _say(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
-
-    def __enter__(self) -> Reporter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
+        say(self._console, f"note: {text}")
 
 
-class LiveReporter:
+class LiveReporter(PlainReporter):
     """A line that moves, as wide as the terminal."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
+        super().__init__(console)
         self._stage = "starting"
         self._now: Progress | None = None
         self._began = time.monotonic()
@@ -115,9 +107,6 @@ class LiveReporter:
     def progress(self, now: Progress) -> None:
         self._now = now
 
-    def note(self, text: str) -> None:
-        self._console.print(f"note: {text}", highlight=False, markup=False, soft_wrap=True)
-
     def __enter__(self) -> Reporter:
         self._live.start()
         return self
@@ -128,14 +117,10 @@ class LiveReporter:
         self._live.stop()
 
 
-class QuietReporter(Silent):
-    """Nothing: what a user must know even then is in the result."""
-
-    def __enter__(self) -> Reporter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
+def make_reporter(console: Console, *, quiet: bool) -> QuietReporter:
+    if quiet:
+        return QuietReporter()
+    return LiveReporter(console) if console.is_terminal else PlainReporter(console)
 
 
 class _Clean(Console):
@@ -162,26 +147,26 @@ def make_console(*, stderr: bool = False, no_color: bool = False) -> Console:
     return console
 
 
-def show(console: Console, listing: Listing) -> None:
+def say(console: Console, text: str, *, style: str = "") -> None:
+    """A line, which the terminal breaks where it ends."""
+    console.print(text, style=style, soft_wrap=True)
+
+
+def note(text: str, *, no_color: bool = False) -> None:
+    """What a user should know, on stderr."""
+    say(make_console(stderr=True, no_color=no_color), f"note: {text}")
+
+
+def show(listing: Listing, *, no_color: bool = False) -> None:
     """Rows under titles: whole, whatever the width."""
-    console.print(listing, soft_wrap=True)
+    make_console(no_color=no_color).print(listing, soft_wrap=True)
 
 
 def emit(text: str, *, end: str = "\n") -> None:
-    """Text on stdout as it is, but for control characters. (JSON has none: it spells them out.)"""
+    """Text on stdout as it is, but for control characters."""
     print(clean(text), end=end)
 
 
-def find_tools(folder: Path | None, *, no_color: bool) -> Tools:
-    """IREE's programs, for a command that is no run: what is odd about them is said at once."""
-    tools = programs.Tools.find(folder)
-    console = make_console(stderr=True, no_color=no_color)
-    for warning in tools.warnings():
-        console.print(f"note: {warning}", highlight=False, markup=False, soft_wrap=True)
-    return tools
-
-
-def make_reporter(console: Console, *, quiet: bool) -> PlainReporter | LiveReporter | QuietReporter:
-    if quiet:
-        return QuietReporter()
-    return LiveReporter(console) if console.is_terminal else PlainReporter(console)
+def emit_json(document: object) -> None:
+    """A document for programs. (It has no control characters: JSON spells them out.)"""
+    print(json.dumps(document, indent=2))

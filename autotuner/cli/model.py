@@ -1,27 +1,45 @@
 """`autotune model`: make a whole model faster, and give the file."""
 
-from __future__ import annotations
-
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from autotuner.cli.microkernels import say_whose_code
-from autotuner.cli.request import Request
-from autotuner.cli.tuning import conclude, print_rehearsal, watched
+import typer
+
+from autotuner.cli.options import option
+from autotuner.cli.request import OF_A_CALL, ModelWords, Request, tuning_command
 from autotuner.errors import UsageError
-from autotuner.jobs.model.context import Model
-from autotuner.jobs.model.program import refuse_no_model
-from autotuner.jobs.model.rehearse import rehearse_model
-from autotuner.jobs.model.tuner import tune_model
-from autotuner.problems.accuracy import known_precision
+
+if TYPE_CHECKING:
+    from autotuner.jobs.model.context import Model
 
 
-def run_model(wanted: Model, request: Request) -> None:
+def model(
+    path: Annotated[Path, typer.Argument(metavar="MODEL", help="An .mlir, .mlirbc or .onnx file.")],
+    said: ModelWords,
+    top: Annotated[int | None, option("--top", "Tune the first N of the ranking.")] = None,
+    min_share: Annotated[float, option("--min-share", "Tune what takes at least so many per cent of the time.")] = 1.0,
+    routes: Annotated[
+        list[str] | None,
+        option("--route", "NAME (settings: im2col+O3) keeps to these routes, 'NAME=--flag …' adds one; repeatable."),
+    ] = None,
+) -> "Model":
+    """Tune a whole model: its flags, and a spec for its dispatches."""
+    return said.model(path, routes=tuple(routes or ()), top=top, min_share=min_share)
+
+
+def run_model(wanted: "Model", request: Request) -> None:
     """Tunes a model and ends the process with the contract's exit code."""
+    from autotuner.cli.tuning import conclude, print_rehearsal, say_whose_code, watched
+    from autotuner.jobs.model.program import refuse_no_model
+    from autotuner.jobs.model.rehearse import rehearse_model
+    from autotuner.jobs.model.tuner import tune_model
+    from autotuner.problems.accuracy import known_precision
+
     refuse_no_model(wanted.path)  # before the device is waited for
     wanted = replace(wanted, allow=known_precision(request.allow_precision))
-    target = request.built_for()
-    options = request.options()
-    request.refuse_untimed("tolerance", "expected", "parameters")
+    target, options = request.built_for(), request.options()
+    request.refuse_untimed(*OF_A_CALL)
     if not request.timed and len(wanted.routes) > 1:
         raise UsageError("without a device no route is faster than another.", remedy="Give --route once.")
     if "top" in request.given:
@@ -33,3 +51,6 @@ def run_model(wanted: Model, request: Request) -> None:
     with watched(request) as watch:
         result = tune_model(wanted, target, options=options, **watch)
     conclude(result, request)
+
+
+TUNING = tuning_command(model, run_model)

@@ -1,30 +1,37 @@
 """`autotune nightly`: a night's run, its page, and the exit code that a timer or a build server reads."""
 
-from __future__ import annotations
-
-import json
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from autotuner.cli.console import emit, make_console, make_reporter, show
+from autotuner.cli import options as o
+from autotuner.cli.options import option
 from autotuner.errors import UsageError
-from autotuner.jobs.nightly import history
-from autotuner.jobs.nightly.plan import Plan, read_plan
-from autotuner.jobs.nightly.run import command_line, due, run_night, tonight
-from autotuner.report.compare.rules import find_rule
-from autotuner.report.nightly.night import Night, look_at
-from autotuner.report.nightly.page import page
-from autotuner.system.listing import Column, Listing
-from autotuner.system.locks import file_lock
-from autotuner.system.workspace import Workspace, write_whole
+
+if TYPE_CHECKING:
+    from autotuner.jobs.nightly.plan import Plan
+    from autotuner.report.nightly.night import Night
 
 
-def run_nightly(
-    file: Path, *, everything: bool, only_page: bool, dry_run: bool, as_json: bool, quiet: bool, no_color: bool
+def nightly(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="Which suites and models, how long, how judged.")],
+    everything: Annotated[bool, option("--all", "Run every part, whether it is due or not.")] = False,
+    only_page: Annotated[bool, option("--page", "Run nothing; write the page from the history.")] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Say what is due, with its command; run nothing.")] = False,
+    as_json: o.Json = False,
+    quiet: o.Quiet = False,
+    no_color: o.NoColor = False,
 ) -> None:
-    """One night, and the exit code of what it came to."""
+    """Run the suites that are due, compare, and write a page. It compares with the golden set and earlier nights."""
+    from autotuner.cli.console import emit_json, make_console, make_reporter
+    from autotuner.jobs.nightly.plan import read_plan
+    from autotuner.jobs.nightly.run import run_night
+    from autotuner.report.compare.rules import find_rule
+    from autotuner.system.locks import file_lock
+    from autotuner.system.workspace import Workspace
+
     if sum((everything, only_page, dry_run)) > 1 and not (everything and dry_run):
         raise UsageError("--page runs nothing.", remedy="Leave the other option out.")
     plan = read_plan(file)
@@ -36,28 +43,34 @@ def run_nightly(
         _list(plan, everything=everything, as_json=as_json, no_color=no_color)
         return
     Workspace.open(plan.workspace)
-    lock = plan.history.with_suffix(".lock")
-    with file_lock(lock, what=f"the nightly file {file}", remedy="wait for it."):
+    with file_lock(plan.history.with_suffix(".lock"), what=f"the nightly file {file}", remedy="wait for it."):
         if not only_page:
             reporter = make_reporter(make_console(stderr=True, no_color=no_color), quiet=quiet)
             with reporter as told:
                 run_night(plan, reporter=told, everything=everything, after_part=lambda: _write(plan))
         night = _write(plan)
     if as_json:
-        print(json.dumps(night.to_json(), indent=2))
+        emit_json(night.to_json())
     else:
         _print(night)
     raise typer.Exit(night.exit_code)
 
 
-def _write(plan: Plan) -> Night:
+def _write(plan: "Plan") -> "Night":
     """The page is up to date after every part: whoever looks in the night sees how far it is."""
+    from autotuner.jobs.nightly import history
+    from autotuner.report.nightly.night import look_at
+    from autotuner.report.nightly.page import page
+    from autotuner.system.workspace import write_whole
+
     night = look_at(plan, history.read(plan.history))
     write_whole(plan.page, page(night))
     return night
 
 
-def _print(night: Night) -> None:
+def _print(night: "Night") -> None:
+    from autotuner.cli.console import emit
+
     emit(f"verdict  {night.verdict}")
     emit(f"night    {night.night or 'none yet'}, {len(night.trends.nights)} in all")
     for one, change in night.alarms:
@@ -69,17 +82,16 @@ def _print(night: Night) -> None:
     emit(f"page     {night.plan.page}")
 
 
-def _list(plan: Plan, *, everything: bool, as_json: bool, no_color: bool) -> None:
+def _list(plan: "Plan", *, everything: bool, as_json: bool, no_color: bool) -> None:
+    from autotuner.cli.console import emit_json, show
+    from autotuner.jobs.nightly import history
+    from autotuner.jobs.nightly.run import command_line, due, tonight
+    from autotuner.system.listing import Column, Listing
+
     parts = due(plan, history.read(plan.history), tonight(), everything=everything)
+    lines = [(one.part.name, one.due, one.last, command_line(plan, one.part)) for one in parts]
     if as_json:
-        lines = [
-            {"part": one.part.name, "due": one.due, "last": one.last, "command": command_line(plan, one.part)}
-            for one in parts
-        ]
-        print(json.dumps(lines, indent=2))
+        emit_json([dict(zip(("part", "due", "last", "command"), line, strict=True)) for line in lines])
         return
-    rows = [
-        (one.part.name, "due" if one.due else "", one.last or "never", shlex.join(command_line(plan, one.part)))
-        for one in parts
-    ]
-    show(make_console(no_color=no_color), Listing.of([Column("part", head=True), "due", "last", "command"], rows))
+    rows = [(name, "due" if now else "", last or "never", shlex.join(words)) for name, now, last, words in lines]
+    show(Listing.of([Column("part", head=True), "due", "last", "command"], rows), no_color=no_color)

@@ -1,179 +1,110 @@
-"""The options that every tuning command takes, declared once."""
-
-from __future__ import annotations
+"""Options that several commands have, each declared once, and the two examples that every command's help ends with."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.models import OptionInfo
 
-from autotuner.bundles import words as w
-from autotuner.cli import completion
+from autotuner.bundles.words import JSON, QUIET
+from autotuner.cli.completion import Complete
 
-TargetOption = Annotated[
-    str,
-    typer.Option(
-        "--target",
-        help="cpu, a chip (gfx942, sm_80, …) or a product (mi300x, a100, …).",
-        autocompletion=completion.target,
-    ),
-]
-ChipOption = Annotated[
+HELP: dict[str, Any] = {"help_option_names": ["--help", "-h"]}
+"""How help is asked for, everywhere."""
+
+
+def option(names: str, text: str, complete: Complete | None = None, *, show_default: bool = True) -> OptionInfo:
+    """An option: how it is written, with spaces between several ways, what it is for, and what a shell offers."""
+    made: OptionInfo = typer.Option(*names.split(), help=text, autocompletion=complete, show_default=show_default)
+    return made
+
+
+Workspace = Annotated[Path, option("--workspace", "Where candidates/, results/ and specs/ are written.")]
+Storage = Annotated[
     str | None,
-    typer.Option("--chip", help="What will time, where it is not at hand: microkernels are made for it. [the target]"),
-]
-DeviceOption = Annotated[
-    str | None,
-    typer.Option(
-        "--device",
-        help="IREE device URIs, comma separated; `none` compiles and proves but does not time.",
-        autocompletion=completion.device,
-    ),
-]
-EffortOption = Annotated[
-    str,
-    typer.Option(
-        "--effort",
-        help="quick, normal or full: how long to search.",
-        autocompletion=completion.one_of("quick", "normal", "full"),
-    ),
-]
-TrialsOption = Annotated[int | None, typer.Option("--trials", help="At most this many candidates.")]
-BudgetOption = Annotated[
-    str | None, typer.Option("--budget", help="At most this long, race included: 90s, 10m, 1h30m.")
-]
-JobsOption = Annotated[int | None, typer.Option("--jobs", help="Compiles at once. [default: usable cores]")]
-SeedOption = Annotated[int, typer.Option("--seed", help="The same seed asks the same first batch.")]
-WorkspaceOption = Annotated[
-    Path, typer.Option("--workspace", help="Where candidates/, results/ and specs/ are written.")
-]
-CacheOption = Annotated[
-    str,
-    typer.Option(
-        "--cache",
-        help="The last level cache: search warm or cold; both: search warm, tell cold times too.",
-        autocompletion=completion.one_of("warm", "cold", "both"),
-    ),
-]
-StateOption = Annotated[
-    str,
-    typer.Option(
-        "--state",
-        help="The device while timing: sustained (under load between timings) or burst (pauses).",
-        autocompletion=completion.one_of("sustained", "burst"),
-    ),
-]
-IsolateOption = Annotated[
-    bool,
-    typer.Option("--isolate", help="A process for every check and timing, in place of one that keeps the device open."),
-]
-OutputOption = Annotated[
-    Path | None,
-    typer.Option("-o", "--output", help="Where the spec goes. [default: specs/<problem>-<target>.mlir]"),
-]
-StorageOption = Annotated[
-    str | None,
-    typer.Option(
+    option(
         "--storage",
-        help="sqlite:///FILE or postgresql://USER@HOST/DATABASE. [default: an SQLite file in the workspace]",
+        "sqlite:///FILE or postgresql://USER@HOST/DATABASE. [default: an SQLite file in the workspace]",
     ),
 ]
-FlagOption = Annotated[
-    list[str] | None, typer.Option("--flag", help="Passed on to iree-compile, as --flag=--name=value; repeatable.")
-]
-ResumeOption = Annotated[
-    bool,
-    typer.Option("--resume/--fresh", help="Go on with this problem's unfinished run (or start one) / start anew."),
-]
-KeepOption = Annotated[
-    str,
-    typer.Option(
-        "--keep",
-        help="Which candidates' folders stay: all, failed, best, none; comma separated.",
-        autocompletion=completion.some_of("all", "failed", "best", "none"),
-    ),
-]
-MicrokernelsOption = Annotated[
-    str,
-    typer.Option(
-        "--microkernels",
-        help="Which microkernels join the search: names, comma separated, auto or none.",
-        autocompletion=completion.microkernels,
-    ),
-]
-PrecisionOption = Annotated[
-    str | None,
-    typer.Option(
-        "--allow-precision",
-        help="Accept results of tf32 or f16 accuracy. [default: the types' own]",
-        autocompletion=completion.one_of("tf32", "f16"),
-    ),
-]
-IreeToolsOption = Annotated[
+Output = Annotated[Path | None, option("-o --output", "Where the spec goes. [default: specs/<problem>-<target>.mlir]")]
+Jobs = Annotated[int | None, option("--jobs", "Compiles at once. [default: usable cores]")]
+Flags = Annotated[list[str] | None, option("--flag", "Passed on to iree-compile, as --flag=--name=value; repeatable.")]
+IreeTools = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--iree-tools",
-        help="A build or install tree of IREE, or the folder of its tools. [default: AUTOTUNE_IREE_TOOLS, the wheels]",
+        "A build or install tree of IREE, or the folder of its tools. [default: AUTOTUNE_IREE_TOOLS, the wheels]",
     ),
 ]
-ClusterOption = Annotated[
-    str | None,
-    typer.Option(
-        "--cluster",
-        help="Dask scheduler (tls://HOST:PORT) whose workers build and time. [default: this machine's processes]",
-    ),
-]
-InsecureOption = Annotated[
+Insecure = Annotated[
     bool,
-    typer.Option(
-        "--insecure-cluster", help="Take tcp:// beyond this machine: whoever reaches it can run code on all workers."
-    ),
+    option("--insecure-cluster", "Take tcp:// beyond this machine: whoever reaches it can run code on all workers."),
 ]
-CaOption = Annotated[
+CaFile = Annotated[
     Path | None,
-    typer.Option("--tls-ca-file", help="Certificate authority of a tls:// cluster. [default: Dask's configuration]"),
+    option("--tls-ca-file", "Certificate authority of a tls:// cluster. [default: Dask's configuration]"),
 ]
-CertOption = Annotated[
-    Path | None, typer.Option("--tls-cert", help="This machine's certificate. [default: Dask's configuration]")
+Cert = Annotated[Path | None, option("--tls-cert", "This machine's certificate. [default: Dask's configuration]")]
+Key = Annotated[Path | None, option("--tls-key", "Its key. [default: Dask's configuration]")]
+Trust = Annotated[
+    bool, option("--trust", "Take specs, flagfiles and models as they are, also with what could do harm.")
 ]
-KeyOption = Annotated[Path | None, typer.Option("--tls-key", help="Its key. [default: Dask's configuration]")]
-BundleOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--bundle",
-        help="FILE.zip: build and prove here, for `autotune bundle run` on a machine that no network joins to this.",
-    ),
-]
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Print the space's size, a sample candidate and the commands; build nothing.")
-]
-FunctionOption = Annotated[
-    str | None, typer.Option("--function", help="Which function of the model. [default: the only one]")
-]
-InputOption = Annotated[
-    list[str] | None,
-    typer.Option("--input", help="SHAPExTYPE, SHAPExTYPE=VALUES or @FILE.npy, once for each input, in order."),
-]
-ParametersOption = Annotated[
-    list[str] | None,
-    typer.Option("--parameters", help="SCOPE=FILE of a model's weights, as IREE's tools take it."),
-]
-ToleranceOption = Annotated[
-    float | None,
-    typer.Option("--tolerance", help="Relative error of a model's outputs that is allowed. [by type]"),
-]
-ExpectedOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--expected",
-        help="FILE.npy with what a model must give on these inputs, once for each result. [IREE's default gives it]",
-    ),
-]
-TrustOption = Annotated[
-    bool,
-    typer.Option("--trust", help="Take specs, flagfiles and models as they are, also with what could do harm."),
-]
-JsonOption = Annotated[bool, typer.Option(*w.JSON.names, help=w.JSON.help)]
-QuietOption = Annotated[bool, typer.Option(*w.QUIET.names, help=w.QUIET.help)]
-NoColorOption = Annotated[bool, typer.Option("--no-color", help="No colour, as with NO_COLOR set.")]
-FailOption = Annotated[bool, typer.Option("--fail-if-no-winner", help="Exit 6 unless the verdict is `win`.")]
+Json = Annotated[bool, option(" ".join(JSON.names), JSON.help)]
+Quiet = Annotated[bool, option(" ".join(QUIET.names), QUIET.help)]
+NoColor = Annotated[bool, option("--no-color", "No colour, as with NO_COLOR set.")]
+Fail = Annotated[bool, option("--fail-if-no-winner", "Exit 6 unless the verdict is `win`.")]
+
+EXAMPLES = """\
+autotune gemm --shape 512x512x1024 --budget 2m
+autotune gemm --shape 4096x4096x4096 --target gfx942 --device none
+autotune conv --shape 1x56x56x64 --filter 3x3x64 --pad 1x1 --budget 2m
+autotune conv --shape 2x32x32x1280 --filter 3x3x1280 --pad 1x1 --target sm_80
+autotune attention --shape 1x8x1024x1024x64 --causal --target sm_80
+autotune attention --shape 1x8x256x256x64 --budget 2m
+autotune model resnet50.onnx --budget 5m
+autotune model encoder.mlir --target sm_80 --top 5
+autotune suite --list
+autotune suite unet --target gfx942 --device none --sample 3
+autotune ab sgemm_c --shape 512x512x1024
+autotune ab a.flags b.flags --shape 512x512x1024
+autotune retune specs/encoder-cpu.mlir --iree-tools ~/iree-build
+autotune retune . --device none
+autotune bench --shape 512x512x1024 --backends iree,tuned,numpy
+autotune bench unet --target sm_80 --backends iree,tuned,torch
+autotune compare golden/ . --markdown --fail-on-regression
+autotune compare golden.json 20260301-021500-0a1b2c -o compare.html
+autotune report -o report.html
+autotune report --serve
+autotune nightly nightly.toml
+autotune nightly nightly.toml --dry-run
+autotune history --op gemm --since 7d --verdict win
+autotune history --shape 512x512x1024 --trend
+autotune export --csv > timings.csv
+autotune export --parquet -o timings.parquet
+autotune import timings.json
+autotune import machine-*.parquet --workspace all
+autotune cache
+autotune cache --clear
+autotune doctor
+autotune doctor --json
+autotune worker --device cuda://0 tls://scheduler:8786
+autotune worker --jobs 8 tcp://127.0.0.1:8786
+autotune bundle run out.zip
+autotune bundle run out.zip -o result.zip --device cuda --budget 5m
+autotune bundle import out-result.zip
+autotune bundle import result.zip --workspace tuned -o specs/gemm.mlir
+autotune spec show specs/a.mlir
+autotune spec show specs/a.mlir --json
+autotune spec merge a.mlir b.mlir -o all.mlir
+autotune spec merge specs/*.mlir -o all.mlir
+autotune spec check specs/a.mlir
+autotune spec check specs/a.mlir model.mlir
+""".splitlines()
+"""They work as they stand."""
+
+
+def examples(command: str) -> str:
+    """The end of a command's help. A blank line between two keeps each on a line of its own."""
+    own = [line for line in EXAMPLES if f"{line} ".startswith(f"autotune {command} ")]
+    return "Examples:\n\n" + "\n\n".join(f"  {line}" for line in own)

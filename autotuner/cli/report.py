@@ -1,59 +1,86 @@
 """`autotune report`: a page of runs, in a file or from a server on this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from autotuner.cli.console import emit, make_console
-from autotuner.devices.environment import capture
+import typer
+
+from autotuner.cli import options as o
+from autotuner.cli.options import option
+from autotuner.cli.request import Given
 from autotuner.errors import UsageError
-from autotuner.iree.tools import Tools
-from autotuner.jobs.bandwidth import measure_bandwidth
-from autotuner.report.report import OVERVIEW
-from autotuner.report.report import report as make_page
-from autotuner.report.serve import Server
-from autotuner.store.store import Store
 from autotuner.system.text import count
-from autotuner.system.workspace import write_whole
-from autotuner.targets import NO_DEVICE, Target
+
+if TYPE_CHECKING:
+    from autotuner.store.store import Store
 
 
 def report(
-    runs: Sequence[str], *, output: Path, bandwidth: bool, workspace: Path, storage: str | None, no_color: bool
+    context: typer.Context,
+    runs: Annotated[
+        list[str] | None, typer.Argument(metavar="RUN", help="Runs, as `history` names them. [default: all]")
+    ] = None,
+    output: Annotated[Path, option("-o --output", "The file of the page.")] = Path("report.html"),
+    bandwidth: Annotated[
+        bool, option("--bandwidth", "Measure the device's memory bandwidth now, for the roofline.")
+    ] = False,
+    serve: Annotated[bool, option("--serve", "Serve the page on this machine; it follows a run that goes on.")] = False,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Of --serve; 0: a free one.")] = 0,
+    workspace: o.Workspace = Path(),
+    storage: o.Storage = None,
+    no_color: o.NoColor = False,
 ) -> None:
-    """Write one page that opens by itself."""
+    """Make one page of runs that opens from a file. It has verdicts, charts, proofs, failures, all candidates."""
+    from autotuner.cli.console import emit
+    from autotuner.report.report import report as make_page
+    from autotuner.store.store import Store
+    from autotuner.system.workspace import write_whole
+
+    given = Given.of(context)
+    if serve:
+        given.refuse(["output"], "is of no use with --serve, which writes no file")
+        given.refuse(["bandwidth"], "would disturb the run that --serve follows")
+        _serve(runs or (), port=port, workspace=workspace, storage=storage)
+        return
+    given.refuse(["port"], "is of --serve")
     if output.suffix not in (".html", ".htm"):
         raise UsageError(f"-o {output} is not an .html file.", remedy="Name a page, such as -o report.html.")
     with Store.open(storage, workspace=workspace, create=False) as store, store.intact():
-        measured = _measured(store, runs, no_color=no_color) if bandwidth else {}
-        page = make_page(store, runs, workspace=workspace, bandwidth=measured)
+        measured = _measured(store, runs or (), no_color=no_color) if bandwidth else {}
+        page = make_page(store, runs or (), workspace=workspace, bandwidth=measured)
     write_whole(output, page)
     what = count(len(set(runs)), "run") if runs else "all runs"
     emit(f"{output}: {what}, {len(page.encode()) / 1e6:.1f} MB")
 
 
-def _measured(store: Store, runs: Sequence[str], *, no_color: bool) -> dict[str, float]:
+def _measured(store: "Store", runs: Sequence[str], *, no_color: bool) -> dict[str, float]:
     """GB/s of the devices of these runs, so far as they are this machine's and answer."""
+    from autotuner.cli.console import note
+    from autotuner.devices.environment import capture
+    from autotuner.iree.tools import Tools
+    from autotuner.jobs.bandwidth import measure_bandwidth
+    from autotuner.report.report import OVERVIEW
+    from autotuner.targets import NO_DEVICE, Target
+
     rows = [store.run(run) for run in runs] if runs else store.runs(OVERVIEW, top=True)
-    console = make_console(stderr=True, no_color=no_color)
     tools, found = Tools.find(), {}
     for target, device in dict.fromkeys((row.target, row.device) for row in rows if row.device != NO_DEVICE):
         first = device.partition(",")[0]
         name = capture(first, tools).device_name
-        if not any(store.environment(row.id).get("device_name") == name for row in rows if row.device == device):
-            console.print(
-                f"note: no run was on this machine's {device}: its bandwidth is not measured",
-                markup=False,
-                soft_wrap=True,
-            )
-            continue
-        found[name] = measure_bandwidth(first, Target.parse(target))
+        if any(store.environment(row.id).get("device_name") == name for row in rows if row.device == device):
+            found[name] = measure_bandwidth(first, Target.parse(target))
+        else:
+            note(f"no run was on this machine's {device}: its bandwidth is not measured", no_color=no_color)
     return found
 
 
-def serve(runs: Sequence[str], *, port: int, workspace: Path, storage: str | None) -> None:
+def _serve(runs: Sequence[str], *, port: int, workspace: Path, storage: str | None) -> None:
     """Serve the page on this machine until Ctrl-C; it follows a run that goes on."""
+    from autotuner.cli.console import emit
+    from autotuner.report.report import report as make_page
+    from autotuner.report.serve import Server
+    from autotuner.store.store import Store
 
     def state() -> str:
         with Store.open(storage, workspace=workspace, create=False) as store:

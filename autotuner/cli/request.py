@@ -1,76 +1,171 @@
-"""The options that every tuning command takes, and how they make a run's options."""
+"""The options that every tuning command takes, how they make a run's options, and the command made of them."""
 
 import inspect
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 import typer
+from typer.models import OptionInfo
 
+from autotuner.cli import completion
 from autotuner.cli import options as o
-from autotuner.cli.commands.operations import default_dtype
-from autotuner.cli.given import Given
-from autotuner.cli.lazy import Lazy
+from autotuner.cli.options import option
 from autotuner.errors import UsageError
 from autotuner.system.durations import parse_budget, parse_duration
 from autotuner.system.words import given_command
 from autotuner.tuning.effort import parse_effort
 
+if TYPE_CHECKING:
+    from autotuner.cluster.address import Scheduler
+    from autotuner.jobs.model.context import Model
+    from autotuner.targets import Target
+    from autotuner.tuning.options import Options
+
 NO_DEVICE = "none"
 CLUSTER = ("cluster", "insecure_cluster", "tls_ca_file", "tls_cert", "tls_key")
 """The options of a command whose work may be done elsewhere."""
+OF_A_CALL = ("tolerance", "expected", "parameters")
+"""What is said of running a model."""
+OF_A_MODEL = ("function", "inputs", *OF_A_CALL)
+_EVERYWHERE = frozenset({"quiet", "no_color"})
+"""How something is shown can always be said."""
 W = TypeVar("W", bound=str)
 
-if TYPE_CHECKING:
-    from autotuner import targets
-    from autotuner.cluster import address
-    from autotuner.microkernels import variants
-    from autotuner.targets import files as target_files
-    from autotuner.tuning import options as run_options
-else:
-    targets, target_files = Lazy("autotuner.targets"), Lazy("autotuner.targets.files")
-    run_options, address = Lazy("autotuner.tuning.options"), Lazy("autotuner.cluster.address")
-    variants = Lazy("autotuner.microkernels.variants")
+
+@dataclass(frozen=True)
+class Given:
+    """The options and arguments on the command line: the names of their parameters, and how each is spelt."""
+
+    spelt: Mapping[str, str] = field(default_factory=dict)
+    at: float = field(default_factory=time.monotonic, compare=False)
+    """When the command began, or when they were read: what is imported from then on is part of its time."""
+
+    @classmethod
+    def of(cls, context: typer.Context) -> "Given":
+        found = {}
+        for parameter in context.command.params:
+            source = context.get_parameter_source(parameter.name or "")
+            if parameter.name and source is not None and source.name == "COMMANDLINE":
+                long = [word for word in parameter.opts if word.startswith("--")]
+                found[parameter.name] = (long or [(parameter.metavar or parameter.name).upper()])[0]
+        began = context.find_root().obj
+        return cls(found, began) if isinstance(began, float) else cls(found)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.spelt
+
+    def refuse(self, names: Iterable[str], why: str, *, remedy: str = "Leave it out.") -> None:
+        """These are not used here; `why` goes on after the option's name."""
+        for name in names:
+            if name in self.spelt:
+                raise UsageError(f"{self.spelt[name]} {why}.", remedy=remedy)
+
+    def only(self, *names: str, where: str) -> None:
+        """Nothing but these is used there."""
+        self.refuse(sorted(set(self.spelt) - {*names} - _EVERYWHERE), f"has no meaning with {where}")
 
 
 @dataclass(frozen=True)
 class Request:
     """The options that every tuning command takes, as typed: these fields are their declaration."""
 
-    target: o.TargetOption = "cpu"
-    chip: o.ChipOption = None
-    device: o.DeviceOption = None
-    effort: o.EffortOption = "normal"
-    trials: o.TrialsOption = None
-    budget: o.BudgetOption = None
-    jobs: o.JobsOption = None
-    seed: o.SeedOption = 0
-    cache: o.CacheOption = "both"
-    state: o.StateOption = "sustained"
-    isolate: o.IsolateOption = False
-    workspace: o.WorkspaceOption = Path()
-    output: o.OutputOption = None
-    storage: o.StorageOption = None
-    flags: o.FlagOption = None
-    resume: o.ResumeOption = False
-    keep: o.KeepOption = "best,failed"
-    microkernels: o.MicrokernelsOption = "none"
-    allow_precision: o.PrecisionOption = None
-    iree_tools: o.IreeToolsOption = None
-    cluster: o.ClusterOption = None
-    insecure_cluster: o.InsecureOption = False
-    tls_ca_file: o.CaOption = None
-    tls_cert: o.CertOption = None
-    tls_key: o.KeyOption = None
-    dry_run: o.DryRunOption = False
-    as_json: o.JsonOption = False
-    quiet: o.QuietOption = False
-    no_color: o.NoColorOption = False
-    fail_if_no_winner: o.FailOption = False
+    target: Annotated[
+        str, option("--target", "cpu, a chip (gfx942, sm_80, …) or a product (mi300x, a100, …).", completion.target)
+    ] = "cpu"
+    chip: Annotated[
+        str | None,
+        option("--chip", "What will time, where it is not at hand: microkernels are made for it. [the target]"),
+    ] = None
+    device: Annotated[
+        str | None,
+        option(
+            "--device",
+            "IREE device URIs, comma separated; `none` compiles and proves but does not time.",
+            completion.device,
+        ),
+    ] = None
+    effort: Annotated[
+        str,
+        option("--effort", "quick, normal or full: how long to search.", completion.one_of("quick", "normal", "full")),
+    ] = "normal"
+    trials: Annotated[int | None, option("--trials", "At most this many candidates.")] = None
+    budget: Annotated[str | None, option("--budget", "At most this long, race included: 90s, 10m, 1h30m.")] = None
+    jobs: o.Jobs = None
+    seed: Annotated[int, option("--seed", "The same seed asks the same first batch.")] = 0
+    cache: Annotated[
+        str,
+        option(
+            "--cache",
+            "The last level cache: search warm or cold; both: search warm, tell cold times too.",
+            completion.one_of("warm", "cold", "both"),
+        ),
+    ] = "both"
+    state: Annotated[
+        str,
+        option(
+            "--state",
+            "The device while timing: sustained (under load between timings) or burst (pauses).",
+            completion.one_of("sustained", "burst"),
+        ),
+    ] = "sustained"
+    isolate: Annotated[
+        bool,
+        option("--isolate", "A process for every check and timing, in place of one that keeps the device open."),
+    ] = False
+    workspace: o.Workspace = Path()
+    output: o.Output = None
+    storage: o.Storage = None
+    flags: o.Flags = None
+    resume: Annotated[
+        bool, option("--resume/--fresh", "Go on with this problem's unfinished run (or start one) / start anew.")
+    ] = False
+    keep: Annotated[
+        str,
+        option(
+            "--keep",
+            "Which candidates' folders stay: all, failed, best, none; comma separated.",
+            completion.some_of("all", "failed", "best", "none"),
+        ),
+    ] = "best,failed"
+    microkernels: Annotated[
+        str,
+        option(
+            "--microkernels",
+            "Which microkernels join the search: names, comma separated, auto or none.",
+            completion.microkernels,
+        ),
+    ] = "none"
+    allow_precision: Annotated[
+        str | None,
+        option(
+            "--allow-precision",
+            "Accept results of tf32 or f16 accuracy. [default: the types' own]",
+            completion.one_of("tf32", "f16"),
+        ),
+    ] = None
+    iree_tools: o.IreeTools = None
+    cluster: Annotated[
+        str | None,
+        option(
+            "--cluster",
+            "Dask scheduler (tls://HOST:PORT) whose workers build and time. [default: this machine's processes]",
+        ),
+    ] = None
+    insecure_cluster: o.Insecure = False
+    tls_ca_file: o.CaFile = None
+    tls_cert: o.Cert = None
+    tls_key: o.Key = None
+    dry_run: Annotated[
+        bool, option("--dry-run", "Print the space's size, a sample candidate and the commands; build nothing.")
+    ] = False
+    as_json: o.Json = False
+    quiet: o.Quiet = False
+    no_color: o.NoColor = False
+    fail_if_no_winner: o.Fail = False
     given: Given = field(default_factory=Given)
-    unused: ClassVar[frozenset[str]] = frozenset()
-    """Options that a command does not have."""
 
     @property
     def timed(self) -> bool:
@@ -81,28 +176,36 @@ class Request:
         if not self.timed:
             self.given.refuse(names, "needs a device, and --device none runs nothing")
 
-    def built_for(self) -> "targets.Target":
+    def built_for(self) -> "Target":
         """The target, with the chip and the flags that the user names."""
+        from autotuner.targets import Target
+        from autotuner.targets.files import refuse_missing, words_that_are_files
+
         flags = self.flags or ()
-        target_files.refuse_missing(flags)
-        for word in target_files.words_that_are_files(flags):
+        refuse_missing(flags)
+        for word in words_that_are_files(flags):
             typer.echo(f"note: --flag: {word} is taken for a word; write ./{word} for the file of that name", err=True)
-        return targets.Target.parse(self.target, flags=flags, chip=self.chip)
+        return Target.parse(self.target, flags=flags, chip=self.chip)
 
     def check(self) -> None:
         """Refuses what is wrong with the words themselves."""
         self.built_for()
         self.options()
 
-    def scheduler(self) -> "address.Scheduler | None":
+    def scheduler(self) -> "Scheduler | None":
         """Of the cluster that is to work; what belongs to one is refused without it."""
+        from autotuner.cluster.address import Scheduler
+
         if self.cluster is None:
             self.given.refuse(CLUSTER[1:], "has no meaning without --cluster")
             return None
         files = {"ca_file": self.tls_ca_file, "cert": self.tls_cert, "key": self.tls_key}
-        return address.Scheduler(self.cluster, insecure=self.insecure_cluster, **files)
+        return Scheduler(self.cluster, insecure=self.insecure_cluster, **files)
 
-    def options(self) -> "run_options.Options":
+    def options(self) -> "Options":
+        from autotuner.microkernels.variants import Kernel
+        from autotuner.tuning.options import CACHES, STATES, Options
+
         if self.device is not None and not self.device.strip():
             raise UsageError("--device is empty.", remedy="Name a device, or leave the option out.")
         if self.output is not None and self.output.suffix != ".mlir":
@@ -112,26 +215,23 @@ class Request:
             self.given.refuse(["state"], "has no meaning with --isolate, where each timing begins with a process")
         if self.isolate and self.cache != "warm":
             self.given.refuse(["cache"], f"{self.cache} needs a device that stays open, and --isolate closes it")
-        return run_options.Options(
+        kernels = (word.strip() for word in self.microkernels.split(","))
+        return Options(
             device=self.device,
             effort=parse_effort(self.effort),
             trials=self.trials,
             budget=(parse_budget if self.timed else parse_duration)(self.budget) if self.budget is not None else None,
             jobs=self.jobs,
             seed=self.seed,
-            cache=chosen(self.cache, run_options.CACHES, name="cache"),
-            state=chosen(self.state, run_options.STATES, name="state"),
+            cache=chosen(self.cache, CACHES, name="cache"),
+            state=chosen(self.state, STATES, name="state"),
             isolate=self.isolate,
             workspace=self.workspace,
             output=self.output,
             storage=self.storage,
             resume=self.resume,
             keep=tuple(word.strip() for word in self.keep.split(",")),
-            microkernels=tuple(
-                variants.Kernel(word.strip())
-                for word in self.microkernels.split(",")
-                if word.strip() not in ("", "none")
-            ),
+            microkernels=tuple(Kernel(word) for word in kernels if word not in ("", "none")),
             iree_tools=self.iree_tools,
             cluster=self.scheduler(),
             command=given_command(),
@@ -143,7 +243,13 @@ class Request:
 class ProblemRequest(Request):
     """Those of a command that tunes one problem: it may also be timed on another machine."""
 
-    bundle: o.BundleOption = None
+    bundle: Annotated[
+        Path | None,
+        option(
+            "--bundle",
+            "FILE.zip: build and prove here, for `autotune bundle run` on a machine that no network joins to this.",
+        ),
+    ] = None
 
     def refuse_untimed(self, *names: str) -> None:
         """What is said of running goes with a bundle."""
@@ -167,6 +273,54 @@ class ProblemRequest(Request):
         return replace(self, device=NO_DEVICE)
 
 
+@dataclass(frozen=True)
+class ModelWords:
+    """What is said of a model beside its file, the same in every command that takes one."""
+
+    function: Annotated[str | None, option("--function", "Which function of the model. [default: the only one]")] = None
+    inputs: Annotated[
+        list[str] | None,
+        option("--input", "SHAPExTYPE, SHAPExTYPE=VALUES or @FILE.npy, once for each input, in order."),
+    ] = None
+    parameters: Annotated[
+        list[str] | None, option("--parameters", "SCOPE=FILE of a model's weights, as IREE's tools take it.")
+    ] = None
+    tolerance: Annotated[
+        float | None, option("--tolerance", "Relative error of a model's outputs that is allowed. [by type]")
+    ] = None
+    expected: Annotated[
+        list[Path] | None,
+        option(
+            "--expected",
+            "FILE.npy with what a model must give on these inputs, once for each result. [IREE's default gives it]",
+        ),
+    ] = None
+    trust: o.Trust = False
+
+    def model(self, path: Path, **more: Any) -> "Model":
+        """The model in a file; `more` says which of it to tune."""
+        from autotuner.jobs.model.context import Model
+
+        return Model(
+            path,
+            function=self.function,
+            inputs=tuple(self.inputs or ()),
+            parameters=tuple(self.parameters or ()),
+            tolerance=self.tolerance,
+            expected=tuple(self.expected or ()),
+            trust=self.trust,
+            **more,
+        )
+
+    def there(self, path: Path, request: Request) -> "Model":
+        """The same of a file that is there, or no device is waited for."""
+        from autotuner.jobs.model.program import refuse_no_model
+        from autotuner.problems.accuracy import known_precision
+
+        refuse_no_model(path)
+        return self.model(path, allow=known_precision(request.allow_precision))
+
+
 def chosen(word: str, known: Sequence[W], *, name: str) -> W:
     """One of these words."""
     for one in known:
@@ -175,28 +329,42 @@ def chosen(word: str, known: Sequence[W], *, name: str) -> W:
     raise UsageError(f"unknown --{name} {word!r}.", remedy=f"Choose one of: {', '.join(known)}.")
 
 
+def default_dtype(target: str) -> str:
+    """What people multiply there."""
+    from autotuner.targets import Target
+
+    return Target.parse(target).usual_dtype
+
+
 def tuning_command(
     parse: Callable[..., Any],
-    run: Callable[[Any, Request], None],
+    run: Callable[[Any, Any], None],
     *,
     request: type[Request] = Request,
     words: Sequence[inspect.Parameter] = (),
+    without: Sequence[str] = (),
+    instead: Mapping[str, OptionInfo] | None = None,
 ) -> Callable[..., None]:
     """A command that has the options of `parse`, which says what to tune, and those of every tuning command.
 
-    Of the options `words`, `parse` is given those that were typed, as a mapping.
+    Of the options `words`, `parse` is given those that were typed, as a mapping. The command has none of the options
+    `without`, and those of `instead` in other words.
     """
-    own = [p for p in inspect.signature(parse).parameters.values() if p.name != "words"]
-    common = [p for p in inspect.signature(request).parameters.values() if p.name not in {"given", *request.unused}]
+    own, model = _parameters(parse, without=["words"]), _parameters(ModelWords)
+    common = [_restated(p, instead or {}) for p in _parameters(request, without=["given", *without])]
 
     def command(context: typer.Context, **values: Any) -> None:
         given = Given.of(context)
-        chosen = {p.name: values.pop(p.name) for p in own}
+
+        def take(parameters: Sequence[inspect.Parameter]) -> dict[str, Any]:
+            return {p.name: values.pop(p.name) for p in parameters}
+
+        chosen: dict[str, Any] = {p.name: ModelWords(**take(model)) for p in own if p.annotation is ModelWords}
+        chosen |= take([p for p in own if p.annotation is not ModelWords])
         if untyped := chosen.get("dtype") == "":
             chosen["dtype"] = default_dtype(values["target"])
         if words:
-            typed = {p.name: values.pop(p.name) for p in words}
-            chosen["words"] = {name: value for name, value in typed.items() if name in given}
+            chosen["words"] = {name: value for name, value in take(words).items() if name in given}
         wanted, how = parse(**chosen), request(**values, given=given)
         if untyped and not how.quiet:
             how.check()  # an error comes alone
@@ -205,7 +373,18 @@ def tuning_command(
 
     command.__name__, command.__doc__ = parse.__name__, parse.__doc__
     first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    parameters = [first, *own, *words, *common]
+    named = [one for p in own for one in (model if p.annotation is ModelWords else [p])]
+    parameters = [first, *named, *words, *common]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in parameters}
     return command
+
+
+def _parameters(of: Callable[..., Any], *, without: Sequence[str] = ()) -> list[inspect.Parameter]:
+    return [p for p in inspect.signature(of).parameters.values() if p.name not in without]
+
+
+def _restated(parameter: inspect.Parameter, instead: Mapping[str, OptionInfo]) -> inspect.Parameter:
+    if parameter.name not in instead:
+        return parameter
+    return parameter.replace(annotation=Annotated[get_args(parameter.annotation)[0], instead[parameter.name]])

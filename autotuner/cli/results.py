@@ -1,75 +1,114 @@
-"""`autotune history` and `cache`: what is stored."""
+"""`autotune history`, `export`, `import`, `cache` and `doctor`: what is stored, and what works here."""
 
-from __future__ import annotations
-
-import json
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+import sys
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from autotuner.cli.console import emit, make_console, show
-from autotuner.cli.lazy import Lazy
+import typer
+
+from autotuner.cli import completion
+from autotuner.cli import options as o
+from autotuner.cli.options import option
+from autotuner.cli.request import Given
 from autotuner.errors import UsageError
-from autotuner.report.history import (
-    VERDICT_WORDS,
-    history_records,
-    listed_records,
-    runs_table,
-    trend_records,
-    trend_table,
-)
-from autotuner.store.filters import ALL_RUNS, RunFilter
-from autotuner.store.store import Store
-from autotuner.system.cache import Cache
-from autotuner.system.listing import Listing
-from autotuner.system.settings import cache_dir
+from autotuner.system.text import count
 
 if TYPE_CHECKING:
-    from autotuner import targets
-    from autotuner.report import exports, tables
-else:
-    targets = Lazy("autotuner.targets")
-    exports, tables = Lazy("autotuner.report.exports"), Lazy("autotuner.report.tables")
+    from autotuner.store.filters import RunFilter
+    from autotuner.store.store import Store
 
+Run = Annotated[str | None, typer.Argument(metavar="RUN", help="A run, as `history` names it. [default: all]")]
+OPERATIONS = ("gemm", "conv", "attention", "model", "suite", "retune")
+VERDICTS = ("win", "no-winner", "inconclusive", "compile-only")
+FILTERS = ("limit", "op", "shape", "target", "device", "since", "verdict", "trend")
 MOST_RUNS = 2**31 - 1
 """More than a database can be asked for means all."""
+_BINARY = ("parquet", "optuna")
 _AGO = re.compile(r"(\d{1,5})([mhdw])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _SHAPE = re.compile(r"\d+(x\d+)*")
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """Which runs, in the words of the command line."""
+def history(
+    context: typer.Context,
+    run: Run = None,
+    limit: Annotated[int, option("--limit", "How many runs, newest first.")] = 20,
+    op: Annotated[
+        str | None, option("--op", "Of this operation: gemm, conv, model, …", completion.one_of(*OPERATIONS))
+    ] = None,
+    shape: Annotated[str | None, option("--shape", "Of this shape, as the problem's name has it.")] = None,
+    target: Annotated[str | None, option("--target", "For this chip or product.", completion.target)] = None,
+    device: Annotated[str | None, option("--device", "On this IREE device, or a piece of the device's name.")] = None,
+    since: Annotated[str | None, option("--since", "Since 2026-11-01, or so long ago: 12h, 7d.")] = None,
+    verdict: Annotated[
+        str | None, option("--verdict", "Of this verdict: win, no-winner, …", completion.one_of(*VERDICTS))
+    ] = None,
+    trend: Annotated[bool, option("--trend", "Each problem over time, oldest run first.")] = False,
+    workspace: o.Workspace = Path(),
+    storage: o.Storage = None,
+    as_json: o.Json = False,
+    no_color: o.NoColor = False,
+) -> None:
+    """List the runs of this workspace, or the candidates of one. --trend shows how a problem did over time.
 
-    limit: int = 20
-    op: str | None = None
-    shape: str | None = None
-    target: str | None = None
-    device: str | None = None
-    since: str | None = None
-    verdict: str | None = None
+    --op and --shape also find the parts of suites and models.
+    """
+    from autotuner.cli.console import emit, emit_json, show
+    from autotuner.report.history import history_records, listed_records, runs_table, trend_records, trend_table
+    from autotuner.store.filters import ALL_RUNS
+    from autotuner.store.store import Store
 
-    def checked(self) -> RunFilter:
-        if self.limit < 1:
-            raise UsageError(f"--limit {self.limit} is not positive.", remedy="Give --limit 1 or more.")
-        if self.shape is not None and not _SHAPE.fullmatch(self.shape.lower()):
-            remedy = "Give the sizes as the problem's name has them, such as 512x512x1024."
-            raise UsageError(f"--shape {self.shape!r} is not a shape.", remedy=remedy)
-        if self.verdict is not None and self.verdict not in VERDICT_WORDS:
-            remedy = f"Choose one of: {', '.join(VERDICT_WORDS)}."
-            raise UsageError(f"--verdict {self.verdict!r} is unknown.", remedy=remedy)
-        return RunFilter(
-            op=self.op.lower() if self.op is not None else None,
-            shape=self.shape.lower() if self.shape is not None else None,
-            target=self.target,
-            device=self.device,
-            since=parse_since(self.since) if self.since is not None else None,
-            verdict=self.verdict,
-        )
+    if run is not None:
+        Given.of(context).refuse(FILTERS, "chooses among runs, and one is named")
+    if limit < 1:
+        raise UsageError(f"--limit {limit} is not positive.", remedy="Give --limit 1 or more.")
+    which = which_runs(op=op, shape=shape, target=target, device=device, since=since, verdict=verdict)
+    with Store.open(storage, workspace=workspace, create=False) as store, store.intact():
+        if run is not None:
+            _show_run(store, run, as_json=as_json, no_color=no_color)
+            return
+        which = _with_known_target(store, which)
+        read = trend_records if trend else history_records if as_json else listed_records
+        records = read(store, min(limit, MOST_RUNS), which=which)
+        if as_json:
+            emit_json(records)
+        elif not records and which != ALL_RUNS:
+            emit("no run is like that; `autotune history` lists them all")
+        else:
+            for listing in map(trend_table, records) if trend else [runs_table(records)]:
+                show(listing, no_color=no_color)
+
+
+def which_runs(
+    *,
+    op: str | None = None,
+    shape: str | None = None,
+    target: str | None = None,
+    device: str | None = None,
+    since: str | None = None,
+    verdict: str | None = None,
+) -> "RunFilter":
+    """Which runs are meant by the words of the command line."""
+    from autotuner.report.history import VERDICT_WORDS
+    from autotuner.store.filters import RunFilter
+
+    if shape is not None and not _SHAPE.fullmatch(shape.lower()):
+        remedy = "Give the sizes as the problem's name has them, such as 512x512x1024."
+        raise UsageError(f"--shape {shape!r} is not a shape.", remedy=remedy)
+    if verdict is not None and verdict not in VERDICT_WORDS:
+        remedy = f"Choose one of: {', '.join(VERDICT_WORDS)}."
+        raise UsageError(f"--verdict {verdict!r} is unknown.", remedy=remedy)
+    return RunFilter(
+        op=op.lower() if op is not None else None,
+        shape=shape.lower() if shape is not None else None,
+        target=target,
+        device=device,
+        since=parse_since(since) if since is not None else None,
+        verdict=verdict,
+    )
 
 
 def parse_since(text: str, *, now: datetime | None = None) -> datetime:
@@ -84,62 +123,149 @@ def parse_since(text: str, *, now: datetime | None = None) -> datetime:
         raise UsageError(f"--since {text!r} is not a date.", remedy=remedy) from None
 
 
-@dataclass(frozen=True)
-class Shown:
-    """What of the runs, and how."""
-
-    run: str | None = None
-    trend: bool = False
-    as_json: bool = False
-    no_color: bool = False
-
-
-def history(shown: Shown, wanted: Wanted, *, workspace: Path, storage: str | None) -> None:
-    """List the runs of this workspace, one run's candidates and parts, or how a problem did over time."""
-    which = wanted.checked()
-    limit = min(wanted.limit, MOST_RUNS)
-    with Store.open(storage, workspace=workspace, create=False) as store, store.intact():
-        if shown.run is not None:
-            _show_run(store, shown.run, shown)
-            return
-        which = _with_known_target(store, which)
-        read = trend_records if shown.trend else history_records if shown.as_json else listed_records
-        records = read(store, limit, which=which)
-        if shown.as_json:
-            print(json.dumps(records, indent=2))
-        elif not records and which != ALL_RUNS:
-            emit("no run is like that; `autotune history` lists them all")
-        else:
-            _show(map(trend_table, records) if shown.trend else [runs_table(records)], shown)
-
-
-def _with_known_target(store: Store, which: RunFilter) -> RunFilter:
+def _with_known_target(store: "Store", which: "RunFilter") -> "RunFilter":
     """A product's name is that of its chip. The catalogue is only asked where no run has the name itself."""
+    from autotuner.store.filters import RunFilter
+
     if which.target is None or store.runs(1, which=RunFilter(target=which.target)):
         return which
-    return replace(which, target=targets.Target.parse(which.target).name)
+    from autotuner.targets import Target
+
+    return replace(which, target=Target.parse(which.target).name)
 
 
-def _show_run(store: Store, run: str, shown: Shown) -> None:
-    if shown.as_json:
-        emit(exports.export_json(exports.export_records(store, run)), end="")
+def _show_run(store: "Store", run: str, *, as_json: bool, no_color: bool) -> None:
+    from autotuner.cli.console import emit, show
+    from autotuner.report.exports import export_json, export_records
+    from autotuner.report.tables import run_tables
+
+    if as_json:
+        emit(export_json(export_records(store, run)), end="")
+        return
+    for listing in run_tables(store, run):
+        show(listing, no_color=no_color)
+
+
+def export(
+    run: Run = None,
+    as_csv: Annotated[bool, option("--csv", "As CSV.")] = False,
+    as_json: Annotated[bool, option("--json", "As a JSON list.")] = False,
+    as_parquet: Annotated[bool, option("--parquet", "As a Parquet table (pyarrow).")] = False,
+    as_t4: Annotated[bool, option("--t4", "RUN as T4 JSON, which other auto-tuners read.")] = False,
+    as_optuna: Annotated[bool, option("--optuna", "As a journal of Optuna, for its dashboard.")] = False,
+    output: Annotated[Path | None, option("-o --output", "Into this file. [default: stdout]")] = None,
+    workspace: o.Workspace = Path(),
+    storage: o.Storage = None,
+) -> None:
+    """Print every timed candidate. Choose a form: --json (a list of objects), --csv, --parquet, --t4 or --optuna."""
+    from autotuner.cli.console import emit
+    from autotuner.store.store import Store
+    from autotuner.system.collecting import uncollected
+    from autotuner.system.workspace import write_whole
+
+    asked = {"csv": as_csv, "json": as_json, "parquet": as_parquet, "t4": as_t4, "optuna": as_optuna}
+    forms = [form for form, wanted in asked.items() if wanted]
+    if len(forms) != 1:
+        words = ", ".join(f"--{form}" for form in asked)
+        raise UsageError(f"export needs one of {words}.", remedy="Choose one.")
+    (form,) = forms
+    if form == "t4" and run is None:
+        raise UsageError("--t4 is a document of one run.", remedy="Name one: `autotune history` lists them.")
+    if form in _BINARY and output is None and sys.stdout.isatty():
+        raise UsageError(f"--{form} is not for a terminal.", remedy="Name a file with -o FILE.")
+    with Store.open(storage, workspace=workspace, create=False) as store, store.intact(), uncollected():
+        made = _made(store, run, form)
+    if output is not None:
+        write_whole(output, made)
+    elif isinstance(made, bytes):
+        sys.stdout.buffer.write(made)
     else:
-        _show(tables.run_tables(store, run), shown)
+        emit(made, end="")
 
 
-def _show(listings: Iterable[Listing], shown: Shown) -> None:
-    console = make_console(no_color=shown.no_color)
-    for listing in listings:
-        show(console, listing)
+def _made(store: "Store", run: str | None, form: str) -> str | bytes:
+    """What was measured, in one of the forms."""
+    from autotuner.cli.console import note
+    from autotuner.report import exports
+
+    if form == "optuna":
+        from autotuner.report.study import export_studies
+
+        return export_studies(store, run)
+    if form == "t4" and run is not None:
+        return exports.export_t4(store, run)
+    records = exports.export_records(store, run)
+    if not records:
+        why = f"nothing of run {run} was timed: `autotune history {run}` says why"
+        note(why if run else "no run has timed anything")
+    if form == "parquet":
+        return exports.export_parquet(records)
+    return exports.export_csv(records) if form == "csv" else exports.export_json(records)
 
 
-def cache(*, clear: bool, as_json: bool) -> None:
+def import_results(
+    files: Annotated[list[Path], typer.Argument(help="Exports: .json, .csv or .parquet.", metavar="FILE")],
+    workspace: o.Workspace = Path(),
+    storage: o.Storage = None,
+    as_json: o.Json = False,
+) -> None:
+    """Take the runs of other stores' exports into this one. A run that is here already is left alone."""
+    from autotuner.cli.console import emit, emit_json
+    from autotuner.store.imports import Imported, import_file
+    from autotuner.store.store import Store
+    from autotuner.system.collecting import uncollected
+
+    with Store.open(storage, workspace=workspace) as store, uncollected():
+        found = [import_file(store, file) for file in files]
+    total = Imported(*(sum(getattr(one, name) for one in found) for name in ("runs", "candidates", "known")))
+    if as_json:
+        emit_json(asdict(total))
+    else:
+        known = f"; {count(total.known, 'run')} known already" if total.known else ""
+        emit(f"imported {count(total.runs, 'run')} with {count(total.candidates, 'candidate')}{known}")
+
+
+def cache(
+    clear: Annotated[bool, option("--clear", "Remove all cached builds.")] = False,
+    as_json: o.Json = False,
+) -> None:
     """Show the build cache, or empty it."""
+    from autotuner.cli.console import emit, emit_json
+    from autotuner.system.cache import Cache
+    from autotuner.system.settings import cache_dir
+
     store = Cache(cache_dir())
     if clear:
         store.clear()
     entries, size = store.size()
     if as_json:
-        print(json.dumps({"path": str(store.root), "builds": entries, "bytes": size}))
+        emit_json({"path": str(store.root), "builds": entries, "bytes": size})
     else:
         emit(f"{store.root}: {entries} builds, {size / 2**20:.1f} MiB")
+
+
+def doctor(iree_tools: o.IreeTools = None, as_json: o.Json = False, no_color: o.NoColor = False) -> None:
+    """Say what works on this machine, and what to do about the rest. Tools, extras, targets and devices are tried."""
+    from rich.text import Text
+
+    from autotuner.cli.console import emit_json, make_console, show
+    from autotuner.report.doctor import examine
+    from autotuner.system.listing import Column, Listing
+
+    console = make_console(stderr=True, no_color=no_color)
+    with console.status("asking the compiler and the devices") if console.is_terminal else console:
+        findings = examine(iree_tools)
+    marks = {
+        "ok": Text("ok", "green"),
+        "warning": Text("note", "yellow"),
+        "absent": Text("–", "yellow"),
+        "broken": Text("broken", "red"),
+    }
+    if as_json:
+        emit_json([f.to_json() for f in findings])
+    else:
+        rows = [(marks[finding.state], finding.what, finding.found, finding.remedy) for finding in findings]
+        heads = [Column("", head=True), Column("what", head=True)]
+        show(Listing.of([*heads, "found", "what to do"], rows), no_color=no_color)
+    if any(f.state == "broken" and f.essential for f in findings):
+        raise typer.Exit(5)

@@ -1,32 +1,49 @@
 """`autotune retune`: what became of specs after a new IREE."""
 
-from __future__ import annotations
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
 
-from dataclasses import replace
+import typer
 
-from autotuner.cli.commands.retune import RetuneWords
-from autotuner.cli.microkernels import say_whose_code
-from autotuner.cli.problem import named_model
-from autotuner.cli.request import Request
-from autotuner.cli.tuning import conclude, print_rehearsal, watched
+from autotuner.cli import completion
+from autotuner.cli.options import option
+from autotuner.cli.request import CLUSTER, OF_A_CALL, OF_A_MODEL, ModelWords, Request, tuning_command
 from autotuner.errors import UsageError
-from autotuner.jobs.model.context import Model
-from autotuner.jobs.retune.plan import Wanted
-from autotuner.jobs.retune.rehearsal import rehearse_retune
-from autotuner.jobs.retune.run import retune
+
+
+@dataclass(frozen=True)
+class RetuneWords:
+    """Prove and race a spec's entries again, after a new IREE. Each is kept, replaced or dropped."""
+
+    path: Annotated[
+        Path, typer.Argument(metavar="SPEC|WORKSPACE", help="A spec (.mlir), a flagfile (.flags), or all of a folder.")
+    ]
+    model: Annotated[
+        Path | None,
+        option("--model", "The model that the spec is for. [default: as the spec's own command names it]"),
+    ] = None
+    said: ModelWords = field(default_factory=ModelWords)
+    in_place: Annotated[bool, option("--in-place", "Write over the old files; copies go to candidates/<run>/old.")] = (
+        False
+    )
 
 
 def run_retune(words: RetuneWords, request: Request) -> None:
     """Retunes specs and ends the process with the contract's exit code."""
+    from autotuner.cli.tuning import conclude, print_rehearsal, say_whose_code, watched
+    from autotuner.jobs.retune.plan import Wanted
+    from autotuner.jobs.retune.rehearsal import rehearse_retune
+    from autotuner.jobs.retune.run import retune
+
     given = request.given
     if "target" not in given:
         given.refuse(["flags", "chip"], "is for one target", remedy="Give --target too.")
     if words.model is None:
-        words_of_model = ("function", "inputs", "parameters", "tolerance", "expected")
-        given.refuse(words_of_model, "is for a model", remedy="Give --model too.")
+        given.refuse(OF_A_MODEL, "is for a model", remedy="Give --model too.")
     if words.in_place and request.output is not None:
         raise UsageError("--in-place and -o name two places.", remedy="Give one of them.")
-    request.refuse_untimed("tolerance", "expected", "parameters")
+    request.refuse_untimed(*OF_A_CALL)
     options = request.options()
     if "workspace" not in given and words.path.is_dir():
         options = replace(options, workspace=words.path)
@@ -34,9 +51,9 @@ def run_retune(words: RetuneWords, request: Request) -> None:
     wanted = Wanted(
         words.path,
         target=request.built_for() if "target" in given else None,
-        model=_model(words, request),
+        model=words.said.there(words.model, request) if words.model is not None else None,
         in_place=words.in_place,
-        trust=words.trust,
+        trust=words.said.trust,
         allow=request.allow_precision,
     )
     if request.dry_run:
@@ -47,7 +64,18 @@ def run_retune(words: RetuneWords, request: Request) -> None:
     conclude(result, request, exit_code=result.details.exit_code)
 
 
-def _model(words: RetuneWords, request: Request) -> Model | None:
-    if words.model is None:
-        return None
-    return named_model(words.model, words, request)
+TUNING = tuning_command(
+    RetuneWords,
+    run_retune,
+    without=CLUSTER,
+    instead={
+        "target": option(
+            "--target", "Which target's specs. [default: as they record it]", completion.target, show_default=False
+        ),
+        "trials": option("--trials", "At most this many candidates where an entry is searched again."),
+        "budget": option("--budget", "At most this long for all of it. [default: a tenth of the first tuning]"),
+        "output": option("-o --output", "Where the new spec goes. [default: specs/retuned/<name>.mlir]"),
+        "resume": option("--resume/--fresh", "Do not race again what this retuning has raced / start anew."),
+        "dry_run": option("--dry-run", "Print the entries, how long each may take and why some are left; no more."),
+    },
+)

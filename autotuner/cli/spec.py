@@ -1,66 +1,82 @@
 """`autotune spec`: merge, check and show spec files."""
 
-from __future__ import annotations
-
-import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from autotuner.carriers.flagfile import use_line
-from autotuner.carriers.provenance import Provenance
-from autotuner.cli.console import find_tools, make_console
-from autotuner.cli.console import show as list_all
+from autotuner.cli import completion
+from autotuner.cli import options as o
+from autotuner.cli.options import examples, option
 from autotuner.errors import NoCandidateError, UsageError
-from autotuner.specfiles.check import Report
-from autotuner.specfiles.check import check as check_spec
-from autotuner.specfiles.entries import read
-from autotuner.specfiles.files import MergedFiles, merge_files
-from autotuner.system.listing import Listing
 from autotuner.system.text import count, printable, times
-from autotuner.targets import Target
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from autotuner.specfiles.check import Report
+    from autotuner.specfiles.files import MergedFiles
+
+app = typer.Typer(name="spec", help="Merge, check and show spec files.", no_args_is_help=True, rich_markup_mode=None)
+Spec = Annotated[Path, typer.Argument(metavar="SPEC", help="A tuning spec, microkernel spec or configured executable.")]
 
 
+@app.command(epilog=examples("spec merge"))
 def merge(
-    specs: Sequence[Path],
-    *,
-    output: Path,
-    force: bool,
-    trust: bool,
-    iree_tools: Path | None,
-    as_json: bool,
-    no_color: bool,
+    specs: Annotated[list[Path], typer.Argument(metavar="SPEC", help="Tuning specs, ours or others'.")],
+    output: Annotated[Path, option("-o --output", "Where the merged spec goes, an .mlir file.")],
+    force: Annotated[
+        bool, option("--force", "Where no figures tell which entry is faster, the later file's wins.")
+    ] = False,
+    trust: o.Trust = False,
+    iree_tools: o.IreeTools = None,
+    as_json: o.Json = False,
+    no_color: o.NoColor = False,
 ) -> None:
-    """Put tuning specs into one: of entries that match the same, the faster is kept."""
+    """Put tuning specs into one. Of entries that match the same, the faster is kept."""
+    from autotuner.cli.console import emit_json, make_console
+    from autotuner.cli.tuning import find_tools
+    from autotuner.specfiles.files import merge_files
+
     tools = find_tools(iree_tools, no_color=no_color)
     done = merge_files(specs, output=output, tools=tools, force=force, trust=trust)
     if as_json:
-        print(json.dumps(done.to_json(), indent=2))
+        emit_json(done.to_json())
     else:
         _print_merged(done, make_console(no_color=no_color))
 
 
+@app.command(epilog=examples("spec check"))
 def check(
-    spec: Path,
-    model: Path | None,
-    *,
-    target: str | None,
-    flags: Sequence[str],
-    trust: bool,
-    iree_tools: Path | None,
-    as_json: bool,
-    no_color: bool,
+    spec: Spec,
+    model: Annotated[
+        Path | None,
+        typer.Argument(metavar="MODEL", help="A program (.mlir, .mlirbc): which entries apply to it, how often?"),
+    ] = None,
+    target: Annotated[
+        str | None,
+        option("--target", "Chip or product. [default: the flagfile's, or what the spec records]", completion.target),
+    ] = None,
+    flags: o.Flags = None,
+    trust: o.Trust = False,
+    iree_tools: o.IreeTools = None,
+    as_json: o.Json = False,
+    no_color: o.NoColor = False,
 ) -> None:
-    """Verify a spec with its flagfile and objects; with MODEL, show which entries apply there."""
+    """Verify a spec with its flagfile and objects. With MODEL, show which entries apply there."""
+    from autotuner.cli.console import emit_json, make_console
+    from autotuner.cli.tuning import find_tools
+    from autotuner.specfiles.check import check as check_spec
+    from autotuner.targets import Target
+
     if flags and target is None:
         raise UsageError("--flag needs --target.", remedy="Without them the flagfile's flags are used.")
-    chosen = Target.parse(target, flags=flags) if target is not None else None
+    chosen = Target.parse(target, flags=flags or ()) if target is not None else None
     tools = find_tools(iree_tools, no_color=no_color)
     report = check_spec(spec, tools=tools, model=model, target=chosen, trust=trust)
     if as_json:
-        print(json.dumps(report.to_json(), indent=2))
+        emit_json(report.to_json())
     else:
         _print_report(report, make_console(no_color=no_color))
     if not report.sound:
@@ -69,15 +85,21 @@ def check(
         raise typer.Exit(NoCandidateError.exit_code)
 
 
-def show(spec: Path, *, as_json: bool, no_color: bool) -> None:
-    """List the entries of a spec: what each matches, what it was measured to gain, and where it comes from."""
+@app.command(epilog=examples("spec show"))
+def show(spec: Spec, as_json: o.Json = False, no_color: o.NoColor = False) -> None:
+    """List the entries of a spec. What each matches, what it was measured to gain, and where it comes from."""
+    from autotuner.carriers.provenance import Provenance
+    from autotuner.cli import console
+    from autotuner.specfiles.entries import read
+    from autotuner.system.listing import Listing
+
     file = read(spec)
     if as_json:
-        document = {"spec": str(spec), "kind": file.kind, "entries": [entry.to_json() for entry in file.entries]}
-        print(json.dumps(document, indent=2))
+        entries = [entry.to_json() for entry in file.entries]
+        console.emit_json({"spec": str(spec), "kind": file.kind, "entries": entries})
         return
-    console = make_console(no_color=no_color)
-    _line(console, "kind", file.what)
+    stdout = console.make_console(no_color=no_color)
+    _line(stdout, "kind", file.what)
     rows = []
     for entry in file.entries:
         source = entry.provenance or Provenance()
@@ -85,14 +107,14 @@ def show(spec: Path, *, as_json: bool, no_color: bool) -> None:
         if file.carrier.configures and not entry.compilation_info:
             figures = "sets no configuration"
         rows.append((entry.name, entry.matches.text, source.target, source.verdict, figures, source.date))
-    list_all(console, Listing.of(("entry", "matches", "target", "verdict", "figures", "date"), rows))
+    console.show(Listing.of(("entry", "matches", "target", "verdict", "figures", "date"), rows), no_color=no_color)
     sources = [(entry.name, entry.provenance or Provenance()) for entry in file.entries]
     for title, said in (
         ("made by", [(name, source.command) for name, source in sources]),
         ("earlier", [(name, source.earlier) for name, source in sources]),
     ):
         for text in _once(said):
-            _line(console, title, text)
+            _line(stdout, title, text)
 
 
 def _once(said: Sequence[tuple[str, str]]) -> list[str]:
@@ -105,7 +127,7 @@ def _once(said: Sequence[tuple[str, str]]) -> list[str]:
     return [f"{', '.join(dict.fromkeys(who))}: {words}" for words, who in names.items() if words]
 
 
-def _print_report(report: Report, console: Console) -> None:
+def _print_report(report: "Report", console: "Console") -> None:
     styles = {"ok": "", "note": "yellow", "error": "red"}
     for finding in report.findings:
         _line(console, finding.level, finding.text, style=styles[finding.level])
@@ -127,7 +149,9 @@ def _print_report(report: Report, console: Console) -> None:
         _line(console, "model", said)
 
 
-def _print_merged(done: MergedFiles, console: Console) -> None:
+def _print_merged(done: "MergedFiles", console: "Console") -> None:
+    from autotuner.carriers.flagfile import use_line
+
     for kept in done.merged.kept:
         _line(console, "entry", f"{kept.entry.matches.text}  ({kept.source})")
     for dropped in done.merged.dropped:
@@ -140,5 +164,5 @@ def _print_merged(done: MergedFiles, console: Console) -> None:
         _line(console, "use", use_line(done.flagfile))
 
 
-def _line(console: Console, name: str, text: str, *, style: str = "") -> None:
-    console.print(f"{name:<11}{printable(text)}", style=style, highlight=False, markup=False, soft_wrap=True)
+def _line(console: "Console", name: str, text: str, *, style: str = "") -> None:
+    console.print(f"{name:<11}{printable(text)}", style=style, soft_wrap=True)

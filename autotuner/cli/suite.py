@@ -1,42 +1,57 @@
 """`autotune suite`: a named suite, a list of shapes, or a library's log; weighed, tuned, merged."""
 
-from __future__ import annotations
-
-import json
 import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console
+import typer
 
-from autotuner.cli.commands.suite import SuiteWords
-from autotuner.cli.console import emit, make_console, show
-from autotuner.cli.microkernels import say_whose_code
-from autotuner.cli.request import Request
-from autotuner.cli.tuning import conclude, watched
+from autotuner.cli import completion
+from autotuner.cli.options import option
+from autotuner.cli.request import Request, tuning_command
 from autotuner.errors import UsageError
-from autotuner.jobs.suite.load import load
-from autotuner.jobs.suite.run import Selection, tune_suite
-from autotuner.jobs.suite.suites import SUITES
-from autotuner.jobs.suite.workload import Workload
-from autotuner.system.listing import Column, Listing
-from autotuner.targets import Target
-from autotuner.tuning.dry_run import rehearse
-from autotuner.tuning.options import Options
+from autotuner.jobs.suite import THRESHOLD
+
+if TYPE_CHECKING:
+    from autotuner.jobs.suite.workload import Workload
+    from autotuner.targets import Target
 
 SHOWN = 20
 """Skipped lines that are printed; the others are counted."""
 
 
+@dataclass(frozen=True)
+class SuiteWords:
+    """Tune a workload: many problems, each weighed by its share. The winners come out as one spec."""
+
+    workload: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME|FILE",
+            help="A suite, or a file: .csv of shapes, .yaml/.yml/.log of hipBLASLt, .txt of MIOpen.",
+            autocompletion=completion.workload,
+        ),
+    ] = None
+    show: Annotated[bool, option("--list", "List the suites, or the problems of NAME|FILE.")] = False
+    sample: Annotated[int | None, option("--sample", "Only so many problems, chosen by --seed.")] = None
+    threshold: Annotated[
+        float, option("--threshold", "Leave out what contributes less than this per cent of the time.")
+    ] = THRESHOLD
+
+
 def run_suite(wanted: SuiteWords, request: Request) -> None:
     """Tunes a workload and ends the process with the contract's exit code."""
-    stdout, stderr = (make_console(stderr=where, no_color=request.no_color) for where in (False, True))
+    from autotuner.cli.tuning import conclude, say_whose_code, watched
+    from autotuner.jobs.suite.load import load
+    from autotuner.jobs.suite.run import Selection, tune_suite
+
     if wanted.workload is None:
         if not wanted.show:
             raise UsageError("suite needs a name or a file.", remedy="`autotune suite --list` names the suites.")
         request.given.only("show", "as_json", where="--list")
-        _list_suites(stdout, as_json=request.as_json)
+        _list_suites(request)
         return
-    chip = request.built_for()
-    options = request.options()
+    chip, options = request.built_for(), request.options()
     if wanted.show:
         listed = ("workload", "show", "sample", "seed", "target", "chip", "flags", "as_json")
         request.given.only(*listed, where="--list")
@@ -44,63 +59,86 @@ def run_suite(wanted: SuiteWords, request: Request) -> None:
     say_whose_code(options.microkernels, options.workspace, no_color=request.no_color)
     found = load(wanted.workload, dtype=chip.usual_dtype).allowing(request.allow_precision)
     if not request.quiet:
-        _report_skipped(found, stderr)
-    selection = Selection(found, threshold=wanted.threshold, sample=wanted.sample)
+        _report_skipped(found, request)
     if wanted.show or request.dry_run:
         chosen = found.for_target(chip).sample(wanted.sample, seed=request.seed)
-        if request.dry_run:
-            _rehearse(chosen, chip, options, stdout, as_json=request.as_json)
-        else:
-            _list_problems(chosen, chip, stdout, as_json=request.as_json)
+        (_rehearse if request.dry_run else _list_problems)(chosen, chip, request)
         return
     with watched(request) as watch:
+        selection = Selection(found, threshold=wanted.threshold, sample=wanted.sample)
         result = tune_suite(selection, chip, options=options, **watch)
     conclude(result, request, exit_code=result.details.exit_code)
 
 
-def _list_suites(console: Console, *, as_json: bool) -> None:
+def _list_suites(request: Request) -> None:
+    from autotuner.cli.console import emit_json, show
+    from autotuner.jobs.suite.suites import SUITES
+    from autotuner.system.listing import Column, Listing
+
     counts = {name: len(one.problems()) for name, one in SUITES.items()}
-    if as_json:
-        names = [{"name": name, "problems": counts[name], "about": one.about} for name, one in SUITES.items()]
-        print(json.dumps(names, indent=2))
+    if request.as_json:
+        emit_json([{"name": name, "problems": counts[name], "about": one.about} for name, one in SUITES.items()])
         return
     rows = [(name, str(counts[name]), one.about) for name, one in SUITES.items()]
-    show(console, Listing.of(["suite", Column("problems", right=True), "what"], rows))
+    show(Listing.of(["suite", Column("problems", right=True), "what"], rows), no_color=request.no_color)
 
 
-def _list_problems(workload: Workload, target: Target, console: Console, *, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(workload.to_json(), indent=2))
+def _list_problems(workload: "Workload", target: "Target", request: Request) -> None:
+    from autotuner.cli.console import emit_json, make_console, say, show
+    from autotuner.system.listing import Column, Listing
+
+    if request.as_json:
+        emit_json(workload.to_json())
         return
     where = [*target.words, *(f"--flag={flag}" for flag in target.user_flags)]
     rows = [
         (str(entry.calls), entry.problem.name, shlex.join(["autotune", *entry.problem.arguments(), *where]))
         for entry in workload.entries
     ]
-    show(console, Listing.of([Column("calls", right=True), Column("problem", head=True), "command"], rows))
+    heads = [Column("calls", right=True), Column("problem", head=True)]
+    show(Listing.of([*heads, "command"], rows), no_color=request.no_color)
     for one in workload.skipped:
         if one.entry is not None:
-            console.print(f"skipped: {one}", highlight=False, markup=False, soft_wrap=True)
+            say(make_console(no_color=request.no_color), f"skipped: {one}")
 
 
-def _rehearse(workload: Workload, target: Target, options: Options, console: Console, *, as_json: bool) -> None:
+def _rehearse(workload: "Workload", target: "Target", request: Request) -> None:
     """The problems, and what a run of the largest would do."""
+    from autotuner.cli.console import emit, emit_json
+    from autotuner.tuning.dry_run import rehearse
+
     if not workload.entries:
         raise UsageError(f"{target.name} can tune no problem of {workload.name}.", remedy="Try another --target.")
     largest = max(workload.entries, key=lambda entry: entry.calls * entry.problem.flops)
-    rehearsal = rehearse(largest.problem, target, options=options)
-    if as_json:
-        print(json.dumps({**workload.to_json(), "rehearsal": rehearsal.to_json()}, indent=2))
+    rehearsal = rehearse(largest.problem, target, options=request.options())
+    if request.as_json:
+        emit_json({**workload.to_json(), "rehearsal": rehearsal.to_json()})
         return
-    _list_problems(workload, target, console, as_json=False)
-    console.print(f"\nthe largest, {largest.problem.name}:", highlight=False, markup=False)
+    _list_problems(workload, target, request)
+    emit(f"\nthe largest, {largest.problem.name}:")
     emit(rehearsal.text())
 
 
-def _report_skipped(workload: Workload, console: Console) -> None:
+def _report_skipped(workload: "Workload", request: Request) -> None:
+    from autotuner.cli.console import make_console, say
+
+    console = make_console(stderr=True, no_color=request.no_color)
     for note in workload.notes:
-        console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
+        say(console, f"note: {note}")
     for one in workload.skipped[:SHOWN]:
-        console.print(f"skipped: {one}", style="yellow", highlight=False, markup=False, soft_wrap=True)
+        say(console, f"skipped: {one}", style="yellow")
     if (more := len(workload.skipped) - SHOWN) > 0:
-        console.print(f"skipped: {more} more", style="yellow", highlight=False, markup=False)
+        say(console, f"skipped: {more} more", style="yellow")
+
+
+TUNING = tuning_command(
+    SuiteWords,
+    run_suite,
+    instead={
+        "trials": option("--trials", "At most this many candidates a problem."),
+        "budget": option("--budget", "At most this long for all of it, divided by share. [default: effort's, each]"),
+        "output": option("-o --output", "Where the merged spec goes. [default: specs/<suite>-<target>.mlir]"),
+        "resume": option("--resume/--fresh", "Do not run again what this suite has finished / start anew."),
+        "dry_run": option("--dry-run", "Print the problems, and a rehearsal of the largest; build nothing."),
+    },
+)

@@ -1,69 +1,38 @@
-"""What every tuning command does: parse, tune with a watcher, print, exit."""
+"""What every tuning command does: tune with a watcher, print, exit. Imported when one runs."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import typer
 
-from autotuner.cli.console import emit, make_console, make_reporter
-from autotuner.cli.lazy import Lazy
-from autotuner.cli.microkernels import say_whose_code
-from autotuner.cli.request import ProblemRequest, Request
+from autotuner.cli.console import emit, emit_json, make_console, make_reporter, note, say
+from autotuner.cli.request import Request
 from autotuner.errors import EXIT_INTERRUPTED, EXIT_NO_WINNER, AutotuneError
-from autotuner.problems import Problem
+from autotuner.iree.tools import Tools
+from autotuner.microkernels.library import is_shipped, own_folder
+from autotuner.microkernels.loader import FILE
+from autotuner.microkernels.variants import AUTO, Kernel
 from autotuner.system.interrupts import stopping
 from autotuner.system.progress import Stop
-from autotuner.targets import Target
+from autotuner.system.text import printable
+from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import D, Result
 from autotuner.tuning.session import Watched
 
-if TYPE_CHECKING:
-    from autotuner.tuning import bundling, dry_run, tune
-    from autotuner.tuning.printer import Printer
-else:
-    # Commands that search nothing come here, too.
-    bundling, dry_run = Lazy("autotuner.tuning.bundling"), Lazy("autotuner.tuning.dry_run")
-    tune = Lazy("autotuner.tuning.tune")
-
-
-def run_tuning(problem: Problem, request: Request) -> None:
-    """Tunes one problem and ends the process with the contract's exit code."""
-    problem = problem.allowing(request.allow_precision)
-    target = request.built_for()
-    if isinstance(request, ProblemRequest) and request.bundle is not None and not request.dry_run:
-        run_bundling(problem, target, request.bundle, request.untimed())
-        return
-    options = request.options()
-    say_whose_code(options.microkernels, options.workspace, no_color=request.no_color)
-    if request.dry_run:
-        print_rehearsal(dry_run.rehearse(problem, target, options=options), request)
-        return
-    with watched(request) as watch:
-        result = tune.tune(problem, target, options=options, **watch)
-    conclude(result, request)
-
-
-def run_bundling(problem: Problem, target: Target, file: Path, request: Request) -> None:
-    """Builds one problem's candidates for another machine."""
-    options = request.options()
-    say_whose_code(options.microkernels, options.workspace, no_color=request.no_color)
-    with watched(request) as watch:
-        result = bundling.make_bundle(problem, target, file, options=options, **watch)
-    conclude(result, request)
+_LISTED = 5
+"""Kernels that are named."""
 
 
 @contextmanager
 def watched(request: Request) -> Iterator[Watched]:
     """A run's progress on stderr; Ctrl-C asks it to end."""
     stderr, stop = make_console(stderr=True, no_color=request.no_color), Stop()
-    say = partial(stderr.print, highlight=False)
-    with make_reporter(stderr, quiet=request.quiet) as reporter, stopping(stop, say):
+    with make_reporter(stderr, quiet=request.quiet) as reporter, stopping(stop, partial(say, stderr)):
         yield {"reporter": reporter, "stop": stop}
 
 
@@ -77,7 +46,10 @@ class Rehearsal(Protocol):
 
 def print_rehearsal(rehearsal: Rehearsal, request: Request) -> None:
     """What --dry-run ends with."""
-    emit(json.dumps(rehearsal.to_json(), indent=2) if request.as_json else rehearsal.text())
+    if request.as_json:
+        emit_json(rehearsal.to_json())
+    else:
+        emit(rehearsal.text())
 
 
 class Shown(Protocol):
@@ -94,7 +66,7 @@ class Shown(Protocol):
 def show(result: Shown, request: Request) -> None:
     """The result for a program or for people; the process ends here where the user has stopped it."""
     if request.as_json:
-        print(json.dumps(result.to_json(), indent=2))
+        emit_json(result.to_json())
     else:
         result.printer().show(make_console(no_color=request.no_color))
     if result.interrupted:
@@ -116,3 +88,32 @@ def conclude(
         raise typer.Exit(exit_code)
     if request.fail_if_no_winner and result.verdict != "win":
         raise typer.Exit(EXIT_NO_WINNER)
+
+
+def find_tools(folder: Path | None, *, no_color: bool) -> Tools:
+    """IREE's programs, for a command that is no run: what is odd about them is said at once."""
+    tools = Tools.find(folder)
+    for warning in tools.warnings():
+        note(warning, no_color=no_color)
+    return tools
+
+
+def say_whose_code(kernels: Sequence[Kernel], workspace: Path, *, no_color: bool) -> None:
+    """Once, on stderr: a kernel that does not come with autotune is a program of somebody's, and it will run."""
+    named = [kernel for kernel in kernels if kernel.name != AUTO]
+    names = [kernel.name for kernel in named if kernel.objects or _is_others(kernel.name, workspace)]
+    if len(named) < len(kernels):
+        there = sorted(file.parent.name for file in own_folder(workspace).glob(f"*/{FILE}"))
+        names += [name for name in there if not is_shipped(name) and name not in names]
+    if names:
+        listed = ", ".join(map(printable, names[:_LISTED])) + (" …" if len(names) > _LISTED else "")
+        verb = "does" if len(names) == 1 else "do"
+        note(
+            f"{listed} {verb} not come with autotune: the code runs with your rights, see SECURITY.md",
+            no_color=no_color,
+        )
+
+
+def _is_others(name: str, workspace: Path) -> bool:
+    """A name that nothing has is nobody's."""
+    return not is_shipped(name) and (own_folder(workspace) / name / FILE).is_file()

@@ -226,7 +226,7 @@ def test_a_bug_is_exit_1_and_one_line_and_its_details_are_in_a_file(here: Here) 
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("not\nforeseen")
 
-    here.monkeypatch.setattr("autotuner.cli.results.Cache", fail)
+    here.monkeypatch.setattr("autotuner.system.cache.Cache", fail)
     done = here("cache")
     line = complaint(done, 1)
     assert "this is a bug of autotune: RuntimeError: not foreseen" in line
@@ -239,5 +239,5 @@ def test_a_system_call_that_fails_is_exit_5_and_names_the_file(here: Here) -> No
     def fail(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", "/somewhere")
 
-    here.monkeypatch.setattr("autotuner.cli.results.Cache", fail)
+    here.monkeypatch.setattr("autotuner.system.cache.Cache", fail)
     assert "/somewhere cannot be used: Permission denied." in complaint(here("cache"), 5)

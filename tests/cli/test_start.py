@@ -9,10 +9,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from autotuner.cli import app, request
-from autotuner.cli.commands import model, operations, results, spec
-from autotuner.cli.given import Given
-from autotuner.cli.lazy import Lazy
+from autotuner.cli.request import Given
 from autotuner.store.store import Store
 from tests.support.patience import ENOUGH
 
@@ -29,7 +26,6 @@ HEAVY = (
     "rich",
 )
 """Of these even the lightest takes a tenth of what `--version` may take."""
-OWNERS = (app, request, model, operations, results, spec)
 NOTHING = "nothing"
 
 
@@ -74,14 +70,6 @@ def test_a_run_waits_for_no_import_that_it_does_not_use(tmp_path: Path) -> None:
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=ENOUGH, check=True
     )
     assert not set(done.stdout.split()) & {"pandas", "optuna"}
-
-
-def test_every_module_that_is_loaded_late_is_there() -> None:
-    """No import checks these names."""
-    late = [module for owner in OWNERS for module in vars(owner).values() if isinstance(module, Lazy)]
-    assert len(late) > 10
-    for module in late:
-        assert module.load().__doc__
 
 
 def test_the_public_names_are_all_there_whatever_was_imported_before() -> None:

@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from autotuner.cli.commands import operations as commands
+from autotuner.cli import operations as commands
 from autotuner.errors import UsageError
 from autotuner.problems import OPERATIONS, Attention, Conv, Gemm, Operation
 

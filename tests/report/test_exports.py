@@ -26,10 +26,8 @@ from pyarrow import parquet
 from autotuner.devices.device import Timing
 from autotuner.errors import UsageError
 from autotuner.iree.compile import FAILURE_CLASSES
-from autotuner.report.exports import export_records, flat_records
-from autotuner.report.parquet import export_parquet
+from autotuner.report.exports import INVALID, export_parquet, export_records, export_t4, flat_records
 from autotuner.report.study import export_studies
-from autotuner.report.t4 import INVALID, t4_document
 from autotuner.space.table import ABSENT, Config
 from autotuner.store.store import NewRun, Store
 from tests.support.command_line import complaint, in_this_process
@@ -177,7 +175,7 @@ def test_a_run_as_t4_says_what_each_configuration_came_to(store: Store, tmp_path
 def test_t4_leaves_out_knobs_that_a_candidate_does_not_have(store: Store) -> None:
     run = won_run(store)
     add(store, run, 7, {"tile": 4, "stages": ABSENT})
-    assert "stages" not in t4_document(store, run)["results"][-1]["configuration"]
+    assert "stages" not in json.loads(export_t4(store, run))["results"][-1]["configuration"]
 
 
 def test_every_class_of_failures_has_a_word_in_t4() -> None:
@@ -188,7 +186,7 @@ def test_t4_is_of_one_run_that_has_candidates(store: Store, tmp_path: Path) -> N
     assert "--t4 is a document of one run" in complaint(in_this_process("export", "--t4", cwd=tmp_path), 2)
     suite = store.start_run(NewRun("suite", "s", [], {"op": "suite", "name": "s"}, "cpu", "local-task", 0))
     with pytest.raises(UsageError, match="name one of them"):
-        t4_document(store, suite)
+        export_t4(store, suite)
 
 
 # Optuna

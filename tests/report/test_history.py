@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event, update
 
-from autotuner.cli.results import Wanted, parse_since
+from autotuner.cli.results import parse_since, which_runs
 from autotuner.errors import UsageError
 from autotuner.report.history import history_records, listed_records, trend_records
 from autotuner.space import Config
@@ -221,7 +221,7 @@ def test_a_date_is_read_as_written_or_as_so_long_ago() -> None:
     assert parse_since("2026-11-01T12:00+00:00") == DAY
     assert parse_since("2026-11-01").date() == DAY.date()
     with pytest.raises(UsageError, match="Write 2026-11-01"):
-        Wanted(since="soon").checked()
+        which_runs(since="soon")
 
 
 def test_a_run_that_was_killed_does_not_pass_for_one_that_goes_on(tmp_path: Path) -> None:

@@ -14,9 +14,8 @@ import pytest
 from pyarrow import parquet
 
 from autotuner.errors import UsageError
-from autotuner.report.exports import export_csv, export_records
+from autotuner.report.exports import export_csv, export_parquet, export_records
 from autotuner.report.history import history_records
-from autotuner.report.parquet import export_parquet
 from autotuner.store.checked import Refused, take
 from autotuner.store.figures import measurements
 from autotuner.store.imports import Imported, import_file

@@ -20,7 +20,7 @@ from autotuner.build import Compiled
 from autotuner.bundles import archive
 from autotuner.bundles.command import NEEDS, _parser
 from autotuner.bundles.documents import BASELINE, Manifest, Report, Taken, Tried
-from autotuner.cli.commands.bundle import app as cli
+from autotuner.cli.elsewhere import bundle as cli
 from autotuner.devices.device import Timing
 from autotuner.errors import EnvironmentFailure
 from autotuner.measure.blocks import Interval

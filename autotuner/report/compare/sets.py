@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.report.compare.join import ResultSet
@@ -27,6 +27,7 @@ from autotuner.store.store import Store
 from autotuner.system.text import printable, short
 from autotuner.system.workspace import refuse_endless
 
+WHICH: tuple[Which, ...] = get_args(Which)
 FORMS = "Name a run, a workspace, a database (FILE.db or a URL) or an export (.json, .csv or .parquet)."
 _RUN = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 _SQLITE = b"SQLite format 3\0"

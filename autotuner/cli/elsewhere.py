@@ -1,0 +1,106 @@
+"""`autotune bundle` and `worker`: work on other machines, by files and by a cluster."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer.models import OptionInfo
+
+from autotuner.bundles import words as w
+from autotuner.cli import options as o
+from autotuner.cli.options import examples, option
+from autotuner.cli.request import Request
+from autotuner.errors import UsageError
+
+bundle = typer.Typer(
+    name="bundle",
+    help=(
+        "Time on a machine that only files reach. "
+        "--bundle builds here, `run` times there, `import` brings the verdict home."
+    ),
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+def _option(word: w.Word) -> OptionInfo:
+    return option(" ".join(word.names), word.help)
+
+
+@bundle.command(help=w.SUMMARY, epilog=examples("bundle run"))
+def run(
+    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help=w.BUNDLE)],
+    output: Annotated[Path | None, _option(w.OUTPUT)] = None,
+    device: Annotated[str | None, _option(w.DEVICE)] = None,
+    budget: Annotated[str | None, _option(w.BUDGET)] = None,
+    resume: Annotated[bool, _option(w.RESUME)] = False,
+    as_json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:
+    from autotuner.bundles import command
+
+    code = command.run(bundle, output=output, device=device, budget=budget, resume=resume, as_json=as_json, quiet=quiet)
+    if code:
+        raise typer.Exit(code)
+
+
+@bundle.command("import", epilog=examples("bundle import"))
+def bring(
+    result: Annotated[Path, typer.Argument(metavar="RESULT", help="What `autotune bundle run` wrote.")],
+    output: o.Output = None,
+    workspace: o.Workspace = Path(),
+    storage: o.Storage = None,
+    jobs: o.Jobs = None,
+    as_json: o.Json = False,
+    quiet: o.Quiet = False,
+    no_color: o.NoColor = False,
+    fail_if_no_winner: o.Fail = False,
+) -> None:
+    """Bring a bundle's verdict home. Its timings join the results, and the winner's spec is shipped."""
+    from autotuner.cli.tuning import conclude, watched
+    from autotuner.tuning.bringing import bring_home
+
+    request = Request(
+        output=output,
+        workspace=workspace,
+        storage=storage,
+        jobs=jobs,
+        as_json=as_json,
+        quiet=quiet,
+        no_color=no_color,
+        fail_if_no_winner=fail_if_no_winner,
+    )
+    with watched(request) as watch:
+        brought = bring_home(result, options=request.options(), **watch)
+    conclude(brought, request)
+
+
+def worker(
+    scheduler: Annotated[
+        str, typer.Argument(metavar="SCHEDULER", help="tls://HOST:PORT, or tcp://127.0.0.1:PORT on this machine.")
+    ],
+    device: Annotated[
+        str | None, option("--device", "IREE device URI that it lends. [default: it only builds]")
+    ] = None,
+    resource: Annotated[
+        str | None,
+        option("--resource", "What coordinators call the device. [default: its model: H200, gfx942, cpu]"),
+    ] = None,
+    jobs: o.Jobs = None,
+    name: Annotated[str | None, option("--name", "What it is called in notes. [default: host and process]")] = None,
+    iree_tools: o.IreeTools = None,
+    insecure_cluster: o.Insecure = False,
+    tls_ca_file: o.CaFile = None,
+    tls_cert: o.Cert = None,
+    tls_key: o.Key = None,
+) -> None:
+    """Build and time for `--cluster` runs. Without --device it only builds. Needs the extra `distributed`."""
+    from autotuner.cli.console import emit
+    from autotuner.cluster.address import Scheduler
+    from autotuner.cluster.opening import run_worker
+    from autotuner.tuning.options import MOST_JOBS
+
+    if jobs is not None and not 1 <= jobs <= MOST_JOBS:
+        raise UsageError(f"--jobs {jobs} is not from 1 to {MOST_JOBS}.", remedy="Give a number of compiles at once.")
+    there = Scheduler(scheduler, insecure=insecure_cluster, ca_file=tls_ca_file, cert=tls_cert, key=tls_key)
+    run_worker(there, device=device, resource=resource, jobs=jobs, name=name, iree_tools=iree_tools, say=emit)

@@ -1,0 +1,248 @@
+"""`autotune gemm`, `conv` and `attention`: the words that make a problem, and how one is tuned."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, get_args
+
+import typer
+
+from autotuner.cli import completion
+from autotuner.cli.options import option
+from autotuner.cli.request import ProblemRequest, Request, default_dtype, tuning_command
+from autotuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from autotuner.jobs.buckets import Family
+    from autotuner.problems import Attention, Conv, Gemm, Problem
+
+_ATTENTION_SIZES = 5
+"""Sizes of its --shape; a product has three, a convolution a --filter."""
+_DTYPE = "[default: f32 on cpu, f16 elsewhere]"
+Dtype = Annotated[
+    str,
+    option("--dtype", f"f32, f16, bf16, i8 or f8. {_DTYPE}", completion.one_of("f32", "f16", "bf16", "i8", "f8")),
+]
+Out = Annotated[
+    str | None,
+    option(
+        "--out",
+        "Round the result to f16 or bf16. [default: the accumulator's type]",
+        completion.one_of("f16", "bf16"),
+    ),
+]
+Epilogue = Annotated[
+    str,
+    option(
+        "--epilogue",
+        "What is done with the sums: bias, residual, and relu, clip=LOW:HIGH or an activation; such as bias,relu or "
+        "bias,residual,gelu. All activations: docs/options.md.",
+        completion.epilogue,
+    ),
+]
+
+
+def gemm(
+    shape: Annotated[str, option("--shape", "MxNxK, such as 4096x4096x4096.")],
+    batch: Annotated[int, option("--batch", "How many products at once.")] = 1,
+    dtype: Dtype = "",
+    acc: Annotated[
+        str | None,
+        option("--acc", "Accumulator: f32, i32 or f16. [default: by dtype]", completion.one_of("f32", "i32", "f16")),
+    ] = None,
+    layout: Annotated[
+        str,
+        option("--layout", "nn, nt, tn or tt: is A, is B transposed?", completion.one_of("nn", "nt", "tn", "tt")),
+    ] = "nn",
+    out: Out = None,
+    epilogue: Epilogue = "",
+    bucket_m: Annotated[
+        str | None,
+        option("--bucket-m", "Bounds of M, such as 16,32,64,any: one spec with an entry for each range."),
+    ] = None,
+) -> "Gemm | Family":
+    """Tune a matrix product: from a shape to a proven spec file."""
+    from autotuner.problems import Gemm
+
+    problem = Gemm.parse(shape=shape, dtype=dtype, batch=batch, acc=acc, layout=layout, out=out, epilogue=epilogue)
+    if bucket_m is None:
+        return problem
+    from autotuner.jobs.buckets import Family
+
+    return Family.parse(problem, bucket_m)
+
+
+def conv(
+    shape: Annotated[str, option("--shape", "NxHxWxC of the image, whatever its layout.")],
+    filter: Annotated[str, option("--filter", "KHxKWxF, such as 3x3x64.")],
+    stride: Annotated[str, option("--stride", "SHxSW.")] = "1x1",
+    dilation: Annotated[str, option("--dilation", "DHxDW.")] = "1x1",
+    pad: Annotated[str, option("--pad", "PHxPW: rows and columns of zeros on each side.")] = "0x0",
+    groups: Annotated[int, option("--groups", "Groups of channels; as many as channels: depthwise.")] = 1,
+    dtype: Dtype = "",
+    layout: Annotated[
+        str, option("--layout", "nhwc-hwcf or nchw-fchw.", completion.one_of("nhwc-hwcf", "nchw-fchw"))
+    ] = "nhwc-hwcf",
+    out: Out = None,
+    epilogue: Epilogue = "",
+) -> "Conv":
+    """Tune a convolution. It may run direct, as a matrix product (im2col), or by another route."""
+    from autotuner.problems import Conv
+
+    return Conv.parse(
+        shape=shape,
+        filter=filter,
+        stride=stride,
+        dilation=dilation,
+        pad=pad,
+        groups=groups,
+        dtype=dtype,
+        layout=layout,
+        out=out,
+        epilogue=epilogue,
+    )
+
+
+def attention(
+    shape: Annotated[str, option("--shape", "BxHxSQxSKVxD, such as 1x8x1024x1024x64.")],
+    dtype: Annotated[
+        str,
+        option("--dtype", f"f32, f16, bf16 or f8. {_DTYPE}", completion.one_of("f32", "f16", "bf16", "f8")),
+    ] = "",
+    causal: Annotated[bool, option("--causal", "Query i sees keys 0 to i only.")] = False,
+) -> "Attention":
+    """Tune scaled dot-product attention: softmax(Q·Kᵀ/√D)·V."""
+    from autotuner.problems import Attention
+
+    return Attention.parse(shape=shape, dtype=dtype, causal=causal)
+
+
+def run_problem(wanted: "Problem | Family", request: ProblemRequest) -> None:
+    """Tunes one problem, or a family of them, and ends the process with the contract's exit code."""
+    from autotuner.cli.tuning import conclude, print_rehearsal, say_whose_code, watched
+    from autotuner.problems import Problem
+
+    if not isinstance(wanted, Problem):
+        run_family(wanted, request)
+        return
+    problem, target = wanted.allowing(request.allow_precision), request.built_for()
+    bundle = None if request.dry_run else request.bundle
+    options = request.options() if bundle is None else request.untimed().options()
+    say_whose_code(options.microkernels, options.workspace, no_color=request.no_color)
+    if request.dry_run:
+        from autotuner.tuning.dry_run import rehearse
+
+        print_rehearsal(rehearse(problem, target, options=options), request)
+        return
+    if bundle is None:
+        from autotuner.tuning.tune import tune
+
+        with watched(request) as watch:
+            result = tune(problem, target, options=options, **watch)
+    else:
+        from autotuner.tuning.bundling import make_bundle
+
+        with watched(request) as watch:
+            result = make_bundle(problem, target, bundle, options=options, **watch)
+    conclude(result, request)
+
+
+def run_family(wanted: "Family", request: Request) -> None:
+    """`--bucket-m`: a family of products, one for each range of M."""
+    from autotuner.cli.tuning import conclude, watched
+    from autotuner.jobs.buckets import tune_family
+
+    request.given.refuse(["bundle"], "is for one --shape, and --bucket-m asks for many")
+    wanted = replace(wanted, gemm=wanted.gemm.allowing(request.allow_precision))
+    target, options = request.built_for(), request.options()
+    if request.cache == "cold":
+        request.given.refuse(["cache"], "cold is for one --shape: the buckets' entries are compared with a warm cache")
+    if request.dry_run:
+        _rehearse_family(wanted, request)
+        return
+    with watched(request) as watch:
+        result = tune_family(wanted, target, options=options, **watch)
+    conclude(result, request)
+
+
+def _rehearse_family(family: "Family", request: Request) -> None:
+    """The buckets, and what the run of the one would be in which --shape's M falls."""
+    from autotuner.cli.console import emit, emit_json
+    from autotuner.jobs.buckets import plain_only
+    from autotuner.tuning.dry_run import rehearse
+
+    target = plain_only(request.built_for())
+    rehearsal = rehearse(family.member(family.home.at), target, options=request.options())
+    if request.as_json:
+        buckets = [{"bucket": b.name, "low": b.low, "high": b.high, "tuned_at": b.at} for b in family.buckets]
+        emit_json({**rehearsal.to_json(), "buckets": buckets})
+        return
+    for bucket in family.buckets:
+        members = ", ".join(str(m) for m in bucket.members if m != bucket.at) or "no other size"
+        emit(f"bucket {bucket.name}: {bucket.text}, tuned at M = {bucket.at}, raced at {members} as well")
+    emit(f"\nthe run at M = {family.home.at}:")
+    emit(rehearsal.text())
+
+
+COMMANDS: Mapping[str, Callable[..., Any]] = {"gemm": gemm, "conv": conv, "attention": attention}
+TUNING = {op: tuning_command(parse, run_problem, request=ProblemRequest) for op, parse in COMMANDS.items()}
+"""The commands of these names."""
+_NOT_OF_A_PROBLEM = frozenset({"bucket_m"})
+"""What makes more than one problem of the words."""
+
+
+def words_of(op: str) -> dict[str, inspect.Parameter]:
+    """The options that say which problem of an operation is meant."""
+    parameters = inspect.signature(COMMANDS[op]).parameters
+    return {name: parameter for name, parameter in parameters.items() if name not in _NOT_OF_A_PROBLEM}
+
+
+def any_problem(**notes: str) -> list[inspect.Parameter]:
+    """The options of all operations, each once and none required: for a command that takes any problem.
+
+    `notes` are added to the help of the options with these names.
+    """
+    found: dict[str, dict[str, inspect.Parameter]] = {}
+    for op in COMMANDS:
+        for name, parameter in words_of(op).items():
+            found.setdefault(name, {})[op] = parameter
+    return [_merged(name, by_operation, notes.get(name, "")) for name, by_operation in found.items()]
+
+
+def _merged(name: str, by_operation: Mapping[str, inspect.Parameter], note: str) -> inspect.Parameter:
+    """One option for several operations; its help says what each means by it."""
+    kinds, options = zip(*(get_args(parameter.annotation) for parameter in by_operation.values()), strict=True)
+    texts: dict[str, list[str]] = {}
+    for op, one in zip(by_operation, options, strict=True):
+        texts.setdefault(one.help, []).append(op)
+    spelt = " ".join([*(f"{', '.join(ops)}: {text}" for text, ops in texts.items()), *([note] if note else [])])
+    # Within Annotated, typer reads an option's first word as a declaration, though it is called the default.
+    words, kind = (options[0].default, *options[0].param_decls), kinds[0] | None
+    complete = completion.any_of([one.autocompletion for one in options if one.autocompletion])
+    default = typer.Option(None, *words, help=spelt, autocompletion=complete)
+    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=kind)
+
+
+def named_problem(given: Mapping[str, Any], request: Request, *, kernel: str | None = None) -> "Problem | None":
+    """The problem that the words give: of the microkernel's operation, else by their form; None without --shape."""
+    from autotuner.microkernels.library import find, search_folders
+
+    words, op = dict(given), "gemm"
+    everything = {name for known in COMMANDS for name in words_of(known)}
+    if "shape" not in words:
+        request.given.refuse(sorted(everything), "says more of a --shape", remedy="Give --shape too.")
+        return None
+    if kernel is not None:
+        manifest = find(kernel, search_folders(request.workspace))
+        op = manifest.operation
+        words.setdefault("dtype", manifest.dtypes[0])
+    elif "filter" in words:
+        op = "conv"
+    elif words["shape"].count("x") + 1 == _ATTENTION_SIZES:
+        op = "attention"
+    if op == "conv" and "filter" not in words:
+        raise UsageError(f"{kernel} is a convolution.", remedy="Give --filter KHxKWxF too.")
+    request.given.refuse(sorted(everything - words_of(op).keys()), f"is not for {op}")
+    words.setdefault("dtype", default_dtype(request.target))
+    problem: Problem = COMMANDS[op](**words)
+    return problem
