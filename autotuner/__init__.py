@@ -17,10 +17,10 @@ from autotuner.errors import AutotuneError
 if TYPE_CHECKING:
     from autotuner.cluster.address import Scheduler
     from autotuner.jobs.api import ab, retune, suite
-    from autotuner.jobs.model.context import Model
     from autotuner.jobs.model.tuner import tune_model
     from autotuner.microkernels.variants import Kernel
     from autotuner.problems import Attention, Conv, Gemm, Problem
+    from autotuner.programs.model import Model
     from autotuner.report.exports import load_results
     from autotuner.specfiles import spec
     from autotuner.targets import Target
@@ -57,7 +57,7 @@ _HOMES = {
     "Conv": "problems",
     "Gemm": "problems",
     "Kernel": "microkernels.variants",
-    "Model": "jobs.model.context",
+    "Model": "programs.model",
     "Options": "tuning.options",
     "Problem": "problems",
     "Result": "tuning.result",

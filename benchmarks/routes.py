@@ -27,11 +27,11 @@ from pathlib import Path
 
 from autotuner import Options, Target
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.context import Model
-from autotuner.jobs.model.onnx_import import import_onnx
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.tuner import tune_model
 from autotuner.microkernels.variants import Kernel
+from autotuner.programs.imports import import_onnx
+from autotuner.programs.model import Model
 from autotuner.system.settings import usable_cores
 from autotuner.targets.knobs import PLAIN, Knob, Route, route_of, sensible, touching
 from benchmarks.machine import machine

@@ -32,7 +32,7 @@ COMPILE_TIMEOUT = 120.0
 """Generous: a loaded machine must not turn a build into a time-out."""
 
 
-SLOWEST = ("tuning", "jobs/suite", "jobs/model", "jobs/buckets", "jobs/ab", "microkernels", "cli")
+SLOWEST = ("tuning", "jobs/suite", "jobs/model", "programs", "jobs/buckets", "jobs/ab", "microkernels", "cli")
 """Folders whose files take longest: they come first, so that at the end no process runs one of them alone."""
 
 

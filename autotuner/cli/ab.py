@@ -17,7 +17,7 @@ from autotuner.errors import UsageError
 
 if TYPE_CHECKING:
     from autotuner.jobs.ab.asked import Asked
-    from autotuner.jobs.model.context import Model
+    from autotuner.programs.model import Model
     from autotuner.tuning.options import Options
 
 

@@ -14,8 +14,8 @@ from autotuner.cli.request import CLUSTER, OF_A_MODEL, ModelWords, Request, defa
 from autotuner.errors import DeviceError, OutOfTimeError, UsageError
 
 if TYPE_CHECKING:
-    from autotuner.jobs.model.context import Model
     from autotuner.jobs.suite.workload import Workload
+    from autotuner.programs.model import Model
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def run_bench(wanted: BenchWords, request: Request) -> None:
 
 def _model(wanted: BenchWords, request: Request) -> "Model | None":
     """The model, where the file is one."""
-    from autotuner.jobs.model.program import FORMATS
+    from autotuner.programs.model import FORMATS
 
     path = Path(wanted.workload or "")
     if path.suffix not in FORMATS:

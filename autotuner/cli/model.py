@@ -11,7 +11,7 @@ from autotuner.cli.request import OF_A_CALL, ModelWords, Request, tuning_command
 from autotuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from autotuner.jobs.model.context import Model
+    from autotuner.programs.model import Model
 
 
 def model(
@@ -31,10 +31,10 @@ def model(
 def run_model(wanted: "Model", request: Request) -> None:
     """Tunes a model and ends the process with the contract's exit code."""
     from autotuner.cli.tuning import conclude, print_rehearsal, say_whose_code, watched
-    from autotuner.jobs.model.program import refuse_no_model
     from autotuner.jobs.model.rehearse import rehearse_model
     from autotuner.jobs.model.tuner import tune_model
     from autotuner.problems.accuracy import known_precision
+    from autotuner.programs.model import refuse_no_model
 
     refuse_no_model(wanted.path)  # before the device is waited for
     wanted = replace(wanted, allow=known_precision(request.allow_precision))

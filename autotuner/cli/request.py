@@ -20,7 +20,7 @@ from autotuner.tuning.effort import parse_effort
 
 if TYPE_CHECKING:
     from autotuner.cluster.address import Scheduler
-    from autotuner.jobs.model.context import Model
+    from autotuner.programs.model import Model
     from autotuner.targets import Target
     from autotuner.tuning.options import Options
 
@@ -299,7 +299,7 @@ class ModelWords:
 
     def model(self, path: Path, **more: Any) -> "Model":
         """The model in a file; `more` says which of it to tune."""
-        from autotuner.jobs.model.context import Model
+        from autotuner.programs.model import Model
 
         return Model(
             path,
@@ -314,8 +314,8 @@ class ModelWords:
 
     def there(self, path: Path, request: Request) -> "Model":
         """The same of a file that is there, or no device is waited for."""
-        from autotuner.jobs.model.program import refuse_no_model
         from autotuner.problems.accuracy import known_precision
+        from autotuner.programs.model import refuse_no_model
 
         refuse_no_model(path)
         return self.model(path, allow=known_precision(request.allow_precision))

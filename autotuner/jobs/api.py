@@ -11,7 +11,6 @@ from typing import Unpack
 from autotuner.jobs.ab.arms import parse_arm
 from autotuner.jobs.ab.asked import Asked
 from autotuner.jobs.ab.result import AbResult
-from autotuner.jobs.model.context import Model
 from autotuner.jobs.retune.plan import Wanted
 from autotuner.jobs.retune.result import RetuneResult
 from autotuner.jobs.retune.run import retune as retune_specs
@@ -20,6 +19,7 @@ from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.result import SuiteResult
 from autotuner.jobs.suite.run import Selection, tune_suite
 from autotuner.problems import Problem
+from autotuner.programs.model import Model
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.session import Watched

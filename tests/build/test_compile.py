@@ -17,9 +17,10 @@ from autotuner.iree.compile import Compile, CompilerRefusal, compile_program, fi
 from autotuner.iree.folder import MODEL, MODULE, PROBLEM
 from autotuner.iree.passes import ONE_THREAD
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.context import Model, structure_in
-from autotuner.jobs.model.program import Program, ProgramBuilder
 from autotuner.problems import Gemm
+from autotuner.programs.builder import ModelBuilder
+from autotuner.programs.model import Model, ModelFile
+from autotuner.programs.structure import structure_in
 from autotuner.system.cache import Cache
 from autotuner.system.deadlock import LOOKS
 from autotuner.targets import Target
@@ -46,7 +47,7 @@ def test_an_error_with_exit_code_zero_is_seen_by_everybody(tools: Tools, source:
             inspect(Compile(program, flags, 120, stop="executable-configurations"), tools)
         with pytest.raises(CompilerRefusal, match="no-such-pass"):
             preprocess(tools, program, flags, timeout=120)
-    builder = ProgramBuilder(tools, Cache(tmp_path / "cache"), Program(model, "model"))
+    builder = ModelBuilder(tools, Cache(tmp_path / "cache"), ModelFile(model, "model"))
     assert builder.build(flags, timeout=120).failure == "compile-error"
     assert builder.build_fresh(flags, folder=tmp_path / "fresh", timeout=120).failure == "compile-error"
     configured = builder.configured(flags, timeout=120)
@@ -61,7 +62,7 @@ def test_the_dispatches_of_a_model_are_read_from_the_compile_of_its_module(
     """One compile tells both, kept with the module; and it is the module that a user gets."""
     model = tmp_path / "model.mlir"
     model.write_text(source)
-    builder = ProgramBuilder(tools, Cache(tmp_path / "cache"), Program(model, "model"))
+    builder = ModelBuilder(tools, Cache(tmp_path / "cache"), ModelFile(model, "model"))
     made, again = (builder.build(FLAGS, timeout=120) for _ in range(2))
     assert (made.cached, again.cached) == (False, True)
     for one in (made, again):

@@ -13,8 +13,8 @@ from autotuner.carriers.flags import PASSES, RULES
 from autotuner.carriers.render import problem_mlir
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.program import Program
 from autotuner.problems import Gemm
+from autotuner.programs.model import ModelFile
 from autotuner.specfiles.accepted import FORMATS, MATHEMATICS, MODEL_DIALECTS, SPEC_OPS, SPEC_PASSES
 from autotuner.specfiles.check import check
 from autotuner.specfiles.entries import vet_file
@@ -249,9 +249,9 @@ def test_a_model_that_writes_a_file_does_so_only_when_it_is_trusted(tools: Tools
     attributes = f"attributes {{preprocessing_pipeline = #util.preprocessing_pipeline<{pipeline}>}}"
     path.write_text(model(attributes, body="builtin.module {}"))
     with pytest.raises(UsageError, match="preprocessing_pipeline"):
-        Program.open(path, folder=tmp_path, tools=tools)
+        ModelFile.open(path, folder=tmp_path, tools=tools)
     assert not written.exists()
-    trusted = Program.open(path, folder=tmp_path, tools=tools, trust=True)
+    trusted = ModelFile.open(path, folder=tmp_path, tools=tools, trust=True)
     flags = Target.parse("cpu").compile_flags
     process.run([tools.iree_compile, trusted.path, *flags, "-o", tmp_path / "x.vmfb"], timeout=120)
     assert written.exists()

@@ -9,9 +9,9 @@ from typing import Any
 from autotuner import Options, Target
 from autotuner.iree.passes import ONE_THREAD
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.context import Model
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.tuner import tune_model
+from autotuner.programs.model import Model
 from autotuner.system import process
 from autotuner.system.settings import cache_dir
 from autotuner.tuning.effort import Effort

@@ -11,7 +11,7 @@ from autotuner.carriers.carrier import Parts
 from autotuner.carriers.outputs import MODEL, Outputs
 from autotuner.errors import StorageError, UsageError
 from autotuner.jobs.model.choice import choose
-from autotuner.jobs.model.context import Model
+from autotuner.programs.model import Model
 from autotuner.system.names import RULE, checked_name, is_component
 from autotuner.system.workspace import Workspace
 from autotuner.targets import Target

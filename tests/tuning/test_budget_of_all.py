@@ -19,10 +19,10 @@ from autotuner.jobs.ab.arms import parse_arm
 from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.run import run_experiment
 from autotuner.jobs.buckets import Family, tune_family
-from autotuner.jobs.model.context import Model
 from autotuner.jobs.model.tuner import tune_model
 from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.run import Selection, tune_suite
+from autotuner.programs.model import Model
 from autotuner.store.store import Store
 from autotuner.tuning.effort import parse_effort
 from tests.support.contract import KEYS

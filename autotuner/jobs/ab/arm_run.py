@@ -11,7 +11,7 @@ from autotuner.iree.compile import FAILURE_CLASSES, Compiled, FailureClass
 from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.recipe import Recipe
 from autotuner.jobs.ab.result import ArmReport
-from autotuner.jobs.ab.subject import Answer
+from autotuner.programs.program import Answer
 from autotuner.targets import Target
 from autotuner.tuning.counts import Counts
 

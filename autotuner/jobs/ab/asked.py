@@ -13,9 +13,9 @@ from autotuner.jobs.ab.rehearsal import Rehearsal, rehearse_experiment
 from autotuner.jobs.ab.result import AbResult
 from autotuner.jobs.ab.run import run_experiment
 from autotuner.jobs.ab.variants import ALONE, experiment_options, failure, search_variants
-from autotuner.jobs.model.context import Model
 from autotuner.microkernels.variants import Kernel
 from autotuner.problems import Problem
+from autotuner.programs.model import Model
 from autotuner.targets import Target
 from autotuner.tuning.dry_run import Rehearsal as DryRun
 from autotuner.tuning.dry_run import rehearse

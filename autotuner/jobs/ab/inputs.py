@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from autotuner.errors import UsageError
-from autotuner.jobs.model.arrays import described, load_array
-from autotuner.jobs.model.inputs import holds_type
 from autotuner.problems import Array, Operand, Problem
+from autotuner.programs.inputs import described, holds_type, load_array
 
 
 def problem_inputs(texts: Sequence[str], problem: Problem, *, seed: int) -> tuple[Array, ...]:

@@ -6,22 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from autotuner.errors import OutOfTimeError, UsageError
-from autotuner.iree.run import Invocation
 from autotuner.jobs.ab.arms import DEFAULT, Arm
 from autotuner.jobs.ab.inputs import problem_inputs
-from autotuner.jobs.ab.subject import Alone, Inside, Subject
-from autotuner.jobs.model.arbiter import WORDS
-from autotuner.jobs.model.context import Model, compile_timeout, run_timeout
-from autotuner.jobs.model.early import check_words
-from autotuner.jobs.model.judging import arbiter_of
-from autotuner.jobs.model.program import ProgramBuilder, call_of
-from autotuner.jobs.model.reading import read_beside
+from autotuner.jobs.opening import compile_timeout, model_program
+from autotuner.jobs.opening import open_model as open_model_file
+from autotuner.measure.reference import WORDS
 from autotuner.problems import Problem
 from autotuner.problems.accuracy import Precision
-from autotuner.system.cache import Cache
+from autotuner.programs.model import Model
+from autotuner.programs.program import ProblemProgram, Program
+from autotuner.programs.structure import read_beside
 from autotuner.system.digests import path_digest
-from autotuner.system.settings import cache_dir
-from autotuner.targets import Target
+from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session
@@ -56,7 +52,7 @@ class Opened:
     """A program that was read: what its run asks, and how it is called in that run's folder."""
 
     question: Question
-    subject: Callable[[Run], Subject]
+    subject: Callable[[Run], Program]
 
 
 def open_problem(wanted: Experiment, problem: Problem, target: Target, options: Options, session: Session) -> Opened:
@@ -65,8 +61,8 @@ def open_problem(wanted: Experiment, problem: Problem, target: Target, options: 
     question = _question(wanted, target, session, problem.describe(), (*problem.arguments(), *wanted.inputs))
     timeout = options.effort.run_timeout
 
-    def subject(run: Run) -> Subject:
-        return Alone(problem, arrays, session.runner, options.seed, timeout, run.folder)
+    def subject(run: Run) -> Program:
+        return ProblemProgram(problem, arrays, session.runner, options.seed, timeout, run.folder)
 
     return Opened(question, subject)
 
@@ -76,37 +72,22 @@ def open_model(
 ) -> Opened:
     """A model: arm A is the reference."""
     account.stage("reading the model")
-    check_words(model, target, options, workspace=session.workspace.root)
+    model.check_words()
     try:
         with account.clocked("space"):
-            program = model.opened_in(session)
-            builder = ProgramBuilder(session.tools, Cache(cache_dir()), program)
-            timeout = compile_timeout(options, account.clock)
-            structure = read_beside(model, target, session, builder, timeout=timeout)
+            builder = open_model_file(model, session)
+            timeout, timed = compile_timeout(options, account.clock), session.device != NO_DEVICE
+            structure = read_beside(model, target, builder, session.executor, timeout=timeout, timed=timed)
     except OutOfTimeError as error:
         late = f"the time was up before {model.path.name} was read."
         raise OutOfTimeError(late, remedy=f"{would_read(account.clock)}.") from error
-    signature = structure.flow.signature
-    description = model.describe(program, flops=structure.flops)
+    description = model.describe(builder.program, flops=structure.flops)
     first = WORDS["default"] if wanted.a.name == DEFAULT.name else wanted.a.name
 
-    def subject(run: Run) -> Subject:
-        call = Invocation(signature.function, (), signature.results)
-        if run.timed:
-            call, notes = call_of(program, signature, run.folder / "inputs", seed=options.seed)
-            for note in notes:
-                account.note(note)
-        return Inside(
-            model=program,
-            call=call,
-            device=session.runner,
-            timeout=run_timeout(options),
-            arbiter=arbiter_of(model, structure, builder, call, run, name=first),
-            problem=wanted.problem,
-            allow=wanted.allow,
-        )
+    def subject(run: Run) -> Program:
+        return model_program(model, structure, builder, run, first=first, problem=wanted.problem)
 
-    return Opened(_question(wanted, target, session, description, program.inputs), subject)
+    return Opened(_question(wanted, target, session, description, builder.program.inputs), subject)
 
 
 def open_program(wanted: Experiment, target: Target, options: Options, session: Session, account: Account) -> Opened:

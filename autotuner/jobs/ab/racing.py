@@ -11,7 +11,7 @@ from autotuner.devices.device import Timing
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.jobs.ab.arm_run import A, ArmRun, B
-from autotuner.jobs.model.routes import START_SECONDS
+from autotuner.jobs.opening import START_SECONDS
 from autotuner.measure.blocks import Entrant, Interval, Rules
 from autotuner.measure.cache_timer import CacheTimer, Modules
 from autotuner.measure.caches import Caches

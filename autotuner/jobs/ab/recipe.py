@@ -18,9 +18,9 @@ from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.compile import CompilerRefusal, first_error
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.kernels import InsertedKernel, KernelSite
-from autotuner.jobs.model.program import whole_job
 from autotuner.problems import Problem
 from autotuner.problems.accuracy import Precision
+from autotuner.programs.builder import whole_job
 from autotuner.specfiles.applied import Use, applied
 from autotuner.specfiles.entries import SpecFile, read_spec, read_text
 from autotuner.specfiles.objects import check_objects

@@ -10,7 +10,7 @@ from typing import Any
 from autotuner.iree.compile import shell_line
 from autotuner.jobs.ab.arms import ArmKind
 from autotuner.jobs.ab.printing import tell_experiment, tell_variants
-from autotuner.jobs.model.arbiter import Arbiter
+from autotuner.programs.arbiter import Arbiter
 from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import Result
 

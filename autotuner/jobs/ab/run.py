@@ -28,14 +28,12 @@ from autotuner.jobs.ab.recipe import ArmSite
 from autotuner.jobs.ab.result import AbDetails, AbResult, write_commands
 from autotuner.jobs.ab.shares import note_shares
 from autotuner.jobs.ab.ship import claim, ship
-from autotuner.jobs.ab.subject import Inside, Subject, difference
-from autotuner.jobs.model.context import compile_timeout, model_clock, run_timeout
-from autotuner.jobs.model.ending import MIN_TIME
-from autotuner.jobs.model.routes import is_slow
+from autotuner.jobs.opening import MIN_TIME, compile_timeout, is_slow, model_clock, run_timeout
 from autotuner.measure.blocks import ALPHA, Interval
 from autotuner.measure.caches import Caches
 from autotuner.measure.judgement import SAME, Judgement
 from autotuner.microkernels.instance import crash_words
+from autotuner.programs.program import ModelProgram, Program, difference
 from autotuner.store.rows import BuildRow
 from autotuner.system import process
 from autotuner.system.digests import file_digest
@@ -86,7 +84,7 @@ class _ExperimentRun:
 
     run: Run
     wanted: Experiment
-    subject: Subject
+    subject: Program
     sides: tuple[ArmRun, ArmRun] = field(init=False)
     earlier: EarlierRace = field(init=False)
     benchmark: Benchmark | None = None
@@ -126,7 +124,7 @@ class _ExperimentRun:
 
     # --- the steps ----------------------------------------------------------------------------------------------
 
-    def _steps(self, subject: Subject) -> AbResult:
+    def _steps(self, subject: Program) -> AbResult:
         run = self.run
         for side in self.sides:
             self._prepare(side, subject)
@@ -166,15 +164,15 @@ class _ExperimentRun:
                 self._ship(subject, judgement)
             except OutOfTimeError:
                 return self._result("inconclusive", run.unproven)
-        if isinstance(subject, Inside) and not self.wanted.has_won and not self._interrupted():
+        if isinstance(subject, ModelProgram) and not self.wanted.has_won and not self._interrupted():
             self.share_from = note_shares(self.sides, run, subject.call)
-        wrong = subject.arbiter.words if isinstance(subject, Inside) else ""
+        wrong = subject.arbiter.words if isinstance(subject, ModelProgram) else ""
         return self._result(judgement.verdict, f"{wrong}; {judgement.reason}" if wrong else judgement.reason)
 
     def _interrupted(self) -> bool:
         return self.run.stopped
 
-    def _prepare(self, side: ArmRun, subject: Subject) -> None:
+    def _prepare(self, side: ArmRun, subject: Program) -> None:
         """The flags of an arm, and the proof that what it brings arrives."""
         run = self.run
         run.account.stage(f"preparing {side.arm.name}")
@@ -184,7 +182,7 @@ class _ExperimentRun:
         site = ArmSite.within(
             run.session,
             run.target,
-            program=subject.program,
+            program=subject.source,
             flags=subject.flags,
             problem=subject.problem,
             folder=side.folder,
@@ -200,7 +198,7 @@ class _ExperimentRun:
         for note in side.how.notes:
             run.account.note(note)
 
-    def _build(self, subject: Subject) -> None:
+    def _build(self, subject: Program) -> None:
         run = self.run
         run.account.stage("compiling both arms")
         with run.account.clocked("build"):
@@ -209,8 +207,8 @@ class _ExperimentRun:
                 self._compile_ahead(side, subject)
             for side, job in zip(self.sides, jobs, strict=True):
                 built = _kept_apart(job.result())
-                if isinstance(subject.program, Path):
-                    built = replace(built, command=side.how.command(subject.program))
+                if isinstance(subject.source, Path):
+                    built = replace(built, command=side.how.command(subject.source))
                 side.built = built
         for side in self.sides:
             self._record(side, side.module)
@@ -222,18 +220,18 @@ class _ExperimentRun:
                     remedy=f"{side.folder / 'stderr.txt'} has all of it.",
                 )
 
-    def _compile_ahead(self, side: ArmRun, subject: Subject) -> None:
+    def _compile_ahead(self, side: ArmRun, subject: Program) -> None:
         """As it will be timed, into the cache, where what it takes is known: both compile while results are checked."""
         repeat = choose_repeat(side.expected_us or math.inf)
-        if repeat > 1 and subject.repeated and side.how.repeatable and isinstance(subject.program, str):
-            self.run.session.executor.start(side.how.job(subject.program, timeout=self.compile_timeout, repeat=repeat))
+        if repeat > 1 and subject.repeated and side.how.repeatable and isinstance(subject.source, str):
+            self.run.session.executor.start(side.how.job(subject.source, timeout=self.compile_timeout, repeat=repeat))
 
-    def _compile(self, side: ArmRun, subject: Subject, repeat: int) -> Future[Compiled]:
+    def _compile(self, side: ArmRun, subject: Program, repeat: int) -> Future[Compiled]:
         read = subject.repeated or not self.wanted.has_won
-        job = side.how.job(subject.program, timeout=self.compile_timeout, repeat=repeat, read=read)
+        job = side.how.job(subject.source, timeout=self.compile_timeout, repeat=repeat, read=read)
         return self.run.session.executor.start_in(side.folder, job, side.how.tools)
 
-    def _check(self, subject: Subject) -> None:
+    def _check(self, subject: Program) -> None:
         """Both outputs against what is right, and against each other."""
         run = self.run
         run.account.stage("comparing what both arms compute")
@@ -253,14 +251,20 @@ class _ExperimentRun:
                     remedy=known_remedy(check.detail)
                     or "Check --input and --device; `autotune doctor` lists the devices that answer.",
                 )
-            if isinstance(subject, Inside) and side is a:
+            if isinstance(subject, ModelProgram) and side is a:
                 continue  # that is told; what is right may be B
-            against = f"{subject.arbiter.against} in {subject.name}" if isinstance(subject, Inside) else "the reference"
+            against = (
+                f"{subject.arbiter.against} in {subject.name}" if isinstance(subject, ModelProgram) else "the reference"
+            )
             raise WrongResultError(
                 f"{side.arm.name} computes wrong results, against {against}: {check.detail}.",
                 remedy=f"{side.folder} has what was compiled.",
             )
-        if isinstance(subject, Inside) and a.answer is not None and a.answer.check != subject.arbiter.default_check:
+        if (
+            isinstance(subject, ModelProgram)
+            and a.answer is not None
+            and a.answer.check != subject.arbiter.default_check
+        ):
             a.answer = replace(a.answer, check=subject.arbiter.default_check)
             if subject.arbiter.default_is_wrong:
                 self._fail(a, "wrong-result", a.answer.check.detail)
@@ -272,7 +276,7 @@ class _ExperimentRun:
         inserted = side.how.inserted if self.run.target.backend.on_host else None
         return crash_words(failed_because(detail), inserted.carrier.calls if inserted else ())
 
-    def _known_by_calls(self, subject: Subject) -> bool:
+    def _known_by_calls(self, subject: Program) -> bool:
         """The race of an old winner in a model is planned by the calls that were compared: no timing comes first."""
         if subject.repeated or not self.wanted.has_won:
             return False
@@ -302,7 +306,7 @@ class _ExperimentRun:
 
     def _is_timed_by_its_call(self, side: ArmRun, benchmark: Benchmark) -> bool:
         """The call of a model whose outputs were compared may be so long that it is a measurement by itself."""
-        seconds = side.answer.seconds if side.answer is not None and isinstance(self.subject, Inside) else None
+        seconds = side.answer.seconds if side.answer is not None and isinstance(self.subject, ModelProgram) else None
         if seconds is None or not is_slow(1e6 * seconds, benchmark):
             return False
         side.us, side.timing_seconds, side.called = 1e6 * seconds, seconds, True
@@ -310,7 +314,7 @@ class _ExperimentRun:
         self.run.session.store.set_us(side.row, side.us)
         return True
 
-    def _lengthen(self, side: ArmRun, subject: Subject, benchmark: Benchmark) -> None:
+    def _lengthen(self, side: ArmRun, subject: Program, benchmark: Benchmark) -> None:
         """A module that repeats its dispatches until an invocation lasts long enough; the code stays the same."""
         run = self.run
         # What a single call takes is mostly overhead: how often to repeat shows only when it is repeated.
@@ -328,7 +332,7 @@ class _ExperimentRun:
                 )
             self._screen(side, benchmark)
 
-    def _ship(self, subject: Subject, judgement: Judgement) -> None:
+    def _ship(self, subject: Program, judgement: Judgement) -> None:
         """The files of a microkernel that has won; what B is a file of is there already."""
         b, run = self.sides[1], self.run
         if b.how.inserted is None:
@@ -367,7 +371,7 @@ class _ExperimentRun:
             write_commands(report, stderr=side.module.stderr)
         baseline = Measured(a.us, a.flags, a.name)
         spec, flagfile = self.shipped
-        arbiter = self.subject.arbiter if isinstance(self.subject, Inside) and self.run.timed else None
+        arbiter = self.subject.arbiter if isinstance(self.subject, ModelProgram) and self.run.timed else None
         return Result(
             **self.run.facts(),
             verdict=verdict,

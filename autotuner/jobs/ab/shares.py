@@ -14,8 +14,8 @@ from autotuner.iree.compile import Compiled
 from autotuner.iree.mlir import by_name, parse, walk
 from autotuner.iree.run import Invocation
 from autotuner.jobs.ab.arm_run import ArmRun
-from autotuner.jobs.model.context import run_timeout
-from autotuner.jobs.model.shares import Shares, from_statistics, repeated
+from autotuner.jobs.opening import run_timeout
+from autotuner.programs.shares import Shares, from_statistics, repeated
 from autotuner.system.progress import Clock
 from autotuner.tuning.run import Run
 

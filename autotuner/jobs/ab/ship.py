@@ -17,9 +17,9 @@ from autotuner.iree.folder import PROBLEM
 from autotuner.jobs.ab.arm_run import A, ArmRun, B
 from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.opening import Experiment
-from autotuner.jobs.ab.subject import Subject
-from autotuner.jobs.model.context import compile_timeout
+from autotuner.jobs.opening import compile_timeout
 from autotuner.measure.judgement import Judgement
+from autotuner.programs.program import Program
 from autotuner.system.workspace import Workspace
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
@@ -43,7 +43,7 @@ def claim(wanted: Experiment, target: Target, options: Options, workspace: Works
     files.claim([*read, *(model.files(target) if model else ())])
 
 
-def ship(side: ArmRun, subject: Subject, judgement: Judgement, run: Run) -> tuple[Path, Path]:
+def ship(side: ArmRun, subject: Program, judgement: Judgement, run: Run) -> tuple[Path, Path]:
     """(spec, flagfile); what does not give the code that won is not left behind."""
     inserted = side.how.inserted
     if inserted is None:
@@ -74,7 +74,7 @@ def ship(side: ArmRun, subject: Subject, judgement: Judgement, run: Run) -> tupl
     ]
     lines = [" ".join(line.splitlines()) for line in header]
     builder = replace(run.session.builder, tools=tools)
-    job = side.how.job(subject.program, timeout=compile_timeout(run.options, run.clock))
+    job = side.how.job(subject.source, timeout=compile_timeout(run.options, run.clock))
     shipped = ship_parts(
         files,
         inserted.carrier.parts(Said(lines, provenance)),
@@ -85,9 +85,9 @@ def ship(side: ArmRun, subject: Subject, judgement: Judgement, run: Run) -> tupl
     return files.spec, shipped.flagfile
 
 
-def _program(side: ArmRun, subject: Subject, run: Run) -> Path | None:
+def _program(side: ArmRun, subject: Program, run: Run) -> Path | None:
     """The model's own file, or the problem's in the arm's folder where that stays."""
-    if isinstance(subject.program, Path):
-        return subject.program
+    if isinstance(subject.source, Path):
+        return subject.source
     file = side.folder / PROBLEM
     return file if file.is_file() and "none" not in run.options.keep else None

@@ -15,10 +15,10 @@ from autotuner.iree.benchmark import Benchmark, benchmark_command
 from autotuner.iree.folder import MODULE, SPEC
 from autotuner.jobs.ab.arms import DEFAULT, Arm, parse_arm
 from autotuner.jobs.ab.result import AbDetails, AbResult, ArmReport, with_arms, write_commands
-from autotuner.jobs.ab.subject import Answer, difference
 from autotuner.measure.check import Data
 from autotuner.microkernels.variants import Kernel
 from autotuner.problems import Problem
+from autotuner.programs.program import Answer, difference
 from autotuner.space import Value
 from autotuner.system import process
 from autotuner.targets import NO_DEVICE, Target

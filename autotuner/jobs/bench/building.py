@@ -18,11 +18,11 @@ from autotuner.iree.compile import FailureClass
 from autotuner.iree.run import Invocation
 from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.recipe import ArmSite, Recipe
-from autotuner.jobs.ab.subject import Inside
 from autotuner.jobs.bench.tasks import Task, task_of
 from autotuner.measure.check import RANDOM, Check, Data, Expected, compare
 from autotuner.problems import Problem
 from autotuner.problems.accuracy import last_rounding
+from autotuner.programs.program import ModelProgram
 from autotuner.targets import Target
 from autotuner.tuning.session import Session
 
@@ -171,7 +171,7 @@ class ProblemGiven:
 class ModelGiven:
     """A model: the first backend's outputs are what the others are compared with; the arbiter says who is right."""
 
-    inside: Inside
+    inside: ModelProgram
     described: Mapping[str, Any]
     path: Path
     """As other libraries take it: in ONNX."""
@@ -181,7 +181,7 @@ class ModelGiven:
     repeated: ClassVar[bool] = False
 
     @classmethod
-    def make(cls, inside: Inside, described: Mapping[str, Any], path: Path, folder: Path) -> ModelGiven:
+    def make(cls, inside: ModelProgram, described: Mapping[str, Any], path: Path, folder: Path) -> ModelGiven:
         folder.mkdir(parents=True, exist_ok=True)
         call = read_call(inside.call, folder)
         return cls(inside, described, path, call.inputs if call is not None else ())

@@ -9,7 +9,6 @@ from autotuner.devices.throttling import open_throttle
 from autotuner.errors import Bug, OutOfTimeError
 from autotuner.jobs.ab.arms import DEFAULT, Arm
 from autotuner.jobs.ab.opening import Experiment, open_model
-from autotuner.jobs.ab.subject import Inside
 from autotuner.jobs.bench.budget import short_of, unreached
 from autotuner.jobs.bench.building import ModelGiven, Site
 from autotuner.jobs.bench.opening import Libraries, Terms
@@ -26,8 +25,9 @@ from autotuner.jobs.bench.run import (
     start_builds,
 )
 from autotuner.jobs.bench.sides import FLIGHT
-from autotuner.jobs.model.context import Model, compile_timeout, model_clock, run_timeout
-from autotuner.jobs.model.ending import MIN_TIME
+from autotuner.jobs.opening import MIN_TIME, compile_timeout, model_clock, run_timeout
+from autotuner.programs.model import Model
+from autotuner.programs.program import ModelProgram
 from autotuner.system import process
 from autotuner.system.digests import path_digest
 from autotuner.targets import Target
@@ -66,7 +66,7 @@ def bench_model(
                 if short := short_of(account.clock, 1, libraries.timed_of(terms.chosen), lasting=MIN_TIME):
                     account.note(short)
                 inside = opened.subject(run)
-                if not isinstance(inside, Inside):
+                if not isinstance(inside, ModelProgram):
                     raise Bug(f"{model.path} is no model.")
                 try:
                     rows = _timed(model, terms, run, inside, libraries, tuned)
@@ -83,12 +83,12 @@ def _concluded(rows: ProblemRows | None, terms: Terms, run: Run, libraries: Libr
 
 
 def _timed(
-    model: Model, terms: Terms, run: Run, inside: Inside, libraries: Libraries, tuned: Arm | str
+    model: Model, terms: Terms, run: Run, inside: ModelProgram, libraries: Libraries, tuned: Arm | str
 ) -> ProblemRows | None:
     session, options, target = run.session, run.options, run.target
     site = Site(
         name=inside.name,
-        program=inside.program,
+        program=inside.source,
         flags=(),
         target=target,
         session=session,

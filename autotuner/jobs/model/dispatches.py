@@ -11,16 +11,17 @@ from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import Compiled
 from autotuner.iree.run import Invocation
 from autotuner.jobs.model.breakdown import kind_of
-from autotuner.jobs.model.context import Context, ModelStructure
-from autotuner.jobs.model.dispatch import DispatchProblem, called_flops, runs_alone
+from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.entries import Entry
-from autotuner.jobs.model.extract import Group
 from autotuner.jobs.model.kernels import KernelEntry, KernelSearch, no_time
 from autotuner.jobs.model.openings import Openings
 from autotuner.jobs.model.places import Library
 from autotuner.jobs.model.result import Row, Untunable
-from autotuner.jobs.model.shares import Shares, by_work, from_statistics
 from autotuner.jobs.suite.defaults import DefaultTimer
+from autotuner.programs.dispatch import DispatchProblem, called_flops, runs_alone
+from autotuner.programs.flow import Group
+from autotuner.programs.shares import Shares, by_work, from_statistics
+from autotuner.programs.structure import ModelStructure
 from autotuner.system import process
 from autotuner.system.progress import Clock
 from autotuner.system.text import count

@@ -8,8 +8,9 @@ from functools import partial
 
 from autotuner.iree.compile import Compiled
 from autotuner.jobs.model.context import Context
-from autotuner.jobs.model.routes import SLOW_US, START_SECONDS, RouteOutcome
+from autotuner.jobs.model.routes import RouteOutcome
 from autotuner.jobs.model.whole import Tuned
+from autotuner.jobs.opening import MIN_TIME, SLOW_US, START_SECONDS
 from autotuner.measure.blocks import LOOKS
 from autotuner.measure.timeplan import Pace, TimePlan
 from autotuner.tuning.first_plan import compile_seconds
@@ -18,8 +19,6 @@ COMPILED_AGAIN = 1.2
 """Of a compile as it took before: what ships is compiled once more, and read."""
 READ_AGAIN = 0.1
 """The same of a route: its module is the one that was timed, and its flagfile is read as far as preprocessing."""
-MIN_TIME = 0.05
-"""Seconds a repetition of the whole model, at least."""
 _NOTHING_AHEAD = 0.3
 """Of the budget: what is kept for the end while there is nothing to race."""
 _CONFIRMING = 60.0

@@ -11,7 +11,7 @@ from autotuner.carriers.carrier import FlagsCarrier, Parts, Said, SpecCarrier, S
 from autotuner.carriers.provenance import Provenance
 from autotuner.iree.compile import Compiled
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.extract import FlowDispatch, Group
+from autotuner.programs.flow import FlowDispatch, Group
 from autotuner.specfiles.merge import merge
 from autotuner.tuning.plan import Candidate
 from autotuner.tuning.result import Result

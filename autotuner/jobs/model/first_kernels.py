@@ -6,16 +6,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autotuner.jobs.model.context import Context, ModelStructure
+from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.coverage import NEARLY_ALL, KernelRoute, kernel_routes
 from autotuner.jobs.model.dispatches import Dispatches
 from autotuner.jobs.model.kernels import executable_target_of
 from autotuner.jobs.model.mixed import kernels_first
 from autotuner.jobs.model.places import Library
 from autotuner.jobs.model.routes import RouteOutcome, RouteRace
-from autotuner.jobs.model.shares import by_work
 from autotuner.jobs.model.whole import Tuned, WholeModel
 from autotuner.measure.timeplan import FINDING_SECONDS, KERNEL_SECONDS, longer
+from autotuner.programs.shares import by_work
+from autotuner.programs.structure import ModelStructure
 from autotuner.system.text import count
 from autotuner.targets import PLAIN
 

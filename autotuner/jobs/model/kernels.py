@@ -13,15 +13,16 @@ from autotuner.carriers.render import problem_mlir
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import CONFIGURED, ROOT_ATTRIBUTES, CompilerRefusal
 from autotuner.iree.mlir import read_root
-from autotuner.jobs.model.context import Context, ModelStructure
+from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.entries import gain_of
-from autotuner.jobs.model.extract import Group, root_key
 from autotuner.jobs.model.places import Library, Place
-from autotuner.jobs.model.shares import Shares
 from autotuner.microkernels.instance import Call
 from autotuner.microkernels.library import find, search_folders
 from autotuner.microkernels.variants import Kernel, Variants
 from autotuner.problems import Problem
+from autotuner.programs.flow import Group, root_key
+from autotuner.programs.shares import Shares
+from autotuner.programs.structure import ModelStructure
 from autotuner.space import Config
 from autotuner.targets import Route, Target
 from autotuner.tuning.counts import Counts

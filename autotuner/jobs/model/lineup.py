@@ -11,16 +11,17 @@ from autotuner.devices.device import Timing
 from autotuner.devices.warming import needs_warming
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled
-from autotuner.jobs.model.arbiter import Arbiter
 from autotuner.jobs.model.context import Context
-from autotuner.jobs.model.routes import SLOW_US, RouteOutcome
+from autotuner.jobs.model.routes import RouteOutcome
 from autotuner.jobs.model.whole import Tuned
+from autotuner.jobs.opening import SLOW_US
 from autotuner.measure.blocks import Entrant, Rules
 from autotuner.measure.judge import JudgePhase, judge
 from autotuner.measure.judgement import Contest, Judgement
 from autotuner.measure.reference import right_but_slower, told
 from autotuner.measure.takes import timed_by
 from autotuner.measure.timeplan import TimePlan
+from autotuner.programs.arbiter import Arbiter
 from autotuner.targets import PLAIN
 from autotuner.tuning.plan import BASELINE
 from autotuner.tuning.result import Measured

@@ -14,15 +14,15 @@ from autotuner.carriers.carrier import MicrokernelCarrier, Parts, Said
 from autotuner.carriers.microkernel import function_name
 from autotuner.errors import AutotuneError, OutOfTimeError
 from autotuner.iree.compile import PREPROCESSED, Compiled, CompilerRefusal, first_error
-from autotuner.jobs.model.context import ModelStructure
 from autotuner.jobs.model.dispatches import Dispatches
 from autotuner.jobs.model.entries import Entry, applied
-from autotuner.jobs.model.extract import root_key
 from autotuner.jobs.model.kernels import KernelEntry
 from autotuner.jobs.model.places import Library, Place, has_norm
-from autotuner.jobs.model.shares import Shares
 from autotuner.jobs.model.whole import Tuned, WholeModel
 from autotuner.microkernels.instance import Call
+from autotuner.programs.flow import root_key
+from autotuner.programs.shares import Shares
+from autotuner.programs.structure import ModelStructure
 from autotuner.space import Config
 from autotuner.system import process
 from autotuner.system.execution import local_executor

@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 
 from autotuner.iree.run import Invocation
-from autotuner.jobs.model.context import Context, ModelStructure
+from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares
 from autotuner.jobs.model.first_kernels import FirstKernels
 from autotuner.jobs.model.routes import RouteOutcome
-from autotuner.jobs.model.shares import Shares
+from autotuner.programs.shares import Shares
+from autotuner.programs.structure import ModelStructure
 from autotuner.targets import PLAIN
 
 _GAIN = 0.5

@@ -11,11 +11,12 @@ from typing import Any
 from autotuner.iree.compile import shell_line
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.choice import Routes, choose
-from autotuner.jobs.model.context import Model, ModelStructure, read_structure
-from autotuner.jobs.model.dispatch import DispatchProblem, group_flops, loop_sizes, runs_alone
 from autotuner.jobs.model.dispatches import on_route
-from autotuner.jobs.model.extract import Group
-from autotuner.jobs.model.program import Program, ProgramBuilder
+from autotuner.programs.builder import ModelBuilder
+from autotuner.programs.dispatch import DispatchProblem, group_flops, loop_sizes, runs_alone
+from autotuner.programs.flow import Group
+from autotuner.programs.model import Model, ModelFile
+from autotuner.programs.structure import ModelStructure, read_structure
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
 from autotuner.system.text import count
@@ -28,7 +29,7 @@ from autotuner.tuning.options import Options
 class ModelRehearsal:
     """What a run over a model would do."""
 
-    program: Program
+    program: ModelFile
     target: Target
     structure: ModelStructure
     routes: Routes
@@ -86,7 +87,7 @@ def rehearse_model(model: Model, target: Target, *, options: Options) -> ModelRe
     tools = Tools.find(options.iree_tools)
     with tempfile.TemporaryDirectory() as folder:
         program = model.opened(folder=Path(folder), tools=tools)
-        builder = ProgramBuilder(tools, Cache(cache_dir()), program)
+        builder = ModelBuilder(tools, Cache(cache_dir()), program)
         flags = list(target.compile_flags)
         structure = read_structure(
             builder, model, flags, target=target.name, timeout=options.effort.compile_timeout * 10

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autotuner.jobs.model.arbiter import WORDS, Arbiter
 from autotuner.jobs.model.breakdown import PACKING, TimeTable
 from autotuner.jobs.model.entries import Entry, carriers
-from autotuner.jobs.model.extract import Group
 from autotuner.jobs.model.kernels import KernelEntry, KernelRow
 from autotuner.jobs.model.printing import tell_model
 from autotuner.jobs.model.routes import RouteOutcome
+from autotuner.measure.reference import WORDS
+from autotuner.programs.arbiter import Arbiter
+from autotuner.programs.flow import Group
 from autotuner.targets import PLAIN
 from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import Result

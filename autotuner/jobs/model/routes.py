@@ -15,13 +15,14 @@ from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled, first_error
 from autotuner.iree.run import Invocation, failed_because, known_remedy
-from autotuner.jobs.model.arbiter import Arbiter
 from autotuner.jobs.model.choice import Routes
 from autotuner.jobs.model.context import Ahead, Context
-from autotuner.jobs.model.dissent import Dissent
 from autotuner.jobs.model.route_search import RouteSearch
 from autotuner.jobs.model.stages import Stages
+from autotuner.jobs.opening import SLOW_US, START_SECONDS, is_slow
 from autotuner.measure.check import Check
+from autotuner.programs.arbiter import Arbiter, Dissent
+from autotuner.programs.program import ModelProgram
 from autotuner.system import process
 from autotuner.system.digests import known_digest
 from autotuner.system.settings import usable_cores
@@ -34,12 +35,8 @@ _NEAR, _NEAREST = 1.1, 3
 _DOUBTED = 3.0
 """Where the default leads, the first route behind it is timed once more, up to so many times as slow: on a busy machine
 a single repetition is no verdict."""
-SLOW_US = 200_000.0
-"""A call that takes longer is a measurement by itself: it is not repeated."""
 _SIDE = 8
 """Compiles at once, at most: each holds the model's weights."""
-START_SECONDS = 0.5
-"""Of a process that times a module."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +75,6 @@ class UnendedCallError(OutOfTimeError):
         super().__init__(f"the first call of IREE's default had not ended after {seconds:.0f} s, when the time was up")
 
 
-def is_slow(us: float, benchmark: Benchmark) -> bool:
-    """A call so long that one is a measurement by itself, and that no warm-up changes it."""
-    return us > SLOW_US and not needs_warming(us / 1e6, benchmark.seconds)
-
-
 def side(context: Context) -> int:
     """How many routes are compiled side by side."""
     return max(2, min(context.options.jobs or usable_cores(), _SIDE))
@@ -104,8 +96,8 @@ class RouteRace:
     context: Context
     benchmark: Benchmark
     """How a whole model is timed."""
-    arbiter: Arbiter
-    """Whose outputs are right."""
+    program: ModelProgram
+    """The model, how it is called, and whose outputs are right."""
     tried: list[RouteOutcome] = field(default_factory=list)
     search: RouteSearch = field(default_factory=lambda: RouteSearch(()))
     _flights: dict[Future[Compiled], _Flight] = field(default_factory=dict)
@@ -249,7 +241,7 @@ class RouteRace:
                 remedy=known_remedy(outputs.detail)
                 or "Check --input, --parameters and --device; `autotune doctor` lists the devices that answer.",
             )
-        check = self.arbiter.begin(outputs, again=partial(self.outputs, build))
+        check = self.arbiter.begin(outputs, again=partial(self.program.outputs, build.vmfb))
         started = time.monotonic()
         tried = replace(tried, error=_error(check))
         timed = self._as_called(tried, outputs) or self._time(tried, build, give_up_us=SLOW_US)
@@ -281,22 +273,21 @@ class RouteRace:
     def call(self) -> Invocation:
         return self.benchmark.invocation
 
-    def outputs(self, build: Compiled) -> Computed:
-        runner, timeout = self.context.session.runner, self.context.run_timeout
-        (computed,) = runner.check(build.vmfb, [self.call], timeout=timeout)
-        return computed
+    @property
+    def arbiter(self) -> Arbiter:
+        return self.program.arbiter
 
     def _first_call(self, build: Compiled) -> Computed:
         """Nothing is known of how long a call takes: a model may have no end."""
         began = time.monotonic()
         try:
-            return self.outputs(build)
+            return self.program.outputs(build.vmfb)
         except OutOfTimeError as error:
             raise UnendedCallError(time.monotonic() - began) from error
 
     def check(self, build: Compiled) -> Check:
         """Does it compute what is right? What is known of others may change with the answer."""
-        return self._judged(self.outputs(build))
+        return self._judged(self.program.outputs(build.vmfb))
 
     def _judged(self, outputs: Computed) -> Check:
         source = self.arbiter.source
@@ -310,7 +301,11 @@ class RouteRace:
         for number, one in enumerate(self.tried):
             if not one.ok or one.build is None:
                 continue
-            check = self.arbiter.default_check if one.route == PLAIN else self.arbiter.check(self.outputs(one.build))
+            check = (
+                self.arbiter.default_check
+                if one.route == PLAIN
+                else self.arbiter.check(self.program.outputs(one.build.vmfb))
+            )
             self.tried[number] = replace(one, error=_error(check))
             if not check.ok:
                 self.tried[number] = self._found_wrong(self.tried[number], check)
@@ -336,7 +331,7 @@ class RouteRace:
             self.context.note(f"route {tried.route.name}: the same module as route {same.route.name}")
             return replace(tried, us=same.us, error=same.error, twin=True)
         self.context.stage(f"timing route {tried.route.name}")
-        outputs = self.outputs(build)
+        outputs = self.program.outputs(build.vmfb)
         check = self._judged(outputs)
         tried = replace(tried, error=_error(check))
         if check.failure is not None:

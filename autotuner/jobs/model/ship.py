@@ -13,10 +13,10 @@ from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.outputs import MARK, Outputs
 from autotuner.iree.compile import PREPROCESSED, Compiled, shell_line
 from autotuner.jobs.model.entries import applied
-from autotuner.jobs.model.program import ProgramBuilder
 from autotuner.jobs.model.result import ModelDetails, ModelResult
 from autotuner.jobs.model.whole import Tuned
 from autotuner.measure.judgement import Judgement
+from autotuner.programs.builder import ModelBuilder
 from autotuner.system.text import printable
 from autotuner.tuning.result import FinalVerdict
 
@@ -37,7 +37,7 @@ def ship(
     made: Tuned,
     flags: Sequence[str],
     *,
-    builder: ProgramBuilder,
+    builder: ModelBuilder,
     folder: Path,
     timeout: float,
     verdict: str,

@@ -12,8 +12,6 @@ _ROUTES_SHARE_ALONE = 0.2
 """The same where each dispatch has to be timed alone to rank them: that comes before any is tuned, too."""
 _ALONE_SHARE = 0.25
 """Of the time that is left, at most, for timing each dispatch alone."""
-HOST_SHARE = 0.2
-"""Of the budget, at most, for computing the model on the host's processor, where two builds disagree."""
 _LEAST_ALONE = 0.05
 """Of the budget: so long they are timed alone however late it is. What is left is estimated."""
 

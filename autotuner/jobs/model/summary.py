@@ -9,7 +9,6 @@ from typing import Literal
 from autotuner.build.ship import Shipped
 from autotuner.carriers.outputs import Outputs
 from autotuner.errors import OutOfTimeError
-from autotuner.jobs.model.arbiter import Arbiter
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.dispatches import Dispatches
 from autotuner.jobs.model.ending import COMPILED_AGAIN, READ_AGAIN
@@ -22,6 +21,7 @@ from autotuner.jobs.model.whole import Tuned
 from autotuner.measure.blocks import ALPHA, Rules
 from autotuner.measure.caches import Caches
 from autotuner.measure.judgement import Judgement
+from autotuner.programs.arbiter import Arbiter
 from autotuner.system import process
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.plan import BASELINE

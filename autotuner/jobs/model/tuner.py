@@ -10,23 +10,15 @@ from typing import Unpack
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.jobs.model.choice import Routes, choose
-from autotuner.jobs.model.context import (
-    Context,
-    Model,
-    ModelStructure,
-    model_clock,
-    model_outputs,
-)
+from autotuner.jobs.model.context import Context, model_outputs
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares
-from autotuner.jobs.model.ending import MIN_TIME, end_plan, kept_now, longest_compile
+from autotuner.jobs.model.ending import end_plan, kept_now, longest_compile
 from autotuner.jobs.model.expectation import Known, expectation, expected_seconds, too_small
 from autotuner.jobs.model.first_kernels import FirstKernels, Kept, try_kernels, untimed_kernels
-from autotuner.jobs.model.judging import arbiter_of
 from autotuner.jobs.model.lineup import Lineup
 from autotuner.jobs.model.mixed import put_together
 from autotuner.jobs.model.nothing import Tried, without_device
 from autotuner.jobs.model.pieces import PieceRoute
-from autotuner.jobs.model.program import call_of
 from autotuner.jobs.model.promising import Chosen, worth_tuning
 from autotuner.jobs.model.reading import question_of, question_unread, read_model, structure_of
 from autotuner.jobs.model.result import ModelDetails, ModelResult
@@ -35,8 +27,11 @@ from autotuner.jobs.model.summary import Summary
 from autotuner.jobs.model.where import time_cold, told_of_devices
 from autotuner.jobs.model.whole import Tuned, WholeModel
 from autotuner.jobs.model.won_routes import routes_that_won
+from autotuner.jobs.opening import MIN_TIME, model_clock, model_program
 from autotuner.measure.judgement import Judgement
 from autotuner.measure.timeplan import CLEARLY_AHEAD, TimePlan, longer
+from autotuner.programs.model import Model
+from autotuner.programs.structure import ModelStructure
 from autotuner.system import process
 from autotuner.targets import PLAIN, Target
 from autotuner.targets.attention import without_wrong_attention
@@ -78,9 +73,9 @@ def tune_within(model: Model, target: Target, *, options: Options, session: Sess
             account.note(said)
             plain = structure_of(model, target, options, found.builder, account, {})
             found = replace(found, plain=plain, ahead={})
-        question = question_of(model, found.program, target, session, found.plain)
+        question = question_of(model, found.builder.program, target, session, found.plain)
         with Run.begin(question, session=session, options=options, account=account) as run:
-            context = Context(model, found.program, found.builder, run, ahead=found.ahead)
+            context = Context(model, found.builder.program, found.builder, run, ahead=found.ahead)
             return _ModelRun(context, found.plain, Summary(context)).go()
 
 
@@ -157,15 +152,10 @@ class _ModelRun:
             but=context.run.id,
         )
         routes = choose(context.target, context.model.routes, plain.ops, won=won)
-        call, notes = call_of(
-            context.program, plain.flow.signature, context.folder / "inputs", seed=context.options.seed
-        )
-        for note in notes:
-            context.note(note)
-        context.call = call
-        benchmark = Benchmark(call, MIN_TIME, context.run_timeout)
-        self.found.arbiter = arbiter_of(context.model, plain, context.builder, call, context.run)
-        race = RouteRace(context, benchmark, self.found.arbiter, tried=self.found.tried)
+        program = model_program(context.model, plain, context.builder, context.run)
+        context.call, self.found.arbiter = program.call, program.arbiter
+        benchmark = Benchmark(program.call, MIN_TIME, context.run_timeout)
+        race = RouteRace(context, benchmark, program, tried=self.found.tried)
         pieces = PieceRoute(context, race, routes.knobs)
 
         def told(seconds: float) -> None:

@@ -17,8 +17,9 @@ from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.dispatches import Dispatches
 from autotuner.jobs.model.entries import Entry
 from autotuner.jobs.model.result import Row
-from autotuner.jobs.model.routes import SLOW_US, RouteOutcome
+from autotuner.jobs.model.routes import RouteOutcome
 from autotuner.jobs.model.whole import Tuned
+from autotuner.jobs.opening import SLOW_US
 from autotuner.measure.baselines import spread_words
 from autotuner.measure.cache_timer import LEAST_PAIRS, NO_TIME, PAIRS_US, ROUNDS, CacheTimer, Modules
 from autotuner.measure.caches import Caches

@@ -15,14 +15,14 @@ from autotuner.devices.device import Timing
 from autotuner.iree.benchmark import benchmark_command
 from autotuner.iree.compile import Compiled, first_error, shell_line
 from autotuner.iree.folder import SPEC
-from autotuner.jobs.model.context import ModelStructure
 from autotuner.jobs.model.dispatches import Dispatches
 from autotuner.jobs.model.entries import Entry, applied, assemble
 from autotuner.jobs.model.kernels import KernelEntry
 from autotuner.jobs.model.leave_out import BLOCKS, E, LeaveOut
 from autotuner.jobs.model.routes import RouteOutcome, RouteRace
-from autotuner.jobs.model.shares import Shares, from_statistics, repeated
 from autotuner.measure.race import TimingFailed
+from autotuner.programs.shares import Shares, from_statistics, repeated
+from autotuner.programs.structure import ModelStructure
 from autotuner.system import process
 from autotuner.system.text import count
 from autotuner.system.workspace import write_whole

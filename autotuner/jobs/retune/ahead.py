@@ -16,8 +16,7 @@ from autotuner.devices.device import choose_repeat
 from autotuner.errors import AutotuneError
 from autotuner.jobs.ab.arms import DEFAULT, Arm
 from autotuner.jobs.ab.recipe import ArmSite
-from autotuner.jobs.model.context import Model, compile_timeout
-from autotuner.jobs.model.program import ProgramBuilder
+from autotuner.jobs.opening import compile_timeout
 from autotuner.jobs.retune.origin import Part
 from autotuner.jobs.retune.plan import Plan, identity
 from autotuner.jobs.retune.proof import Key, Proof, Prover, compile_flags
@@ -25,6 +24,8 @@ from autotuner.jobs.retune.races import Races, arm_of
 from autotuner.jobs.retune.ship import Writer, opened, program_of
 from autotuner.jobs.retune.unit import Unit
 from autotuner.problems import Gemm
+from autotuner.programs.builder import ModelBuilder
+from autotuner.programs.model import Model
 from autotuner.system import process
 from autotuner.system.cache import Cache
 from autotuner.system.execution import after
@@ -172,7 +173,7 @@ class Ahead:
     def _read(self, model: Model) -> None:
         """A model's dispatches, which its race asks for."""
         run = self.run
-        builder = ProgramBuilder(run.session.tools, Cache(cache_dir()), opened(model, run))
+        builder = ModelBuilder(run.session.tools, Cache(cache_dir()), opened(model, run))
         timeout = compile_timeout(run.options, run.clock)
         reading = run.session.executor.here.submit(builder.configured, run.target.compile_flags, timeout=timeout)
         self._builds.append(reading)

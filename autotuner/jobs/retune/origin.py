@@ -11,12 +11,11 @@ from typing import Any
 
 from autotuner.carriers.provenance import Provenance, machine_of
 from autotuner.errors import UsageError
-from autotuner.jobs.model.context import Model
-from autotuner.jobs.model.program import FORMATS
 from autotuner.jobs.retune.unit import Unit, UnitFile
 from autotuner.problems import Problem
 from autotuner.problems.accuracy import known_precision
 from autotuner.problems.named import problem_named
+from autotuner.programs.model import FORMATS, Model
 from autotuner.space import Value
 from autotuner.specfiles.entries import Entry
 from autotuner.store.reader import Reader

@@ -9,9 +9,10 @@ from functools import cached_property
 from pathlib import Path
 
 from autotuner.errors import StorageError, UsageError
-from autotuner.jobs.model.context import BUDGET_FACTOR, Model
+from autotuner.jobs.opening import BUDGET_FACTOR
 from autotuner.jobs.retune.origin import Left, Memory, Origins, Part, choose_target
 from autotuner.jobs.retune.unit import Unit, find_units
+from autotuner.programs.model import Model
 from autotuner.store.reader import Reader
 from autotuner.system.digests import path_digest
 from autotuner.targets import Target

@@ -22,12 +22,11 @@ from autotuner.errors import EnvironmentFailure
 from autotuner.iree.compile import Compiled, first_error, shell_line
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.recipe import absolute
-from autotuner.jobs.model.context import Model
-from autotuner.jobs.model.program import Program
 from autotuner.jobs.retune.alike import says_the_same
 from autotuner.jobs.retune.origin import Part
 from autotuner.jobs.retune.proof import Key
 from autotuner.jobs.retune.unit import Unit, read_unit
+from autotuner.programs.model import Model, ModelFile
 from autotuner.specfiles.entries import read_text
 from autotuner.specfiles.merge import merge
 from autotuner.specfiles.renew import renew
@@ -271,16 +270,16 @@ def program_of(part: Part, run: Run) -> tuple[str | Path, tuple[str, ...]]:
     return opened(part.model, run).path, ()
 
 
-def opened(model: Model, run: Run) -> Program:
+def opened(model: Model, run: Run) -> ModelFile:
     """Imported and vetted once in a run."""
     with one_at_a_time(("opening", model.path)):
         return _open(model.path, run.session.workspace.candidates / "models", run.session.tools, model.trust, run.id)
 
 
 @lru_cache(maxsize=16)
-def _open(path: Path, folder: Path, tools: Tools, trust: bool, run: str) -> Program:
+def _open(path: Path, folder: Path, tools: Tools, trust: bool, run: str) -> ModelFile:
     del run
-    return Program.open(path, folder=folder, tools=tools, trust=trust)
+    return ModelFile.open(path, folder=folder, tools=tools, trust=trust)
 
 
 def _with(provenance: Provenance | None, staying: Staying) -> Provenance:

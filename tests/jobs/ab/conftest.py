@@ -14,7 +14,7 @@ from autotuner.jobs.ab.arms import parse_arm
 from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.result import AbResult
 from autotuner.jobs.ab.run import run_experiment
-from autotuner.jobs.model.context import Model
+from autotuner.programs.model import Model
 from autotuner.tuning.effort import Effort
 from tests.support.fake_tools import BASE_MS, FakeTools
 

@@ -14,7 +14,7 @@ from autotuner.jobs.ab.arm_run import A, ArmRun, B, counts_of
 from autotuner.jobs.ab.arms import DEFAULT
 from autotuner.jobs.ab.racing import race_plan
 from autotuner.jobs.ab.recipe import Recipe
-from autotuner.jobs.model.routes import is_slow
+from autotuner.jobs.opening import is_slow
 from autotuner.measure.takes import Takes
 from autotuner.system.progress import Clock
 

@@ -15,8 +15,8 @@ from autotuner.jobs.ab.arms import parse_arm
 from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.result import AbResult
 from autotuner.jobs.ab.run import run_experiment
-from autotuner.jobs.model.context import Model
 from autotuner.microkernels.library import find, search_folders
+from autotuner.programs.model import Model
 from autotuner.space import Config
 from autotuner.tuning.plan import Plan
 from tests.jobs.ab.conftest import CPU, EFFORT

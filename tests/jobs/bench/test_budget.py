@@ -19,8 +19,8 @@ from autotuner.jobs.bench.model import bench_model
 from autotuner.jobs.bench.opening import Terms
 from autotuner.jobs.bench.problem import Part, ProblemBench
 from autotuner.jobs.bench.result import BackendRow
-from autotuner.jobs.model.context import Model
 from autotuner.measure.timeplan import comparison_seconds
+from autotuner.programs.model import Model
 from autotuner.system.progress import Clock
 from tests.support.fake_tools import HANGING
 from tests.support.models import EXAMPLES

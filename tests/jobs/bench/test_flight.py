@@ -28,7 +28,7 @@ from autotuner.jobs.bench.opening import Terms
 from autotuner.jobs.bench.problem import Part, ProblemBench
 from autotuner.jobs.bench.result import BackendRow
 from autotuner.jobs.bench.sides import IreeSide
-from autotuner.jobs.model.context import Model
+from autotuner.programs.model import Model
 from autotuner.report.exports import export_records
 from autotuner.store.figures import RunFigures
 from autotuner.store.store import Store

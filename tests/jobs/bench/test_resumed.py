@@ -13,9 +13,9 @@ from autotuner.jobs.bench.model import bench_model
 from autotuner.jobs.bench.opening import Terms
 from autotuner.jobs.bench.run import bench
 from autotuner.jobs.bench.tuned import given_arm
-from autotuner.jobs.model.context import Model
 from autotuner.jobs.suite.workload import Entry, Workload
 from autotuner.problems import Gemm
+from autotuner.programs.model import Model
 from autotuner.store.store import Store
 from autotuner.targets import Target
 from autotuner.tuning.options import Options

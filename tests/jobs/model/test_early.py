@@ -19,10 +19,10 @@ from autotuner.jobs.ab.run import run_experiment
 from autotuner.jobs.bench.backends import Chosen
 from autotuner.jobs.bench.model import bench_model
 from autotuner.jobs.bench.opening import Terms
-from autotuner.jobs.model.context import Model
-from autotuner.jobs.model.early import check_words
+from autotuner.jobs.model.reading import check_words
 from autotuner.jobs.model.tuner import tune_model
 from autotuner.microkernels.variants import Kernel
+from autotuner.programs.model import Model
 from tests.support.fake_tools import HANGING
 from tests.support.models import EXAMPLES
 from tests.support.other_compiler import instead_of_compiler

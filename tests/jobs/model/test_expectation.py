@@ -10,7 +10,7 @@ import pytest
 
 from autotuner.carriers.carrier import Parts
 from autotuner.iree.compile import Compiled
-from autotuner.jobs.model.context import Context, ModelStructure
+from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.dispatches import Dispatches
 from autotuner.jobs.model.expectation import Known, expected_seconds, in_words, too_small
 from autotuner.jobs.model.first_kernels import FirstKernels
@@ -18,6 +18,7 @@ from autotuner.jobs.model.routes import RouteOutcome
 from autotuner.jobs.model.summary import Summary
 from autotuner.jobs.model.tuner import _ModelRun
 from autotuner.jobs.model.whole import Tuned
+from autotuner.programs.structure import ModelStructure
 from autotuner.targets import PLAIN
 from tests.support.clocks import Simulated
 

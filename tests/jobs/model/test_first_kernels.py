@@ -9,11 +9,11 @@ from typing import cast
 import pytest
 
 from autotuner.jobs.model import first_kernels
-from autotuner.jobs.model.context import ModelStructure
 from autotuner.jobs.model.coverage import Coverage, KernelRoute
 from autotuner.jobs.model.first_kernels import FirstKernels, Kept, try_kernels
 from autotuner.jobs.model.routes import RouteOutcome, RouteRace
 from autotuner.jobs.model.whole import Tuned, WholeModel
+from autotuner.programs.structure import ModelStructure
 from autotuner.targets import PLAIN, Route, Target
 from tests.support.fake_tools import ONE_ROUTE
 

@@ -14,12 +14,12 @@ from autotuner.carriers.flagfile import KERNELS
 from autotuner.carriers.forms import Forms
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.context import Model
 from autotuner.jobs.model.kernels import KernelEntry, KernelRow, KernelSearch
 from autotuner.jobs.model.places import Place
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.tuner import tune_model
 from autotuner.microkernels.variants import Kernel
+from autotuner.programs.model import Model
 from autotuner.specfiles.check import check
 from autotuner.specfiles.entries import read
 from autotuner.tuning.options import Options

@@ -14,15 +14,17 @@ from autotuner.carriers.forms import Forms
 from autotuner.carriers.microkernel import function_name
 from autotuner.errors import OutOfTimeError
 from autotuner.jobs.model import mixed
-from autotuner.jobs.model.context import Context, Model, ModelStructure
-from autotuner.jobs.model.extract import Group
+from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.kernels import KernelEntry, KernelRow, KernelSearch, says_something
 from autotuner.jobs.model.mixed import KernelMix, kernels_first, put_together, slower_inside
 from autotuner.jobs.model.places import Library, Place
-from autotuner.jobs.model.shares import STATISTICS, Shares, repeated
 from autotuner.microkernels.library import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import Variants
+from autotuner.programs.flow import Group
+from autotuner.programs.model import Model
+from autotuner.programs.shares import STATISTICS, Shares, repeated
+from autotuner.programs.structure import ModelStructure
 from autotuner.space import Config
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.together import Part

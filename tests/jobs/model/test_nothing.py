@@ -8,11 +8,11 @@ from typing import cast
 
 import pytest
 
-from autotuner.jobs.model.extract import Group
 from autotuner.jobs.model.nothing import NO_ROOT, Tried, without_device
 from autotuner.jobs.model.result import Row
 from autotuner.jobs.model.routes import RouteOutcome
 from autotuner.jobs.model.whole import Tuned
+from autotuner.programs.flow import Group
 from autotuner.targets import PLAIN, Route
 from autotuner.tuning.result import Result
 

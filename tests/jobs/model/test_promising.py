@@ -10,13 +10,14 @@ import pytest
 
 from autotuner.iree.run import Invocation
 from autotuner.jobs.model import promising
-from autotuner.jobs.model.context import Context, ModelStructure
+from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.dispatches import Dispatches
 from autotuner.jobs.model.first_kernels import FirstKernels
 from autotuner.jobs.model.promising import _SECOND_BUDGET, Chosen, _worth_ranking, worth_tuning
 from autotuner.jobs.model.routes import RouteOutcome
-from autotuner.jobs.model.shares import Shares
 from autotuner.jobs.model.whole import Tuned
+from autotuner.programs.shares import Shares
+from autotuner.programs.structure import ModelStructure
 from autotuner.targets import PLAIN, Route
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from autotuner import Options, Target
-from autotuner.jobs.model.context import Model
 from autotuner.jobs.model.rehearse import rehearse_model
+from autotuner.programs.model import Model
 from tests.support.models import EFFORT, EXAMPLES
 
 

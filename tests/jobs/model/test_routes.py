@@ -59,7 +59,7 @@ def test_what_the_default_takes_is_not_expected_of_the_next_round() -> None:
         clocked=lambda _: nullcontext(),
     )
     expected: list[float] = []
-    race = SlowDefault(context, benchmark=SimpleNamespace(), arbiter=SimpleNamespace())  # type: ignore[arg-type]
+    race = SlowDefault(context, benchmark=SimpleNamespace(), program=SimpleNamespace())  # type: ignore[arg-type]
     race.all(routes, told=expected.append, then=lambda: None)
     assert [one.route.name for one in race.tried] == ["plain", "fast"]
     assert 0.0 <= expected[0] <= time.monotonic() - began - _CALLED
@@ -96,7 +96,7 @@ def test_where_the_default_leads_the_first_behind_it_is_timed_again(
     )
     context: Any = SimpleNamespace(session=session, clocked=lambda _: nullcontext())
     outcomes = [tried("plain", default), *(tried(name, us) for name, us in others.items())]
-    race = RouteRace(context, benchmark=SimpleNamespace(), arbiter=SimpleNamespace(), tried=outcomes)  # type: ignore[arg-type]
+    race = RouteRace(context, benchmark=SimpleNamespace(), program=SimpleNamespace(), tried=outcomes)  # type: ignore[arg-type]
     race._time_the_nearest()
     assert again == timed
     if timed:

@@ -20,9 +20,9 @@ from autotuner.errors import DeviceError, UsageError
 from autotuner.iree.benchmark import DispatchTime
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model import reading
-from autotuner.jobs.model.program import Program
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.won_routes import routes_that_won
+from autotuner.programs.model import ModelFile
 from autotuner.specfiles.entries import read
 from autotuner.store.store import Store
 from autotuner.system.progress import Progress, Stop
@@ -455,7 +455,7 @@ def test_three_dispatches_end_to_end_with_real_times(tmp_path: Path) -> None:
 
 def test_the_model_is_read_where_it_lies(tmp_path: Path) -> None:
     """Weights are not copied: the program is the user's own file."""
-    assert Program.open(EXAMPLES / "three.mlir", folder=tmp_path / "models").path == EXAMPLES / "three.mlir"
+    assert ModelFile.open(EXAMPLES / "three.mlir", folder=tmp_path / "models").path == EXAMPLES / "three.mlir"
     assert not (tmp_path / "models").exists()
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from autotuner.iree.benchmark import DispatchTime
-from autotuner.jobs.model.dispatch import called_flops
-from autotuner.jobs.model.extract import Group
+from autotuner.programs.dispatch import called_flops
+from autotuner.programs.flow import Group
 
 STATISTICS = "the runtime's statistics"
 

@@ -11,10 +11,11 @@ from autotuner.carriers.render import problem_mlir
 from autotuner.errors import UsageError
 from autotuner.iree.mlir import read_root
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.context import Model, ModelStructure, read_structure
-from autotuner.jobs.model.dispatch import DispatchProblem, flops, loop_sizes, runs_alone
-from autotuner.jobs.model.program import Program, ProgramBuilder, call_of
-from autotuner.jobs.model.shares import by_work
+from autotuner.programs.builder import ModelBuilder
+from autotuner.programs.dispatch import DispatchProblem, flops, loop_sizes, runs_alone
+from autotuner.programs.model import Model, ModelFile, call_of
+from autotuner.programs.shares import by_work
+from autotuner.programs.structure import ModelStructure, read_structure
 from autotuner.system.cache import Cache
 from tests.support.models import EXAMPLES
 
@@ -23,7 +24,7 @@ CPU = Target.parse("cpu")
 
 def structure(name: str, tmp_path: Path, *, flags: tuple[str, ...] = (), **model: object) -> ModelStructure:
     wanted = Model(EXAMPLES / f"{name}.mlir", **model)  # type: ignore[arg-type]
-    builder = ProgramBuilder(Tools.find(), Cache(tmp_path), Program.open(wanted.path, folder=tmp_path))
+    builder = ModelBuilder(Tools.find(), Cache(tmp_path), ModelFile.open(wanted.path, folder=tmp_path))
     return read_structure(builder, wanted, [*CPU.compile_flags, *flags], target="cpu", timeout=60)
 
 
@@ -62,9 +63,9 @@ def test_a_dispatch_alone_keeps_its_root_and_all_its_results(tmp_path: Path) -> 
     assert problem.outputs == problem.operands[3:]
     assert len(problem.inputs(0)) == 3
     (tmp_path / "alone.mlir").write_text(problem_mlir(problem))
-    program = Program.open(tmp_path / "alone.mlir", folder=tmp_path, trust=True)
+    program = ModelFile.open(tmp_path / "alone.mlir", folder=tmp_path, trust=True)
     flags = [*problem.flags, *CPU.compile_flags]
-    made = ProgramBuilder(Tools.find(), Cache(tmp_path), program).configured(flags, timeout=60)
+    made = ModelBuilder(Tools.find(), Cache(tmp_path), program).configured(flags, timeout=60)
     assert read_root("\n".join(made.texts)) == group.root
 
 
@@ -96,7 +97,7 @@ def test_storage_of_results_and_what_is_not_read_are_arguments_too(tmp_path: Pat
     # The number between the inputs takes none of their shapes.
     group = found.groups[0]
     assert loop_sizes(group.pieces[0], group.root) == {0: 48}
-    call, notes = call_of(Program(tmp_path, "stored", inputs=given), signature, tmp_path / "inputs", seed=0)
+    call, notes = call_of(ModelFile(tmp_path, "stored", inputs=given), signature, tmp_path / "inputs", seed=0)
     assert [text.partition("=")[0] for text in call.inputs] == list(given)
     assert notes == ()
 
@@ -112,10 +113,10 @@ def test_a_bare_buffer_is_given_like_a_tensor_and_storage_is_made_where_it_is_le
     ]
     assert signature.foreign == ()
     for inputs in ((), given, ("64x128xf32", *given), ("&64x128xf32", "&64x96xf32", "96x128xf32")):
-        call, _ = call_of(Program(tmp_path, "buffers", inputs=inputs), signature, tmp_path / "inputs", seed=0)
+        call, _ = call_of(ModelFile(tmp_path, "buffers", inputs=inputs), signature, tmp_path / "inputs", seed=0)
         assert [text.partition("=")[0] for text in call.inputs] == ["&64x128xf32", "&64x96xf32", "96x128xf32"]
     with pytest.raises(UsageError, match=r"a bare !hal\.buffer, which has no shape\. Give SHAPExTYPE=@FILE\.bin"):
-        call_of(Program(tmp_path, "buffers", inputs=("@x.npy", given[1])), signature, tmp_path / "inputs", seed=0)
+        call_of(ModelFile(tmp_path, "buffers", inputs=("@x.npy", given[1])), signature, tmp_path / "inputs", seed=0)
 
 
 def test_without_sizes_a_dynamic_dispatch_cannot_be_tuned_and_says_why(tmp_path: Path) -> None:

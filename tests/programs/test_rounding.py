@@ -17,13 +17,13 @@ from autotuner.devices.process import ProcessDevice
 from autotuner.iree.mlir import Dispatch
 from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.arbiter import same_outputs
-from autotuner.jobs.model.context import Model, ModelStructure, read_structure
-from autotuner.jobs.model.extract import FlowDispatch, Group, Value
-from autotuner.jobs.model.program import Program, ProgramBuilder
-from autotuner.jobs.model.rounding import expected_error
 from autotuner.problems import Array
 from autotuner.problems.dtypes import element_type
+from autotuner.programs.arbiter import same_outputs
+from autotuner.programs.builder import ModelBuilder
+from autotuner.programs.flow import FlowDispatch, Group, Value
+from autotuner.programs.model import Model, ModelFile
+from autotuner.programs.structure import ModelStructure, expected_error, read_structure
 from autotuner.targets import Target
 from benchmarks.models.encoder import Encoder
 from tests.support.simulated_kernels import accumulated
@@ -207,7 +207,7 @@ class Real:
 
     def structure(self) -> ModelStructure:
         path = self.encoder.write(self.folder / "encoder.mlir")
-        program = ProgramBuilder(self.builder.tools, self.builder.cache, Program(path, "encoder"))
+        program = ModelBuilder(self.builder.tools, self.builder.cache, ModelFile(path, "encoder"))
         return read_structure(program, Model(path), Target.parse("cpu").compile_flags, target="cpu", timeout=120)
 
     def outputs(

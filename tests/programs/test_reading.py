@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from autotuner.errors import UsageError
-from autotuner.jobs.model.program import Program, check_call
-from autotuner.jobs.model.reading import operations_in
-from autotuner.jobs.model.signature import signature_in
+from autotuner.programs.model import ModelFile, check_call
+from autotuner.programs.signature import signature_in
+from autotuner.programs.structure import operations_in
 
 PROGRAM = """
 util.func public @main(%a: tensor<8x8xf32>, %i: tensor<1x3x8x8xf32>, %f: tensor<4x3x3x3xf32>) -> tensor<8x8xf32> {{
@@ -52,7 +52,7 @@ def test_a_program_that_calls_another_module_is_refused_where_it_would_be_run() 
     found = signature_in(other + PROGRAM.format(body=called), function=None)
     assert (found.function, found.imports) == ("main", ("other.scale",))
     with pytest.raises(UsageError, match=r"caller calls other\.scale, which is in another module\. Link the modules"):
-        check_call(Program(Path("caller.mlir"), "caller"), found)
+        check_call(ModelFile(Path("caller.mlir"), "caller"), found)
     assert signature_in(PROGRAM.format(body=MATMUL), function=None).imports == ()
 
 
@@ -72,13 +72,13 @@ TOLD = ', iree.reflection = {iree.abi.model = "coarse-fences"}'
 def test_fences_that_the_tools_add_are_no_inputs(suffix: str) -> None:
     found = signature_in(FENCED.format(suffix=suffix, reflection=TOLD), function="main")
     assert (found.function, [one.text for one in found.arguments]) == (f"main{suffix}", ["4xf32"])
-    assert check_call(Program(Path("fenced.mlir"), "fenced"), found)
+    assert check_call(ModelFile(Path("fenced.mlir"), "fenced"), found)
 
 
 def test_what_cannot_be_given_is_told_by_its_type() -> None:
     found = signature_in(FENCED.format(suffix="", reflection=""), function=None)
     with pytest.raises(UsageError, match=r"main takes or gives !hal\.fence, which cannot be made or read"):
-        check_call(Program(Path("fenced.mlir"), "fenced"), found)
+        check_call(ModelFile(Path("fenced.mlir"), "fenced"), found)
     listed = (
         "util.func public @main(%l: !util.list<i32>, %b: !hal.buffer) -> !hal.buffer { util.return %b : !hal.buffer }"
     )
@@ -106,7 +106,7 @@ def test_storage_for_transients_is_refused_where_it_would_be_written_to(kind: st
     ]
     assert found.foreign == ()
     with pytest.raises(UsageError, match=r"main takes storage for its transients .* Tune the same function without"):
-        check_call(Program(Path("transient.mlir"), "transient", inputs=("4x4xf32",)), found)
+        check_call(ModelFile(Path("transient.mlir"), "transient", inputs=("4x4xf32",)), found)
 
 
 def test_a_program_without_a_public_function_says_so() -> None:

@@ -13,10 +13,10 @@ from autotuner.devices.process import ProcessDevice
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import first_error
 from autotuner.iree.run import Invocation, failed_because
-from autotuner.jobs.model.arbiter import HostAnswer
-from autotuner.jobs.model.program import ProgramBuilder
 from autotuner.problems import Array
 from autotuner.problems.dtypes import element_type, known_type
+from autotuner.programs.arbiter import HostAnswer
+from autotuner.programs.builder import ModelBuilder
 from autotuner.system import process
 from autotuner.system.parsing import read_npy
 from autotuner.system.raw import write_raw
@@ -39,7 +39,7 @@ def host_flags(target: Target) -> tuple[str, ...]:
 
 
 def compute_on_host(
-    builder: ProgramBuilder, target: Target, call: Invocation, folder: Path, *, until: float, timeout: float
+    builder: ModelBuilder, target: Target, call: Invocation, folder: Path, *, until: float, timeout: float
 ) -> HostAnswer:
     """The program's outputs, and how they move with the last digit of its inputs; `until` a moment of the clock."""
     try:
@@ -49,7 +49,7 @@ def compute_on_host(
         return HostAnswer(why="there was no time for it: a longer --budget would do")
 
 
-def _computed(builder: ProgramBuilder, target: Target, call: Invocation, folder: Path, *, timeout: float) -> HostAnswer:
+def _computed(builder: ModelBuilder, target: Target, call: Invocation, folder: Path, *, timeout: float) -> HostAnswer:
     build = builder.module(host_flags(target), timeout=timeout)
     if not build.ok:
         return HostAnswer(why=f"it does not compile there: {first_error(build.stderr, most=160)}")

@@ -12,8 +12,6 @@ from typing import Self
 import numpy as np
 
 from autotuner.iree.mlir import Dispatch, map_positions
-from autotuner.jobs.model.extract import FlowDispatch, Group, Value, tensor_type
-from autotuner.jobs.model.rounding import length
 from autotuner.problems import Array, Gemm, Operand, Problem
 from autotuner.problems.accuracy import (
     UNITS,
@@ -26,11 +24,13 @@ from autotuner.problems.accuracy import (
     whole_numbers,
 )
 from autotuner.problems.dtypes import ACCUMULATORS, element_type, known_type
+from autotuner.programs.flow import FlowDispatch, Group, Value, tensor_type
 
 _FUSED = 4.0
 """What is fused to the sums may round too, and make their errors larger."""
 _STEPS = Bound(0.1, worst=10.0)
 """For whole numbers that are rounded sums: one in a hundred may be on the other side of a half."""
+_CONTRACTED = {"contraction": ("k",), "convolution": ("filter", "input"), "attention": ("k1", "k2")}
 _GEMM_RANK = 4
 
 
@@ -181,6 +181,12 @@ def flops(root: Dispatch) -> int:
         return 2 * root.work
     batch, m, n, k1, k2 = (math.prod(root.sizes(role)) for role in ("batch", "m", "n", "k1", "k2"))
     return 2 * batch * m * k2 * (k1 + n)
+
+
+def length(root: Dispatch) -> int:
+    """How many products a sum of this operation has."""
+    sizes = [math.prod(root.sizes(role)) for role in _CONTRACTED[root.kind]]
+    return sum(sizes) if root.kind == "attention" else math.prod(sizes)
 
 
 def called_flops(piece: FlowDispatch, root: Dispatch) -> int:

@@ -15,11 +15,10 @@ import numpy as np
 
 from autotuner.devices.device import Computed
 from autotuner.errors import UsageError
-from autotuner.jobs.model.expected import shaped_like
 from autotuner.measure.check import Check, compare
-from autotuner.measure.reference import WORDS as WORDS
-from autotuner.measure.reference import Reference, Source
+from autotuner.measure.reference import WORDS, Reference, Source
 from autotuner.problems import Array, Bound
+from autotuner.programs.inputs import shaped_like
 
 _ROOM = 3.0
 """Two right builds may differ by so many times what a last digit of the inputs changes."""
@@ -218,3 +217,28 @@ def same_outputs(found: Computed, wanted: Computed, *, tolerance: float | None, 
 
 def finite(outputs: Computed) -> bool:
     return all(np.isfinite(array.astype(np.float64)).all() for array in outputs.arrays)
+
+
+@dataclass
+class Dissent:
+    """Routes whose outputs are not the default's. Where some of them agree, the default may be what is wrong."""
+
+    _rejected: dict[str, tuple[str, Computed]] = field(default_factory=dict)
+    """By the module's digest: the same module twice agrees with itself and tells nothing."""
+    _told: bool = False
+
+    def add(self, route: str, digest: str, outputs: Computed, *, same: Callable[[Computed, Computed], bool]) -> str:
+        """What people must be told now; empty where there is nothing new."""
+        agreeing = next((name for name, other in self._others(digest) if same(outputs, other)), None)
+        self._rejected.setdefault(digest, (route, outputs))
+        if agreeing is None or self._told:
+            return ""
+        self._told = True
+        return (
+            f"routes {agreeing} and {route} agree with each other and not with IREE's default: "
+            "the default may be what is wrong. All is compared with it, so compare its outputs with the framework "
+            "that made the model first"
+        )
+
+    def _others(self, digest: str) -> list[tuple[str, Computed]]:
+        return [one for key, one in self._rejected.items() if key != digest]

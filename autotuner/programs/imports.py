@@ -1,20 +1,26 @@
-"""Dispatches as `--iree-hal-dump-executable-benchmarks-to` writes them: each becomes a program that can be tuned.
+"""Files that become a program in MLIR first: ONNX by IREE's own importer, and dispatches that iree-compile has dumped.
 
-Such a file has one configured executable and the code that runs it on buffers. The program has the executable's own
-operations on tensors: what was loaded from a buffer is an argument, what was stored into one is a result. The
-configuration that the compiler had chosen is taken away.
+A dispatch is what `--iree-hal-dump-executable-benchmarks-to` writes: one configured executable and the code that runs
+it on buffers. The program has the executable's own operations on tensors: what was loaded from a buffer is an argument,
+what was stored into one is a result. The configuration that the compiler had chosen is taken away.
 """
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from iree.compiler import ir
 
 from autotuner.errors import EnvironmentFailure, UsageError
+from autotuner.iree import versions
 from autotuner.iree.mlir import parse, walk
+from autotuner.system import process
+from autotuner.system.cache import Cache
 from autotuner.system.digests import known_digest
 from autotuner.system.workspace import write_whole
 
@@ -24,6 +30,40 @@ _STORES = ("iree_codegen.store_to_buffer", "iree_tensor_ext.dispatch.tensor.stor
 _BUFFERS = ("hal.interface.binding.subspan", "amdgpu.fat_raw_buffer_cast", "memref.assume_alignment")
 _CONFIGURED = ("lowering_config", "compilation_info", "translation_info", "root_op")
 _DUMP = "Dump it again with this IREE, by --iree-hal-dump-executable-benchmarks-to=DIR."
+_IMPORT_SECONDS = 600.0
+_FORM = "2"
+"""What is done to a model before its import: another form is another import."""
+
+
+def import_onnx(path: Path, folder: Path, *, name: str) -> Path:
+    """The model as MLIR, imported in a process of its own; the same model with the same weights is imported once."""
+    if find_spec("onnx") is None:
+        raise EnvironmentFailure(f"{path.name} needs the onnx package.", remedy="pip install 'autotune-iree[onnx]'")
+    folder.mkdir(parents=True, exist_ok=True)
+    # Another importer may write something else, and what it writes may be for its own compiler only.
+    key = Cache.key([_FORM, known_digest(path), versions.bindings_version(), versions.package("onnx")])
+    imported = folder / f"{name}-{key[:12]}.mlir"
+    if imported.is_file() and _unchanged(imported.with_suffix(".json"), path.parent):
+        return imported
+    part = imported.with_suffix(".part.mlir")
+    done = process.run([sys.executable, "-m", "autotuner.programs.onnx_worker", path, part], timeout=_IMPORT_SECONDS)
+    if not done.ok:
+        part.unlink(missing_ok=True)
+        raise UsageError(
+            f"IREE's importer does not take {path}: {process.last_line(done.why())}.",
+            remedy="Mend what it names, or export the model again.",
+        )
+    part.with_suffix(".json").replace(imported.with_suffix(".json"))
+    part.replace(imported)
+    return imported
+
+
+def _unchanged(record: Path, folder: Path) -> bool:
+    """Are the files beside the model, which hold its weights, what they were when it was imported?"""
+    try:
+        return all(known_digest(folder / name) == digest for name, digest in json.loads(record.read_text()).items())
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def import_benchmark(path: Path, folder: Path, *, name: str) -> Path:

@@ -1,4 +1,7 @@
-"""What both arms compile: a problem with a reference, or a whole model, where arm A is right unless in doubt."""
+"""What is compiled, called, checked and timed: a problem with a reference, or a whole model with an arbiter.
+
+Jobs do not care which of the two it is.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,16 @@ import numpy as np
 from autotuner.carriers.render import problem_mlir
 from autotuner.devices.device import Computed, Device
 from autotuner.iree.run import Invocation
-from autotuner.jobs.model.arbiter import Arbiter
-from autotuner.jobs.model.program import Program
 from autotuner.measure.check import Check, Checker, Data, compare
 from autotuner.problems import Array, Bound, Problem
 from autotuner.problems.accuracy import Precision
+from autotuner.programs.arbiter import Arbiter
+from autotuner.programs.model import ModelFile
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What an arm computed, and how far that is from what is right."""
+    """What a module computed, and how far that is from what is right."""
 
     arrays: tuple[Array, ...] = field(repr=False)
     check: Check
@@ -31,13 +34,13 @@ class Answer:
 
 
 def difference(one: Answer, other: Answer) -> float:
-    """The largest relative error of an output of one arm against the other's."""
+    """The largest relative error of an output of one module against the other's."""
     pairs = zip(other.arrays, one.arrays, strict=True)
     errors = [compare(b, a.astype(np.float64), Bound(math.inf)).error for b, a in pairs]
     return max(errors, default=0.0)
 
 
-class Subject(Protocol):
+class Program(Protocol):
     """The program, how it is called, and what is right."""
 
     @property
@@ -60,18 +63,18 @@ class Subject(Protocol):
         """The accuracy that is accepted of it."""
 
     @property
-    def program(self) -> Path | str:
+    def source(self) -> Path | str:
         """What is compiled: a problem's text, or the file of a model, which may be large."""
 
     def invocation(self) -> Invocation:
         """How its modules are called; the inputs are written."""
 
     def answer(self, vmfb: Path, against: Answer | None) -> Answer:
-        """Calls a module once; `against` is arm A's answer, None for arm A itself."""
+        """Calls a module once; `against` is the answer of the first, None for the first itself."""
 
 
 @dataclass(frozen=True)
-class Alone:
+class ProblemProgram:
     """A problem."""
 
     problem: Problem
@@ -97,7 +100,7 @@ class Alone:
         return self.problem.allow
 
     @property
-    def program(self) -> str:
+    def source(self) -> str:
         return problem_mlir(self.problem)
 
     def invocation(self) -> Invocation:
@@ -115,10 +118,10 @@ class Alone:
 
 
 @dataclass(frozen=True)
-class Inside:
+class ModelProgram:
     """A model."""
 
-    model: Program
+    model: ModelFile
     call: Invocation
     device: Device
     timeout: float
@@ -135,22 +138,23 @@ class Inside:
         return self.model.name
 
     @property
-    def program(self) -> Path:
+    def source(self) -> Path:
         return self.model.path
 
     def invocation(self) -> Invocation:
         return self.call
 
     def answer(self, vmfb: Path, against: Answer | None) -> Answer:
-        outputs = self._called(vmfb)
+        outputs = self.outputs(vmfb)
         if outputs.failure is not None:
             return Answer((), Check(outputs.failure, math.inf, outputs.detail))
         if against is None:
-            check = self.arbiter.begin(outputs, again=partial(self._called, vmfb))
+            check = self.arbiter.begin(outputs, again=partial(self.outputs, vmfb))
         else:
             check = self.arbiter.check(outputs)
         return Answer(outputs.arrays, check, outputs.seconds)
 
-    def _called(self, vmfb: Path) -> Computed:
+    def outputs(self, vmfb: Path) -> Computed:
+        """What a module computes in one call."""
         (outputs,) = self.device.check(vmfb, [self.call], timeout=self.timeout)
         return outputs

@@ -16,9 +16,10 @@ from autotuner.carriers.render import problem_mlir
 from autotuner.cli.app import app
 from autotuner.devices.process import ProcessDevice
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.context import Model, ModelStructure, read_structure
-from autotuner.jobs.model.dispatch import DispatchProblem, runs_alone
-from autotuner.jobs.model.program import Program, ProgramBuilder, call_of
+from autotuner.programs.builder import ModelBuilder
+from autotuner.programs.dispatch import DispatchProblem, runs_alone
+from autotuner.programs.model import Model, ModelFile, call_of
+from autotuner.programs.structure import ModelStructure, read_structure
 from autotuner.system.cache import Cache
 from autotuner.targets import Target
 from tests.support.models import EXAMPLES
@@ -56,9 +57,9 @@ def read(name: str, folder: Path) -> ModelStructure:
         pytest.importorskip("onnx")
     tools, target = Tools.find(), Target.parse("cpu")
     given = INPUTS.get(name, ())
-    program = Program.open(EXPORTED / name, folder=folder / "models", tools=tools).called(inputs=given)
+    program = ModelFile.open(EXPORTED / name, folder=folder / "models", tools=tools).called(inputs=given)
     model = Model(EXPORTED / name, function=FUNCTIONS.get(name), inputs=given)
-    builder = ProgramBuilder(tools, Cache(folder / "cache"), program)
+    builder = ModelBuilder(tools, Cache(folder / "cache"), program)
     return read_structure(builder, model, list(target.compile_flags), target="cpu", timeout=120)
 
 
@@ -106,10 +107,10 @@ def test_a_torch_program_is_tuned_from_end_to_end(tmp_path: Path) -> None:
 def test_results_that_numpy_has_no_format_for_are_read_too(tmp_path: Path) -> None:
     structure = read("torch_bf16.mlir", tmp_path)
     tools, flags = Tools.find(), list(Target.parse("cpu").compile_flags)
-    program = Program(EXPORTED / "torch_bf16.mlir", "torch_bf16")
+    program = ModelFile(EXPORTED / "torch_bf16.mlir", "torch_bf16")
     assert structure.flow.signature.results == ("bf16",)
     call, _ = call_of(program, structure.flow.signature, tmp_path / "inputs", seed=0)
-    built = ProgramBuilder(tools, Cache(tmp_path / "cache"), program).build(flags, timeout=120)
+    built = ModelBuilder(tools, Cache(tmp_path / "cache"), program).build(flags, timeout=120)
     (outputs,) = ProcessDevice(tools, "local-sync", tmp_path).check(built.vmfb, [call], timeout=60)
     assert outputs.failure is None, outputs.detail
     (result,) = outputs.arrays

@@ -17,14 +17,14 @@ from autotuner.devices.process import ProcessDevice
 from autotuner.errors import UsageError
 from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.arbiter import Arbiter, HostAnswer
-from autotuner.jobs.model.context import Model
-from autotuner.jobs.model.expected import load_expected, wider
-from autotuner.jobs.model.host import host_flags, noise, nudged
 from autotuner.jobs.model.result import ModelResult
-from autotuner.jobs.model.signature import Signature
 from autotuner.jobs.model.tuner import tune_model
 from autotuner.problems import Array
+from autotuner.programs.arbiter import Arbiter, HostAnswer
+from autotuner.programs.host import host_flags, noise, nudged
+from autotuner.programs.inputs import load_expected, wider
+from autotuner.programs.model import Model
+from autotuner.programs.signature import Signature
 from autotuner.targets.attention import decomposed_attention
 from tests.support.fake_tools import BASE_MS, ONE_ROUTE, FakeTools
 from tests.support.models import EFFORT, EXAMPLES, fake_tools

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autotuner.iree.benchmark import DispatchTime
-from autotuner.jobs.model.shares import Shares, from_statistics
+from autotuner.programs.shares import Shares, from_statistics
 
 
 def test_what_the_runtime_never_counted_did_not_run() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.benchmark_file import dispatch_program
+from autotuner.programs.imports import dispatch_program
 from autotuner.system import process
 from autotuner.targets import Target
 from tests.support.command_line import in_this_process

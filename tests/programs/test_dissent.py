@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from autotuner.devices.device import Computed
-from autotuner.jobs.model.arbiter import same_outputs
-from autotuner.jobs.model.dissent import Dissent
+from autotuner.programs.arbiter import Dissent, same_outputs
 
 
 def computed(*numbers: float) -> Computed:

@@ -1,51 +1,33 @@
-"""A whole model as IREE's tools take it: where it is, how it is called, how it is compiled, what it computes."""
+"""A model as a user names it, and the file of it as IREE's tools take it: how it is called, and with what."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from autotuner.build import Builder, BuildJob
-from autotuner.carriers.flagfile import Flagfile
+from autotuner.carriers.outputs import files_in
 from autotuner.errors import UsageError
-from autotuner.iree.compile import (
-    CONFIGURED,
-    PREPROCESSED,
-    ROOT_ATTRIBUTES,
-    Compile,
-    Compiled,
-    Dump,
-    compile_program,
-    inspect,
-)
 from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.benchmark_file import ENDING, import_benchmark
-from autotuner.jobs.model.dispatch import random_tensors
-from autotuner.jobs.model.inputs import check_inputs, input_file
-from autotuner.jobs.model.onnx_import import import_onnx
-from autotuner.jobs.model.signature import Signature
 from autotuner.problems import Operand
+from autotuner.problems.accuracy import Precision
+from autotuner.programs.dispatch import random_tensors
+from autotuner.programs.imports import ENDING, import_benchmark, import_onnx
+from autotuner.programs.inputs import check_inputs, input_file, load_array, refuse_absent
+from autotuner.programs.signature import Signature
 from autotuner.specfiles.vetting import refuse_damaged, vet_program
-from autotuner.system.cache import Cache
 from autotuner.system.digests import known_digest
+from autotuner.system.names import checked_name
 from autotuner.system.raw import write_raw
+from autotuner.system.workspace import Workspace
+from autotuner.targets import Target
 
 FORMATS = (".mlir", ".mlirbc", ".onnx")
-_READ: tuple[Dump, ...] = ("configurations", "phases")
-"""What tells a model's dispatches."""
-_DUMPS: tuple[Dump, ...] = (*_READ, "benchmarks", "binaries")
-"""Of executables that are substituted the configurations are those before; of some there is no benchmark."""
-
-
-def whole_job(program: Path, flags: Sequence[str], *, timeout: float) -> BuildJob:
-    """A model's module, and what tells its dispatches: the cache keeps both, for whoever compiles it the same way.
-
-    Dispatches say which operation each is about: that changes nothing in the module.
-    """
-    return BuildJob(program, (*flags, ROOT_ATTRIBUTES), timeout, dumps=_DUMPS)
+_PARAMETERS = (".irpa", ".gguf", ".safetensors")
+"""How files of parameters end, for IREE's runtime."""
 
 
 def refuse_no_model(path: Path) -> None:
@@ -59,7 +41,79 @@ def refuse_no_model(path: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Program:
+class Model:
+    """What a user asks: which model, called how, on which routes, how much of it."""
+
+    path: Path
+    function: str | None = None
+    inputs: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    routes: tuple[str, ...] = ()
+    top: int | None = None
+    min_share: float = 1.0
+    """Per cent."""
+    tolerance: float | None = None
+    trust: bool = False
+    """Compile it whatever is in it."""
+    allow: Precision = ""
+    expected: tuple[Path, ...] = ()
+    """The outputs that it must give, one file for each."""
+
+    def __post_init__(self) -> None:
+        if self.top is not None and self.top < 1:
+            raise UsageError(f"--top {self.top} is not positive.", remedy="Give --top 1 or more.")
+        if not 0 <= self.min_share <= 100:
+            raise UsageError(f"--min-share {self.min_share:g} is no percentage.", remedy="Give 0 to 100.")
+        if self.tolerance is not None and not 0 <= self.tolerance < math.inf:
+            raise UsageError(f"--tolerance {self.tolerance:g} is no relative error.", remedy="Give 0 or more.")
+        for route in self.routes:
+            checked_name(route.partition("=")[0].strip(), what="a route")
+
+    @property
+    def name(self) -> str:
+        return program_name(self.path, self.function)
+
+    def describe(self, program: ModelFile, *, flops: int) -> dict[str, object]:
+        """The program, and what is accepted of its results."""
+        return program.describe(flops=flops) | ({"allow_precision": self.allow} if self.allow else {})
+
+    def opened(self, *, folder: Path, tools: Tools) -> ModelFile:
+        """The program, called as the user says; what is imported goes into `folder`."""
+        found = ModelFile.open(self.path, folder=folder, tools=tools, trust=self.trust)
+        return found.called(function=self.function, inputs=self.inputs, parameters=self.parameters)
+
+    def opened_in(self, workspace: Workspace, tools: Tools) -> ModelFile:
+        """The same in a workspace."""
+        return self.opened(folder=workspace.candidates / "models", tools=tools)
+
+    def check_words(self) -> None:
+        """Refuses what the words alone tell, before the model is read: files that cannot be what is wanted."""
+        for text in self.inputs:
+            refuse_absent(text)
+        for path in self.expected:
+            load_array(path, f"--expected {path}")
+        for text in self.parameters:
+            if not text.endswith(_PARAMETERS):
+                raise UsageError(
+                    f"--parameters {text}: its name ends in none of {', '.join(_PARAMETERS)}.",
+                    remedy="Give --parameters [SCOPE=]FILE.irpa.",
+                )
+
+    def leaves_out(self, share: float, *, chosen: int) -> str:
+        """Why no search is wanted for what has this share of the time, after so many; empty where one is."""
+        if self.top is None:
+            return f"less than {self.min_share:g} % of the time (--min-share)" if 100 * share < self.min_share else ""
+        return f"not among the first {self.top} (--top)" if chosen >= self.top else ""
+
+    def files(self, target: Target) -> Iterator[Path]:
+        """What is read for it, as far as the command names it."""
+        yield self.path
+        yield from self.expected
+        yield from files_in([*self.inputs, *self.parameters, *target.user_flags, *self.routes])
+
+
+@dataclass(frozen=True)
+class ModelFile:
     """A model's file and what the user said of how to call it."""
 
     path: Path
@@ -76,7 +130,7 @@ class Program:
         folder: Path,
         tools: Tools | None = None,
         trust: bool = False,
-    ) -> Program:
+    ) -> ModelFile:
         """The model at `path`; one in ONNX, and a dispatch's benchmark, is imported into `folder` first.
 
         Without `trust` one that could start a program or write a file is refused.
@@ -96,7 +150,7 @@ class Program:
 
     def called(
         self, *, function: str | None = None, inputs: Sequence[str] = (), parameters: Sequence[str] = ()
-    ) -> Program:
+    ) -> ModelFile:
         """The same, called as the user says."""
         return replace(
             self,
@@ -138,7 +192,7 @@ def _findable(text: str) -> str:
     return f"{text.partition('@')[0]}@{path.absolute()}" if path is not None else text
 
 
-def check_call(program: Program, signature: Signature) -> list[tuple[str, Operand | None]]:
+def check_call(program: ModelFile, signature: Signature) -> list[tuple[str, Operand | None]]:
     """The inputs, as `check_inputs` has them; refuses a call that lacks something, or has what does not fit."""
     _check_imports(program, signature.imports)
     _check_types(signature)
@@ -146,7 +200,7 @@ def check_call(program: Program, signature: Signature) -> list[tuple[str, Operan
     return check_inputs(program.inputs, signature, name=program.name)
 
 
-def _check_imports(program: Program, imports: Sequence[str]) -> None:
+def _check_imports(program: ModelFile, imports: Sequence[str]) -> None:
     """What is in another module, nobody gives here."""
     if imports:
         raise UsageError(
@@ -171,7 +225,7 @@ def _check_types(signature: Signature) -> None:
         )
 
 
-def _check_parameters(program: Program, scopes: Sequence[str]) -> None:
+def _check_parameters(program: ModelFile, scopes: Sequence[str]) -> None:
     """What the program loads, some file must give."""
     given = {text.rpartition("=")[0] for text in program.parameters}
     missing = [scope for scope in scopes if scope not in given]
@@ -187,7 +241,7 @@ def program_name(path: Path, function: str | None = None) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
 
 
-def call_of(program: Program, signature: Signature, folder: Path, *, seed: int) -> tuple[Invocation, tuple[str, ...]]:
+def call_of(program: ModelFile, signature: Signature, folder: Path, *, seed: int) -> tuple[Invocation, tuple[str, ...]]:
     """How the model's function is called, and what the user must know of it.
 
     Inputs are as the user gave them; what has only a shape is filled with seeded numbers.
@@ -206,81 +260,3 @@ def call_of(program: Program, signature: Signature, folder: Path, *, seed: int) 
     notes = ("whole-number inputs are filled with 0 and 1: give --input with values where they matter",)
     call = Invocation(signature.function, tuple(texts), signature.results, program.parameters)
     return call, notes if whole else ()
-
-
-def _unlike(build: Compiled, why: str) -> Compiled:
-    return replace(build, failure="not-applied", stderr=why)
-
-
-@dataclass(frozen=True)
-class ProgramBuilder:
-    """Compiles one model, again and again, with different flags."""
-
-    tools: Tools
-    cache: Cache
-    program: Program
-
-    def preprocessed(self, flags: Iterable[str], *, timeout: float) -> str:
-        """The program as it goes into IREE's own pipelines, without its weights."""
-        return inspect(Compile(self.program.path, tuple(flags), timeout, stop="preprocessing"), self.tools).text
-
-    def known(self, flags: Sequence[str], *, timeout: float) -> Compiled | None:
-        """The module by these flags, where it was made before, with what tells its dispatches."""
-        job = self.job(flags, timeout=timeout)
-        made = self._builder.recalled(job, self._builder.key(job))
-        return made if made is not None and made.ok else None
-
-    def configured(self, flags: Sequence[str], *, timeout: float) -> Compiled:
-        """The program up to where its dispatches are configured: there is no module of it."""
-        return self._builder.build(self.configuring(flags, timeout=timeout))
-
-    def configuring(self, flags: Sequence[str], *, timeout: float) -> BuildJob:
-        """The job of that."""
-        return replace(self.job(flags, timeout=timeout), stop=CONFIGURED, dumps=_READ)
-
-    def build(self, flags: Sequence[str], *, timeout: float) -> Compiled:
-        """A module, remembered by the model, the flags and the files that these name."""
-        return self._builder.build(self.job(flags, timeout=timeout))
-
-    def module(self, flags: Sequence[str], *, timeout: float) -> Compiled:
-        """A module that is only called: nothing is read of how it came about."""
-        return self._builder.build(BuildJob(self.program.path, tuple(flags), timeout, dumps=()))
-
-    def build_fresh(self, flags: Sequence[str], *, folder: Path, timeout: float) -> Compiled:
-        """A module in `folder`, with what must be known to prove what is in it."""
-        return compile_program(self.job(flags, timeout=timeout), self.tools, folder)
-
-    def build_shipped(self, flagfile: Path, *, folder: Path, timeout: float) -> Compiled:
-        """The same by a flagfile and nothing else, as a user does it."""
-        job = replace(self.job((), timeout=timeout), flags=(f"@{flagfile}",))
-        return compile_program(job, self.tools, folder)
-
-    def made_before(self, flagfile: Path, build: Compiled, *, timeout: float) -> Compiled:
-        """A module that was made before by the words of a flagfile, and needs no second compile to be proven.
-
-        The build cache knows a compile by all that it reads: the compiler, the model, the words and the files that
-        these name. They are asked for anew. What iree-compile itself makes of the file is compared as far as the
-        program is preprocessed.
-        """
-        words = Flagfile.read(flagfile, trust=True).flags
-        if self._builder.key(self.job(words, timeout=timeout)) != build.key:
-            return _unlike(
-                build, "the compiler, the model, a flag or a file that one names has changed since it was timed"
-            )
-        read = Compile(self.program.path, (f"@{flagfile}",), timeout, stop=PREPROCESSED, dumps=("phases",))
-        if inspect(read, self.tools).dumped[PREPROCESSED] != build.dumped[PREPROCESSED]:
-            return _unlike(
-                build, "iree-compile makes another program of the flagfile than of the flags that were timed"
-            )
-        return build
-
-    def job(self, flags: Sequence[str], *, timeout: float) -> BuildJob:
-        return whole_job(self.program.path, flags, timeout=timeout)
-
-    def command(self, flags: Sequence[str], *, vmfb: Path) -> tuple[str, ...]:
-        """What makes the module by hand."""
-        return Compile(self.program.path, tuple(flags), 0.0).by_hand(self.tools, output=str(vmfb))
-
-    @property
-    def _builder(self) -> Builder:
-        return Builder(self.tools, self.cache)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.onnx_import import import_onnx
+from autotuner.programs.imports import import_onnx
 from autotuner.system import process
 from autotuner.targets import Target
 
 onnx = pytest.importorskip("onnx")
-ranks = pytest.importorskip("autotuner.jobs.model.onnx_ranks")
+worker = pytest.importorskip("autotuner.programs.onnx_worker")
 T = onnx.TensorProto
 node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
 SHAPE = (1, 4, 8, 8)
@@ -94,14 +94,14 @@ def test_what_torch_exports_compiles_and_computes_what_onnx_says(tmp_path: Path,
 def test_a_model_whose_ranks_are_known_is_left_as_it_is() -> None:
     model = group_norm(17)
     before = model.SerializeToString()
-    assert not ranks.fold_sizes(model)
+    assert not worker.fold_sizes(model)
     assert model.SerializeToString() == before
 
 
 def test_sizes_that_are_known_only_at_run_time_stay_computed() -> None:
     model = heads(shape=("batch", 4, 8, 8))
     assert not any(one.op_type == "Constant" for one in model.graph.node)
-    ranks.fold_sizes(model)
+    worker.fold_sizes(model)
     assert [one.op_type for one in model.graph.node[:1]] == ["Shape"]
 
 
@@ -115,5 +115,5 @@ def test_a_few_numbers_do_not_make_a_large_tensor(shape: list[int]) -> None:
     weights = [*heads().graph.initializer, whole("s", *shape)]
     weights += [onnx.numpy_helper.from_array(np.int64(v), n) for n, v in (("from", 0), ("to", 2**40), ("by", 1))]
     model = modelled(nodes, weights, opset=17, out=(2, 1, 4, 8, 4))
-    assert ranks.fold_sizes(model)
+    assert worker.fold_sizes(model)
     assert [one.op_type for one in model.graph.node[:2]] == ["ConstantOfShape", "Range"]

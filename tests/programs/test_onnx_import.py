@@ -10,12 +10,12 @@ import pytest
 
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.onnx_import import import_onnx
+from autotuner.programs.imports import import_onnx
 from autotuner.system import process
 from autotuner.targets import Target
 
 onnx = pytest.importorskip("onnx")
-worker = pytest.importorskip("autotuner.jobs.model.onnx_worker")
+worker = pytest.importorskip("autotuner.programs.onnx_worker")
 T = onnx.TensorProto
 ROWS, INNER, COLUMNS = 2, 3, 4
 WEIGHT = np.arange(INNER * COLUMNS, dtype=np.float32).reshape(INNER, COLUMNS) / 8

@@ -5,8 +5,7 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from autotuner.iree.mlir import walk
-from autotuner.jobs.model.extract import Value
-from autotuner.jobs.model.sizes import Sizes
+from autotuner.programs.flow import Sizes, Value
 
 PROGRAM = """
 util.func public @main(%x: !hal.buffer_view) {

@@ -1,0 +1,117 @@
+"""What every job does with a model: it is opened, read, and called; and how long that may take."""
+
+from __future__ import annotations
+
+from autotuner.devices.warming import needs_warming
+from autotuner.iree.benchmark import Benchmark
+from autotuner.iree.run import Invocation
+from autotuner.measure.reference import WORDS
+from autotuner.problems import Problem
+from autotuner.problems.accuracy import Precision
+from autotuner.programs.arbiter import Arbiter, HostAnswer
+from autotuner.programs.builder import ModelBuilder
+from autotuner.programs.host import compute_on_host
+from autotuner.programs.inputs import load_expected, wider
+from autotuner.programs.model import Model, call_of
+from autotuner.programs.program import ModelProgram
+from autotuner.programs.structure import ModelStructure, expected_error
+from autotuner.system.cache import Cache
+from autotuner.system.progress import Clock
+from autotuner.system.settings import cache_dir
+from autotuner.tuning.options import Options
+from autotuner.tuning.run import Run
+from autotuner.tuning.session import Session
+
+BUDGET_FACTOR = 3.0
+"""A model's budget, unless one is given, over that of a single problem."""
+MIN_TIME = 0.05
+"""Seconds a repetition of a whole model, at least."""
+SLOW_US = 200_000.0
+"""A call that takes longer is a measurement by itself: it is not repeated."""
+START_SECONDS = 0.5
+"""Of a process that times a module."""
+_HOST_SHARE = 0.2
+"""Of the budget, at most, for computing the model on the host's processor, where two builds disagree."""
+_COARSEST: Precision = "f16"
+
+
+def model_clock(options: Options, session: Session) -> Clock:
+    """The time for a whole model."""
+    budget = options.budget or BUDGET_FACTOR * options.effort.budget
+    return Clock(budget, session.began, part=session.parent is not None)
+
+
+def compile_timeout(options: Options, clock: Clock) -> float:
+    """A model may take as long as there is time."""
+    return max(options.effort.compile_timeout, clock.budget)
+
+
+def run_timeout(options: Options) -> float:
+    return 10 * options.effort.run_timeout
+
+
+def is_slow(us: float, benchmark: Benchmark) -> bool:
+    """A call so long that one is a measurement by itself, and that no warm-up changes it."""
+    return us > SLOW_US and not needs_warming(us / 1e6, benchmark.seconds)
+
+
+def open_model(model: Model, session: Session) -> ModelBuilder:
+    """The model's file, imported and vetted, and what compiles it."""
+    return ModelBuilder(session.tools, Cache(cache_dir()), model.opened_in(session.workspace, session.tools))
+
+
+def model_program(
+    model: Model,
+    structure: ModelStructure,
+    builder: ModelBuilder,
+    run: Run,
+    *,
+    first: str = WORDS["default"],
+    problem: Problem | None = None,
+) -> ModelProgram:
+    """How the model is called in a run, and what is right; `first` is what all is compared with at first."""
+    signature = structure.flow.signature
+    call = Invocation(signature.function, (), signature.results)
+    if run.timed:
+        call, notes = call_of(builder.program, signature, run.folder / "inputs", seed=run.options.seed)
+        for note in notes:
+            run.account.note(note)
+    return ModelProgram(
+        model=builder.program,
+        call=call,
+        device=run.session.runner,
+        timeout=run_timeout(run.options),
+        arbiter=_arbiter(model, structure, builder, call, run, first),
+        problem=problem,
+        allow=model.allow,
+    )
+
+
+def _arbiter(
+    model: Model, structure: ModelStructure, builder: ModelBuilder, call: Invocation, run: Run, first: str
+) -> Arbiter:
+    """For outputs of this call; files that do not fit are refused."""
+    expected = load_expected(model.expected, structure.flow.signature)
+    rounded = wider(expected, structure.flow.signature)
+    rounding, coarse = (
+        expected_error(structure.groups, structure.others, allow=allow, rounded_weights=rounded)
+        for allow in (model.allow, _COARSEST)
+    )
+
+    def ask() -> HostAnswer:
+        clock = run.clock
+        run.account.stage("two builds disagree: computing the model on llvm-cpu")
+        until = clock.at(min(clock.elapsed + _HOST_SHARE * clock.budget, clock.budget))
+        timeout = compile_timeout(run.options, clock)
+        with run.account.clocked("build"):
+            return compute_on_host(builder, run.target, call, run.folder / "reference", until=until, timeout=timeout)
+
+    return Arbiter(
+        rounding,
+        model.tolerance,
+        ask=ask,
+        note=run.account.note,
+        name=first,
+        given=expected,
+        coarse=coarse if any(group.root.element_types[0] == _COARSEST for group in structure.groups) else 0.0,
+    )

@@ -1,0 +1,1 @@
+"""What is compiled, called, checked and timed: a problem or a whole model."""

@@ -1,0 +1,169 @@
+"""A model as the compiler has divided it: its dispatches, and how far two right builds of these may be apart.
+
+Each dispatch rounds its result to the type that it is stored in, and its sums to the type that they are added up in;
+what one build fuses, another stores in between. These errors are independent of each other, so their squares add up: a
+relative error of 0.42·u for each result of unit roundoff u, and of 0.42·u·√(K/2) for sums of K products. Layers may
+make errors of earlier ones larger, which `_ROOM` is for. An output in f32 is no more exact than the f16 it came from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from iree.compiler import ir
+
+from autotuner.build.executor import BuildExecutor
+from autotuner.errors import NoCandidateError
+from autotuner.iree.compile import FLOW, PREPROCESSED, Compiled, CompilerRefusal, first_error, shell_line
+from autotuner.iree.mlir import Dispatch, by_name, parse, resources, walk
+from autotuner.problems import OPERATIONS
+from autotuner.problems.accuracy import RMS, UNITS, Precision, lower_precision
+from autotuner.programs.builder import ModelBuilder
+from autotuner.programs.dispatch import group_flops, length
+from autotuner.programs.flow import Flow, FlowDispatch, Group, group, read_flow, read_roots, tensor_type
+from autotuner.programs.inputs import check_inputs, input_shapes, load_expected
+from autotuner.programs.model import Model, ModelFile, check_call
+from autotuner.programs.signature import signature_in
+from autotuner.system import process
+from autotuner.targets import Target
+
+KINDS: Mapping[str, str] = {operation.kind: name for name, operation in OPERATIONS.items()}
+"""What the kinds of root operations are called on the command line."""
+_WORDS = {"conv": ("linalg.conv_", "linalg.depthwise_conv_"), "gemm": ("matmul", "matvec"), "attention": ("attention",)}
+"""What the names of operations have in them."""
+_ROOM = 3.0
+_LEAST, _LEAST_F64 = 1e-4, 1e-6
+"""Where the sum comes to less: errors of f32 and f64 are small beside those of any lower precision."""
+
+
+@dataclass(frozen=True)
+class ModelStructure:
+    """A model on one route: its dispatches, those with the same root together."""
+
+    flow: Flow
+    groups: tuple[Group, ...]
+    others: tuple[FlowDispatch, ...]
+    configured: Mapping[str, str] = field(repr=False)
+    """The configured executables by name."""
+    preprocessed: str = field(default="", repr=False)
+    """The program as it goes into IREE's own pipelines: what a microkernel's spec is matched with."""
+
+    @property
+    def ops(self) -> set[str]:
+        """The operations that take its time, as the command line calls them."""
+        return {KINDS[group.root.kind] for group in self.groups}
+
+    @property
+    def head_widths(self) -> list[int]:
+        """Of queries and keys of its attentions."""
+        return [math.prod(g.root.sizes("k1")) for g in self.groups if g.root.kind == "attention"]
+
+    @property
+    def flops(self) -> int:
+        return sum(map(group_flops, self.groups))
+
+
+def read_structure(
+    builder: ModelBuilder, model: Model, flags: Sequence[str], *, target: str, timeout: float
+) -> ModelStructure:
+    """The model's dispatches, from a compile that goes no further."""
+    return structure_in(builder.configured(flags, timeout=timeout), model, builder, flags=flags, target=target)
+
+
+def structure_in(
+    build: Compiled, model: Model, builder: ModelBuilder, *, flags: Sequence[str], target: str
+) -> ModelStructure:
+    """The model's dispatches, as a compile left them behind: one with these flags."""
+    if not build.ok:
+        by_hand = shell_line(builder.command(flags, vmfb=Path("module.vmfb")))
+        raise NoCandidateError(
+            f"iree-compile cannot compile {model.name} for {target}: {first_error(build.stderr)}",
+            remedy=f"Check the model, --flag and --target. The same by hand: {by_hand}",
+        )
+    (text,), configured = build.dumped[FLOW], build.dumped["configurations"]
+    flow = read_flow(text, function=model.function, shapes=input_shapes(model.inputs))
+    groups, others = group(flow.pieces, read_roots(configured))
+    by_names = by_name(one + resources(text) for one in configured)
+    return ModelStructure(flow, groups, others, by_names, build.dumped[PREPROCESSED][0])
+
+
+def read_beside(
+    model: Model, target: Target, builder: ModelBuilder, executor: BuildExecutor, *, timeout: float, timed: bool
+) -> ModelStructure:
+    """The dispatches alone, from a compile that goes no further; what is wrong with the call is told beside it.
+
+    Where the default was compiled before, from that.
+    """
+    flags = target.compile_flags
+    known = builder.known(flags, timeout=timeout)
+    with process.ended_by_an_error():
+        if known is not None:
+            check_program(model, builder.program, "".join(known.dumped[PREPROCESSED]), timed=timed)
+            return structure_in(known, model, builder, flags=flags, target=target.name)
+        begun = executor.start_whole(builder.configuring(flags, timeout=timeout))
+        with suppress(CompilerRefusal):
+            check_program(model, builder.program, builder.preprocessed(flags, timeout=timeout), timed=timed)
+        return structure_in(begun.result(), model, builder, flags=flags, target=target.name)
+
+
+def check_program(model: Model, program: ModelFile, text: str, *, timed: bool) -> None:
+    """What is wrong with a call is told by the preprocessed program, not after minutes of compiling."""
+    signature = signature_in(text, function=model.function)
+    if timed:
+        check_call(program, signature)
+        load_expected(model.expected, signature)
+    elif program.inputs:
+        check_inputs(program.inputs, signature, name=program.name)
+
+
+def operations_in(text: str) -> set[str]:
+    """The operations of a preprocessed program that take time, as the command line calls them."""
+    with ir.Context() as context:
+        names = {op.name for op in walk(parse(text, context).operation)}
+    return {kind for kind, words in _WORDS.items() if any(word in name for name in names for word in words)}
+
+
+def expected_error(
+    groups: Sequence[Group], others: Sequence[FlowDispatch], *, allow: Precision = "", rounded_weights: bool = False
+) -> float:
+    """The relative error, in the root mean square, that rounding explains between two builds of these dispatches.
+
+    `rounded_weights`: one of the two is a model of a wider type, whose operands were not rounded to this one's.
+    """
+    pieces = [*(piece for group in groups for piece in group.pieces), *others]
+    stored = sum(piece.calls * max((_squared(u) for u in _results(piece)), default=0.0) for piece in pieces)
+    summed = sum(group.calls * _sums(group.root, allow) for group in groups)
+    if rounded_weights:
+        factors = ((group.calls, UNITS.get(group.root.element_types[0], 0.0)) for group in groups)
+        summed += sum(2 * calls * _squared(unit) for calls, unit in factors)
+    coarsest = max((u for piece in pieces for u in _results(piece)), default=UNITS["f32"])
+    least = _LEAST if coarsest >= UNITS["f32"] else _LEAST_F64
+    return max(_ROOM * math.sqrt(stored + summed), least)
+
+
+def _sums(root: Dispatch, allow: Precision) -> float:
+    """The squared relative error of an operation's sums."""
+    element, acc = root.element_types[0], root.element_types[-1]
+    if acc not in UNITS:
+        return 0.0
+    unit, factors = UNITS[acc], 0.0
+    if lower_precision(allow, dtype=element, acc=acc):
+        factors = 2 * _squared(UNITS["f16"])
+        unit = max(unit, UNITS["f16"] if allow == "f16" else 0.0)
+    if root.kind == "attention":  # its weights are rounded to the operands' type on the way
+        factors += _squared(UNITS.get(element, 0.0))
+    return _squared(unit) * length(root) / 2 + factors
+
+
+def _squared(unit: float) -> float:
+    return (RMS * unit) ** 2
+
+
+def _results(piece: FlowDispatch) -> Iterable[float]:
+    for value in piece.results:
+        if value.is_tensor and (element := tensor_type(value)[1]) in UNITS:
+            yield UNITS[element]
