@@ -43,9 +43,9 @@ def measure(problem: Problem, target: str, builder: Builder) -> str:
             best = min(best, time.perf_counter() - start)
         counts = " + ".join(f"{len(next(iter(columns.values()))):,}" for columns in tables) or "declared"
     start = time.perf_counter()
-    if chip.backend.vendor is None:
+    if chip.backend.on_host:
         raise ValueError(f"{target} is no GPU")
-    space = read_dispatch_space(text, vendor=chip.backend.vendor).space
+    space = read_dispatch_space(text, backend=chip.backend).space
     whole = time.perf_counter() - start
     return f"{problem.name:<42} {target:<8} {best:>8.3f} s  {counts:<24} {whole:>8.3f} s  {len(space):>9,}"
 

@@ -94,9 +94,9 @@ def read_space(plan: Plan, builder: Builder, rules: Sequence[Rule]) -> DispatchS
     single, batch = plan.problem.unbatched()
     flags = [*plan.target.compile_flags, *SPACE_FLAGS]
     text = builder.inspect(problem_mlir(single), flags, timeout=TIMEOUT)
-    if plan.target.backend.vendor is None:
+    if plan.target.backend.on_host:
         raise ValueError(f"{plan.target.name} is no GPU")
-    return read_dispatch_space(text, vendor=plan.target.backend.vendor, batch=Batch(batch), rules=rules)
+    return read_dispatch_space(text, backend=plan.target.backend, batch=Batch(batch), rules=rules)
 
 
 def with_space(plan: Plan, space: DispatchSpace) -> Plan:

@@ -106,8 +106,7 @@ RULES: dict[str, Rule] = {
     "--iree-llvmcpu-target-cpu": _matches(r"[A-Za-z0-9._+-]{1,80}", "a processor's name"),
     "--iree-llvmcpu-target-cpu-features": _matches(r"[A-Za-z0-9._+,-]{0,20000}", "a list of features"),
     "--iree-llvmcpu-target-triple": _matches(r"[A-Za-z0-9._-]{1,80}", "a triple"),
-    "--iree-rocm-target": _CHIP,
-    "--iree-cuda-target": _CHIP,
+    **{backend.chip_flag: _CHIP for backend in BACKENDS if not backend.on_host},
     # Routes.
     "--iree-opt-data-tiling": _SWITCH,
     "--iree-opt-level": _one_of("O0", "O1", "O2", "O3"),

@@ -38,8 +38,11 @@ def target(incomplete: str) -> list[str]:
     return _begin(dict.fromkeys((*(one.name for one in all_targets()), *PRODUCTS)), incomplete)
 
 
-device = one_of("none", "local-task", "local-sync", "cuda", "hip")
-"""A device's driver, which is the first device of its kind; a colon would be the end of a word in bash."""
+def device(incomplete: str) -> list[str]:
+    """A device's driver, which is the first device of its kind; a colon would be the end of a word in bash."""
+    from autotuner.targets.backends import BACKENDS
+
+    return _begin(("none", *(driver for one in BACKENDS for driver in one.drivers)), incomplete)
 
 
 def epilogue(incomplete: str) -> list[str]:

@@ -105,7 +105,7 @@ def resource_of(device: str, model: str) -> str:
     backend = backend_on(device)
     if backend is not None and backend.on_host:
         return "cpu"
-    if backend is not None and backend.vendor == "amd" and (known := peak_of("", device=model)) is not None:
+    if backend is not None and not backend.assembled_on_load and (known := peak_of("", device=model)) is not None:
         return known.chip
     words = model
     for vendor in _VENDORS:
@@ -157,7 +157,7 @@ def refused_as_device(facts: Facts, own: Facts, *, target: Target) -> str:
     if target.chip and facts.chip not in ("", target.chip):
         return f"has a {facts.chip}, not the {target.chip} that --chip names"
     prefix, name = target.backend.chip_prefix, facts.resource
-    if target.backend.vendor == "amd" and name.startswith(prefix) and name != target.name:
+    if prefix and not target.backend.assembled_on_load and name.startswith(prefix) and name != target.name:
         return f"has a {name}, which does not run code for {target.name}"
     return ""
 

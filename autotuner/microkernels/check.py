@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from autotuner.errors import UsageError
 from autotuner.microkernels.abi import Argument, Kernel, KernelFile, Kind, read_object
 from autotuner.microkernels.instance import Instance
+from autotuner.targets.backends import backend_of
+from autotuner.targets.backends.base import KIB
 
 _POINTER, _CONSTANT = 8, 4
 _MOST_THREADS = 1024
@@ -27,20 +29,9 @@ _KINDS: dict[Kind, str] = {
     "elf": "an object of the processor (.o)",
 }
 
-_KIB = 1024
-_LOCAL_MEMORY = {
-    "gfx950": 160 * _KIB,
-    "sm_80": 163 * _KIB,
-    "sm_86": 99 * _KIB,
-    "sm_87": 163 * _KIB,
-    "sm_89": 99 * _KIB,
-    "sm_90": 227 * _KIB,
-    "sm_100": 227 * _KIB,
-    "sm_120": 99 * _KIB,
-}
-"""Of one workgroup. AMD's others, up to gfx1201, have 64 KiB; of what is not known here nothing is said."""
 _LDS = re.compile(r"gfx(?:9|1[01]|120)")
-_STATIC_SHARED = 48 * _KIB
+"""Chips of AMD's that are not in the catalogue have 64 KiB for a workgroup; of all others nothing is said."""
+_STATIC_SHARED = 48 * KIB
 """More than this CUDA gives at launch only."""
 
 _GENERIC = {"gfx9-4-generic": ("gfx94", "gfx950"), "gfx11-generic": ("gfx11",)}
@@ -265,5 +256,5 @@ def _times(size: Sequence[int]) -> str:
 
 
 def _local_memory(chip: str) -> int | None:
-    known = _LOCAL_MEMORY.get(chip.rstrip("af") if chip.startswith("sm_") else chip)
-    return 64 * _KIB if known is None and _LDS.match(chip) else known
+    known = backend_of(chip).known(chip)
+    return known.shared if known else 64 * KIB if _LDS.match(chip) else None

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from autotuner.microkernels.isa import choose_isa
+from autotuner.targets.backends import backend_of
 
 _PTX = re.compile(r"sm_(\d+)")
 
@@ -22,21 +23,17 @@ def object_for(chip: str, there: Sequence[str]) -> str | None:
 
 
 def is_gpu(chip: str) -> bool:
-    return chip.startswith(("gfx", "sm_"))
+    return not backend_of(chip).on_host
 
 
 def subgroup_of(chip: str) -> int:
     """How many threads go in step: 64 on CDNA, 32 on RDNA and NVIDIA, 1 on processors."""
-    if not is_gpu(chip):
-        return 1
-    return 64 if chip.startswith("gfx9") else 32
+    return backend_of(chip).like(chip).subgroup if is_gpu(chip) else 1
 
 
 def units_of(chip: str) -> int:
-    """Its compute units, or SMs: H100's and H200's for all of NVIDIA's, which PTX is made for; 1 on processors."""
-    if not is_gpu(chip):
-        return 1
-    return {"gfx942": 304, "gfx950": 256}.get(chip, 132)
+    """Its compute units, or SMs; 1 on processors."""
+    return backend_of(chip).like(chip).units if is_gpu(chip) else 1
 
 
 def lanes_of(chip: str, features: Collection[str] = ()) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from autotuner.problems.accuracy import UNITS, Array, Bound, Precision, last_rounding, parse_precision, whole_numbers
 from autotuner.problems.base import Operand, parse_dims, random_inputs, refuse_if_too_large, widened
-from autotuner.problems.dtypes import ElementType, element_type, parse_dtype
+from autotuner.problems.dtypes import SUMMED, ElementType, element_type, parse_dtype
 from autotuner.problems.operation import Operation
 from autotuner.system import process
 from autotuner.system.execution import local_executor
@@ -64,6 +64,23 @@ class Attention(Operation):
     op = "attention"
     kind = "attention"
     template = "attention.mlir.j2"
+    pairs: ClassVar[tuple[tuple[str, str], ...]] = tuple(pair for pair in SUMMED if pair[1] == "f32")
+    routes: ClassVar[tuple[str, ...]] = (
+        "decomposed",
+        "decomposed+data-tiling",
+        "decomposed+data-tiling+ukernels",
+        "decomposed+global-data-tiling",
+    )
+    priors: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "aarch64": ("decomposed+data-tiling+ukernels", "decomposed+data-tiling"),
+        "host": (
+            "decomposed+data-tiling+ukernels",
+            "decomposed+global-data-tiling+ukernels",
+            "decomposed+data-tiling+ukernels",
+            "decomposed+data-tiling+ukernels",
+        ),
+        "gpu": ("O3", "data-tiling", "aggressive-fusion"),
+    }
     layouts: ClassVar[tuple[str, ...]] = (HEADS_FIRST, TOKENS_FIRST, PACKED)
     usual_layout: ClassVar[str] = HEADS_FIRST
     letters: ClassVar[Mapping[str, str]] = {"query": "bhqd", "key": "bhkd", "value": "bhkd", "out": "bhqd"}
@@ -131,6 +148,10 @@ class Attention(Operation):
 
     def with_f8(self, element: str) -> Attention:
         return replace(self, f8=element)
+
+    @property
+    def head_widths(self) -> tuple[int, ...]:
+        return (self.width,)
 
     @property
     def operands(self) -> tuple[Operand, ...]:

@@ -21,7 +21,7 @@ from autotuner.problems.base import (
     whole_inputs,
     widened,
 )
-from autotuner.problems.dtypes import ACCUMULATORS, ElementType, element_type, parse_dtype, parse_rounded
+from autotuner.problems.dtypes import ACCUMULATORS, SUMMED, ElementType, element_type, parse_dtype, parse_rounded
 from autotuner.problems.epilogue import NOTHING, Epilogue, refuse_epilogue
 from autotuner.problems.operation import Operation
 from autotuner.system.parts import PIECE, in_parts
@@ -80,6 +80,26 @@ class Conv(Operation):
     kind = "convolution"
     template = "conv.mlir.j2"
     layouts = LAYOUTS
+    pairs = SUMMED
+    routes: ClassVar[tuple[str, ...]] = (
+        "channels-last",
+        "channels-last+data-tiling",
+        "im2col",
+        "im2col+data-tiling",
+        "im2col+data-tiling+inner-tiled",
+        "im2col+global-data-tiling",
+        "im2col+global-data-tiling+inner-tiled",
+    )
+    priors: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "aarch64": ("im2col+data-tiling+ukernels", "im2col+data-tiling"),
+        "host": (
+            "im2col+data-tiling+ukernels",
+            "im2col+global-data-tiling+ukernels",
+            "nchwc+data-tiling+ukernels",
+            "channels-last+data-tiling+ukernels",
+        ),
+        "gpu": ("channels-last+O3", "padded+O3", "channels-last"),
+    }
     more_words = Steps
     letters: ClassVar[Mapping[str, str]] = {
         "image": "nhwc",

@@ -48,6 +48,10 @@ _TYPES = {
 INPUT_NAMES = ("f32", "f16", "bf16", "i8", "f8")
 ACCUMULATORS = {"f32": ("f32",), "f16": ("f32", "f16"), "bf16": ("f32",), "i8": ("i32",), "f8": ("f32",)}
 """What each input type may accumulate in; the first is the default."""
+PAIRS = tuple((dtype, acc) for dtype, sums in ACCUMULATORS.items() for acc in sums)
+"""(dtype, accumulator) of all sums of products."""
+SUMMED = tuple((dtype, sums[0]) for dtype, sums in ACCUMULATORS.items())
+"""The same with the usual accumulator only."""
 ROUNDED = ("f16", "bf16")
 """Types that a result may be rounded to."""
 

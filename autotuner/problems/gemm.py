@@ -20,7 +20,7 @@ from autotuner.problems.base import (
     whole_inputs,
     widened,
 )
-from autotuner.problems.dtypes import ElementType, element_type, parse_accumulator, parse_dtype, parse_rounded
+from autotuner.problems.dtypes import PAIRS, ElementType, element_type, parse_accumulator, parse_dtype, parse_rounded
 from autotuner.problems.epilogue import NOTHING, TURN, Epilogue, refuse_epilogue
 from autotuner.problems.operation import Operation
 from autotuner.system.parts import PIECE, in_parts
@@ -52,6 +52,25 @@ class Gemm(Operation):
     kind = "contraction"
     template = "gemm.mlir.j2"
     layouts = LAYOUTS
+    pairs = PAIRS
+    routes: ClassVar[tuple[str, ...]] = (
+        "data-tiling",
+        "data-tiling+ukernels",
+        "data-tiling+inner-tiled",
+        "global-data-tiling",
+        "global-data-tiling+ukernels",
+        "global-data-tiling+inner-tiled",
+    )
+    priors: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "aarch64": ("data-tiling+ukernels", "data-tiling"),
+        "host": (
+            "data-tiling+ukernels",
+            "global-data-tiling+ukernels",
+            "data-tiling+ukernels",
+            "data-tiling+ukernels",
+        ),
+        "gpu": ("O3", "data-tiling", "aggressive-fusion"),
+    }
     letters: ClassVar[Mapping[str, str]] = {"lhs": "bmk", "rhs": "bkn", "bias": "n", "residual": "bmn", "out": "bmn"}
 
     @classmethod

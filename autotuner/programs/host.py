@@ -21,9 +21,8 @@ from autotuner.system import process
 from autotuner.system.parsing import read_npy
 from autotuner.system.raw import write_raw
 from autotuner.targets import Target
-from autotuner.targets.attention import decomposed_attention
 from autotuner.targets.backends.llvm_cpu import CPU_FLAG, LLVM_CPU
-from autotuner.targets.base import flag_name
+from autotuner.targets.base import decomposed_attention, flag_name
 
 _MEANING = ("--iree-input-", "--iree-torch-", "--iree-stablehlo-")
 """Flags of the user that say what the program means. All others say how it is compiled, which may be what is wrong."""

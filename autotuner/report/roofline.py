@@ -10,7 +10,8 @@ from typing import Any
 from autotuner.report.charts import log_axis
 from autotuner.report.page import Chart, plain
 from autotuner.report.reading import Run, number
-from autotuner.targets.catalog import Peak, peak_of
+from autotuner.targets.backends import Peak
+from autotuner.targets.catalog import peak_of
 
 NO_ROOFLINE = ("model", "suite")
 """Operations whose problem has no single intensity: their parts have."""

@@ -24,7 +24,6 @@ from autotuner.space.gpu_config import (
     OPTIONS,
     PREFETCH,
     CompilationInfo,
-    Vendor,
     chosen_free,
     copied_by_dma,
     copies,
@@ -35,8 +34,9 @@ from autotuner.space.gpu_config import (
 from autotuner.space.gpu_kernel import Rows, read_chip, read_kernel
 from autotuner.space.solver import legal
 from autotuner.space.table import Config, Knob, Space, Value
+from autotuner.targets.backends import Backend
 
-__all__ = ["CompilationInfo", "GpuSpace", "Vendor"]
+__all__ = ["CompilationInfo", "GpuSpace"]
 
 IGEMM = "/igemm"
 """Ends the name of a pipeline that turns a convolution into a matrix product first."""
@@ -85,12 +85,12 @@ class GpuSpace:
         function: Any,
         operations: Sequence[Any],
         *,
-        vendor: Vendor,
+        backend: Backend,
         batch: Batch = UNBATCHED,
         rules: Sequence[prune.Rule] = USED,
     ) -> None:
         """Use `read`: the operations must be of the module, which keeps them alive."""
-        self._module, self._function, self._vendor, self._batch = module, function, vendor, batch
+        self._module, self._function, self._backend, self._batch = module, function, backend, batch
         self._pipelines: dict[str, _Pipeline] = {}
         pruned: dict[str, int] = {}
         if batch.loops:  # the line of one batch entry is one of many
@@ -111,7 +111,7 @@ class GpuSpace:
         cls,
         text: str,
         *,
-        vendor: Vendor,
+        backend: Backend,
         function: str | None = None,
         batch: Batch = UNBATCHED,
         rules: Sequence[prune.Rule] = USED,
@@ -138,7 +138,7 @@ class GpuSpace:
         if function is not None and function not in found:
             raise UsageError(f"dispatch {function!r} cannot be tuned.", remedy=f"There is {', '.join(found)}.")
         parent, operations = found[function or next(iter(found))]
-        return cls(module, parent, operations, vendor=vendor, batch=batch, rules=rules)
+        return cls(module, parent, operations, backend=backend, batch=batch, rules=rules)
 
     @property
     def pruned(self) -> Mapping[str, int]:
@@ -226,7 +226,7 @@ class GpuSpace:
         places = attributes.places(operation.attributes["knobs"])
         name = operation.attributes["pipeline"].value.name
         columns, rows = _searched(legal(program), places)
-        free = free_knobs(name, self._vendor, self._root, column_major=self._column_major)
+        free = free_knobs(name, self._backend, self._root, column_major=self._column_major)
         grid = Rows(columns, free)
         keep = np.ones(grid.shape, bool)
         if len(rows):

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from iree.compiler import ir
 from iree.compiler.dialects import iree_codegen, iree_gpu, linalg
 
 from autotuner.space import attributes
 from autotuner.space.table import Knob, Value
-
-Vendor = Literal["amd", "nvidia"]
+from autotuner.targets.backends import Backend
 
 PREFETCH = "prefetch_num_stages"
 BANK_CONFLICTS = "no_reduce_shared_memory_bank_conflicts"
@@ -49,14 +48,9 @@ class CompilationInfo:
         return _TRANSLATION_INFO + self.translation_info.removeprefix(_TRANSLATION_INFO)
 
 
-def free_knobs(pipeline: str, vendor: Vendor, root: Any, *, column_major: bool) -> tuple[Knob, ...]:
+def free_knobs(pipeline: str, backend: Backend, root: Any, *, column_major: bool) -> tuple[Knob, ...]:
     """The knobs that the compiler pins and honours, found by comparing binaries."""
-    free = [Knob(BANK_CONFLICTS, (0, 1))]
-    if vendor == "amd":
-        # 1 gives the binary of 0, 4 that of 3. On NVIDIA no value changes the binary.
-        free.append(Knob(PREFETCH, (0, 2, 3)))
-        # 0: no attribute. 1 never changes the binary, 2 to 4 do where registers limit the occupancy.
-        free.append(Knob(WAVES, (0, 2, 3, 4)))
+    free = [Knob(BANK_CONFLICTS, (0, 1)), *(Knob(name, values) for name, values in backend.free_knobs.items())]
     if pipeline == "VectorDistribute":
         # TileAndFuse takes the strategy and ignores it.
         free.append(Knob(REORDER, (IN_ORDER, TRANSPOSE)))

@@ -10,8 +10,9 @@ from autotuner.space import prune
 from autotuner.space.duplicates import USED
 from autotuner.space.gpu import UNBATCHED, Batch, GpuSpace
 from autotuner.space.gpu_attention import OPERATION, AttentionSpace
-from autotuner.space.gpu_config import CompilationInfo, Vendor
+from autotuner.space.gpu_config import CompilationInfo
 from autotuner.space.table import Config, Space
+from autotuner.targets.backends import Backend
 
 
 class DispatchSpace(Protocol):
@@ -34,12 +35,15 @@ class DispatchSpace(Protocol):
 
 
 def read_dispatch_space(
-    text: str, *, vendor: Vendor, batch: Batch = UNBATCHED, rules: Sequence[prune.Rule] = USED
+    text: str, *, backend: Backend, batch: Batch = UNBATCHED, rules: Sequence[prune.Rule] = USED
 ) -> DispatchSpace:
     """From the module that `--iree-codegen-emit-pipeline-constraints` writes; see `GpuSpace.read`."""
     try:
-        return GpuSpace.read(text, vendor=vendor, batch=batch, rules=rules)
-    except NoCandidateError:
-        if vendor == "nvidia" and OPERATION in text:
+        return GpuSpace.read(text, backend=backend, batch=batch, rules=rules)
+    except NoCandidateError as none:
+        if OPERATION not in text:
+            raise
+        try:
             return AttentionSpace.read(text, rules=rules)
-        raise
+        except NoCandidateError:
+            raise none from None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from autotuner.targets.backends import BACKENDS
+
 
 def _names(text: str, *, dialect: str = "") -> frozenset[str]:
     return frozenset(f"{dialect}.{word}" if dialect else word for word in text.split())
@@ -89,7 +91,10 @@ ATTRIBUTE_DIALECTS = _names(
     """
 )
 """Dialects whose attributes only describe."""
-FORMATS = ("embedded-elf-x86_64", "embedded-elf-arm_64", "rocm-hsaco-fb", "cuda-nvptx-fb")
+FORMATS = (
+    *("embedded-elf-x86_64", "embedded-elf-arm_64"),
+    *(backend.executable_format for backend in BACKENDS if not backend.on_host),
+)
 """What an executable may be made as: others are linked by programs of the system, or written where they say."""
 SETTINGS = _names(
     """

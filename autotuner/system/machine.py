@@ -7,7 +7,7 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -59,6 +59,11 @@ def field(text: str, name: str) -> str:
 def number(text: str) -> float | None:
     found = re.search(r"\d+(\.\d+)?", text)
     return float(found[0]) if found else None
+
+
+def numbers(paths: Iterable[Path]) -> list[float]:
+    """Of the files that hold a number."""
+    return [float(text) for text in map(read, paths) if text.isdecimal()]
 
 
 def leaves(command: Sequence[str]) -> dict[str, str]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Collection, Mapping, Sequence
+import shlex
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from autotuner.errors import UsageError
-from autotuner.problems import Problem
+from autotuner.problems import OPERATIONS, Problem
 from autotuner.targets.backends import Backend
-from autotuner.targets.backends.llvm_cpu import CPU_FLAG
+from autotuner.targets.backends.llvm_cpu import CPU_FLAG, LLVM_CPU
 from autotuner.targets.files import with_absolute_files
-from autotuner.targets.knobs import PLAIN, Knob, Route, route_of, touching, without
+from autotuner.targets.knobs import PLAIN, Knob, Route, first_routes, knobs_of, named_route, touching, without
 from autotuner.targets.naming import NO_DEVICE, named_devices
-from autotuner.targets.priors import first_routes
 
 if TYPE_CHECKING:  # where modules only run nothing reads figures
     from autotuner.iree.isa import Figures
@@ -34,6 +34,11 @@ _OWN = (
     *("--iree-hal-benchmark-dispatch-repeat-count", "--help", "--version"),
 )
 """Flags that decide what a compile gives, which differs from compile to compile."""
+
+WIDEST_HEAD = 128
+"""Of queries and keys. With more, the results of IREE 3.13's default are off by a third and more."""
+_STAND_IN = "decomposed"
+"""The route whose attention is right on processors, whatever the width."""
 
 
 @dataclass(frozen=True)
@@ -183,10 +188,11 @@ class Target:
 
     def model_routes(self, ops: Collection[str]) -> tuple[Route, ...]:
         """The plain route, and those to begin with for a model that has these operations."""
-        knobs = touching(self.knobs, ops)
-        machine = self.machine if self.backend.on_host else ""
-        first = first_routes(knobs, ops, backend=self.backend.name, machine=machine)
-        return (PLAIN, *(route_of(knobs, names) for names in first))
+        # A model without any operation that is known here still has fusion and the like.
+        kinds = [OPERATIONS[op] for op in OPERATIONS if op in (ops or {"gemm"})]
+        places = (self.machine, "host") if self.backend.on_host else ("gpu",)
+        priors = [[route for place in places for route in kind.priors.get(place, ())] for kind in kinds if kind.priors]
+        return (PLAIN, *first_routes(self.backend.settings, touching(self.knobs, ops), priors))
 
     def prepare(self, problem: Problem) -> Problem:
         """The problem in this target's own types, or a refusal that lists what can be done here."""
@@ -209,3 +215,35 @@ class Target:
 def flag_name(flag: str) -> str:
     """`--name=value` and `--name` are the same flag."""
     return flag.split("=", 1)[0]
+
+
+def decomposed_attention() -> tuple[str, ...]:
+    """The flags that make products and reductions of attention: right on processors, whatever the width."""
+    return named_route(knobs_of(LLVM_CPU.settings), _STAND_IN).flags
+
+
+def right_target(problem: Problem, target: Target) -> tuple[Target, str]:
+    """The target on which IREE computes this problem rightly, and what to tell the user."""
+    return without_wrong_attention(target, problem.head_widths)
+
+
+def without_wrong_attention(target: Target, widths: Iterable[int]) -> tuple[Target, str]:
+    """The target for a program of such heads, and what to tell the user; the same and nothing where all is well.
+
+    Decomposed attention is right, whatever the width: its flags become part of every compile.
+    """
+    widest = max(widths, default=0)
+    known = {setting.name for knob in target.knobs for setting in knob.settings}
+    if not target.backend.on_host or widest <= WIDEST_HEAD or _STAND_IN not in known:
+        return target, ""
+    flags = decomposed_attention()
+    names = {flag_name(flag) for flag in flags}
+    # Routes that build on it keep what they add.
+    on_top = [r for r in target.routes if _STAND_IN in r.settings and r.name != _STAND_IN]
+    routes = tuple(replace(r, flags=tuple(f for f in r.flags if flag_name(f) not in names)) for r in on_top)
+    right = replace(target.with_flags([*target.user_flags, *flags]), routes=(PLAIN, *routes), stand_in=_STAND_IN)
+    return right, (
+        f"IREE's attention for processors is wrong for heads wider than {WIDEST_HEAD} (here {widest}): "
+        f"route {_STAND_IN} stands in for the default, and its flags ship with a win; without one compile with "
+        f"{shlex.join(flags)}, not with IREE's own default"
+    )

@@ -6,7 +6,7 @@ pointless together. The order is that of what is usually gained: a search turns 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from autotuner.errors import UsageError
@@ -14,9 +14,6 @@ from autotuner.system.text import short
 
 JOINED = "+"
 """Between the settings in a route's name."""
-_CPU, _CUDA, _ROCM = "llvm-cpu", "cuda", "rocm"
-_ALL = (_CPU, _CUDA, _ROCM)
-_GPUS = (_CUDA, _ROCM)
 _CONV, _ATTENTION = ("conv",), ("attention",)
 _PRODUCTS = ("gemm", "conv", "attention")
 PIPELINE = "--iree-preprocessing-pass-pipeline"
@@ -32,7 +29,8 @@ class Setting:
     flags: tuple[str, ...] = ()
     passes: str = ""
     """What it adds to the preprocessing pipeline: there is only one flag for all of that."""
-    backends: tuple[str, ...] = _ALL
+    everywhere: bool = True
+    """Not only on the backends that name it (`Backend.settings`)."""
     needs: tuple[str, ...] = ()
     """It does something only beside one of these settings; empty: on its own."""
     within: tuple[str, ...] = ()
@@ -72,14 +70,14 @@ KNOBS = (
                     "--iree-dispatch-creation-experimental-set-data-tiling-ops=matmul",
                     "--iree-dispatch-creation-experimental-set-data-tiling-ops=convolution",
                 ),
-                backends=(_CPU,),
+                everywhere=False,
                 needs=("data-tiling",),
                 reachable=False,
             ),
             Setting(
                 "padded",
                 passes="iree-preprocessing-transpose-convolution-pipeline,iree-preprocessing-pad-to-intrinsics",
-                backends=(_ROCM,),
+                everywhere=False,
             ),
             # No Winograd: its transforms round more than any bound here allows, and whole numbers do not come out
             # whole.
@@ -94,7 +92,7 @@ KNOBS = (
                 "decomposed",
                 passes="util.func(iree-linalg-ext-convert-attention-to-online-attention,"
                 "iree-linalg-ext-decompose-attention)",
-                backends=(_CPU,),
+                everywhere=False,
             ),
         ),
         _ATTENTION,
@@ -105,8 +103,8 @@ KNOBS = (
         (
             # This one resolves encodings after the tuning spec has run, so a spec cannot reach its mmt4d; the
             # global-optimization path makes the mmt4d before, and there a spec applies.
-            Setting("data-tiling", ("--iree-opt-data-tiling",), backends=(_CPU, _ROCM), reachable=False),
-            Setting("global-data-tiling", ("--iree-global-opt-data-tiling",), backends=(_CPU,)),
+            Setting("data-tiling", ("--iree-opt-data-tiling",), everywhere=False, reachable=False),
+            Setting("global-data-tiling", ("--iree-global-opt-data-tiling",), everywhere=False),
         ),
         _PRODUCTS,
     ),
@@ -117,13 +115,13 @@ KNOBS = (
             Setting(
                 "ukernels",
                 ("--iree-llvmcpu-enable-ukernels=all",),
-                backends=(_CPU,),
+                everywhere=False,
                 needs=("data-tiling", "global-data-tiling"),
             ),
             Setting(
                 "inner-tiled",
                 ("--iree-llvmcpu-enable-inner-tiled",),
-                backends=(_CPU,),
+                everywhere=False,
                 needs=("data-tiling", "global-data-tiling"),
                 models=False,
             ),
@@ -181,7 +179,7 @@ KNOBS = (
     Knob(
         "reductions",
         "long reductions split over workgroups",
-        (Setting("split-reductions", ("--iree-dispatch-creation-enable-split-reduction",), backends=_GPUS),),
+        (Setting("split-reductions", ("--iree-dispatch-creation-enable-split-reduction",), everywhere=False),),
     ),
     Knob(
         "command buffers",
@@ -225,9 +223,9 @@ PLAIN = Route("plain")
 _FORMS = frozenset(setting.name for knob in KNOBS if knob.ops for setting in knob.settings)
 
 
-def knobs_of(backend: str) -> tuple[Knob, ...]:
-    """The knobs of a backend."""
-    return _of(KNOBS, lambda setting: backend in setting.backends)
+def knobs_of(own: Collection[str]) -> tuple[Knob, ...]:
+    """The knobs of a backend that has these settings of its own."""
+    return _of(KNOBS, lambda setting: setting.everywhere or setting.name in own)
 
 
 def without(knobs: Iterable[Knob], flags: Collection[str]) -> tuple[Knob, ...]:
@@ -291,3 +289,15 @@ def named_route(knobs: tuple[Knob, ...], name: str) -> Route:
             remedy="It lacks what it builds on, is part of another setting, or is another value of the same knob.",
         )
     return route_of(knobs, names)
+
+
+def first_routes(own: Collection[str], knobs: Sequence[Knob], priors: Sequence[Sequence[str]]) -> list[Route]:
+    """The routes that a whole model is tried on first, each once: what has won before with such operations.
+
+    Each operation of the model has a list of routes; those that stand at the same place in all lists are one route
+    together. `own` are the backend's settings: a route with others is none here. A user's flags may leave fewer knobs.
+    """
+    known = {s.name for knob in knobs_of(own) for s in knob.settings}
+    wanted = [{word for name in names for word in name.split(JOINED)} for names in zip(*priors, strict=False)]
+    found = (sensible(knobs, names) for names in wanted if names <= known)
+    return [route_of(knobs, names) for names in dict.fromkeys(found) if names]

@@ -18,7 +18,7 @@ from autotuner.problems.named import problem_named
 from autotuner.space import Config
 from autotuner.system import process
 from autotuner.targets import NO_DEVICE, Target
-from autotuner.targets.attention import right_target
+from autotuner.targets.base import right_target
 from autotuner.tuning.bundling import finished
 from autotuner.tuning.options import Options
 from autotuner.tuning.outcome import Outcome

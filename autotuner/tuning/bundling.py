@@ -25,7 +25,7 @@ from autotuner.system.digests import known_digest
 from autotuner.system.progress import Stop
 from autotuner.system.text import count
 from autotuner.targets import NO_DEVICE, Target
-from autotuner.targets.attention import right_target
+from autotuner.targets.base import right_target
 from autotuner.tuning.options import Options
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE

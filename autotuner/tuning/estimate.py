@@ -24,6 +24,7 @@ from autotuner.iree.figures import Isa
 from autotuner.iree.mlir import Dispatch, tile_levels
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.targets import Target
+from autotuner.targets.backends.base import KIB, Chip
 from autotuner.tuning.outcome import Outcome
 
 _WORKGROUP_INTENSITY = 64.0
@@ -36,8 +37,8 @@ _SCHEDULERS = 4
 _ACCUMULATOR = 16 * 16
 _SPILL_COST = 1.0 / 32.0
 _BYTES = {"f32": 4.0, "i32": 4.0, "f16": 2.0, "bf16": 2.0, "i8": 1.0}
-_NVIDIA_REGISTERS, _NVIDIA_SHARED, _NVIDIA_THREADS = 65536, 164 << 10, 2048
-"""Of a multiprocessor of compute capability 8.0."""
+_REGISTERS = 65536
+"""Of a multiprocessor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def estimate(target: Target, dispatch: Dispatch, info: CompilationInfo, isa: Isa
     threads = isa.threads or 256
     wave = isa.wavefront or 32
     subgroups = max(threads // wave, 1)
-    resident = _resident_workgroups(isa, threads=threads, subgroups=subgroups)
+    resident = _resident_workgroups(isa, target.backend.like(target.name), threads=threads, subgroups=subgroups)
     groups = _groups(dispatch, tiles)
     side = math.sqrt(rows * columns / subgroups)
     memory = max(
@@ -150,13 +151,13 @@ def _tail(groups: int, units: int) -> float:
     return -(-groups // units) * units / groups
 
 
-def _resident_workgroups(isa: Isa, *, threads: int, subgroups: int) -> int:
+def _resident_workgroups(isa: Isa, chip: Chip, *, threads: int, subgroups: int) -> int:
     """How many workgroups a compute unit holds at once."""
     if isa.occupancy is not None:
         return max(isa.occupancy * _SCHEDULERS // subgroups, 1)
-    limits = [_NVIDIA_THREADS // threads]
+    limits = [chip.threads // threads]
     if isa.registers:
-        limits.append(_NVIDIA_REGISTERS // (isa.registers * threads))
-    if isa.shared_bytes:
-        limits.append(_NVIDIA_SHARED // isa.shared_bytes)
+        limits.append(_REGISTERS // (isa.registers * threads))
+    if isa.shared_bytes:  # a workgroup cannot have the last KiB of a unit
+        limits.append((chip.shared + KIB) // isa.shared_bytes)
     return max(min(limits), 1)

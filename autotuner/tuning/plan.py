@@ -28,7 +28,7 @@ from autotuner.search.history import Shape
 from autotuner.space import ABSENT, Config, Space, Value
 from autotuner.space.cpu import CpuSpace
 from autotuner.space.gpu import Batch
-from autotuner.space.gpu_config import CompilationInfo, Vendor
+from autotuner.space.gpu_config import CompilationInfo
 from autotuner.space.gpu_dispatch import DispatchSpace, read_dispatch_space
 from autotuner.system.settings import usable_cores
 from autotuner.targets import PLAIN, Route, Target
@@ -124,14 +124,13 @@ class Plan:
             if route != PLAIN
         )
         bare = replace(cls.bare(problem, target), source=source, stock=stock)
-        if target.backend.vendor is None:
+        if target.backend.on_host:
             bare = replace(bare, executable_target=executable_target(texts[PLAIN]))
             return _with_cpu(bare, texts, builder, timeout=timeout)
         root = read_root(texts[PLAIN])
         return _with_gpu(
             replace(bare, dispatch=problem.resolved(root) if root else None),
             builder,
-            vendor=target.backend.vendor,
             timeout=timeout,
         )
 
@@ -316,7 +315,7 @@ def _executable(plan: Plan, route: str, builder: Builder, *, timeout: float) -> 
     return find_executable(text + resources(plan.source) for text in texts)
 
 
-def _with_gpu(plan: Plan, builder: Builder, *, vendor: Vendor, timeout: float) -> Plan:
+def _with_gpu(plan: Plan, builder: Builder, *, timeout: float) -> Plan:
     """The space that the compiler's own constraints give."""
     if plan.dispatch is None:
         return _without_knobs(plan, "its dispatch has no root operation that a spec could match")
@@ -332,7 +331,7 @@ def _with_gpu(plan: Plan, builder: Builder, *, vendor: Vendor, timeout: float) -
         how = f"crashes ({crashed})" if crashed else f"refuses it ({words})"
         return _without_knobs(plan, f"iree-compile {how} when it is asked for pipeline constraints ({CONSTRAINTS})")
     try:
-        gpu = read_dispatch_space(text, vendor=vendor, batch=Batch(loops, _batch_loop(plan.dispatch)))
+        gpu = read_dispatch_space(text, backend=plan.target.backend, batch=Batch(loops, _batch_loop(plan.dispatch)))
         space = gpu.space
     except NoCandidateError as error:
         return _without_knobs(plan, error.message.rstrip("."))

@@ -10,7 +10,7 @@ from autotuner.errors import OutOfTimeError
 from autotuner.problems import Problem
 from autotuner.system import process
 from autotuner.targets import Target
-from autotuner.targets.attention import right_target
+from autotuner.targets.base import right_target
 from autotuner.tuning.options import Options
 from autotuner.tuning.result import Result
 from autotuner.tuning.session import Session, Watched

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from autotuner.devices.throttling import POWER, open_throttle
+from autotuner.devices.sampling import POWER, open_throttle
 
 HEAT = "sys/devices/system/cpu/cpu1/thermal_throttle/package_throttle_count"
 SHARE = "sys/fs/cgroup/cpu.stat"

@@ -25,7 +25,7 @@ from autotuner.programs.host import host_flags, noise, nudged
 from autotuner.programs.inputs import load_expected, wider
 from autotuner.programs.model import Model
 from autotuner.programs.signature import Signature
-from autotuner.targets.attention import decomposed_attention
+from autotuner.targets.base import decomposed_attention
 from tests.support.fake_tools import BASE_MS, ONE_ROUTE, FakeTools
 from tests.support.models import EFFORT, EXAMPLES, fake_tools
 from tests.support.patience import ENOUGH

@@ -12,6 +12,7 @@ from autotuner.space.duplicates import DUPLICATES, FEW_REGISTERS, IDLE_REQUEST, 
 from autotuner.space.gpu import Batch, GpuSpace
 from autotuner.space.prune import RULES, Chip, Kernel, Tile
 from autotuner.space.table import Value
+from autotuner.targets.backends import CUDA, ROCM
 
 Emit = Callable[..., str]
 MI300, NAVI31, A100 = Chip("gfx942", 65536, 4), Chip("gfx1100", 65536, 4), Chip("sm_80", 166912, 0)
@@ -75,8 +76,8 @@ def test_without_padding_is_the_same_where_nothing_is_padded() -> None:
 
 def test_workgroups_in_one_line_are_not_transposed(emit: Emit) -> None:
     text = emit("gemm", "sm_80", 64, 4096, 512)
-    every = GpuSpace.read(text, vendor="nvidia", rules=RULES).space.frame()
-    gpu = GpuSpace.read(text, vendor="nvidia")
+    every = GpuSpace.read(text, backend=CUDA, rules=RULES).space.frame()
+    gpu = GpuSpace.read(text, backend=CUDA)
     kept = gpu.space.frame()
     line = every[(every["reorder_workgroups"] == "transpose") & ((every["wg_0"] == 64) | (every["wg_1"] == 4096))]
     assert gpu.pruned[TURNED_LINE.reason] == len(line) > 0
@@ -84,13 +85,13 @@ def test_workgroups_in_one_line_are_not_transposed(emit: Emit) -> None:
     assert len(turned) > 0
     assert (turned["wg_0"] < 64).all()
     # The lines of several batch entries are beside each other: there the order matters.
-    assert TURNED_LINE.reason not in GpuSpace.read(text, vendor="nvidia", batch=Batch(1)).pruned
+    assert TURNED_LINE.reason not in GpuSpace.read(text, backend=CUDA, batch=Batch(1)).pruned
 
 
 def test_what_is_left_out_has_a_twin_that_stays(emit: Emit) -> None:
     text = emit("gemm", "gfx942", 128, 256, 512)
-    every = GpuSpace.read(text, vendor="amd", rules=RULES).space
-    gpu = GpuSpace.read(text, vendor="amd")
+    every = GpuSpace.read(text, backend=ROCM, rules=RULES).space
+    gpu = GpuSpace.read(text, backend=ROCM)
     plain: dict[str, Value] = {
         "waves_per_eu": 0,
         "reorder_workgroups": "none",

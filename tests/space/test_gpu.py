@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -15,9 +14,9 @@ from autotuner.iree.context import text_context
 from autotuner.space import ABSENT, CompilationInfo, Config, GpuSpace
 from autotuner.space.gpu import Batch
 from autotuner.space.prune import RULES, SHARED_MEMORY, STRIDED, TORN_SCORES, UNDERIVABLE, WIDENED
+from autotuner.targets.backends import ROCM, backend_of
 
 Emit = Callable[..., str]
-Vendor = Literal["amd", "nvidia"]
 
 GEMM = ("gemm", 4096, 4096, 4096)
 CONV = ("conv", 2, 32, 1280, 1280)
@@ -26,7 +25,7 @@ ATTENTION = ("attention", 20, 4096, 64, 1024)
 
 def read(emit: Emit, target: str, problem: tuple[str, *tuple[int, ...]]) -> GpuSpace:
     kind, *shape = problem
-    return GpuSpace.read(emit(kind, target, *shape), vendor="nvidia" if target.startswith("sm") else "amd")
+    return GpuSpace.read(emit(kind, target, *shape), backend=backend_of(target))
 
 
 def parse(info: CompilationInfo) -> str:
@@ -208,9 +207,9 @@ def test_an_image_that_is_no_multiple_of_the_tile_is_padded_as_the_compiler_does
     assert "use_igemm_convolution = true" in info.translation_info
 
 
-@pytest.mark.parametrize(("target", "vendor"), [("gfx942", "amd"), ("sm_80", "nvidia")])
-def test_batched_attributes_have_a_loop_more(emit: Emit, target: str, vendor: Vendor) -> None:
-    gpu = GpuSpace.read(emit("gemm", target, 128, 256, 512), vendor=vendor, batch=Batch(1))
+@pytest.mark.parametrize("target", ["gfx942", "sm_80"])
+def test_batched_attributes_have_a_loop_more(emit: Emit, target: str) -> None:
+    gpu = GpuSpace.read(emit("gemm", target, 128, 256, 512), backend=backend_of(target), batch=Batch(1))
     for pipeline, parts in {
         "TileAndFuse": ("workgroup = [1, ", "reduction = [0, 0, 0, ", "subgroup = [0, "),
         "VectorDistribute": ("workgroup = [1, ", "reduction = [0, 0, 0, ", "subgroup_basis = [[1, ", "[0, 1, 2, 3]]"),
@@ -230,18 +229,18 @@ def test_a_convolution_with_strides_is_a_matrix_product_first(emit: Emit) -> Non
     assert gpu.compilation_info(default).lowering_config in emit("conv", "gfx942", 2, 16, 128, 128, 2)
 
 
-@pytest.mark.parametrize(("target", "vendor"), [("gfx1100", "amd"), ("sm_80", "nvidia")])
-def test_instructions_add_up_in_the_operations_own_type(emit: Emit, target: str, vendor: Vendor) -> None:
+@pytest.mark.parametrize("target", ["gfx1100", "sm_80"])
+def test_instructions_add_up_in_the_operations_own_type(emit: Emit, target: str) -> None:
     """Others are among what the constraints allow, and none of them builds."""
-    halves = GpuSpace.read(emit("gemm", target, 128, 256, 512, 16), vendor=vendor)
+    halves = GpuSpace.read(emit("gemm", target, 128, 256, 512, 16), backend=backend_of(target))
     assert halves.pruned[WIDENED.reason] > 0
     assert {"_F16_" in str(config["mma"]) for config in halves.space} == {True}
-    assert WIDENED.reason not in GpuSpace.read(emit("gemm", target, 128, 256, 512), vendor=vendor).pruned
+    assert WIDENED.reason not in GpuSpace.read(emit("gemm", target, 128, 256, 512), backend=backend_of(target)).pruned
 
 
 def test_groups_are_a_loop_in_the_middle_and_only_igemm_has_them(emit: Emit) -> None:
     text = emit("conv", "gfx942", 2, 32, 32, 32)
-    gpu = GpuSpace.read(text, vendor="amd", batch=Batch(1, at=3))
+    gpu = GpuSpace.read(text, backend=ROCM, batch=Batch(1, at=3))
     assert gpu.space.knobs[0].values == ("TileAndFuse/igemm",)
     config = gpu.compilation_info(gpu.space[gpu.space.nearest({"wg_0": 1, "sg_0": 1})]).lowering_config
     parts = {name: config.split(f"{name} = [")[1].split("]")[0].split(", ") for name in ("workgroup", "subgroup")}
@@ -261,10 +260,10 @@ def test_attention_leaves_out_what_cannot_be_built(emit: Emit) -> None:
 
 def test_without_rules_the_constraints_alone_decide(emit: Emit) -> None:
     text = emit("attention", "gfx942", 8, 1024, 128, 1024)
-    gpu, whole = (GpuSpace.read(text, vendor="amd", rules=rules) for rules in (RULES, ()))
+    gpu, whole = (GpuSpace.read(text, backend=ROCM, rules=rules) for rules in (RULES, ()))
     assert not whole.pruned
     assert len(whole.space) == len(gpu.space) + sum(gpu.pruned.values())
-    rejected = GpuSpace.read(text, vendor="amd", rules=(TORN_SCORES.inverted,))
+    rejected = GpuSpace.read(text, backend=ROCM, rules=(TORN_SCORES.inverted,))
     config = rejected.space[0]
     assert config in whole.space
     assert config not in gpu.space
@@ -282,4 +281,4 @@ def test_an_illegal_configuration_is_refused(emit: Emit) -> None:
     with pytest.raises(UsageError, match="not a legal configuration"):
         gpu.compilation_info(Config.of({**gpu.space[0].as_dict(), "sg_0": 5}))
     with pytest.raises(UsageError, match="'other' cannot be tuned"):
-        GpuSpace.read(emit("gemm", "gfx942", 4096, 4096, 4096), vendor="amd", function="other")
+        GpuSpace.read(emit("gemm", "gfx942", 4096, 4096, 4096), backend=ROCM, function="other")

@@ -20,6 +20,7 @@ from autotuner.space.gpu_attention import AttentionSpace
 from autotuner.space.gpu_dispatch import read_dispatch_space
 from autotuner.space.prune import REGISTERS, UNDERIVABLE
 from autotuner.targets import Target
+from autotuner.targets.backends import CUDA
 
 Emit = Callable[..., str]
 LARGE = ("attention", "sm_80", 8, 1024, 128, 1024)
@@ -75,8 +76,8 @@ def test_an_operand_that_is_not_promoted_needs_no_layout(emit: Emit) -> None:
 
 
 def test_any_dispatch_gets_the_space_that_fits_it(emit: Emit) -> None:
-    assert isinstance(read_dispatch_space(emit(*SMALL), vendor="nvidia"), AttentionSpace)
-    gemm = read_dispatch_space(emit("gemm", "sm_80", 128, 128, 128), vendor="nvidia")
+    assert isinstance(read_dispatch_space(emit(*SMALL), backend=CUDA), AttentionSpace)
+    gemm = read_dispatch_space(emit("gemm", "sm_80", 128, 128, 128), backend=CUDA)
     assert isinstance(gemm, GpuSpace)
 
 

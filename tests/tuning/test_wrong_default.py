@@ -27,7 +27,7 @@ from autotuner.report.tables import run_tables
 from autotuner.store.rows import CandidateRow
 from autotuner.store.store import Store
 from autotuner.targets import PLAIN
-from autotuner.targets.attention import decomposed_attention
+from autotuner.targets.base import decomposed_attention
 from autotuner.tuning.evaluate import Evaluator
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE, Candidate, Plan

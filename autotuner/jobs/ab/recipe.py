@@ -25,16 +25,9 @@ from autotuner.specfiles.applied import Use, applied
 from autotuner.specfiles.entries import SpecFile, read_spec, read_text
 from autotuner.specfiles.objects import check_objects
 from autotuner.targets import Target
-from autotuner.targets.backends import TUNING_SPEC
+from autotuner.targets.backends import CHOOSING, TUNING_SPEC
 from autotuner.tuning.session import Session
 
-_CHIP = (
-    "--iree-hal-target-device",
-    "--iree-hal-local-target-device-backends",
-    "--iree-rocm-target",
-    "--iree-cuda-target",
-)
-"""Flags that say what is compiled for: both arms run on the same device."""
 _LISTED = 12
 
 
@@ -199,7 +192,7 @@ def file_flags(target: Target, given: Sequence[str], *, path: Path) -> tuple[str
     own = {name_of(flag): flag for flag in target.compile_flags}
     for flag in given:
         name = name_of(flag)
-        if name in _CHIP and own.get(name, flag) != flag:
+        if name in CHOOSING and own.get(name, flag) != flag:
             raise UsageError(f"{path} is for another target: {flag}, not {own[name]}.", remedy="Give its --target.")
     named = {name_of(flag) for flag in given}
     return (*(flag for name, flag in own.items() if name not in named), *map(absolute, given))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Unpack
 
-from autotuner.devices.throttling import open_throttle
+from autotuner.devices.sampling import open_throttle
 from autotuner.errors import Bug, OutOfTimeError
 from autotuner.jobs.ab.arms import DEFAULT, Arm
 from autotuner.jobs.ab.opening import Experiment, open_model

@@ -105,7 +105,7 @@ def _library(name: str, target: Target) -> Library:
 
 
 def _hipblaslt(target: Target) -> Path:
-    if target.backend.vendor != "amd":
+    if HIPBLASLT not in target.backend.libraries:
         raise EnvironmentFailure(
             f"{HIPBLASLT} computes on AMD GPUs, and the target is {target.name}.", remedy="Leave it out of --backends."
         )

@@ -16,8 +16,7 @@ from autotuner.devices.cache_size import sizes_of
 from autotuner.devices.conditions import Sample
 from autotuner.devices.device import Timing
 from autotuner.devices.resident import BURST_PAUSE
-from autotuner.devices.sampling import open_sampler
-from autotuner.devices.throttling import POWER, Throttle
+from autotuner.devices.sampling import POWER, Throttle, open_sampler
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import failed_because

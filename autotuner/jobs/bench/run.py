@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Unpack
 
-from autotuner.devices.throttling import open_throttle
+from autotuner.devices.sampling import open_throttle
 from autotuner.errors import AutotuneError, OutOfTimeError, StorageError
 from autotuner.jobs.ab.arms import DEFAULT, Arm
 from autotuner.jobs.bench.backends import IREE, TUNED

@@ -34,7 +34,7 @@ from autotuner.programs.model import Model
 from autotuner.programs.structure import ModelStructure
 from autotuner.system import process
 from autotuner.targets import PLAIN, Target
-from autotuner.targets.attention import without_wrong_attention
+from autotuner.targets.base import without_wrong_attention
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import BASELINE
 from autotuner.tuning.run import Account, Run

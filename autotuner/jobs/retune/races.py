@@ -25,6 +25,8 @@ from autotuner.space.gpu_config import CompilationInfo
 from autotuner.store.rows import RunRow
 from autotuner.system.names import is_name
 from autotuner.targets import PLAIN
+from autotuner.targets.backends import CHOOSING
+from autotuner.targets.backends.llvm_cpu import CPU_FLAG
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import CODEGEN, KERNEL
 from autotuner.tuning.result import Result
@@ -196,13 +198,7 @@ def _route(part: Part) -> tuple[str, ...]:
     return (f"before={shlex.join(flags)}",) if flags else (PLAIN.name,)
 
 
-_TARGET_FLAGS = (
-    "--iree-hal-target-device=",
-    "--iree-hal-local-target-device-backends=",
-    "--iree-llvmcpu-target-cpu",
-    "--iree-rocm-target=",
-    "--iree-cuda-target=",
-)
+_TARGET_FLAGS = (CPU_FLAG, *(f"{name}=" for name in CHOOSING))
 
 
 def _raced(document: Mapping[str, Any]) -> Raced:

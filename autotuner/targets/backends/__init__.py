@@ -1,14 +1,21 @@
 """The backends that are known. One more is a file beside these, and a line here."""
 
-from autotuner.targets.backends.base import DEVICE_FLAG, LIBRARY, TUNING_SPEC, Backend
+from autotuner.targets.backends.base import DEVICE_FLAG, LIBRARY, TUNING_SPEC, Backend, Chip, Peak
 from autotuner.targets.backends.cuda import CUDA
 from autotuner.targets.backends.llvm_cpu import LLVM_CPU
 from autotuner.targets.backends.rocm import ROCM
 
-BACKENDS = (LLVM_CPU, CUDA, ROCM)
+BACKENDS = (LLVM_CPU, ROCM, CUDA)
+CHOOSING = (
+    DEVICE_FLAG,
+    *(flag.partition("=")[0] for backend in BACKENDS for flag in backend.more_flags),
+    *(backend.chip_flag for backend in BACKENDS if not backend.on_host),
+)
+"""Flags that say what is compiled for. A processor's name is no part of that: it may be any of this architecture."""
 
 __all__ = [
     "BACKENDS",
+    "CHOOSING",
     "CUDA",
     "DEVICE_FLAG",
     "LIBRARY",
@@ -16,6 +23,8 @@ __all__ = [
     "ROCM",
     "TUNING_SPEC",
     "Backend",
+    "Chip",
+    "Peak",
     "backend_of",
     "backend_on",
     "spec_flag_for",

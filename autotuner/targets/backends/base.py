@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from autotuner.iree.isa import Figures
@@ -12,7 +13,21 @@ if TYPE_CHECKING:
 TUNING_SPEC = "--iree-codegen-tuning-spec-path"
 LIBRARY = "--iree-codegen-transform-dialect-library"
 DEVICE_FLAG = "--iree-hal-target-device"
-Vendor = Literal["amd", "nvidia"]
+KIB = 1024
+HALVES = (("f16", "f32"), ("bf16", "f32"))
+FLOATS = (("f32", "f32"), *HALVES)
+F16_SUMS = (("f16", "f16"),)
+I8 = (("i8", "i32"),)
+F8 = (("f8", "f32"),)
+POWER = "its power limit"
+"""Under a lasting load a GPU is often at it: that is its sustained state, and all are timed in it."""
+
+Types = tuple[tuple[str, str], ...]
+"""(dtype, accumulator) pairs."""
+Look = tuple[float | None, float | None, float | None]
+"""MHz, watts and degrees Celsius of a device; None where nobody tells."""
+Sizes = tuple[int | None, int | None]
+"""Bytes of a device's last level cache and of its memory; None where nobody tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +42,69 @@ class DeviceFacts:
 UNKNOWN = DeviceFacts()
 
 
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """What a product can do at most, by its maker's data sheet: dense, at its highest clock."""
+
+    product: str
+    gbs: float
+    """GB/s of its memory."""
+    tflops: Mapping[str, float]
+    """TFLOP/s (of i8: TOP/s) by the inputs' type, by matrix instructions where it has some."""
+    chip: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Chip:
+    """What is known of a chip before any of its devices is asked."""
+
+    name: str
+    units: int
+    """Compute units or multiprocessors of its largest product: what workgroups are spread over."""
+    shared: int
+    """Bytes of shared memory that a workgroup can have."""
+    types: Types = ()
+    """What its matrix instructions multiply and add up in; empty: IREE makes no code for it, and it runs that for an
+    earlier chip. It may have microkernels of its own."""
+    f8: str | None = None
+    """What MLIR calls its f8."""
+    subgroup: int = 32
+    """Threads that go in step."""
+    threads: int = 2048
+    """That a unit holds at once."""
+    products: tuple[str, ...] = ()
+    """Names that users may give it."""
+    peaks: tuple[Peak, ...] = ()
+    """The first stands for the chip where no device says what it is."""
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    """Operation -> a type that it cannot be tuned in here, though the chip has it."""
+
+
+def nothing_known(which: str, root: Path) -> Callable[[], Look]:
+    """Of a device that tells neither its clock nor its power."""
+    del which, root
+    return lambda: (None, None, None)
+
+
+def never_slowed(which: str, root: Path) -> Callable[[], frozenset[str]]:
+    """Of a device that does not tell what slows it down."""
+    del which, root
+    return frozenset
+
+
+def no_sizes(which: str, root: Path) -> Sizes:
+    """Of a device that tells neither its cache nor its memory."""
+    del which, root
+    return None, None
+
+
 @dataclass(frozen=True)
 class Backend:
-    """A code generator of IREE's: the flags that choose it, the devices that run its code, what is known of these."""
+    """A code generator of IREE's: the flags that choose it, the devices that run its code, what is known of these.
+
+    What is asked of a device takes what its URI calls it, and the folder that the machine's files are under. It never
+    fails.
+    """
 
     name: str
     """What IREE calls it."""
@@ -51,20 +126,30 @@ class Backend:
     """What a user does when none of its devices answers."""
     describe_device: Callable[[str], DeviceFacts]
     """What is known of the device that its URI calls so."""
+    chips: tuple[Chip, ...] = ()
     spec_flag: str = TUNING_SPEC
     """What takes a tuning spec. A backend may ignore the usual flag without a word."""
     more_flags: tuple[str, ...] = ()
     """What it needs beside the device and the chip."""
-    vendor: Vendor | None = None
-    """Whose GPU, where the compiler itself says which configurations are legal; None: the space is declared here."""
+    settings: tuple[str, ...] = ()
+    """The settings of whole programs that it has and others have not, by their names in `targets.knobs`."""
+    free_knobs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """What IREE's constraints pin and the backend honours, with the values that give different code."""
     on_host: bool = False
-    """Its code is for processors: it is compiled and timed on the same cores, and microkernels are linked into it."""
+    """Its code is for processors: it is compiled and timed on the same cores, microkernels are linked into it, and its
+    space is declared here. Of other backends the compiler itself says which configurations are legal."""
+    libraries: tuple[str, ...] = ()
+    """Its vendor's programs that `bench` can time beside IREE."""
     chip_there: Callable[[str], str | None] = lambda _: None
     """Where the driver compiles its code for the chip that is there: which, of the device that its URI calls so.
     An object made for a chip must fit it; None: it is the one that IREE compiles for."""
-
     assembled_on_load: bool = False
     """The driver assembles its code when a module is loaded: a tenth of a second or more, then kept in its cache."""
+    sampler: Callable[[str, Path], Callable[[], Look]] = nothing_known
+    """What looks at a device's clock, power and temperature."""
+    throttle: Callable[[str, Path], Callable[[], frozenset[str]]] = never_slowed
+    """What tells by what the device is slowed down now, or was since it was asked last."""
+    sizes: Callable[[str, Path], Sizes] = no_sizes
 
     def flags(self, chip: str) -> tuple[str, ...]:
         """All that a compile for this chip needs."""
@@ -73,3 +158,12 @@ class Backend:
     def owns(self, chip: str) -> bool:
         """Is this the name of one of its chips?"""
         return bool(self.chip_prefix) and chip.startswith(self.chip_prefix)
+
+    def known(self, chip: str) -> Chip | None:
+        """What is known of the chip of this name; a letter behind an NVIDIA chip's number is for code of that chip."""
+        return next((one for one in self.chips if chip in (one.name, f"{one.name}a", f"{one.name}f")), None)
+
+    def like(self, chip: str) -> Chip:
+        """The same, or what is known of the chip that is called most like it."""
+        alike = {one: [a == b for a, b in zip(one.name, chip, strict=False)] + [False] for one in self.chips}
+        return self.known(chip) or replace(max(self.chips, key=lambda one: alike[one].index(False)), name=chip)

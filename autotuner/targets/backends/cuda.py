@@ -2,8 +2,35 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
 from autotuner.system import machine
-from autotuner.targets.backends.base import LIBRARY, UNKNOWN, Backend, DeviceFacts
+from autotuner.targets.backends.base import (
+    F8,
+    F16_SUMS,
+    HALVES,
+    KIB,
+    LIBRARY,
+    POWER,
+    UNKNOWN,
+    Backend,
+    Chip,
+    DeviceFacts,
+    Look,
+    Peak,
+    Sizes,
+    never_slowed,
+    nothing_known,
+)
+
+_REASONS = {0x04: POWER, 0x08: "a hardware slowdown", 0x20: "heat", 0x40: "heat", 0x80: "the power brake"}
+"""NVML's reasons for a lower clock, by their bits."""
+_L2_CACHE_SIZE = 38
+"""CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE."""
 
 
 def _describe(which: str) -> DeviceFacts:
@@ -19,6 +46,117 @@ def _chip_there(which: str) -> str | None:
     return f"sm_{digits}" if digits.isdigit() else None
 
 
+def _number(which: str) -> int:
+    """A URI without a number is the first device."""
+    return int(which) if which.isdecimal() else 0
+
+
+def _nvml(which: str) -> tuple[Any, Any] | None:
+    """NVIDIA's own library (nvidia-ml-py) and what it calls the device; one with a UUID says which."""
+    try:
+        nvml = import_module("pynvml")
+        nvml.nvmlInit()
+        if which.startswith("GPU-"):
+            return nvml, nvml.nvmlDeviceGetHandleByUUID(which)
+        return nvml, nvml.nvmlDeviceGetHandleByIndex(_number(which))
+    except Exception:  # no package, no driver, no such device: NVML has an exception for each
+        return None
+
+
+def _asked(question: Callable[[], Any]) -> float | None:
+    try:
+        return float(question())
+    except Exception:  # not every chip answers every question
+        return None
+
+
+def _sampler(which: str, root: Path) -> Callable[[], Look]:
+    if (found := _nvml(which)) is None:
+        return nothing_known(which, root)
+    nvml, handle = found
+    return lambda: (
+        _asked(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
+        _asked(lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1e3),
+        _asked(lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
+    )
+
+
+def _throttle(which: str, root: Path) -> Callable[[], frozenset[str]]:
+    if (found := _nvml(which)) is None:
+        return never_slowed(which, root)
+    nvml, handle = found
+
+    def look() -> frozenset[str]:
+        bits = int(_asked(lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)) or 0)
+        return frozenset(reason for bit, reason in _REASONS.items() if bits & bit)
+
+    return look
+
+
+def _sizes(which: str, root: Path) -> Sizes:
+    """As the driver says."""
+    del root
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None, None
+    device, cache, memory = ctypes.c_int(), ctypes.c_int(), ctypes.c_size_t()
+    if driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), _number(which)):
+        return None, None
+    unknown = driver.cuDeviceGetAttribute(ctypes.byref(cache), _L2_CACHE_SIZE, device)
+    unmeasured = driver.cuDeviceTotalMem_v2(ctypes.byref(memory), device)
+    return None if unknown else cache.value or None, None if unmeasured else memory.value or None
+
+
+_AMPERE = HALVES + F16_SUMS
+_A100 = {"f16": 312.0, "bf16": 312.0, "f32": 19.5, "i8": 624.0}
+_H100 = {"f16": 989.4, "bf16": 989.4, "f8": 1978.9, "f32": 66.9, "i8": 1978.9}
+CHIPS = (
+    Chip(
+        *("sm_80", 108, 163 * KIB, _AMPERE),
+        products=("a100",),
+        peaks=(
+            Peak("A100", 2039.0, _A100),
+            Peak("A100 PCIE 40GB", 1555.0, _A100),
+            Peak("A100 SXM4 40GB", 1555.0, _A100),
+        ),
+    ),
+    Chip(
+        *("sm_86", 84, 99 * KIB, _AMPERE),
+        threads=1536,
+        products=("a10", "rtx3090"),
+        peaks=(
+            Peak("RTX 3090", 936.2, {"f16": 71.2, "bf16": 71.2, "f32": 35.6, "i8": 284.7}),
+            Peak("A10", 600.0, {"f16": 125.0, "bf16": 125.0, "f32": 31.2, "i8": 250.0}),
+        ),
+    ),
+    Chip(
+        *("sm_89", 142, 99 * KIB, _AMPERE + F8, "f8E4M3FN"),
+        threads=1536,
+        products=("l4", "l40s", "rtx4090"),
+        peaks=(
+            Peak("L40S", 864.0, {"f16": 362.1, "bf16": 362.1, "f8": 733.0, "f32": 91.6, "i8": 733.0}),
+            Peak("RTX 4090", 1008.0, {"f16": 165.2, "bf16": 165.2, "f8": 330.3, "f32": 82.6, "i8": 660.6}),
+            Peak("L4", 300.0, {"f16": 121.0, "bf16": 121.0, "f8": 242.5, "f32": 30.3, "i8": 242.5}),
+        ),
+        lacks={"attention": "f8"},
+    ),
+    Chip("sm_87", 16, 163 * KIB, threads=1536),
+    Chip(
+        *("sm_90", 132, 227 * KIB),
+        products=("h100", "h200", "gh200"),
+        peaks=(
+            Peak("H200", 4800.0, _H100),
+            Peak("H100", 3350.0, _H100),
+            Peak("H100 PCIe", 2000.0, {"f16": 756.4, "bf16": 756.4, "f8": 1512.9, "f32": 51.2, "i8": 1512.9}),
+        ),
+    ),
+    Chip("sm_100", 148, 227 * KIB, products=("b200", "gb200")),
+    Chip("sm_103", 148, 227 * KIB),
+    Chip("sm_120", 170, 99 * KIB, threads=1536, products=("rtx5090",)),
+)
+"""Code for sm_80 also runs on later ones."""
+
 CUDA = Backend(
     name="cuda",
     hal_device="cuda",
@@ -26,12 +164,16 @@ CUDA = Backend(
     drivers=("cuda",),
     chip_flag="--iree-cuda-target",
     chip_prefix="sm_",
+    chips=CHIPS,
     spec_flag=LIBRARY,  # IREE takes the flag of tuning specs here and does nothing
     executable_format="cuda-nvptx-fb",
     figures="ptxas",
-    vendor="nvidia",
+    settings=("split-reductions",),
     describe_device=_describe,
     chip_there=_chip_there,
     assembled_on_load=True,
+    sampler=_sampler,
+    throttle=_throttle,
+    sizes=_sizes,
     remedy="Install NVIDIA's driver, or tune with --device none.",
 )

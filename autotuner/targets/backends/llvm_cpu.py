@@ -2,10 +2,99 @@
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from statistics import mean
+
 from autotuner.system import machine
-from autotuner.targets.backends.base import Backend, DeviceFacts
+from autotuner.targets.backends.base import Backend, DeviceFacts, Look, Sizes
 
 CPU_FLAG = "--iree-llvmcpu-target-cpu"
+_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
+"""What hwmon calls the sensors of processors."""
+_ZONES = ("x86_pkg_temp", "cpu-thermal", "cpu_thermal")
+"""What thermal zones of processors are called."""
+_COUNTED = {
+    "sys/devices/system/cpu/cpu*/thermal_throttle/*_throttle_count": "heat",
+    "sys/fs/cgroup/cpu.stat": "the container's share of the processor",
+}
+
+
+def _sampler(which: str, root: Path) -> Callable[[], Look]:
+    """From cpufreq and its thermal sensors."""
+    del which
+    return lambda: (_mhz(root), None, _celsius(root))
+
+
+def _mhz(root: Path) -> float | None:
+    """The mean over the cores that this process may use."""
+    cores = os.sched_getaffinity(0)
+    files = (root / f"sys/devices/system/cpu/cpu{core}/cpufreq/scaling_cur_freq" for core in cores)
+    if kilohertz := machine.numbers(files):
+        return mean(kilohertz) / 1e3
+    known = re.findall(r"^cpu MHz\s*:\s*(\d+(?:\.\d+)?)\s*$", machine.read(root / "proc/cpuinfo"), re.MULTILINE)
+    return mean(map(float, known)) if known else None
+
+
+def _celsius(root: Path) -> float | None:
+    """The hottest of the processor's sensors."""
+    files = [
+        file
+        for folder in (root / "sys/class/hwmon").glob("hwmon*")
+        if machine.read(folder / "name") in _SENSORS
+        for file in folder.glob("temp*_input")
+    ]
+    zones = (root / "sys/class/thermal").glob("thermal_zone*")
+    files += [zone / "temp" for zone in zones if machine.read(zone / "type") in _ZONES]
+    return max((number / 1e3 for number in machine.numbers(files)), default=None)
+
+
+def _throttle(which: str, root: Path) -> Callable[[], frozenset[str]]:
+    del which
+    known = _counts(root)
+
+    def look() -> frozenset[str]:
+        nonlocal known
+        before, known = known, _counts(root)
+        return frozenset(reason for reason, count in known.items() if count > before.get(reason, 0))
+
+    return look
+
+
+def _counts(root: Path) -> dict[str, int]:
+    """How often it was slowed down so far: the number of a file, or that of its line `nr_throttled`."""
+    found: dict[str, int] = {}
+    for pattern, reason in _COUNTED.items():
+        for file in root.glob(pattern):
+            count = re.search(r"^(?:nr_throttled )?(\d+)$", machine.read(file), re.MULTILINE)
+            found[reason] = found.get(reason, 0) + (int(count[1]) if count else 0)
+    return found
+
+
+def _sizes(which: str, root: Path) -> Sizes:
+    """All caches of the highest level that the usable cores share, each counted once."""
+    del which
+    found: dict[tuple[int, str], int] = {}
+    for core in os.sched_getaffinity(0):
+        for folder in (root / f"sys/devices/system/cpu/cpu{core}/cache").glob("index*"):
+            level, size = machine.read(folder / "level"), _bytes(machine.read(folder / "size"))
+            if level.isdecimal() and size and machine.read(folder / "type") != "Instruction":
+                found[int(level), machine.read(folder / "shared_cpu_list")] = size
+    last = max((level for level, _ in found), default=0)
+    memory = machine.field(machine.read(root / "proc/meminfo"), "MemAvailable")
+    cache = sum(size for (level, _), size in found.items() if level == last)
+    return cache or None, _bytes(memory.replace("kB", "K").replace(" ", ""))
+
+
+def _bytes(text: str) -> int | None:
+    """`36608K` and the like."""
+    units = {"K": 2**10, "M": 2**20, "G": 2**30}
+    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)
+    return int(number) * unit if number.isdecimal() else None
+
+
 LLVM_CPU = Backend(
     name="llvm-cpu",
     hal_device="local",
@@ -16,7 +105,11 @@ LLVM_CPU = Backend(
     more_flags=("--iree-hal-local-target-device-backends=llvm-cpu",),
     executable_format="",
     figures="code",
+    settings=("nchwc", "decomposed", "data-tiling", "global-data-tiling", "ukernels", "inner-tiled"),
     remedy="Reinstall iree-base-runtime.",
     describe_device=lambda _: DeviceFacts(machine.processor()),  # whichever of its executors it is
     on_host=True,
+    sampler=_sampler,
+    throttle=_throttle,
+    sizes=_sizes,
 )

@@ -2,8 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 from autotuner.system import machine
-from autotuner.targets.backends.base import Backend, DeviceFacts
+from autotuner.targets.backends.base import (
+    F8,
+    F16_SUMS,
+    FLOATS,
+    HALVES,
+    I8,
+    KIB,
+    Backend,
+    Chip,
+    DeviceFacts,
+    Look,
+    Peak,
+    Sizes,
+    nothing_known,
+)
+
+_PCI = "0x1002"
+"""PCI's number of the vendor."""
 
 
 def _describe(which: str) -> DeviceFacts:
@@ -18,6 +38,98 @@ def _describe(which: str) -> DeviceFacts:
     )
 
 
+def _sampler(which: str, root: Path) -> Callable[[], Look]:
+    """From its driver's hwmon files."""
+    cards = [
+        card / "device"
+        for card in sorted((root / "sys/class/drm").glob("card*"), key=lambda card: _place(card.name))
+        if _place(card.name) >= 0 and machine.read(card / "device/vendor") == _PCI
+    ]
+    number = int(which) if which.isdecimal() else 0
+    sensors = sorted(cards[number].glob("hwmon/hwmon*")) if number < len(cards) else []
+    if not sensors:
+        return nothing_known(which, root)
+
+    def figure(unit: float, *names: str) -> float | None:
+        return next((value / unit for value in machine.numbers(sensors[0] / name for name in names)), None)
+
+    return lambda: (
+        figure(1e6, "freq1_input"),
+        figure(1e6, "power1_average", "power1_input"),
+        figure(1e3, "temp1_input"),
+    )
+
+
+def _place(name: str) -> int:
+    """A card's number; -1 of what is only a connector of one."""
+    number = name.removeprefix("card")
+    return int(number) if number.isdecimal() else -1
+
+
+def _sizes(which: str, root: Path) -> Sizes:
+    """By the topology that its driver writes: nodes without SIMDs are processors. Caches are told in KiB."""
+    nodes = sorted((root / "sys/class/kfd/kfd/topology/nodes").glob("[0-9]*"), key=lambda node: int(node.name))
+    gpus = [node for node in nodes if _properties(node / "properties").get("simd_count", 0) > 0]
+    number = int(which) if which.isdecimal() else 0
+    if number >= len(gpus):
+        return None, None
+    caches = [_properties(file) for file in gpus[number].glob("caches/*/properties")]
+    last = max((cache.get("level", 0) for cache in caches), default=0)
+    size = sum(cache.get("size", 0) for cache in caches if cache.get("level") == last) * KIB
+    banks = [_properties(file) for file in gpus[number].glob("mem_banks/*/properties")]
+    return size or None, sum(bank.get("size_in_bytes", 0) for bank in banks) or None
+
+
+def _properties(path: Path) -> dict[str, int]:
+    """Lines of a name and a number."""
+    pairs = [line.split() for line in machine.read(path).splitlines()]
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
+
+
+_CDNA = FLOATS + I8
+_RDNA3 = HALVES + F16_SUMS + I8
+_MI300X = {"f16": 1307.4, "bf16": 1307.4, "f8": 2614.9, "f32": 163.4, "i8": 2614.9}
+CHIPS = (
+    Chip(
+        *("gfx90a", 110, 64 * KIB, _CDNA),
+        subgroup=64,
+        products=("mi210", "mi250", "mi250x"),
+        peaks=(
+            Peak("MI250X", 1638.4, {"f16": 191.5, "bf16": 191.5, "f32": 47.9, "i8": 191.5}),  # one of its two chips
+            Peak("MI210", 1638.4, {"f16": 181.0, "bf16": 181.0, "f32": 45.3, "i8": 181.0}),
+        ),
+    ),
+    Chip(
+        *("gfx942", 304, 64 * KIB, _CDNA + F8, "f8E4M3FNUZ"),
+        subgroup=64,
+        products=("mi300a", "mi300x", "mi308x", "mi325x"),
+        peaks=(
+            Peak("MI300X", 5300.0, _MI300X),
+            Peak("MI300A", 5300.0, {"f16": 980.6, "bf16": 980.6, "f8": 1961.2, "f32": 122.6, "i8": 1961.2}),
+            Peak("MI325X", 6000.0, _MI300X),
+        ),
+    ),
+    Chip(
+        *("gfx950", 256, 160 * KIB, _CDNA + F8, "f8E4M3FN"),
+        subgroup=64,
+        products=("mi350x", "mi355x"),
+        peaks=(
+            Peak("MI355X", 8000.0, {"f16": 2516.6, "bf16": 2516.6, "f8": 5033.2, "f32": 157.3, "i8": 5033.2}),
+            Peak("MI350X", 8000.0, {"f16": 2306.9, "bf16": 2306.9, "f8": 4613.7, "f32": 144.2, "i8": 4613.7}),
+        ),
+    ),
+    Chip(
+        *("gfx1100", 96, 64 * KIB, _RDNA3),
+        products=("rx7900xt", "rx7900xtx", "w7900"),
+        peaks=(Peak("RX 7900 XTX", 960.0, {"f16": 122.8, "bf16": 122.8, "f32": 61.4, "i8": 122.8}),),
+    ),
+    Chip(
+        *("gfx1101", 60, 64 * KIB, _RDNA3),
+        products=("rx7800xt", "w7700"),
+        peaks=(Peak("RX 7800 XT", 624.1, {"f16": 74.6, "bf16": 74.6, "f32": 37.3, "i8": 74.6}),),
+    ),
+)
+
 ROCM = Backend(
     name="rocm",
     hal_device="hip",
@@ -25,9 +137,16 @@ ROCM = Backend(
     drivers=("hip", "rocm"),
     chip_flag="--iree-rocm-target",
     chip_prefix="gfx",
+    chips=CHIPS,
     executable_format="rocm-hsaco-fb",
     figures="remarks",
-    vendor="amd",
+    settings=("padded", "data-tiling", "split-reductions"),
+    # Of the prefetch 1 gives the binary of 0, 4 that of 3. Of the waves 0 is no attribute; 1 never changes the binary,
+    # 2 to 4 do where registers limit the occupancy. On NVIDIA no value changes the binary.
+    free_knobs={"prefetch_num_stages": (0, 2, 3), "waves_per_eu": (0, 2, 3, 4)},
+    libraries=("hipblaslt",),
     describe_device=_describe,
+    sampler=_sampler,
+    sizes=_sizes,
     remedy="Install ROCm's runtime, or tune with --device none.",
 )

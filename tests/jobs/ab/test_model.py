@@ -15,7 +15,7 @@ from autotuner import Gemm
 from autotuner.errors import NoCandidateError, UsageError, WrongResultError
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.result import AbResult
-from autotuner.targets.attention import decomposed_attention
+from autotuner.targets.base import decomposed_attention
 from tests.jobs.ab.conftest import TILED, TWO_PRODUCTS
 from tests.support.fake_tools import BASE_MS, DATA_TILING, FakeTools
 from tests.support.kernels import own_kernel
