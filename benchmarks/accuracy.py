@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 
 from autotuner.build import Builder, BuildJob
-from autotuner.carriers.render import problem_mlir
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data, compare
 from autotuner.problems import Array, Attention, Bound, Conv, Gemm, Problem
+from autotuner.problems.render import problem_mlir
 from autotuner.system.cache import Cache
 from autotuner.system.settings import usable_cores
 from autotuner.targets import Target

@@ -19,7 +19,6 @@ from pathlib import Path
 from statistics import median
 
 from autotuner.build import Builder, BuildJob, Compiled
-from autotuner.carriers.render import problem_mlir
 from autotuner.devices.device import INVOCATION_US, Device, choose_repeat
 from autotuner.devices.opening import open_device
 from autotuner.devices.process import ProcessDevice
@@ -32,6 +31,7 @@ from autotuner.measure.judge import judge
 from autotuner.measure.judgement import Contest
 from autotuner.measure.takes import timed_by
 from autotuner.problems import Gemm, Problem
+from autotuner.problems.render import problem_mlir
 from autotuner.system.cache import Cache
 from autotuner.system.progress import Clock, Stop
 from autotuner.targets import Target

@@ -9,9 +9,9 @@ from pathlib import Path
 from iree.compiler import ir
 
 from autotuner.build import Builder
-from autotuner.carriers.render import problem_mlir
 from autotuner.iree.tools import Tools
 from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems.render import problem_mlir
 from autotuner.space.constraints import constraint_operations, read_program
 from autotuner.space.gpu_dispatch import read_dispatch_space
 from autotuner.space.solver import legal

@@ -20,7 +20,6 @@ from pathlib import Path
 from statistics import median
 
 from autotuner.build import Builder, BuildJob, Compiled
-from autotuner.carriers.render import problem_mlir
 from autotuner.devices.device import Device, Timing, choose_repeat
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import open_resident
@@ -30,6 +29,7 @@ from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Data
 from autotuner.problems import Gemm
+from autotuner.problems.render import problem_mlir
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
 from autotuner.targets import Target

@@ -22,9 +22,9 @@ import numpy as np
 
 from autotuner.build import Builder, Compiled
 from autotuner.build.executor import BuildExecutor
-from autotuner.carriers.render import problem_mlir
 from autotuner.iree.tools import Tools
 from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems.render import problem_mlir
 from autotuner.space import Config
 from autotuner.space.gpu import Batch
 from autotuner.space.gpu_dispatch import DispatchSpace, read_dispatch_space

@@ -30,7 +30,6 @@ from autotuner.carriers.carrier import MicrokernelCarrier, Said
 from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.outputs import MICROKERNEL, Outputs
 from autotuner.carriers.provenance import Provenance
-from autotuner.carriers.render import problem_mlir
 from autotuner.iree.figures import Isa
 from autotuner.iree.tools import Tools
 from autotuner.jobs.suite.suites import SUITES
@@ -39,6 +38,7 @@ from autotuner.microkernels.providers.nvrtc import find_nvrtc, nvrtc_version
 from autotuner.microkernels.providers.triton import triton_version
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Problem
+from autotuner.problems.render import problem_mlir
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
 from autotuner.targets import Target

@@ -17,13 +17,13 @@ from typing import Any
 from autotuner.build.builder import HOST, Builder, BuildJob
 from autotuner.carriers.calls import KernelCall
 from autotuner.carriers.microkernel import executable_target
-from autotuner.carriers.render import problem_mlir
 from autotuner.errors import EnvironmentFailure
 from autotuner.iree.compile import CONFIGURED, Compile, Compiled, inspect
 from autotuner.iree.figures import Isa
 from autotuner.iree.processor import read_processor
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
+from autotuner.problems.render import problem_mlir
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir

@@ -9,12 +9,12 @@ from typing import Any
 
 from iree.compiler import ir
 
-from autotuner.carriers.forms import is_main
 from autotuner.carriers.microkernel import executable_name, marker
 from autotuner.iree.compile import Compile, inspect
 from autotuner.iree.mlir import parse, walk
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.instance import Call
+from autotuner.patterns.graph import described, is_main
 from autotuner.system.text import times
 
 _LISTED = 12
@@ -102,13 +102,3 @@ def extern(op: Any) -> tuple[str, ...]:
 def roots(op: Any) -> list[str]:
     """The executables that a dispatch refers to."""
     return [ir.SymbolRefAttr(entry).value[0] for entry in ir.ArrayAttr(op.attributes["entry_points"])]
-
-
-def described(op: Any) -> str:
-    """An operation in words: its types, and what its result starts from."""
-    types = ", ".join(str(value.type) for value in op.operands)
-    init = op.operands[len(op.operands) - 1].owner
-    start = "an argument" if isinstance(init, ir.Block) else init.name
-    maps = f" {op.attributes['indexing_maps']}" if "indexing_maps" in op.attributes else ""
-    result = ", ".join(str(value.type) for value in op.results)
-    return f"{op.name}({types}) -> {result}, which starts from {start}{maps}"

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from autotuner.carriers.calls import KernelCall, kernel_calls
-from autotuner.carriers.forms import Forms
 from autotuner.carriers.microkernel import OBJECTS_FLAG, OBJECTS_FOLDER, SPEC_FLAG, object_files
 from autotuner.carriers.microkernel import spec_mlir as microkernel_spec
 from autotuner.carriers.provenance import Provenance
@@ -23,6 +22,7 @@ from autotuner.iree.compile import Dump
 from autotuner.iree.mlir import Dispatch
 from autotuner.microkernels.instance import SCRATCH, Call
 from autotuner.microkernels.variants import Variants
+from autotuner.patterns.forms import Forms
 from autotuner.space import Config
 from autotuner.space.gpu_config import CompilationInfo
 

@@ -10,24 +10,21 @@ from pathlib import Path
 
 from iree.compiler import ir
 
-from autotuner.carriers.flat import Flattening, flattenings
-from autotuner.carriers.folding import Folding, foldings
-from autotuner.carriers.forms import Forms, read_forms
-from autotuner.carriers.norming import Norming, normings
+from autotuner.carriers.adapters import Adapter, adapters
 from autotuner.carriers.provenance import ENTRY, OBJECTS, Provenance, text_dictionary
-from autotuner.carriers.render import microkernel_mlir
+from autotuner.carriers.render import checked
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.mlir import parse, walk
 from autotuner.microkernels.instance import SCRATCH, Access, Binding, Call, Instance, Panels
+from autotuner.patterns.forms import DETACH, Forms, read_forms
 from autotuner.problems import Operand, Problem
 from autotuner.problems.epilogue import TURN
+from autotuner.system.templates import render
 from autotuner.targets.backends import Backend, backend_of
 
 SPEC_FLAG = "--iree-preprocessing-transform-spec-filename"
 OBJECTS_FLAG = "--iree-hal-executable-object-search-path"
 OBJECTS_FOLDER = "objects"
-DETACH = "iree-global-opt-detach-elementwise-from-named-ops"
-"""The compiler's own pass that adds behind an operation what it starts from."""
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]{0,1000}")
 _FILE = re.compile(r"[\w.+-][\w .+-]*")
 
@@ -111,9 +108,7 @@ class Kernel:
     output: Operand
     buffers: tuple[Buffer, ...]
     forms: Forms
-    foldings: tuple[Folding, ...]
-    flattenings: tuple[Flattening, ...]
-    normings: tuple[Norming, ...]
+    adapters: tuple[Adapter, ...]
 
     @property
     def function(self) -> str:
@@ -169,7 +164,8 @@ class Kernel:
     @property
     def evaluates(self) -> bool:
         """Its weights are folded, transposed or packed before it is called: of constants, by the compiler."""
-        return bool(self.foldings or self.normings) or any(b.own and not b.mutable for b in self.buffers)
+        folded = any(adapter.kind != "flat" for adapter in self.adapters)
+        return folded or any(b.own and not b.mutable for b in self.buffers)
 
     @property
     def written(self) -> Buffer:
@@ -206,16 +202,13 @@ def spec_mlir(
     With `provenances`, one for each call, a spec also records what its objects are, so they must be there. `forms` are
     how a program has the problem of each; without them it is looked for as its own template writes it.
     """
-    for line in header:
-        if "\n" in line or "\r" in line:
-            raise ValueError(f"a header line holds a line break: {line!r}")
     looked_for = forms or [read_forms(call.problem) for call in calls]
     pairs = zip(calls, looked_for, strict=True)
     kernels = [_kernel(number, call, target=target, forms=those) for number, (call, those) in enumerate(pairs)]
     pads = list(dict.fromkeys(pad for kernel in kernels for pad in kernel.forms.pads))
     joins = list(dict.fromkeys(join for kernel in kernels for join in kernel.forms.joins))
-    return microkernel_mlir(
-        "spec",
+    return render(
+        "microkernel_spec.mlir.j2",
         kernels=kernels,
         pads=pads,
         joins=joins,
@@ -224,7 +217,7 @@ def spec_mlir(
         sink=sorted({name for kernel in kernels for name in kernel.forms.sunk}),
         turn=TURN,
         passes=_passes(kernels),
-        header=header,
+        header=checked(header),
         provenances=[provenance.attribute() for provenance in provenances],
         provenance_name=ENTRY,
         objects_name=OBJECTS,
@@ -280,9 +273,7 @@ def _kernel(number: int, call: Call, *, target: str, forms: Forms) -> Kernel:
         output=problem.output,
         buffers=_buffers(instance),
         forms=forms,
-        foldings=foldings(problem, forms),
-        flattenings=flattenings(problem, forms),
-        normings=normings(problem, forms),
+        adapters=adapters(problem, forms),
     )
 
 

@@ -133,12 +133,6 @@ def maker(value: Any, *names: str) -> Any:
     return made if not names or made.name in names else None
 
 
-def only_user(op: Any, *names: str) -> Any:
-    """The operation that takes the result of this one; None where there are others, or it has none of these names."""
-    users = [use.owner.operation for use in op.results[0].uses]
-    return users[0] if len(users) == 1 and (not names or users[0].name in names) else None
-
-
 def read_root(text: str) -> Dispatch | None:
     """The contraction-like root operation with the most work, or None when no dispatch has one.
 

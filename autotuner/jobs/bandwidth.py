@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from autotuner.build import Builder, BuildJob
-from autotuner.carriers.render import stream_mlir
 from autotuner.devices.cache_size import sizes_of
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import DeviceError
@@ -11,6 +10,7 @@ from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 from autotuner.problems.base import FUNCTION
+from autotuner.problems.render import stream_mlir
 from autotuner.system.cache import Cache
 from autotuner.system.locks import device_lock
 from autotuner.system.settings import cache_dir

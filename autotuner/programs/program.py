@@ -13,12 +13,12 @@ from typing import Protocol
 
 import numpy as np
 
-from autotuner.carriers.render import problem_mlir
 from autotuner.devices.device import Computed, Device
 from autotuner.iree.run import Invocation
 from autotuner.measure.check import Check, Checker, Data, compare
 from autotuner.problems import Array, Bound, Problem
 from autotuner.problems.accuracy import Precision
+from autotuner.problems.render import problem_mlir
 from autotuner.programs.arbiter import Arbiter
 from autotuner.programs.model import ModelFile
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from autotuner.build import Builder
-from autotuner.carriers.render import problem_mlir
 from autotuner.errors import INSTALL_IREE, AutotuneError, ToolMissingError
 from autotuner.iree import versions
 from autotuner.iree.compile import CompilerRefusal
@@ -16,6 +15,7 @@ from autotuner.iree.run import list_devices
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.providers.nvrtc import REMEDY, find_nvrtc, nvrtc_version
 from autotuner.problems import Gemm
+from autotuner.problems.render import problem_mlir
 from autotuner.system.cache import Cache
 from autotuner.system.execution import local_executor
 from autotuner.system.settings import cache_dir, usable_cores

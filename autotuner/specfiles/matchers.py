@@ -9,8 +9,8 @@ from typing import Any
 
 from iree.compiler import ir
 
-from autotuner.carriers.forms import is_main
 from autotuner.iree.mlir import ROLES, contraction_roles, positions, walk
+from autotuner.patterns.graph import is_main
 
 _STRUCTURE = "transform.iree.match."
 _KINDS = ("contraction", "convolution", "attention", "online_attention")

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from iree.compiler import ir
 
-from autotuner.carriers.render import problem_mlir
 from autotuner.errors import UsageError
 from autotuner.iree.compile import Compile, inspect
 from autotuner.iree.mlir import walk
@@ -21,6 +20,7 @@ from autotuner.microkernels.abi import read_object
 from autotuner.microkernels.check import runs_on
 from autotuner.microkernels.visibility import shows_names
 from autotuner.problems import Gemm
+from autotuner.problems.render import problem_mlir
 from autotuner.specfiles.entries import SpecFile, parse_spec
 from autotuner.system.text import printable
 from autotuner.targets import Target

@@ -12,7 +12,7 @@ from autotuner.build.executor import BuildExecutor
 from autotuner.build.proof import proven
 from autotuner.carriers.carrier import FLAGS, Carrier, SpecCarrier, SubstitutionCarrier, VariantCarrier
 from autotuner.carriers.microkernel import executable_target
-from autotuner.carriers.render import cpu_compilation_info, fused_configs, problem_mlir
+from autotuner.carriers.render import cpu_compilation_info, fused_configs
 from autotuner.carriers.substitution import Executable, find_executable
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.compile import CONFIGURED, CONSTRAINTS, ROOT_ATTRIBUTES, CompilerRefusal, first_error
@@ -24,6 +24,7 @@ from autotuner.measure.contestant import Kind
 from autotuner.microkernels.chips import is_gpu
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Problem
+from autotuner.problems.render import problem_mlir
 from autotuner.search.history import Shape
 from autotuner.space import ABSENT, Config, Space, Value
 from autotuner.space.cpu import CpuSpace

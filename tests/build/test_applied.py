@@ -12,9 +12,10 @@ import pytest
 from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.build.proof import proven
 from autotuner.carriers.carrier import SpecCarrier
-from autotuner.carriers.render import MARKER, problem_mlir
+from autotuner.carriers.render import MARKER
 from autotuner.iree.mlir import read_root
 from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems.render import problem_mlir
 from autotuner.space import ABSENT, Config
 from autotuner.targets import Target, all_targets
 from autotuner.targets.backends import CUDA

@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 
 from autotuner.build import Builder, BuildJob, Compiled
-from autotuner.carriers.render import problem_mlir, spec_mlir
+from autotuner.carriers.render import spec_mlir
 from autotuner.errors import EnvironmentFailure, StorageError
 from autotuner.iree.compile import CompilerRefusal, compile_program
 from autotuner.iree.folder import write_inputs
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
+from autotuner.problems.render import problem_mlir
 from autotuner.system.cache import Cache
 from autotuner.targets import Target
 from autotuner.tuning.plan import Candidate, Plan

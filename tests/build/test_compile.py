@@ -11,13 +11,13 @@ import pytest
 
 import autotuner
 from autotuner.carriers.calls import preprocess
-from autotuner.carriers.render import problem_mlir
 from autotuner.errors import NoCandidateError
 from autotuner.iree.compile import Compile, CompilerRefusal, compile_program, first_error, inspect
 from autotuner.iree.folder import MODEL, MODULE, PROBLEM
 from autotuner.iree.passes import ONE_THREAD
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
+from autotuner.problems.render import problem_mlir
 from autotuner.programs.builder import ModelBuilder
 from autotuner.programs.model import Model, ModelFile
 from autotuner.programs.structure import structure_in

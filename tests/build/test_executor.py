@@ -17,12 +17,12 @@ import pytest
 from autotuner.build import Builder, BuildJob
 from autotuner.build.executor import BuildExecutor
 from autotuner.build.jobs import Document, explicit, work
-from autotuner.carriers.render import problem_mlir
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import CONFIGURED, CompilerRefusal
 from autotuner.iree.folder import MODULE
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
+from autotuner.problems.render import problem_mlir
 from autotuner.system import process
 from autotuner.system.cache import Cache
 from autotuner.targets import Target

@@ -17,11 +17,11 @@ import pytest
 
 from autotuner.build import Builder, BuildJob, Isa
 from autotuner.carriers.carrier import SpecCarrier
-from autotuner.carriers.render import problem_mlir
 from autotuner.iree.folder import write_inputs
 from autotuner.iree.isa import REMARKS, read_isa, split_remarks
 from autotuner.iree.tools import Tools, find_ptxas
 from autotuner.problems import Gemm
+from autotuner.problems.render import problem_mlir
 from autotuner.space.gpu import CompilationInfo
 from autotuner.system.cache import Cache
 from autotuner.system.process import CUT

@@ -12,10 +12,10 @@ from autotuner.build import Builder, BuildJob
 from autotuner.build.jobs import explicit, job_from_json, job_to_json, read_answer, work
 from autotuner.carriers.calls import KernelCall
 from autotuner.carriers.carrier import SUBSTITUTED
-from autotuner.carriers.render import problem_mlir
 from autotuner.errors import EnvironmentFailure
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
+from autotuner.problems.render import problem_mlir
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.system.cache import Cache
 from autotuner.targets import Target

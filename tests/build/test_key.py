@@ -12,10 +12,10 @@ from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import kernel_calls
 from autotuner.carriers.carrier import SUBSTITUTED
 from autotuner.carriers.microkernel import object_files
-from autotuner.carriers.render import problem_mlir
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.instance import Binding, Call, Instance
 from autotuner.problems import Gemm
+from autotuner.problems.render import problem_mlir
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.system.cache import Cache
 from autotuner.targets import Target

@@ -8,11 +8,11 @@ import pytest
 
 from autotuner.carriers.calls import KernelCall, Proof, kernel_calls, preprocess, prove
 from autotuner.carriers.microkernel import executable_name, spec_mlir
-from autotuner.carriers.render import problem_mlir
 from autotuner.iree.compile import CompilerRefusal
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.instance import Binding, Call, Instance
 from autotuner.problems import Gemm
+from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 from tests.support.kernels import spec_flags
 

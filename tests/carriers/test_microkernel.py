@@ -13,15 +13,15 @@ import pytest
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.carrier import MicrokernelCarrier
-from autotuner.carriers.forms import read_forms
 from autotuner.carriers.microkernel import SPEC_FLAG, executable_target, object_flags, spec_mlir
-from autotuner.carriers.operations import forms_of, read_operations
-from autotuner.carriers.render import problem_mlir
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.instance import Access, Binding, Call, Instance
+from autotuner.patterns.forms import read_forms
+from autotuner.patterns.operations import forms_of, read_operations
 from autotuner.problems import Attention, Conv, Gemm, Operand, Problem
 from autotuner.problems.dtypes import element_type
+from autotuner.problems.render import problem_mlir
 from autotuner.system import process
 from autotuner.targets import Target
 from autotuner.targets.backends import CUDA, LLVM_CPU, ROCM, backend_of

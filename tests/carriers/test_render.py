@@ -14,11 +14,12 @@ import pytest
 from iree.compiler import ir
 
 from autotuner.carriers.carrier import Said
-from autotuner.carriers.render import MARKER, cpu_compilation_info, problem_mlir, spec_mlir
+from autotuner.carriers.render import MARKER, cpu_compilation_info, spec_mlir
 from autotuner.iree.mlir import walk
 from autotuner.problems import Gemm
 from autotuner.problems.base import FUNCTION
 from autotuner.problems.gemm import LAYOUTS
+from autotuner.problems.render import problem_mlir
 from autotuner.space.cpu import CpuTiling
 from autotuner.tuning.plan import Plan
 from tests.support.patience import ENOUGH

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from autotuner.build import Builder, BuildJob
-from autotuner.carriers.render import problem_mlir
 from autotuner.cluster import attendance, coordinator
 from autotuner.cluster.address import Scheduler
 from autotuner.cluster.coordinator import Cluster
@@ -23,6 +22,7 @@ from autotuner.errors import EnvironmentFailure
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
 from autotuner.problems import Gemm
+from autotuner.problems.render import problem_mlir
 from autotuner.store.store import Store
 from autotuner.system.cache import Cache
 from autotuner.system.execution import local_executor

@@ -14,7 +14,6 @@ import pytest
 from iree import runtime
 
 from autotuner.build import Builder, BuildJob, Compiled
-from autotuner.carriers.render import problem_mlir
 from autotuner.devices.child import Device
 from autotuner.devices.flight import as_many_as_fit, in_flight
 from autotuner.devices.frames import Message
@@ -26,6 +25,7 @@ from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
 from autotuner.problems import Gemm
+from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 from tests.support.patience import one_of_three
 

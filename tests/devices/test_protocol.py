@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from autotuner.build import Builder, BuildJob
-from autotuner.carriers.render import problem_mlir
 from autotuner.devices.device import Device
 from autotuner.devices.opening import open_device
 from autotuner.devices.process import ProcessDevice
@@ -23,6 +22,7 @@ from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import RANDOM, WHOLE, Checker, Data
 from autotuner.problems import Gemm
+from autotuner.problems.render import problem_mlir
 from autotuner.system import process
 from autotuner.targets import Target
 from autotuner.targets.naming import iree_uri

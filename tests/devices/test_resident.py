@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from autotuner.build import Builder, BuildJob, Compiled
-from autotuner.carriers.render import problem_mlir
 from autotuner.devices.connection import Connection, Lost
 from autotuner.devices.device import INVOCATION_US, Device, choose_repeat
 from autotuner.devices.inputs import read_call
@@ -25,6 +24,7 @@ from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
 from autotuner.problems import Gemm, Problem
+from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 from tests.support.patience import ENOUGH, one_of_three, wait_until
 

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from autotuner.build import Builder, BuildJob, Compiled
-from autotuner.carriers.render import problem_mlir
 from autotuner.devices import resident
 from autotuner.devices.cache_size import Sizes
 from autotuner.devices.conditions import DeviceState
@@ -29,6 +28,7 @@ from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
 from autotuner.measure.takes import timed_by
 from autotuner.problems import Gemm
+from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 from tests.support.patience import one_of_three
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from autotuner.build import Builder
-from autotuner.carriers.render import problem_mlir
 from autotuner.errors import EnvironmentFailure
 from autotuner.iree.mlir import read_applied, read_root, same_attributes, tile_levels
 from autotuner.iree.processor import read_cpu_facts
 from autotuner.problems import Gemm
+from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 
 ROOT = "--iree-codegen-add-tuner-attributes"

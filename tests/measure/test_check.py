@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotuner.build import Builder, BuildJob
-from autotuner.carriers.render import problem_mlir
 from autotuner.devices.device import Computed
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import EnvironmentFailure
@@ -23,6 +22,7 @@ from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data, compare, poison
 from autotuner.problems import Array, Bound, Gemm
 from autotuner.problems.dtypes import element_type
+from autotuner.problems.render import problem_mlir
 from autotuner.system.raw import write_raw
 from autotuner.targets import Target
 

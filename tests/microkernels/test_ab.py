@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from autotuner import Conv, Gemm, Options, Target, tune
-from autotuner.carriers.render import problem_mlir
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.variants import ALONE
 from autotuner.microkernels.variants import Kernel
 from autotuner.problems import Operation
+from autotuner.problems.render import problem_mlir
 from autotuner.store.store import Store
 from autotuner.tuning.effort import Effort
 from autotuner.tuning.session import Session

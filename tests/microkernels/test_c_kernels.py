@@ -13,7 +13,6 @@ import pytest
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import kernel_calls
 from autotuner.carriers.microkernel import SPEC_FLAG, executable_target, object_flags, spec_mlir
-from autotuner.carriers.render import problem_mlir
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import ToolMissingError
 from autotuner.iree.compile import Compile, inspect
@@ -25,6 +24,7 @@ from autotuner.microkernels.providers.c import find_compiler
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Conv, Gemm, Problem
 from autotuner.problems.activations import ACTIVATIONS
+from autotuner.problems.render import problem_mlir
 from autotuner.system import process
 from autotuner.targets import Target
 from tests.support.native import HOST, flags_of, host_features, result_of, wrong

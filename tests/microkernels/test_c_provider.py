@@ -13,7 +13,6 @@ import pytest
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.microkernel import SPEC_FLAG, executable_target, object_flags, spec_mlir
-from autotuner.carriers.render import problem_mlir
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import StorageError, ToolMissingError, UsageError
 from autotuner.iree.processor import read_features
@@ -26,6 +25,7 @@ from autotuner.microkernels.library import find, shipped_folder
 from autotuner.microkernels.providers import c as c_provider
 from autotuner.microkernels.providers.c import ObjectRefusalError, compile_object, find_compiler, provide
 from autotuner.problems import Attention, Conv, Gemm, Operand, Problem
+from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 from tests.support.kernels import spec_flags
 

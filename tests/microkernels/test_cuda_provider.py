@@ -11,7 +11,6 @@ import pytest
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
-from autotuner.carriers.render import problem_mlir
 from autotuner.errors import EnvironmentFailure, ToolMissingError, UsageError
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.abi import inspect, kernels_json, kernels_table
@@ -24,6 +23,7 @@ from autotuner.microkernels.providers.cuda import architecture, macros, provide,
 from autotuner.microkernels.skeleton import create
 from autotuner.microkernels.variants import AUTO, Kernel, Variants, find_variants
 from autotuner.problems import Gemm
+from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 from tests.support.cuda_kernel import MANIFEST, SOURCE, needs_nvrtc, write_kernel
 from tests.support.kernels import spec_flags

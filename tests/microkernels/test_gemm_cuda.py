@@ -13,7 +13,6 @@ import pytest
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
-from autotuner.carriers.render import problem_mlir
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.abi import inspect
 from autotuner.microkernels.check import check
@@ -21,6 +20,7 @@ from autotuner.microkernels.library import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import Variants, fits
 from autotuner.problems import Gemm
+from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 from tests.support.cuda_kernel import needs_nvrtc
 from tests.support.kernels import spec_flags

@@ -9,7 +9,6 @@ import pytest
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import kernel_calls
 from autotuner.carriers.microkernel import SPEC_FLAG, executable_target, object_flags, spec_mlir
-from autotuner.carriers.render import problem_mlir
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
@@ -18,6 +17,7 @@ from autotuner.microkernels.loader import load
 from autotuner.microkernels.manifest import DoesNotFitError, Manifest
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Gemm
+from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 from tests.support.native import HOST
 

@@ -10,7 +10,6 @@ import pytest
 
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.microkernel import spec_mlir
-from autotuner.carriers.render import problem_mlir
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.check import check
 from autotuner.microkernels.library import shipped_folder
@@ -19,6 +18,7 @@ from autotuner.microkernels.manifest import DoesNotFitError, Manifest
 from autotuner.microkernels.providers.triton import bind
 from autotuner.microkernels.variants import Variants, fits
 from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 from tests.support.kernels import spec_flags
 

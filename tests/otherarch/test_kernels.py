@@ -15,7 +15,6 @@ import pytest
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import kernel_calls
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG, executable_target, object_flags, spec_mlir
-from autotuner.carriers.render import problem_mlir
 from autotuner.cli.app import main
 from autotuner.microkernels.abi import read_object
 from autotuner.microkernels.instance import Call
@@ -23,6 +22,7 @@ from autotuner.microkernels.library import all_manifests, find, shipped_folder
 from autotuner.microkernels.manifest import Manifest
 from autotuner.microkernels.variants import Kernel, Variants
 from autotuner.problems import Conv, Gemm, Problem
+from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 from tests.otherarch.conftest import Run
 from tests.otherarch.machine import Machine

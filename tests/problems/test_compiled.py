@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from autotuner.build import Builder, BuildJob
-from autotuner.carriers.render import problem_mlir
 from autotuner.devices.process import ProcessDevice
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
 from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 
 CONVS = [

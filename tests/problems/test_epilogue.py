@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from iree.compiler import ir
 
-from autotuner.carriers.forms import read_forms
-from autotuner.carriers.render import problem_mlir
 from autotuner.errors import UsageError
 from autotuner.iree.mlir import parse, walk
 from autotuner.jobs.buckets import Family
 from autotuner.microkernels.library import find, search_folders
 from autotuner.microkernels.loader import load
 from autotuner.microkernels.manifest import DoesNotFitError, Manifest
+from autotuner.patterns.forms import read_forms
 from autotuner.problems import Conv, Gemm
 from autotuner.problems.epilogue import Epilogue
+from autotuner.problems.render import problem_mlir
 
 ALL = "bias,residual,clip=-0.5:6"
 

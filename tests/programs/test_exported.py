@@ -12,10 +12,10 @@ import pytest
 from iree.compiler import ir
 from typer.testing import CliRunner
 
-from autotuner.carriers.render import problem_mlir
 from autotuner.cli.app import app
 from autotuner.devices.process import ProcessDevice
 from autotuner.iree.tools import Tools
+from autotuner.problems.render import problem_mlir
 from autotuner.programs.builder import ModelBuilder
 from autotuner.programs.dispatch import DispatchProblem, runs_alone
 from autotuner.programs.model import Model, ModelFile, call_of

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from autotuner import Target
-from autotuner.carriers.render import problem_mlir
 from autotuner.errors import UsageError
 from autotuner.iree.mlir import read_root
 from autotuner.iree.tools import Tools
+from autotuner.problems.render import problem_mlir
 from autotuner.programs.builder import ModelBuilder
 from autotuner.programs.dispatch import DispatchProblem, flops, loop_sizes, runs_alone
 from autotuner.programs.model import Model, ModelFile, call_of

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from autotuner.build import Builder, BuildJob
-from autotuner.carriers.render import cpu_compilation_info, problem_mlir
+from autotuner.carriers.render import cpu_compilation_info
 from autotuner.iree.mlir import Dispatch, read_root, tile_levels
 from autotuner.iree.processor import CpuFacts, read_cpu_facts
 from autotuner.problems import Gemm
+from autotuner.problems.render import problem_mlir
 from autotuner.space import ABSENT, Config
 from autotuner.space.cpu import CpuSpace
 from autotuner.targets import Target

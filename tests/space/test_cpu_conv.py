@@ -12,10 +12,11 @@ import pytest
 
 from autotuner.build import Builder, BuildJob
 from autotuner.build.executor import BuildExecutor
-from autotuner.carriers.render import cpu_compilation_info, problem_mlir
+from autotuner.carriers.render import cpu_compilation_info
 from autotuner.iree.mlir import Dispatch, read_root, tile_levels
 from autotuner.iree.processor import CpuFacts, read_cpu_facts
 from autotuner.problems import Conv
+from autotuner.problems.render import problem_mlir
 from autotuner.space.cpu import CpuSpace
 from autotuner.targets import PLAIN, Target
 from autotuner.tuning.plan import Candidate, Plan

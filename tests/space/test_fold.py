@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from autotuner.build import Builder, BuildJob
-from autotuner.carriers.render import problem_mlir
 from autotuner.iree.mlir import Dispatch, read_root
 from autotuner.iree.processor import CpuFacts, read_cpu_facts
 from autotuner.problems import Gemm, Problem
+from autotuner.problems.render import problem_mlir
 from autotuner.space import ABSENT, Config
 from autotuner.space.cpu import CpuSpace
 from autotuner.space.table import Columns, Knob, Space

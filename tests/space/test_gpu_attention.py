@@ -10,11 +10,12 @@ from iree.compiler import ir
 from iree.compiler.dialects import iree_codegen, iree_gpu  # noqa: F401  (importing registers the dialects)
 
 from autotuner.build import Builder, BuildJob
-from autotuner.carriers.render import problem_mlir, spec_mlir
+from autotuner.carriers.render import spec_mlir
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.context import text_context
 from autotuner.iree.mlir import read_root
 from autotuner.problems import Attention
+from autotuner.problems.render import problem_mlir
 from autotuner.space import Config, GpuSpace
 from autotuner.space.gpu_attention import AttentionSpace
 from autotuner.space.gpu_dispatch import read_dispatch_space

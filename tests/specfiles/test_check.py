@@ -17,13 +17,13 @@ from elftools.elf.sections import SymbolTableSection
 
 from autotuner.carriers.carrier import Said, VariantCarrier
 from autotuner.carriers.flagfile import flagfile_text
-from autotuner.carriers.render import problem_mlir
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.loader import load
 from autotuner.microkernels.providers.cuda import provide
 from autotuner.microkernels.variants import Kernel, find_variants
 from autotuner.problems import Conv, Gemm, Problem
+from autotuner.problems.render import problem_mlir
 from autotuner.specfiles.applied import applied
 from autotuner.specfiles.check import Report, check
 from autotuner.specfiles.entries import read_spec

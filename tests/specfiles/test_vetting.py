@@ -10,10 +10,10 @@ from iree.compiler import ir
 
 from autotuner.carriers.flagfile import flagfile_text
 from autotuner.carriers.flags import PASSES, RULES
-from autotuner.carriers.render import problem_mlir
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
+from autotuner.problems.render import problem_mlir
 from autotuner.programs.model import ModelFile
 from autotuner.specfiles.accepted import FORMATS, MATHEMATICS, MODEL_DIALECTS, SPEC_OPS, SPEC_PASSES
 from autotuner.specfiles.check import check

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from autotuner.carriers.calls import preprocess
-from autotuner.carriers.joining import joined_mlir
 from autotuner.carriers.microkernel import SPEC_FLAG
-from autotuner.carriers.operations import Operation, read_joins, read_operations
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.instance import Binding, Call, Instance
+from autotuner.patterns.joins import joined_mlir
+from autotuner.patterns.operations import Operation, read_joins, read_operations
 from autotuner.problems import Array, Problem
 from autotuner.system import process
 from autotuner.targets import Target

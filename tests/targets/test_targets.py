@@ -11,10 +11,10 @@ import pytest
 
 from autotuner.build import Builder
 from autotuner.build.executor import BuildExecutor
-from autotuner.carriers.render import problem_mlir
 from autotuner.errors import UsageError
 from autotuner.microkernels.variants import kernel_chip
 from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems.render import problem_mlir
 from autotuner.targets import NO_DEVICE, PRODUCTS, Target, all_targets
 from autotuner.targets.base import flag_name
 from autotuner.tuning.plan import Plan

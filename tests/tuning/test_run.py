@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from autotuner import Gemm, Result
-from autotuner.carriers.render import MARKER, problem_mlir
+from autotuner.carriers.render import MARKER
 from autotuner.cli.app import main
 from autotuner.iree.tools import Tools
 from autotuner.measure.cache_timer import NO_TIME
+from autotuner.problems.render import problem_mlir
 from autotuner.store.store import Store
 from autotuner.targets import catalog
 from autotuner.tuning.effort import Effort

@@ -11,9 +11,7 @@ from typing import Any
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import Proof, kernel_calls, preprocess, prove
 from autotuner.carriers.carrier import MicrokernelCarrier
-from autotuner.carriers.forms import Forms
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG, executable_target, spec_mlir
-from autotuner.carriers.operations import Operation, Reading, forms_of, read_operations
 from autotuner.errors import NoCandidateError
 from autotuner.iree.compile import CompilerRefusal, first_error
 from autotuner.iree.folder import PROBLEM, SPEC
@@ -22,6 +20,8 @@ from autotuner.microkernels.instance import Call
 from autotuner.microkernels.library import find, search_folders
 from autotuner.microkernels.manifest import DoesNotFitError
 from autotuner.microkernels.variants import Kernel, Variants
+from autotuner.patterns.forms import Forms
+from autotuner.patterns.operations import Operation, Reading, forms_of, read_operations
 from autotuner.problems import Problem
 from autotuner.problems.accuracy import Precision
 from autotuner.system.cache import Cache

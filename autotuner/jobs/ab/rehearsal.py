@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autotuner.carriers.render import problem_mlir
 from autotuner.iree.compile import shell_line
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.recipe import ArmSite, Recipe
 from autotuner.microkernels.variants import kernel_chip
+from autotuner.problems.render import problem_mlir
 from autotuner.system.text import times
 from autotuner.targets import Target
 from autotuner.tuning.options import Options

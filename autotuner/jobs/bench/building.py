@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from autotuner.build import Compiled
-from autotuner.carriers.render import problem_mlir
 from autotuner.devices.device import Computed
 from autotuner.devices.inputs import Tensor, read_call
 from autotuner.errors import AutotuneError, NoCandidateError
@@ -22,6 +21,7 @@ from autotuner.jobs.bench.tasks import Task, task_of
 from autotuner.measure.check import RANDOM, Check, Data, Expected, compare
 from autotuner.problems import Problem
 from autotuner.problems.accuracy import last_rounding
+from autotuner.problems.render import problem_mlir
 from autotuner.programs.program import ModelProgram
 from autotuner.targets import Target
 from autotuner.tuning.session import Session

@@ -10,7 +10,7 @@ from iree.compiler import ir
 from iree.compiler.dialects import iree_gpu
 
 from autotuner.build import Builder, BuildJob, Compiled
-from autotuner.carriers.render import dynamic_gemm_mlir, problem_mlir, spec_mlir
+from autotuner.carriers.render import spec_mlir
 from autotuner.devices.device import choose_repeat
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import first_error
@@ -23,6 +23,7 @@ from autotuner.measure.judge import judge
 from autotuner.measure.judgement import Contest
 from autotuner.measure.takes import seconds_of, timed_by
 from autotuner.measure.timeplan import Pace, TimePlan
+from autotuner.problems.render import dynamic_gemm_mlir, problem_mlir
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.system.progress import Clock
 from autotuner.targets import NO_DEVICE, Target

@@ -14,13 +14,14 @@ from autotuner.carriers.carrier import Parts, SpecCarrier
 from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.outputs import Outputs, files_in
 from autotuner.carriers.provenance import Provenance
-from autotuner.carriers.render import dynamic_gemm_mlir, problem_mlir, spec_mlir
+from autotuner.carriers.render import spec_mlir
 from autotuner.errors import EnvironmentFailure, NoCandidateError, OutOfTimeError, UsageError
 from autotuner.iree.compile import shell_line
 from autotuner.jobs.buckets.bounds import Bucket, Family
 from autotuner.jobs.buckets.members import Examiner, Member, for_all_rows
 from autotuner.jobs.buckets.result import BucketResult, FamilyDetails, FamilyResult
 from autotuner.measure.timeplan import longer
+from autotuner.problems.render import dynamic_gemm_mlir, problem_mlir
 from autotuner.specfiles.applied import applied
 from autotuner.specfiles.merge import merge
 from autotuner.system import process

@@ -9,7 +9,6 @@ from typing import Any
 from autotuner.build import BuildJob
 from autotuner.carriers.microkernel import SPEC_FLAG, executable_target
 from autotuner.carriers.provenance import Provenance
-from autotuner.carriers.render import problem_mlir
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import CONFIGURED, ROOT_ATTRIBUTES, CompilerRefusal
 from autotuner.iree.mlir import read_root
@@ -20,6 +19,7 @@ from autotuner.microkernels.instance import Call
 from autotuner.microkernels.library import find, search_folders
 from autotuner.microkernels.variants import Kernel, Variants
 from autotuner.problems import Problem
+from autotuner.problems.render import problem_mlir
 from autotuner.programs.flow import Group, root_key
 from autotuner.programs.shares import Shares
 from autotuner.programs.structure import ModelStructure

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from autotuner.carriers.forms import Forms
-from autotuner.carriers.operations import Operation, Reading, forms_of, read_joins, read_operations
 from autotuner.errors import AutotuneError, OutOfTimeError
 from autotuner.jobs.model.context import Context
 from autotuner.microkernels.manifest import Manifest
 from autotuner.microkernels.variants import Variants, find_manifests, fits
+from autotuner.patterns.forms import Forms
+from autotuner.patterns.operations import Operation, Reading, forms_of, read_joins, read_operations
 from autotuner.problems import Gemm, Problem
 from autotuner.problems.accuracy import Precision
 from autotuner.programs.flow import Group

@@ -11,7 +11,6 @@ from typing import Any
 
 from autotuner.build import Compiled
 from autotuner.carriers.microkernel import executable_target
-from autotuner.carriers.render import problem_mlir
 from autotuner.devices.device import choose_repeat
 from autotuner.errors import AutotuneError
 from autotuner.jobs.ab.arms import DEFAULT, Arm
@@ -24,6 +23,7 @@ from autotuner.jobs.retune.races import Races, arm_of
 from autotuner.jobs.retune.ship import Writer, opened, program_of
 from autotuner.jobs.retune.unit import Unit
 from autotuner.problems import Gemm
+from autotuner.problems.render import problem_mlir
 from autotuner.programs.builder import ModelBuilder
 from autotuner.programs.model import Model
 from autotuner.system import process

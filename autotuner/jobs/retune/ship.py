@@ -17,7 +17,6 @@ from autotuner.carriers.flags import SUBSTITUTION
 from autotuner.carriers.microkernel import SPEC_FLAG
 from autotuner.carriers.outputs import MODEL, WRITTEN, Outputs
 from autotuner.carriers.provenance import Provenance, today
-from autotuner.carriers.render import problem_mlir
 from autotuner.errors import EnvironmentFailure
 from autotuner.iree.compile import Compiled, first_error, shell_line
 from autotuner.iree.tools import Tools
@@ -26,6 +25,7 @@ from autotuner.jobs.retune.alike import says_the_same
 from autotuner.jobs.retune.origin import Part
 from autotuner.jobs.retune.proof import Key
 from autotuner.jobs.retune.unit import Unit, read_unit
+from autotuner.problems.render import problem_mlir
 from autotuner.programs.model import Model, ModelFile
 from autotuner.specfiles.entries import read_text
 from autotuner.specfiles.merge import merge

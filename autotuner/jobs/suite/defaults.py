@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autotuner.build import Builder, BuildJob, Compiled
-from autotuner.carriers.render import problem_mlir
 from autotuner.devices.device import Timing, choose_repeat
 from autotuner.errors import AutotuneError, DeviceError, NoCandidateError, OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
@@ -16,6 +15,7 @@ from autotuner.iree.compile import first_error
 from autotuner.iree.run import failed_because
 from autotuner.measure.check import Data, too_large
 from autotuner.problems import Problem
+from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 from autotuner.tuning.effort import Effort
 from autotuner.tuning.session import Session

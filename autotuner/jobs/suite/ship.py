@@ -13,11 +13,11 @@ from autotuner.build.ship import ship_together
 from autotuner.carriers.carrier import FLAGS, CarrierName, Parts, SpecCarrier, carrier_named
 from autotuner.carriers.flagfile import Flagfile, use_line
 from autotuner.carriers.outputs import Outputs
-from autotuner.carriers.render import problem_mlir
 from autotuner.errors import AutotuneError
 from autotuner.iree.compile import Compiled
 from autotuner.jobs.suite.rows import Row
 from autotuner.problems import Problem
+from autotuner.problems.render import problem_mlir
 from autotuner.specfiles.merge import merge
 from autotuner.tuning.run import Run
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from autotuner import Conv, Gemm, Options, Problem, Target
-from autotuner.carriers.render import problem_mlir
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.jobs.ab.arms import parse_arm
 from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.result import AbResult
 from autotuner.jobs.ab.run import run_experiment
 from autotuner.microkernels.library import find, search_folders
+from autotuner.problems.render import problem_mlir
 from autotuner.programs.model import Model
 from autotuner.space import Config
 from autotuner.tuning.plan import Plan

@@ -13,7 +13,6 @@ from unittest.mock import MagicMock
 import pytest
 
 from autotuner.build import Builder, BuildJob, Compiled
-from autotuner.carriers.render import problem_mlir
 from autotuner.devices.device import MAX_REPEAT, Computed, Device, Module, Timing
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
@@ -23,6 +22,7 @@ from autotuner.jobs.bench.building import Built
 from autotuner.jobs.bench.problem import ProblemBench
 from autotuner.jobs.bench.sides import MOST_REPEATS, IreeSide, lasting_us
 from autotuner.problems import Gemm
+from autotuner.problems.render import problem_mlir
 from autotuner.system.cache import Cache
 from autotuner.system.execution import done
 from autotuner.targets import Target

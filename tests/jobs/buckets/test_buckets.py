@@ -11,7 +11,6 @@ import pytest
 from iree.compiler import ir
 
 from autotuner import Gemm, Options, Target
-from autotuner.carriers.render import dynamic_gemm_mlir
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import UsageError
 from autotuner.iree.context import text_context
@@ -22,6 +21,7 @@ from autotuner.jobs.buckets.result import BucketResult
 from autotuner.jobs.buckets.run import programs_to_prove
 from autotuner.measure.check import Checker, Data
 from autotuner.problems import Problem
+from autotuner.problems.render import dynamic_gemm_mlir
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.specfiles.applied import applied
 from autotuner.specfiles.check import check

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from autotuner import Attention, Gemm
-from autotuner.carriers.forms import Forms
 from autotuner.iree.compile import PREPROCESSED, Compiled
 from autotuner.jobs.model.coverage import Coverage, KernelRoute, in_order, kernel_routes
 from autotuner.jobs.model.first_kernels import attempts, seconds_needed
 from autotuner.jobs.model.places import Place
 from autotuner.jobs.model.routes import RouteOutcome
+from autotuner.patterns.forms import Forms
 from autotuner.targets import PLAIN, Route
 
 TRANSPOSED = "--iree-preprocessing-pass-pipeline=builtin.module(iree-preprocessing-transpose-convolution-pipeline)"

@@ -11,7 +11,6 @@ import pytest
 from autotuner import Gemm
 from autotuner.carriers.calls import preprocess
 from autotuner.carriers.flagfile import KERNELS
-from autotuner.carriers.forms import Forms
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.kernels import KernelEntry, KernelRow, KernelSearch
@@ -19,6 +18,7 @@ from autotuner.jobs.model.places import Place
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.tuner import tune_model
 from autotuner.microkernels.variants import Kernel
+from autotuner.patterns.forms import Forms
 from autotuner.programs.model import Model
 from autotuner.specfiles.check import check
 from autotuner.specfiles.entries import read

@@ -10,7 +10,6 @@ from typing import Any, cast
 import pytest
 
 from autotuner import Gemm
-from autotuner.carriers.forms import Forms
 from autotuner.carriers.microkernel import function_name
 from autotuner.errors import OutOfTimeError
 from autotuner.jobs.model import mixed
@@ -21,6 +20,7 @@ from autotuner.jobs.model.places import Library, Place
 from autotuner.microkernels.library import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import Variants
+from autotuner.patterns.forms import Forms
 from autotuner.programs.flow import Group
 from autotuner.programs.model import Model
 from autotuner.programs.shares import STATISTICS, Shares, repeated

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from autotuner.carriers.render import problem_mlir
 from autotuner.jobs.model.places import Library
 from autotuner.microkernels.expressions import Expression
 from autotuner.microkernels.library import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Attention, Gemm, Problem
-from tests.carriers import test_gates, test_joining, test_norms
+from autotuner.problems.render import problem_mlir
+from tests.patterns import test_gates, test_joining, test_norms
 from tests.support.arguments import parse_arguments
 
 ATTENTION, GATES = test_joining.program(), test_gates.program()

@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 
 from autotuner import Gemm, Options, Target
-from autotuner.carriers.render import problem_mlir
 from autotuner.errors import DeviceError, StorageError, UsageError
 from autotuner.iree.folder import hash_binaries
 from autotuner.iree.tools import Tools
@@ -29,6 +28,7 @@ from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.result import SuiteResult
 from autotuner.jobs.suite.rows import refuse_foreign, to_csv
 from autotuner.jobs.suite.run import Selection, tune_suite
+from autotuner.problems.render import problem_mlir
 from autotuner.store.store import Store
 from autotuner.system.progress import Progress, Stop
 from autotuner.system.settings import cache_dir

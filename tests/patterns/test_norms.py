@@ -10,10 +10,10 @@ import pytest
 
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.microkernel import SPEC_FLAG, function_name, spec_mlir
-from autotuner.carriers.operations import forms_of
-from autotuner.carriers.render import problem_mlir
 from autotuner.iree.tools import Tools
+from autotuner.patterns.operations import forms_of
 from autotuner.problems import Gemm
+from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 from tests.support.joined import computed, kernel_call, numbers, problems, read
 from tests.support.kernels import spec_flags

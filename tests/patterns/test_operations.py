@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from autotuner import Gemm, Problem
+from autotuner.carriers.adapters import adapters
 from autotuner.carriers.calls import preprocess
-from autotuner.carriers.flat import flattenings
-from autotuner.carriers.operations import read_operations
-from autotuner.carriers.render import problem_mlir
 from autotuner.iree.tools import Tools
+from autotuner.patterns.operations import read_operations
 from autotuner.problems import Attention, Conv
+from autotuner.problems.render import problem_mlir
 from tests.jobs.ab.conftest import CPU
 
 
@@ -142,7 +142,7 @@ def test_a_grouped_convolution_is_one_problem_with_the_bias_that_it_starts_from(
     grouped = Conv.parse(shape="1x9x9x8", filter="3x3x6", groups=2, dtype="f32", layout="nchw-fchw", epilogue="bias")
     assert (reading.problem, reading.constant) == (grouped, True)
     assert reading.forms is not None
-    (merging,) = flattenings(grouped, reading.forms)
+    (merging,) = adapters(grouped, reading.forms)
     assert merging.arguments == ("tensor<1x8x9x9xf32>", "tensor<2x3x4x3x3xf32>", "tensor<6xf32>")
     assert (merging.merged, merging.result) == ("[[0, 1], [2], [3], [4]]", "tensor<1x6x7x7xf32>")
 

@@ -9,15 +9,15 @@ import pytest
 from iree.compiler import ir
 
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
-from autotuner.carriers.forms import is_main
-from autotuner.carriers.masks import known_values
 from autotuner.carriers.microkernel import spec_mlir
-from autotuner.carriers.operations import Operation, forms_of, read_operations
-from autotuner.carriers.render import problem_mlir
 from autotuner.iree.mlir import parse, walk
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.instance import Binding, Call, Instance
+from autotuner.patterns.evaluate import known_values
+from autotuner.patterns.graph import is_main
+from autotuner.patterns.operations import Operation, forms_of, read_operations
 from autotuner.problems import Attention
+from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 from tests.support.kernels import spec_flags
 from tests.support.models import EXAMPLES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autotuner.carriers.operations import Operation, read_operations
+from autotuner.patterns.operations import Operation, read_operations
 from autotuner.problems import Conv, Gemm
 
 EACH, COLUMN = "affine_map<(i, j) -> (i, j)>", "affine_map<(i, j) -> (j)>"

@@ -9,8 +9,8 @@ import pytest
 
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.microkernel import spec_mlir
-from autotuner.carriers.operations import forms_of
 from autotuner.iree.tools import Tools
+from autotuner.patterns.operations import forms_of
 from autotuner.problems import Attention, Gemm
 from autotuner.targets import Target
 from tests.support.joined import hold_same_results, kernel_call, numbers, problems, read

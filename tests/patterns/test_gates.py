@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.carriers import operations
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.microkernel import spec_mlir
-from autotuner.carriers.operations import forms_of, read_joins
 from autotuner.iree.tools import Tools
+from autotuner.patterns import operations
+from autotuner.patterns.operations import forms_of, read_joins
 from autotuner.problems import Gemm
 from autotuner.targets import Target
 from tests.support.joined import hold_same_results, kernel_call, numbers, problems, read

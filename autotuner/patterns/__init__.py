@@ -1,0 +1,1 @@
+"""Recognises the operations of a program as problems, with what is around them."""

@@ -1,0 +1,276 @@
+"""What follows a product or a convolution and can be computed with it: a bias, a batch norm, a residual, a clip or an
+activation, a narrower type."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from autotuner.iree.mlir import maker
+from autotuner.patterns.evaluate import computed, held
+from autotuner.patterns.graph import (
+    BROADCAST,
+    CONSTANT,
+    DIFFERENCE,
+    GENERIC,
+    PRODUCT,
+    QUOTIENT,
+    SUM,
+    YIELD,
+    body,
+    by_place,
+    element,
+    integers,
+    is_tensor,
+    loops,
+    number,
+    rank,
+    reductions,
+    shape,
+    users,
+)
+from autotuner.problems.accuracy import Array
+from autotuner.problems.activations import (
+    CUBIC,
+    IMPORTED_FACTOR,
+    TANH_FACTOR,
+    gelu,
+    hard_sigmoid,
+    hard_swish,
+    sigmoid,
+    silu,
+    tanh_gelu,
+)
+
+_LONGEST = 16
+"""Operations that an activation is spelt with, at the most."""
+_FAR = 1e38
+SAMPLES: Array = np.concatenate([np.linspace(-9.0, 9.0, 109), [1e-3, -1e-3, -_FAR, _FAR]])
+"""Numbers that stand for all: two functions of a few steps that agree on these are one. The last two tell limits."""
+_DIGITS = 1e-10
+"""Steps in another order round otherwise, in f64; the next constant of any type is much further off."""
+_NARROW = ("f32", "f16", "bf16")
+
+
+@dataclass(frozen=True)
+class Tail:
+    """A main operation with some of what follows it: a clip or an activation of product + bias + residual, perhaps
+    rounded."""
+
+    root: Any
+    """The operation whose result it is."""
+    channelwise: tuple[tuple[str, Any], ...] = ()
+    """What is done to each channel, by the names of operations, and with what: a bias, or a batch norm."""
+    residual: Any = None
+    low: float | None = None
+    high: float | None = None
+    activation: str = ""
+    rounded: str = ""
+    """The type that the result is rounded to, as MLIR has it."""
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        added = () if self.residual is None else (self.residual,)
+        return (*(value for _, value in self.channelwise), *added)
+
+    @property
+    def bare(self) -> bool:
+        """Sums as they are, but for an activation or a rounding."""
+        return not self.inputs and self.low is None and self.high is None
+
+    @property
+    def folded(self) -> tuple[str, ...]:
+        """What must become part of the weights; nothing, if all there is is a bias as kernels take it."""
+        names = tuple(name for name, _ in self.channelwise)
+        return () if names == (SUM,) and rank(self.channelwise[0][1]) == 1 else names
+
+    def with_operand(self, name: str, operand: _Operand) -> Tail | None:
+        """A residual is added, once, and nothing is multiplied behind it."""
+        if self._closed:
+            return None
+        if operand.per_channel and (self.residual is None or name not in (PRODUCT, QUOTIENT)):
+            return replace(self, channelwise=(*self.channelwise, (name, operand.value)))
+        added = name == SUM and self.residual is None and not operand.per_channel
+        return replace(self, residual=operand.value) if added else None
+
+    def with_function(self, values: Array, type: str) -> Tail | None:
+        """What has these values for `SAMPLES` of this one; None where it is neither an activation nor a clip.
+
+        Limits of a rounded result have its type: whether they come before the rounding or after it is the same.
+        """
+        name = activation_of(values, type)
+        if name:
+            return None if self._closed else replace(self, activation=name)
+        low, high = (None if limit in (-_FAR, _FAR) else float(limit) for limit in values[-2:])
+        clipped = np.clip(SAMPLES, -math.inf if low is None else low, math.inf if high is None else high)
+        if low is high is None or self.activation or not np.array_equal(values, clipped):
+            return None
+        # A lower end after an upper one must be below it, or the order would matter.
+        lows, highs = ([one for one in ends if one is not None] for ends in ((self.low, low), (self.high, high)))
+        if lows and highs and max(lows) > min(highs):
+            return None
+        return replace(self, low=max(lows, default=None), high=min(highs, default=None))
+
+    def rounded_to(self, type: str) -> Tail | None:
+        return None if self.rounded else replace(self, rounded=type)
+
+    @property
+    def _closed(self) -> bool:
+        return self.low is not None or self.high is not None or bool(self.activation)
+
+
+def read_tails(start: Tail, *, channel: int) -> list[Tail]:
+    """An operation with more and more of what follows it, the longest first, as it is given last.
+
+    `channel` is the dimension of the result that a bias has.
+    """
+    found = [start]
+    while (longer := _next(found[-1], channel)) is not None:
+        found.append(longer)
+    return found[::-1]
+
+
+def activation_of(values: Array, type: str) -> str:
+    """The activation that has these values for `SAMPLES`, computed in this type; empty: it is none of them."""
+    near = values[:-2]  # far from zero, what is spelt in another way may be no number
+    known = _known(type) if type in _NARROW else ()
+    return next((name for name, own in known if np.allclose(near, own, rtol=_DIGITS, atol=_DIGITS)), "")
+
+
+@cache
+def _known(type: str) -> tuple[tuple[str, Array], ...]:
+    return tuple((name, function(SAMPLES[:-2])) for name, function in _spellings(type))
+
+
+def _spellings(type: str) -> Iterator[tuple[str, Callable[[Array], Array]]]:
+    """Each with the constants that exporters write, as the type has them."""
+    for root in (math.sqrt(2.0), held(math.sqrt(2.0), type), 1.0 / held(math.sqrt(0.5), type)):
+        yield "gelu", partial(gelu, root=root)
+    for name, factor in (("tanhgelu", TANH_FACTOR), ("importedgelu", IMPORTED_FACTOR)):
+        yield name, partial(tanh_gelu, factor=held(factor, type), cubic=held(CUBIC, type))
+    yield "silu", silu
+    yield "sigmoid", sigmoid
+    for slope in (1.0 / 6.0, held(1.0 / 6.0, type)):
+        yield "hardswish", partial(hard_swish, slope=slope)
+        yield "hardsigmoid", partial(hard_sigmoid, slope=slope)
+
+
+@dataclass(frozen=True, eq=False)
+class _Function:
+    """What is computed from a tail and numbers alone: by its values for samples of the tail's."""
+
+    tail: Tail
+    values: Array = field(default_factory=lambda: SAMPLES)
+
+    def finished(self, type: str) -> Tail | None:
+        """As a tail; None: no function that is known."""
+        return self.tail if self.values is SAMPLES else self.tail.with_function(self.values, type)
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """What else goes in: a number for each channel, or one for each element."""
+
+    value: Any
+    per_channel: bool
+
+
+def _next(tail: Tail, channel: int) -> Tail | None:
+    """With the operations that take its result, up to the first behind which nobody else needs any of theirs.
+
+    None where there is no such one, or they do something else.
+
+    One that adds a bias is by itself; an activation may be spelt with many, some of which take the result again.
+    """
+    terms = {tail.root.results[0]: _Function(tail)}
+    todo, seen = users(tail.root), {tail.root}
+    while todo and len(seen) <= _LONGEST:
+        user = min(todo, key=by_place)
+        made = _made(user, terms, channel)
+        if made is None:
+            return None
+        done = made.finished(element(user.results[0]))
+        if done is not None and all(users(op) <= {*seen, user} for op in seen):
+            return replace(done, root=user)
+        seen.add(user)
+        terms[user.results[0]] = made
+        todo = (todo | users(user)) - seen
+    return None
+
+
+def _made(user: Any, terms: Mapping[Any, _Function], channel: int) -> _Function | None:
+    """What an operation makes of these terms, element by element; None: something else."""
+    if user.name != GENERIC or len(user.results) != 1 or any(reductions(user)):
+        return None
+    *inputs, start = user.operands
+    axes, count = loops(user), rank(user.results[0])
+    mine = [place for place, operand in enumerate(inputs) if operand in terms]
+    if start in terms or any(axes[place] != list(range(count)) for place in (*mine, -1)):
+        return None
+    arguments, operations = body(user)
+    known: dict[Any, Any] = {}
+    for argument, operand, own in zip(arguments, inputs, axes, strict=False):
+        known[argument] = terms.get(operand) or _operand(operand, own, count, channel)
+    for op in operations:
+        given = [known[value] if value in known else _number(value) for value in op.operands]
+        if op.name == YIELD:
+            return given[0] if isinstance(given[0], _Function) else None
+        known[op.results[0]] = number(op) if op.name == CONSTANT else _step(op, given)
+    return None
+
+
+def _operand(value: Any, axes: list[int | None], count: int, channel: int) -> Any:
+    """What else goes into the operation; None: nothing that is known."""
+    if not is_tensor(value):
+        return None
+    if not axes:  # exporters have limits so
+        return _number(value)
+    others = [size for axis, size in enumerate(shape(value)) if axis != channel]
+    if axes == [channel] or (len(axes) == count and axes[channel] == channel and set(others) <= {1}):
+        return _Operand(value, per_channel=True)
+    if axes != list(range(count)):
+        return None
+    copies = maker(value, BROADCAST)
+    if copies is not None and rank(copies.operands[0]) == 1:
+        (added,) = integers(copies, "dimensions")
+        if sorted([*added, channel]) == axes:
+            return _Operand(copies.operands[0], per_channel=True)
+    return _Operand(value, per_channel=False)
+
+
+def _number(value: Any) -> Any:
+    constant = maker(value, CONSTANT)
+    return None if constant is None else number(constant)
+
+
+def _step(op: Any, given: list[Any]) -> Any:
+    """What an operation of a body gives; None: nothing that is known."""
+    mine = [term for term in given if isinstance(term, _Function)]
+    others = [term for term in given if isinstance(term, _Operand)]
+    if others:
+        ordered = op.name in (SUM, PRODUCT) or (op.name in (DIFFERENCE, QUOTIENT) and given[0] in mine)
+        if not ordered or len(mine) != 1 or mine[0].values is not SAMPLES:
+            return None
+        return _function(mine[0].tail.with_operand(op.name, others[0]))
+    if op.name == "arith.truncf":
+        type = str(op.results[0].type)
+        if not mine:
+            return held(given[0], type) if isinstance(given[0], float) else None
+        tail = mine[0].finished(str(op.operands[0].type))
+        return _function(None if tail is None else tail.rounded_to(type))
+    tails = {term.tail for term in mine}
+    if len(tails) > 1 or any(term is None for term in given):
+        return None
+    made = computed(op, [term.values if isinstance(term, _Function) else term for term in given])
+    if made is None:
+        return None
+    return _Function(tails.pop(), made) if tails else float(made)
+
+
+def _function(tail: Tail | None) -> _Function | None:
+    return None if tail is None else _Function(tail)

@@ -1,0 +1,162 @@
+"""What recognisers ask of a program: who makes a value and who takes it, shapes, constants, maps, bodies."""
+
+from __future__ import annotations
+
+from functools import cmp_to_key
+from typing import Any
+
+from iree.compiler import ir
+from iree.compiler.dialects import linalg
+
+from autotuner.iree.mlir import maker, positions
+
+CONSTANT, EMPTY, FILL, YIELD = "arith.constant", "tensor.empty", "linalg.fill", "linalg.yield"
+GENERIC, BROADCAST, TRANSPOSE = "linalg.generic", "linalg.broadcast", "linalg.transpose"
+EXPAND, COLLAPSE = "tensor.expand_shape", "tensor.collapse_shape"
+SLICE, INSERTION = "tensor.extract_slice", "tensor.insert_slice"
+PAD, ATTENTION = "tensor.pad", "iree_linalg_ext.attention"
+SUM, DIFFERENCE, PRODUCT, QUOTIENT = "arith.addf", "arith.subf", "arith.mulf", "arith.divf"
+_KNOWN = (CONSTANT, "util.global.load", "flow.tensor.constant", EMPTY)
+_FLAT_RANK = 3
+
+
+def is_main(op: Any) -> bool:
+    """Whether this operation does a problem's work: a contraction, a convolution or an attention."""
+    if op.name == ATTENTION:
+        return True
+    return bool(op.name.startswith("linalg.") and (linalg.isa_contraction_op(op) or linalg.isa_convolution_op(op)))
+
+
+def shape(value: Any) -> list[int]:
+    return list(ir.ShapedType(value.type).shape)
+
+
+def rank(value: Any) -> int:
+    return int(ir.ShapedType(value.type).rank)
+
+
+def element(value: Any) -> str:
+    """The type of a tensor's elements."""
+    return str(ir.ShapedType(value.type).element_type)
+
+
+def is_tensor(value: Any) -> bool:
+    return isinstance(value.type, ir.RankedTensorType)
+
+
+def users(op: Any) -> set[Any]:
+    """The operations that take its result."""
+    return {use.owner.operation for use in op.results[0].uses}
+
+
+def only_user(op: Any, *names: str) -> Any:
+    """The operation that takes the result of this one; None where there are others, or it has none of these names."""
+    takers = [use.owner.operation for use in op.results[0].uses]
+    return takers[0] if len(takers) == 1 and (not names or takers[0].name in names) else None
+
+
+def _order(one: Any, other: Any) -> int:
+    return -1 if one.is_before_in_block(other) else 1
+
+
+by_place = cmp_to_key(_order)
+"""Sorts operations of a block as they stand in it."""
+
+
+def affine_maps(op: Any) -> list[Any]:
+    return [ir.AffineMapAttr(entry).value for entry in ir.ArrayAttr(op.attributes["indexing_maps"])]
+
+
+def loops(op: Any) -> list[list[int | None]]:
+    """For each operand the loop that each of its dimensions follows; None where that is not one plain loop."""
+    return [positions(one) for one in affine_maps(op)]
+
+
+def reductions(op: Any) -> list[bool]:
+    """For each loop: is it added up along it?"""
+    return ["parallel" not in str(kind) for kind in ir.ArrayAttr(op.attributes["iterator_types"])]
+
+
+def body(op: Any) -> tuple[list[Any], list[Any]]:
+    """The arguments of an operation's region, and the operations in it."""
+    block = op.regions[0].blocks[0]
+    return list(block.arguments), [child.operation for child in block.operations]
+
+
+def integers(op: Any, *names: str) -> tuple[list[int], ...]:
+    """Attributes that are lists of numbers."""
+    return tuple([int(number) for number in op.attributes[name]] for name in names)
+
+
+def number(constant: Any) -> Any:
+    """The number that a constant is, or that a constant tensor has everywhere; None where it is something else."""
+    attribute = constant.attributes["value"]
+    if isinstance(attribute, ir.DenseElementsAttr):
+        if not ir.DenseElementsAttr(attribute).is_splat:
+            return None
+        attribute = ir.DenseElementsAttr(attribute).get_splat_value()
+    return attribute.value if isinstance(attribute, (ir.BoolAttr, ir.IntegerAttr, ir.FloatAttr)) else None
+
+
+def is_constant(value: Any) -> bool:
+    """It is made from nothing but the program's own constants."""
+    op = maker(value)
+    if op is None:
+        return False
+    return op.name in _KNOWN or (bool(len(op.operands)) and all(map(is_constant, op.operands)))
+
+
+def start_of(op: Any) -> Any:
+    """The value that an operation starts from."""
+    return op.operands[len(op.operands) - 1]
+
+
+def is_zeros(value: Any) -> bool:
+    """It is filled with a constant zero."""
+    fill = maker(value, FILL)
+    constant = None if fill is None else maker(fill.operands[0], CONSTANT)
+    return constant is not None and isinstance(zero := number(constant), float) and zero == 0.0
+
+
+def is_float(op: Any) -> bool:
+    """Whole numbers may be meant with a sign or without, which types do not tell; the template's form does."""
+    return all(isinstance(ir.ShapedType(value.type).element_type, ir.FloatType) for value in op.operands)
+
+
+def before_pad(image: Any) -> Any:
+    """What is surrounded by zeros, where a pad is spelt out as an insertion into them."""
+    insertion = maker(image, INSERTION)
+    return insertion.operands[0] if insertion is not None and is_zeros(insertion.operands[1]) else None
+
+
+def is_copy(generic: Any) -> bool:
+    """Its elements are those of its first operand, as they are."""
+    arguments, operations = body(generic)
+    return bool(operations[0].name == YIELD and operations[0].operands[0] == arguments[0])
+
+
+def shared_matrix(op: Any) -> Any:
+    """The matrix of which the second factor of a batched product has copies, as exporters write a linear layer."""
+    if not linalg.isa_contraction_op(op) or any(rank(value) != _FLAT_RANK for value in op.operands):
+        return None
+    made = maker(op.operands[1], BROADCAST, GENERIC)
+    if made is None:
+        return None
+    if made.name == BROADCAST:
+        return made.operands[0] if integers(made, "dimensions") == ([0],) else None
+    copies = len(made.operands) == 2 and is_copy(made) and loops(made) == [[1, 2], [0, 1, 2]]
+    return made.operands[0] if copies else None
+
+
+def merged(sizes: list[int]) -> list[int]:
+    """With the first two of three dimensions as one: the rows of a batch are those of one matrix."""
+    return [sizes[0] * sizes[1], sizes[2]] if len(sizes) == _FLAT_RANK else sizes
+
+
+def described(op: Any) -> str:
+    """An operation in words: its types, and what its result starts from."""
+    types = ", ".join(str(value.type) for value in op.operands)
+    start = maker(start_of(op))
+    maps = f" {op.attributes['indexing_maps']}" if "indexing_maps" in op.attributes else ""
+    result = ", ".join(str(value.type) for value in op.results)
+    return f"{op.name}({types}) -> {result}, which starts from {'an argument' if start is None else start.name}{maps}"

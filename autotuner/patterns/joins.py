@@ -1,0 +1,217 @@
+"""Linear layers of the same rows as one product with all the weights: queries, keys and values, of which a kernel for
+attention reads its parts where they are; a gate and what it is for, which a kernel for products multiplies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from autotuner.iree.mlir import maker
+from autotuner.patterns.attention import read_around
+from autotuner.patterns.epilogues import Tail, read_tails
+from autotuner.patterns.forms import Join, read_slice
+from autotuner.patterns.graph import (
+    COLLAPSE,
+    EXPAND,
+    GENERIC,
+    PRODUCT,
+    SLICE,
+    SUM,
+    YIELD,
+    body,
+    element,
+    integers,
+    loops,
+    only_user,
+    rank,
+    shape,
+)
+from autotuner.problems import Attention, Gemm, Problem
+from autotuner.problems.attention import PACKED, TOKENS_FIRST
+from autotuner.problems.epilogue import NOTHING, TURN, Epilogue
+from autotuner.system.templates import render
+
+_PARTS = 3
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A product with constant weights, as a program has it."""
+
+    problem: Gemm
+    rows: Any
+    weights: Any
+    tail: Tail
+
+    @property
+    def result(self) -> Any:
+        return self.tail.root.results[0]
+
+    @property
+    def biases(self) -> tuple[Any, ...]:
+        return tuple(value for _, value in self.tail.channelwise)
+
+    @property
+    def alone(self) -> bool:
+        """One operation takes its result."""
+        return only_user(self.tail.root) is not None
+
+    @property
+    def plain(self) -> bool:
+        """It has a bias at the most, added to what was rounded to the operands' type."""
+        tail, type = self.tail, self.problem.operands[0].element.mlir
+        fitting = all(name == SUM and rank(v) == 1 and element(v) == type for name, v in tail.channelwise)
+        narrow = tail.rounded == type and self.problem.types[1] == "f32"
+        bare = replace(tail, channelwise=()).bare and not tail.activation
+        return narrow and fitting and len(self.biases) <= 1 and bare and self.problem.layout == "nn"
+
+    def fits(self, other: Layer) -> bool:
+        """Both are plain, of the same rows and sizes."""
+        same = (self.rows, self.problem, self.weights.type) == (other.rows, other.problem, other.weights.type)
+        return same and self.plain and other.plain and len(self.biases) == len(other.biases)
+
+
+Layers = Mapping[Any, Layer]
+"""All of a program, by their results."""
+
+
+@dataclass(frozen=True)
+class QueriesKeysValues:
+    """Three layers and an attention of what they give."""
+
+    layers: Layers
+
+    def match(self, op: Any, problem: Attention) -> Iterator[Join]:
+        for around in read_around(op, problem):
+            if around.problem.layout != TOKENS_FIRST or problem.queries != problem.keys:
+                continue
+            splits = [maker(value, EXPAND) for value in around.inputs]
+            found = [self.layers.get(split.operands[0]) for split in splits if split is not None]
+            three = [layer for layer in found if layer is not None and layer.alone]
+            sizes = (around.problem.batch * problem.queries, around.problem.heads * problem.width)
+            if len(three) < _PARTS or not all(map(three[0].fits, three)):
+                continue
+            first = three[0]
+            if sizes != (first.problem.m, first.problem.n):
+                continue
+            epilogue = Epilogue(bias=bool(first.biases))
+            product = replace(first.problem, n=_PARTS * first.problem.n, out=first.tail.rounded, epilogue=epilogue)
+            biases = [value for layer in three for value in layer.biases]
+            match = read_slice(around.root, (first.rows, *(layer.weights for layer in three), *biases))
+            rest = read_slice(around.root, around.inputs)
+            if match is not None and rest is not None:
+                yield Join(match, rest, product, replace(around.problem, layout=PACKED))
+
+
+@dataclass(frozen=True)
+class GateAndOther:
+    """A layer whose activated results are multiplied with those of another one."""
+
+    layers: Layers
+
+    def match(self, layer: Layer) -> Iterator[Join]:
+        gate = read_gate(layer.tail.root) if layer.plain and not layer.biases else None
+        other = None if gate is None else self.layers.get(gate.other)
+        if gate is None or other is None or not layer.fits(other) or layer.problem.n % TURN or not other.alone:
+            return
+        epilogue = Epilogue(activation=gate.activation, gated=True)
+        product = replace(layer.problem, n=2 * layer.problem.n, out=layer.tail.rounded, epilogue=epilogue)
+        match = read_slice(gate.root, (layer.rows, layer.weights, other.weights))
+        rest = read_slice(gate.root, (layer.result, gate.other))
+        batch = shape(gate.other)[0] if rank(gate.other) > 2 else 1
+        if match is not None and rest is not None:
+            yield Join(match, rest, product, batch=batch)
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What becomes of a gate."""
+
+    activation: str
+    other: Any
+    """The value that it is for."""
+    root: Any
+    """The operation that multiplies both, or merges the rows of what they are."""
+    rounded: str = ""
+    """The type of both, where sums were rounded."""
+
+
+def read_gate(op: Any) -> Gate | None:
+    """The results of an operation as gates; None where they are none, or something else, too."""
+    for tail in read_tails(Tail(op), channel=rank(op.results[0]) - 1):
+        if tail.activation and tail.bare and not tail.rounded:
+            root = only_user(tail.root, GENERIC)
+            other = None if root is None else _multiplied(root, tail.root.results[0])
+            return None if other is None else Gate(tail.activation, other, root)
+    return None
+
+
+def read_gated(op: Any) -> Gate | None:
+    """The sums of a product, of which `TURN` columns are gates and as many are what these are for, in turns: what a
+    `Join` makes of them."""
+    for tail in read_tails(Tail(op), channel=1):
+        turns = only_user(tail.root, EXPAND)
+        if turns is not None and tail.bare and not tail.activation:
+            return _of_turns(turns, tail.rounded)
+    return None
+
+
+def _of_turns(turns: Any, rounded: str) -> Gate | None:
+    rows, columns = shape(turns.operands[0])
+    if shape(turns.results[0]) != [rows, columns // (2 * TURN), 2, TURN]:
+        return None
+    parts = dict(_part(use.owner.operation) for use in turns.results[0].uses)
+    gate = read_gate(parts[0]) if parts.keys() == {0, 1} and len(list(turns.results[0].uses)) == 2 else None
+    if gate is None or gate.other != parts[1].results[0]:
+        return None
+    # The rows of a batch are those of one product.
+    root = gate.root if rank(gate.root.results[0]) == 2 else only_user(gate.root, COLLAPSE)
+    if root is None or shape(root.results[0]) != [rows, columns // 2]:
+        return None
+    return replace(gate, root=root, rounded=rounded)
+
+
+def _part(op: Any) -> tuple[int, Any]:
+    """Which of the turns a slice has, and the operation that gives it as one matrix, or as a batch of its rows; -1:
+    it is something else."""
+    if op.name != SLICE or len(op.operands) != 1:
+        return -1, None
+    offsets, lengths = integers(op, "static_offsets", "static_sizes")
+    rows, many, _, turn = shape(op.operands[0])
+    merged = only_user(op, COLLAPSE)
+    if [*offsets[:2], offsets[3]] != [0, 0, 0] or lengths != [rows, many, 1, turn] or merged is None:
+        return -1, None
+    split = only_user(merged, EXPAND)
+    made = merged if split is None else split
+    fitting = shape(merged.results[0]) == [rows, many * turn] and shape(made.results[0])[-1] == many * turn
+    return (offsets[2], made) if fitting else (-1, None)
+
+
+def _multiplied(generic: Any, value: Any) -> Any:
+    """What this operation multiplies the value with, element by element; None: it does something else."""
+    arguments, operations = body(generic)
+    whole = list(range(rank(generic.results[0])))
+    if [op.name for op in operations] != [PRODUCT, YIELD] or loops(generic) != [whole] * 3:
+        return None
+    product, last = operations
+    if set(product.operands) != set(arguments[:2]) or last.operands[0] != product.results[0]:
+        return None
+    first, second, _ = generic.operands
+    return second if first == value else first
+
+
+def joined_mlir(joins: Sequence[Join]) -> str:
+    """A spec that joins layers and does no more."""
+    sink = sorted({name for one in joins for name in one.match.sunk})
+    return render("microkernel_joined.mlir.j2", joins=joins, sink=sink, turn=TURN)
+
+
+def is_made_by(problem: Problem, joins: Sequence[Join]) -> bool:
+    """It is what layers became that were joined, with any epilogue, or what the attention behind them did."""
+    return any(_sums(problem) == _sums(made) for one in joins for made in one.problems)
+
+
+def _sums(problem: Problem) -> Problem:
+    """A product alone."""
+    return replace(problem, out="", epilogue=NOTHING) if isinstance(problem, Gemm) else problem

@@ -1,0 +1,26 @@
+"""Problems as MLIR, each a module of one function."""
+
+from __future__ import annotations
+
+from autotuner.problems.base import FUNCTION, Problem
+from autotuner.system.templates import render
+
+Rows = tuple[int | None, int | None]
+"""The least and the greatest M; None: without an end."""
+
+
+def problem_mlir(problem: Problem) -> str:
+    """The problem as a program."""
+    return render(problem.template, function=FUNCTION, **problem.template_values())
+
+
+def dynamic_gemm_mlir(problem: Problem, *, rows: Rows) -> str:
+    """The same product with an M that is known only when it runs, but to be in this range."""
+    low, high = rows
+    values = dict(problem.template_values())
+    return render("gemm_dynamic.mlir.j2", function=FUNCTION, problem=problem, low=low, high=high, **values)
+
+
+def stream_mlir(rows: int, columns: int) -> str:
+    """A program that moves this many floats from memory and back."""
+    return render("stream.mlir.j2", function=FUNCTION, type=f"tensor<{rows}x{columns}xf32>")
