@@ -38,8 +38,7 @@ from autotuner.jobs.bench.libraries.torch_library import Library, OnGpu
 from autotuner.jobs.bench.tasks import task_of
 from autotuner.jobs.suite.suites import SUITES
 from autotuner.measure.check import compare
-from autotuner.microkernels.instance import Instance
-from autotuner.microkernels.library import shipped_folder
+from autotuner.microkernels.instance import Instance, shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Gemm

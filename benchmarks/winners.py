@@ -33,8 +33,9 @@ from autotuner.carriers.provenance import Provenance
 from autotuner.iree.figures import Isa
 from autotuner.iree.tools import Tools
 from autotuner.jobs.suite.suites import SUITES
-from autotuner.microkernels.library import find, search_folders
-from autotuner.microkernels.providers.nvrtc import find_nvrtc, nvrtc_version
+from autotuner.microkernels.instance import search_folders
+from autotuner.microkernels.library import find
+from autotuner.microkernels.providers.cuda import find_nvrtc, nvrtc_version
 from autotuner.microkernels.providers.triton import triton_version
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Problem

@@ -152,7 +152,7 @@ def _model(wanted: Wanted, request: Request) -> "Model | None":
 
 def _begin(name: str, wanted: Wanted, request: Request) -> None:
     from autotuner.cli.console import emit
-    from autotuner.microkernels.library import own_folder
+    from autotuner.microkernels.instance import own_folder
     from autotuner.microkernels.skeleton import create
 
     if wanted.in_c and wanted.in_cuda:
@@ -167,7 +167,8 @@ def _list_all(request: Request) -> None:
     from rich.text import Text
 
     from autotuner.cli.console import emit_json, show
-    from autotuner.microkernels.library import all_manifests, search_folders
+    from autotuner.microkernels.instance import search_folders
+    from autotuner.microkernels.library import all_manifests
     from autotuner.system.listing import Listing
 
     listing = all_manifests(search_folders(request.workspace))
@@ -199,7 +200,7 @@ def _inspect(path: Path, request: Request) -> None:
 
 def _list_log(path: Path, request: Request) -> None:
     from autotuner.cli.console import emit_json, make_console, say, show
-    from autotuner.microkernels.providers.misa import read_driver_log
+    from autotuner.microkernels.misa import read_driver_log
     from autotuner.system.listing import Column, Listing
     from autotuner.system.workspace import refuse_endless
 

@@ -75,7 +75,8 @@ def workload_or_model(incomplete: str) -> list[str]:
 
 
 def _microkernel_names() -> list[str]:
-    from autotuner.microkernels.library import all_manifests, search_folders
+    from autotuner.microkernels.instance import search_folders
+    from autotuner.microkernels.library import all_manifests
 
     return [one.name for one in all_manifests(search_folders(Path())).manifests]
 

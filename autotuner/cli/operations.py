@@ -225,7 +225,8 @@ def _merged(name: str, by_operation: Mapping[str, inspect.Parameter], note: str)
 
 def named_problem(given: Mapping[str, Any], request: Request, *, kernel: str | None = None) -> "Problem | None":
     """The problem that the words give: of the microkernel's operation, else by their form; None without --shape."""
-    from autotuner.microkernels.library import find, search_folders
+    from autotuner.microkernels.instance import search_folders
+    from autotuner.microkernels.library import find
 
     words, op = dict(given), "gemm"
     everything = {name for known in COMMANDS for name in words_of(known)}

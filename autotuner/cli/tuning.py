@@ -14,7 +14,8 @@ from autotuner.cli.console import emit, emit_json, make_console, make_reporter, 
 from autotuner.cli.request import Request
 from autotuner.errors import EXIT_INTERRUPTED, EXIT_NO_WINNER, AutotuneError
 from autotuner.iree.tools import Tools
-from autotuner.microkernels.library import is_shipped, own_folder
+from autotuner.microkernels.instance import own_folder
+from autotuner.microkernels.library import is_shipped
 from autotuner.microkernels.loader import FILE
 from autotuner.microkernels.variants import AUTO, Kernel
 from autotuner.system.interrupts import stopping

@@ -131,6 +131,56 @@ def _is_code(elf: ELFFile, section: int | str) -> bool:
     return isinstance(section, int) and bool(elf.get_section(section)["sh_flags"] & executable)
 
 
+# --- Names of a processor's objects that others could bind to -------------------------------------------------------
+
+_SYMBOL_BYTES = 24
+_INFO, _OTHER, _SECTION = 4, 5, slice(6, 8)
+"""Where they stand in a symbol of a 64-bit ELF."""
+_WEAK = 2
+_OUTSIDE = {1, _WEAK, 10}
+"""STB_GLOBAL, STB_WEAK, STB_GNU_UNIQUE."""
+_DEFAULT, _HIDDEN, _PROTECTED = 0, 2, 3
+_VISIBILITY = 3
+"""The other bits of st_other are the architecture's own."""
+_UNDEFINED = bytes(2)
+
+
+def hide(data: bytes) -> bytes:
+    """A relocatable ELF with hidden names; a ValueError where it is none, or damaged.
+
+    Of those that are not defined here only the weak ones are hidden: a linker then leaves them at zero. The others take
+    on the visibility of the object that defines them.
+    """
+    changed = bytearray(data)
+    for at in _visible(data):
+        changed[at + _OTHER] = changed[at + _OTHER] & ~_VISIBILITY | _HIDDEN
+    return bytes(changed)
+
+
+def shows_names(data: bytes) -> bool:
+    """Some name of this relocatable ELF is visible from outside."""
+    return any(True for _ in _visible(data))
+
+
+def _visible(data: bytes) -> Iterator[int]:
+    """The offsets of the symbols that others could bind to at run time."""
+    elf = open_elf(data)
+    if elf.elfclass != 64 or not elf.little_endian or elf["e_type"] != "ET_REL":
+        raise ValueError("it is no relocatable object of 64 bits")
+    for section in elf.iter_sections():
+        if section["sh_type"] != "SHT_SYMTAB":
+            continue
+        start, end = section["sh_offset"], section["sh_offset"] + section["sh_size"]
+        if section["sh_entsize"] != _SYMBOL_BYTES or end > len(data):
+            raise ValueError("its symbols do not lie within it")
+        for at in range(start, end - _SYMBOL_BYTES + 1, _SYMBOL_BYTES):
+            symbol = data[at : at + _SYMBOL_BYTES]
+            binding = symbol[_INFO] >> 4
+            shown = symbol[_OTHER] & _VISIBILITY in (_DEFAULT, _PROTECTED)
+            if shown and binding in _OUTSIDE and (binding == _WEAK or symbol[_SECTION] != _UNDEFINED):
+                yield at
+
+
 # --- PTX ------------------------------------------------------------------------------------------------------------
 
 _BLANKED = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|"[^"\n]*"', re.S)

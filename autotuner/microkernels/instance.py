@@ -1,19 +1,86 @@
-"""A microkernel bound to one problem and one chip: all that a spec needs, and all that is checked before a compile."""
+"""What a manifest declares, and what comes of it: a kernel bound to one problem and one chip, all that a spec needs."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from autotuner.errors import UsageError
+from autotuner.microkernels.expressions import Expression
 from autotuner.problems import Operand, Problem
 from autotuner.problems.dtypes import element_type
+from autotuner.system.settings import packaged
 
+PREBUILT = "prebuilt"
 Access = Literal["read", "write", "scratch"]
 """Scratch is memory for the time of the call, which is none of the problem's operands."""
 SCRATCH: Access = "scratch"
 NO_OPERAND = -1
+PROBLEM, NAMED = "problem", "named"
+"""Elements of a buffer that are not one type: the problem's own, and what the kernel's name says."""
+NOTHING, _ONE = Expression("0"), Expression("1")
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """One pointer of the kernel."""
+
+    operand: str
+    access: Access
+    layout: str
+    """Letters of its dimensions; empty: the problem's own."""
+    element: str
+    zeroed: Expression
+    panels: Expression = NOTHING
+    """The width of the panels that it comes in; 0: none."""
+    panelled: str = ""
+    """The dimension that is cut into panels; the others keep their order."""
+    bytes: Expression = NOTHING
+    """Of scratch; with 0 of them the pointer is left out of the call."""
+    parts: Expression = _ONE
+    """Of `out`: results of parts of the depth, one behind another, which are added up after the call."""
+
+    @property
+    def is_scratch(self) -> bool:
+        return self.access == SCRATCH
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectFile:
+    """A kernel as it is compiled, and what its bytes must be."""
+
+    path: Path
+    sha256: str
+
+    def verified(self) -> Path:
+        """The file, if it is still the one that the manifest means."""
+        try:
+            with self.path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise UsageError(
+                f"{self.path} cannot be read: {error.strerror}.", remedy="Put the object there, or correct its path."
+            ) from error
+        if digest != self.sha256:
+            raise UsageError(
+                f"{self.path} has the sha256 {digest}; its manifest says {self.sha256}.",
+                remedy="If you replaced it on purpose, write the new sha256 into the manifest.",
+            )
+        return self.path
+
+
+@dataclass(frozen=True, slots=True)
+class Provided:
+    """Where the object comes from."""
+
+    kind: str
+    """A word of `PROVIDERS`, or `prebuilt`."""
+    source: Path | None
+    chips: tuple[str, ...]
+    """What it can be built for; for prebuilt kernels, what they are known to run on. Empty: the objects say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +175,22 @@ def crash_words(reason: str, calls: Sequence[Call], *, wrong: bool = False) -> s
     if not (wrong or reason.startswith("ended by ")) or not calls:
         return reason
     return f"{reason}; IREE calls it as `{c_signature(calls[0].instance)}`, and its function must take just that"
+
+
+# --- Where they lie --------------------------------------------------------------------------------------------------
+
+
+def own_folder(workspace: Path) -> Path:
+    """Where a workspace keeps its microkernels, one folder each."""
+    return workspace / "specs" / "microkernels"
+
+
+def shipped_folder() -> Path:
+    """Where those are that come with autotune."""
+    return packaged("specs") / "microkernels"
+
+
+def search_folders(workspace: Path) -> tuple[Path, ...]:
+    """The workspace's and what comes with autotune; in a checkout they are the same."""
+    own, shipped = own_folder(workspace), shipped_folder()
+    return (shipped,) if own.resolve() == shipped.resolve() else (own, shipped)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autotuner.errors import UsageError
+from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, checked_name, load
 from autotuner.microkernels.manifest import Manifest
 
@@ -35,24 +36,6 @@ class Listing:
             "microkernels": [manifest.describe() for manifest in self.manifests],
             "broken": [{"name": b.name, "file": str(b.file), "error": b.why} for b in self.broken],
         }
-
-
-def own_folder(workspace: Path) -> Path:
-    """Where a workspace keeps its microkernels, one folder each."""
-    return workspace / "specs" / "microkernels"
-
-
-def shipped_folder() -> Path:
-    """Inside the package once installed; beside it in a checkout."""
-    package = Path(__file__).parent.parent
-    installed = package / "specs" / "microkernels"
-    return installed if installed.is_dir() else package.parent / "specs" / "microkernels"
-
-
-def search_folders(workspace: Path) -> tuple[Path, ...]:
-    """The workspace's and what comes with autotune; in a checkout they are the same."""
-    own, shipped = own_folder(workspace), shipped_folder()
-    return (shipped,) if own.resolve() == shipped.resolve() else (own, shipped)
 
 
 def find(name: str, folders: Sequence[Path]) -> Manifest:

@@ -10,13 +10,13 @@ from pathlib import Path, PurePosixPath
 from typing import cast
 
 from autotuner.errors import UsageError
+from autotuner.microkernels import misa
 from autotuner.microkernels.chips import is_gpu
-from autotuner.microkernels.declared import NAMED, PROBLEM, REPORTS, Buffer, Kind, ObjectFile, Provider
 from autotuner.microkernels.expressions import FUNCTIONS, Expression
-from autotuner.microkernels.instance import SCRATCH, Access
+from autotuner.microkernels.instance import NAMED, PREBUILT, PROBLEM, SCRATCH, Access, Buffer, ObjectFile, Provided
 from autotuner.microkernels.manifest import LANES, SUBGROUP, UNITS, Manifest
-from autotuner.microkernels.providers import misa
-from autotuner.microkernels.providers.misa import KernelName
+from autotuner.microkernels.misa import KernelName
+from autotuner.microkernels.providers import PROVIDERS
 from autotuner.microkernels.tables import Table, read
 from autotuner.problems import OPERATIONS, Operation
 from autotuner.problems.dtypes import INPUT_NAMES
@@ -56,22 +56,23 @@ def load(file: Path) -> Manifest:
     layouts = usual or table.choices("layouts", operation.layouts)
     provider = _provider(table.table("provider"), file.absolute().parent)
     objects = _objects(table.table("objects"), file.absolute().parent)
-    if provider.kind != "prebuilt" and objects:
+    if provider.kind != PREBUILT and objects:
         raise table.error("objects", f"{provider.kind} kernels are built from their source.", "Remove the objects.")
     if not provider.chips and not objects:
         raise table.error("objects", "it is missing.", "Add [objects.CHIP], or chips to [provider].")
     symbol, naming = _symbol(table)
     epilogues = table.choices("epilogues", PARTS) if table.has("epilogues") else ()
-    if epilogues and provider.kind == "prebuilt":
+    if epilogues and provider.kind == PREBUILT:
         raise table.error("epilogues", f"a {provider.kind} kernel cannot be told of them.", "Leave them out.")
 
     sizes = operation.smallest().variables()
     known = {*sizes, SUBGROUP, LANES, UNITS, *_NAMINGS.get(naming, ())}
-    parameters = _parameters(table.table("parameters"), known, REPORTS[provider.kind])
+    reports = PROVIDERS[provider.kind].reports if provider.kind in PROVIDERS else ()
+    parameters = _parameters(table.table("parameters"), known, reports)
     known |= set(parameters)
-    values = _values(table.table("values"), known, REPORTS[provider.kind])
+    values = _values(table.table("values"), known, reports)
     known |= set(values)
-    built = known | set(REPORTS[provider.kind])
+    built = known | set(reports)
     manifest = Manifest(
         name=name,
         file=file,
@@ -111,20 +112,21 @@ def _symbol(table: Table) -> tuple[str, str]:
     return symbol, naming
 
 
-def _provider(table: Table, folder: Path) -> Provider:
-    kind = cast(Kind, table.choice("kind", tuple(REPORTS), default="prebuilt"))
+def _provider(table: Table, folder: Path) -> Provided:
+    kind = table.choice("kind", (PREBUILT, *PROVIDERS), default=PREBUILT)
     source = None
-    if kind != "prebuilt":
+    if kind != PREBUILT:
         source = inside(table, "source", folder)
         if not source.is_file():
             raise table.error("source", f"there is no file {source}.", "Put the source there, or correct the path.")
-    chips = table.texts("chips") if kind != "prebuilt" or table.has("chips") else ()
+    chips = table.texts("chips") if kind != PREBUILT or table.has("chips") else ()
     for chip in chips:
         _check_chip(table, "chips", chip)
-        if kind == "cuda" and not chip.startswith("sm_"):
-            raise table.error("chips", f"CUDA C++ is not for {chip}.", "Give NVIDIA's chips, such as sm_90.")
+        if kind in PROVIDERS and not chip.startswith(PROVIDERS[kind].chips):
+            known = ", ".join(f"{begin}…" for begin in PROVIDERS[kind].chips)
+            raise table.error("chips", f"{kind} is not for {chip}.", f"Give chips that it is for: {known}.")
     table.close()
-    return Provider(kind, source, chips)
+    return Provided(kind, source, chips)
 
 
 def _objects(table: Table, folder: Path) -> dict[str, ObjectFile]:
@@ -183,7 +185,7 @@ def _check_new(table: Table, name: str, known: Collection[str], reports: Collect
         raise table.error(name, "this name has a meaning already.", "Choose another.")
 
 
-def _on_gpus(provider: Provider, objects: Collection[str]) -> bool:
+def _on_gpus(provider: Provided, objects: Collection[str]) -> bool:
     return all(map(is_gpu, (*provider.chips, *objects)))
 
 

@@ -12,10 +12,19 @@ from pathlib import Path
 
 from autotuner.errors import UsageError
 from autotuner.microkernels.chips import is_gpu, lanes_of, object_for, subgroup_of, units_of
-from autotuner.microkernels.declared import NAMED, NOTHING, PROBLEM, REPORTS, Buffer, ObjectFile, Provider
 from autotuner.microkernels.expressions import Expression
-from autotuner.microkernels.instance import Binding, Instance
-from autotuner.microkernels.providers.misa import KernelName
+from autotuner.microkernels.instance import (
+    NAMED,
+    NOTHING,
+    PREBUILT,
+    PROBLEM,
+    Binding,
+    Buffer,
+    Instance,
+    ObjectFile,
+    Provided,
+)
+from autotuner.microkernels.misa import KernelName
 from autotuner.problems import Operand, Operation, Problem
 from autotuner.problems.dtypes import element_type
 from autotuner.problems.epilogue import OPERANDS
@@ -68,7 +77,7 @@ class Manifest:
     """Knobs with their values, the default first."""
     values: Mapping[str, Expression]
     objects: Mapping[str, ObjectFile]
-    provider: Provider
+    provider: Provided
     estimate: Expression | None = None
     """Nanoseconds that a choice of parameters is expected to take: the search begins with the least."""
     saves: Expression = NOTHING
@@ -240,15 +249,17 @@ class Manifest:
         parameters: Mapping[str, int] | None = None,
         symbol: str | None = None,
         features: Collection[str] = (),
+        reports: Mapping[str, int] | None = None,
     ) -> Instance:
-        """For this problem and chip; `objects` are the user's or the provider's, else the manifest's own are taken."""
-        given = dict(parameters or {})
-        reports = {name: given.pop(name) for name in REPORTS[self.provider.kind] if name in given}
-        numbers = self.fit(problem, chip, parameters=given, symbol=symbol, features=features)
+        """For this problem and chip; `objects` are the user's or the provider's, else the manifest's own are taken.
+
+        `reports` are numbers that a provider knows once it has built an object.
+        """
+        numbers = self.fit(problem, chip, parameters=parameters, symbol=symbol, features=features)
         kernel = symbol or self.symbol
         buffers = self.bound(problem, numbers)
         bindings = tuple(self._binding(buffer, problem, numbers, kernel) for buffer in buffers)
-        numbers |= reports
+        numbers |= reports or {}
         workgroup = self._sizes("workgroup_size", self.workgroup_size, numbers, most=_MAX_THREADS)
         if math.prod(workgroup) > _MAX_THREADS:
             raise self._unfit(f"its workgroup has {math.prod(workgroup)} threads.", f"{_MAX_THREADS} are the most.")
@@ -314,7 +325,7 @@ class Manifest:
                 if not path.is_file():
                     raise UsageError(f"the object {path} is not a file.", remedy="Is the name right?")
             return tuple(path.absolute() for path in given)
-        if self.provider.kind != "prebuilt":
+        if self.provider.kind != PREBUILT:
             raise UsageError(f"{self.name} is built from source.", remedy="Let its provider build the object first.")
         match = object_for(chip, tuple(self.objects))
         if match is None:

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-import jinja2
-
 from autotuner.errors import StorageError, UsageError
 from autotuner.microkernels.library import is_shipped
 from autotuner.microkernels.loader import FILE, checked_name
-from autotuner.system.templates import templates
+from autotuner.system.settings import packaged
+from autotuner.system.templates import render
 
 MANIFEST = "microkernel.toml.j2"
 Language = Literal["c", "cuda"]
@@ -27,7 +26,7 @@ def create(name: str, folder: Path, *, language: Language | None = None) -> tupl
     files = {home / FILE: manifest_text(name, language=language)}
     if language is not None:
         ending = _ENDINGS[language]
-        files[home / f"kernel.{ending}"] = (templates() / f"microkernel.{ending}").read_text(encoding="utf-8")
+        files[home / f"kernel.{ending}"] = (packaged("templates") / f"microkernel.{ending}").read_text(encoding="utf-8")
     if there := [file for file in files if os.path.lexists(file)]:
         raise UsageError(f"{there[0]} is there already.", remedy="Edit it, or choose another name.")
     try:
@@ -42,10 +41,4 @@ def create(name: str, folder: Path, *, language: Language | None = None) -> tupl
 
 def manifest_text(name: str, *, language: Language | None) -> str:
     """A manifest with what each key means, or that of a kernel in this language."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(templates()),
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
-    return environment.get_template(MANIFEST).render(name=name, language=language)
+    return render(MANIFEST, name=name, language=language)

@@ -4,38 +4,35 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+from elftools.common.exceptions import ELFError
 
 from autotuner.errors import ToolMissingError, UsageError
+from autotuner.iree.objects import hide
 from autotuner.iree.processor import read_features
 from autotuner.microkernels import check
 from autotuner.microkernels.chips import is_gpu
 from autotuner.microkernels.expressions import Expression
-from autotuner.microkernels.instance import Call, Instance
-from autotuner.microkernels.library import all_manifests, find, search_folders, shipped_folder
+from autotuner.microkernels.instance import Call, Instance, search_folders, shipped_folder
+from autotuner.microkernels.library import all_manifests, find
 from autotuner.microkernels.manifest import MOST_SETTINGS, DoesNotFitError, Manifest
-from autotuner.microkernels.providers import c as c_provider
-from autotuner.microkernels.providers import cuda as cuda_provider
-from autotuner.microkernels.providers import triton as triton_provider
-from autotuner.microkernels.providers.nvrtc import find_nvrtc
-from autotuner.microkernels.refusals import none_fits
-from autotuner.microkernels.visibility import hidden_copies
-from autotuner.problems import Problem
+from autotuner.microkernels.providers import PROVIDERS
+from autotuner.microkernels.providers.provider import Request, kept_object
+from autotuner.problems import Operation, Problem
 from autotuner.space import ABSENT, Config, Knob, Space
 from autotuner.system.cache import Cache
-from autotuner.system.digests import path_digest
+from autotuner.system.digests import content_digest, path_digest
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.targets.naming import which_device
 
 AUTO = "auto"
 LEADING = 10
 """Variants that a search begins with, where a manifest estimates what they take."""
-_WANTED: Mapping[str, Callable[[], object]] = {"cuda": find_nvrtc, "triton": triton_provider.triton_version}
-"""What builds kernels of a kind and is no part of a plain installation; it raises where it is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +91,7 @@ class Variants:
         try:
             given = manifest.given(problem, chip, symbol=symbol, features=features)
         except DoesNotFitError as error:
-            raise none_fits(manifest, problem, [error]) from None
+            raise _none_fits(manifest, problem, [error]) from None
         for setting in itertools.chain(before, manifest.settings()):
             try:
                 numbers = manifest.choose(given, setting)
@@ -109,7 +106,7 @@ class Variants:
         if first is not None and order:
             rows, order = [rows[order[0]]], []
         if not rows:
-            raise none_fits(manifest, problem, list(refused.values()))
+            raise _none_fits(manifest, problem, list(refused.values()))
         knobs = [Knob(name, choices) for name, choices in values.items()]
         space = Space(knobs, np.array(rows, np.int64).reshape(len(rows), len(knobs)))
         ranked = tuple(
@@ -145,35 +142,40 @@ class Variants:
         instance = self._instance(parameters, suffix)
         check.refuse(instance)
         if not is_gpu(self.chip):
-            instance = replace(instance, objects=hidden_copies(instance.objects))
+            instance = replace(instance, objects=tuple(map(hidden_copy, instance.objects)))
         return Call(instance, self.problem)
 
     def _instance(self, parameters: dict[str, int], suffix: str) -> Instance:
-        manifest, kind = self.manifest, self.manifest.provider.kind
-        if kind == "triton" and not self.objects:
-            return triton_provider.bind(
-                manifest, self.problem, self.chip, parameters=parameters, workspace=self.workspace
-            )
-        objects, features = self.objects, read_features(self.executable_target)
-        if kind == "c" and not objects:
-            own = f"{manifest.symbol}{suffix}" if suffix else None
-            objects = c_provider.provide(
-                manifest,
-                self.problem,
-                self.chip,
-                parameters=parameters,
-                symbol=own,
-                features=features,
-            )
-            instance = manifest.bind(
-                self.problem, self.chip, objects=objects, parameters=parameters, symbol=self.symbol, features=features
-            )
-            return replace(instance, symbol=own or instance.symbol)
-        if kind == "cuda" and not objects:
-            objects = cuda_provider.provide(manifest, self.problem, self.chip, parameters=parameters)
-        return manifest.bind(
-            self.problem, self.chip, objects=objects, parameters=parameters, symbol=self.symbol, features=features
+        manifest, features = self.manifest, read_features(self.executable_target)
+        bind = partial(manifest.bind, self.problem, self.chip, parameters=parameters, features=features)
+        provider = PROVIDERS.get(manifest.provider.kind)
+        if provider is None or self.objects:
+            return bind(objects=self.objects, symbol=self.symbol)
+        built = provider.build(
+            Request(manifest, self.problem, self.chip, self.workspace, parameters, features, suffix=suffix)
         )
+        return built.called(bind(objects=(built.path,), symbol=self.symbol, reports=built.reports))
+
+
+def hidden_copy(path: Path) -> Path:
+    """The same object where all of its names are hidden already, a copy of the same name otherwise.
+
+    A name that is visible from outside is called through a table that a dynamic loader fills. The loader of IREE's
+    embedded executables leaves that table as it is on aarch64: the first call of the kernel ends in SIGSEGV.
+    """
+    data = path.read_bytes()
+    try:
+        changed = hide(data)
+    except (ValueError, ELFError) as error:
+        raise UsageError(f"{path} is a damaged object: {error}.", remedy="Make or copy it again.") from None
+    if changed == data:
+        return path
+
+    def make(making: Path) -> dict[str, int]:
+        making.write_bytes(changed)
+        return {}
+
+    return kept_object(path.name, content_digest(changed), make)[0]
 
 
 def fits(manifest: Manifest, problem: Problem, chip: str, *, executable_target: str = "") -> bool:
@@ -259,10 +261,11 @@ def find_manifests(
 def _lacking(manifest: Manifest, chip: str) -> str:
     """What must be installed before this kernel can be built for this chip: those for which there are others do not end
     a run for want of it, nor fail one by one."""
-    if manifest.provider.kind not in _WANTED or chip not in manifest.chips:
+    provider = PROVIDERS.get(manifest.provider.kind)
+    if provider is None or chip not in manifest.chips:
         return ""
     try:
-        _WANTED[manifest.provider.kind]()
+        provider.require(chip)
     except ToolMissingError as error:
         return str(error)
     return ""
@@ -272,6 +275,34 @@ def _sampled(manifest: Manifest) -> list[str]:
     if manifest.combinations <= MOST_SETTINGS:
         return []
     return [f"{manifest.name} has {manifest.combinations:,} choices of parameters: {MOST_SETTINGS:,} are looked at"]
+
+
+def _none_fits(manifest: Manifest, problem: Problem, refused: Sequence[DoesNotFitError]) -> DoesNotFitError:
+    """`refused` says why each variant does not fit, some reasons once: one that no choice of parameters changes is
+    told; of others the problem's numbers are, that they depend on."""
+    always = [one for one in refused if one.condition is None or not one.condition.names & manifest.chosen]
+    if always:
+        return always[0]
+    names = {name for one in refused if one.condition is not None for name in one.condition.names}
+    own = problem.variables() if isinstance(problem, Operation) else {}
+    # What is 0 is not there: a bias, a mask, a transposed operand.
+    given = [f"{name} = {own[name]}" for name in sorted(_sources(manifest, names)) if own.get(name)]
+    if not given:
+        return refused[0]
+    message = f"{manifest.name}: none of its variants takes {', '.join(given)}."
+    return DoesNotFitError(message, remedy=refused[0].remedy)
+
+
+def _sources(manifest: Manifest, names: Iterable[str]) -> set[str]:
+    """These names, and those that values among them are computed from."""
+    found: set[str] = set()
+    todo = set(names)
+    while todo:
+        name = todo.pop()
+        found.add(name)
+        if name in manifest.values:
+            todo |= manifest.values[name].names - found
+    return found
 
 
 def kernel_chip(target: Target, device: str) -> str:

@@ -13,7 +13,7 @@ from autotuner.iree import versions
 from autotuner.iree.compile import CompilerRefusal
 from autotuner.iree.run import list_devices
 from autotuner.iree.tools import Tools
-from autotuner.microkernels.providers.nvrtc import REMEDY, find_nvrtc, nvrtc_version
+from autotuner.microkernels.providers.cuda import REMEDY, find_nvrtc, nvrtc_version
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
 from autotuner.system.cache import Cache

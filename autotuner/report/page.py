@@ -35,7 +35,7 @@ from markupsafe import Markup
 
 from autotuner._version import __version__
 from autotuner.errors import EnvironmentFailure
-from autotuner.system.templates import templates
+from autotuner.system.settings import packaged
 
 Kind = Literal["text", "number", "badge", "long", "code", "brief"]
 """Of a column. `badge`: a word that has a colour, a verdict say; `long`: prose; `code`: as it stands in a file;
@@ -157,7 +157,7 @@ def _script() -> str:
 
 @cache
 def _read(name: str) -> str:
-    return (templates() / "report" / name).read_text(encoding="utf-8")
+    return (packaged("templates") / "report" / name).read_text(encoding="utf-8")
 
 
 @cache
@@ -179,7 +179,7 @@ def has_charts() -> bool:
 @cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(templates()),
+        loader=jinja2.FileSystemLoader(packaged("templates")),
         undefined=jinja2.StrictUndefined,
         autoescape=True,
         trim_blocks=True,

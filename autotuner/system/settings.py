@@ -1,4 +1,4 @@
-"""The only place that reads the environment: where caches lie, which IREE is used."""
+"""Where caches lie, which IREE is used, what comes with autotune. The only place that reads the environment."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ def iree_tools() -> Path | None:
     """`AUTOTUNE_IREE_TOOLS`: the folder of a build of IREE, as `--iree-tools` names it."""
     folder = os.environ.get("AUTOTUNE_IREE_TOOLS")
     return Path(folder) if folder else None
+
+
+def packaged(folder: str) -> Path:
+    """What comes with autotune: inside the package once installed, beside it in a checkout."""
+    package = Path(__file__).parent.parent
+    return package / folder if (package / folder).is_dir() else package.parent / folder
 
 
 def usable_cores() -> int:

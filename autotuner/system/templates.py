@@ -1,16 +1,10 @@
-"""The templates: where they are, and the one Jinja environment of MLIR. Its text is made here and nowhere else."""
+"""The one Jinja environment of MLIR. Its text is made here and nowhere else."""
 
 from functools import cache
-from pathlib import Path
 
 import jinja2
 
-
-def templates() -> Path:
-    """Inside the package once installed; beside it in a checkout."""
-    package = Path(__file__).parent.parent
-    installed = package / "templates"
-    return installed if installed.is_dir() else package.parent / "templates"
+from autotuner.system.settings import packaged
 
 
 def render(template: str, **values: object) -> str:
@@ -25,7 +19,7 @@ def template_of(name: str) -> jinja2.Template:
 @cache
 def _environment() -> jinja2.Environment:
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(templates()),
+        loader=jinja2.FileSystemLoader(packaged("templates")),
         undefined=jinja2.StrictUndefined,
         autoescape=False,
         keep_trailing_newline=True,

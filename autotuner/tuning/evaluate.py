@@ -22,7 +22,7 @@ from autotuner.measure.calibrate import Calibration
 from autotuner.measure.check import Check
 from autotuner.measure.screening import Measured
 from autotuner.measure.shortlist import Screened
-from autotuner.microkernels.providers.c import ObjectRefusalError
+from autotuner.microkernels.providers.provider import ObjectRefusalError
 from autotuner.store.rows import BuildRow, CandidateRow
 from autotuner.store.store import Store
 from autotuner.system.execution import after, done

@@ -6,7 +6,7 @@ import csv
 from pathlib import Path
 
 from autotuner.jobs.suite.suites import SUITES
-from autotuner.microkernels.library import shipped_folder
+from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from benchmarks.variants import COLUMNS, NAMES, table, timed, vendor, write
 from tests.support.arguments import parse_arguments

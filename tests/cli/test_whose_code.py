@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autotuner.cli.tuning import say_whose_code
-from autotuner.microkernels.library import own_folder
+from autotuner.microkernels.instance import own_folder
 from autotuner.microkernels.skeleton import create
 from autotuner.microkernels.variants import Kernel
 

@@ -10,7 +10,8 @@ import pytest
 from autotuner import Conv, Gemm, Options, Problem, Target
 from autotuner.errors import UsageError
 from autotuner.jobs.ab.variants import ALONE
-from autotuner.microkernels.library import find, search_folders
+from autotuner.microkernels.instance import search_folders
+from autotuner.microkernels.library import find
 from autotuner.microkernels.variants import Kernel
 from autotuner.tuning.effort import Effort
 from autotuner.tuning.result import Result

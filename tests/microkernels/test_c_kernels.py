@@ -18,7 +18,8 @@ from autotuner.errors import ToolMissingError
 from autotuner.iree.compile import Compile, inspect
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
-from autotuner.microkernels.library import find, shipped_folder
+from autotuner.microkernels.instance import shipped_folder
+from autotuner.microkernels.library import find
 from autotuner.microkernels.manifest import DoesNotFitError, Manifest
 from autotuner.microkernels.providers.c import find_compiler
 from autotuner.microkernels.variants import Variants

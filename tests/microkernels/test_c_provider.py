@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from pathlib import Path
 
@@ -14,26 +14,25 @@ from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.microkernel import SPEC_FLAG, executable_target, object_flags, spec_mlir
 from autotuner.devices.process import ProcessDevice
-from autotuner.errors import StorageError, ToolMissingError, UsageError
+from autotuner.errors import ToolMissingError, UsageError
 from autotuner.iree.processor import read_features
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Check, Checker, Data
 from autotuner.microkernels.check import check
-from autotuner.microkernels.instance import Binding, Call, Instance
-from autotuner.microkernels.isa import choose_isa
-from autotuner.microkernels.library import find, shipped_folder
-from autotuner.microkernels.providers import c as c_provider
-from autotuner.microkernels.providers.c import ObjectRefusalError, compile_object, find_compiler, provide
+from autotuner.microkernels.chips import choose_isa
+from autotuner.microkernels.instance import Binding, Call, Instance, shipped_folder
+from autotuner.microkernels.library import find
+from autotuner.microkernels.providers.c import compile_object
+from autotuner.microkernels.providers.provider import ObjectRefusalError, problem_macros
 from autotuner.problems import Attention, Conv, Gemm, Operand, Problem
 from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
-from tests.support.kernels import spec_flags
+from tests.support.kernels import bound, built, request, spec_flags
 
 CHIP = platform.machine()
 CPU = Target.parse("cpu")
 SGEMM = find("sgemm_c", [shipped_folder()])
 CPU_FLAG = "--iree-llvmcpu-target-cpu"
-EMPTY = "void kernel(void) {}"
 Run = Callable[[Call], Check]
 
 
@@ -62,9 +61,7 @@ def run(builder: Builder, tools: Tools, target: str, tmp_path: Path) -> Run:
 
 
 def sgemm(gemm: Gemm, target: str, parameters: Mapping[str, int] | None = None) -> Call:
-    objects = provide(SGEMM, gemm, CHIP, parameters=parameters, features=read_features(target))
-    features = read_features(target)
-    return Call(SGEMM.bind(gemm, CHIP, objects=objects, parameters=parameters, features=features), gemm)
+    return Call(bound(request(SGEMM, gemm, CHIP, parameters, features=read_features(target))), gemm)
 
 
 PACKED = {"packed": 1, "mr": 14, "vectors": 2, "kc": 96, "mc": 32, "nc": 128}
@@ -138,7 +135,7 @@ def test_operands_come_in_the_kernels_order_and_the_result_starts_at_zero(run: R
         Binding(1, "read", reordered(weights, to_frsc), to_frsc),
         Binding(0, "read", image),
     )
-    objects = (compile_object(source, {}, chip=CHIP, timeout=60),)
+    objects = (compile_object(source, {}, chip=CHIP),)
     kernel = Instance("conv", "conv", CHIP, objects, bindings, (7, 8, 4, 6, 3, 3), (1, 1, 1), None, 0, (2, 1, 1))
     result = run(Call(kernel, conv))
     assert result.ok, result.detail
@@ -147,82 +144,43 @@ def test_operands_come_in_the_kernels_order_and_the_result_starts_at_zero(run: R
 # --- the compiler ---------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    path = tmp_path / "kernel.c"
-    path.write_text(EMPTY)
-    return path
-
-
-@pytest.fixture
-def no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    find_compiler.cache_clear()
-    monkeypatch.setenv("PATH", str(tmp_path))
-    yield
-    find_compiler.cache_clear()
-
-
-def test_an_object_is_made_once_for_each_content(source: Path) -> None:
-    first = compile_object(source, {"MR": 4}, chip=CHIP, timeout=60)
-    made = first.stat().st_mtime_ns
-    assert compile_object(source, {"mr": 4}, chip=CHIP, timeout=60) == first
-    assert first.stat().st_mtime_ns == made
-    assert compile_object(source, {"MR": 5}, chip=CHIP, timeout=60) != first
-    source.write_text(EMPTY + "\n")
-    assert compile_object(source, {"MR": 4}, chip=CHIP, timeout=60) != first
-    source.write_text(EMPTY)
-    whole = first.read_bytes()
-    for damaged in (b"", whole[:-1], whole[:-1] + bytes([whole[-1] ^ 1])):
-        first.write_bytes(damaged)
-        assert compile_object(source, {"MR": 4}, chip=CHIP, timeout=60).read_bytes() == whole
-    assert not list(first.parent.glob(".making-*"))
-
-
-def test_a_source_that_does_not_compile_gives_the_compilers_words(source: Path) -> None:
-    source.write_text('_Static_assert(MR < 4, "MR is too large");')
-    with pytest.raises(ObjectRefusalError, match="MR is too large") as caught:
-        compile_object(source, {"MR": 4}, chip=CHIP, timeout=60)
-    assert "kernel.c:1" in caught.value.stderr
-    assert "Correct the source" in caught.value.remedy
-
-
-def test_a_compile_that_takes_too_long_is_ended(source: Path) -> None:
-    with pytest.raises(ObjectRefusalError, match="killed after"):
-        compile_object(source, {"MR": 77}, chip=CHIP, timeout=0.0001)
-
-
 def test_panels_that_are_too_large_are_refused_by_manifest_and_source() -> None:
     gemm = Gemm.parse(shape="64x64x64", dtype="f32")
     with pytest.raises(UsageError, match=r"104 \* 1024"):
-        provide(SGEMM, gemm, CHIP, parameters={"kc": 256, "mc": 160})
+        built(request(SGEMM, gemm, CHIP, {"kc": 256, "mc": 160}))
     source = SGEMM.provider.source
     assert source is not None
     with pytest.raises(ObjectRefusalError, match="do not fit the stack"):
-        compile_object(
-            source, {"MR": 8, "VECTORS": 2, "KC": 1024, "MC": 64, "NC": 64, "PACKED": 0}, chip=CHIP, timeout=60
-        )
+        compile_object(source, {"MR": 8, "VECTORS": 2, "KC": 1024, "MC": 64, "NC": 64, "PACKED": 0}, chip=CHIP)
 
 
-@pytest.mark.usefixtures("no_compiler")
-def test_without_a_compiler_it_says_what_to_install(source: Path) -> None:
-    with pytest.raises(ToolMissingError, match="Install gcc"):
-        compile_object(source, {"MR": 4}, chip=CHIP, timeout=60)
-
-
-def test_an_object_for_another_machine_is_refused(source: Path) -> None:
+def test_an_object_for_another_machine_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "kernel.c").write_text("void kernel(void) {}")
     with pytest.raises(ToolMissingError, match=r"no C compiler on PATH makes code for s390; .*gcc-s390-linux-gnu"):
-        compile_object(source, {}, chip="s390", timeout=60)
-    with pytest.raises(UsageError, match="cannot be read"):
-        compile_object(source.with_name("none.c"), {}, chip=CHIP, timeout=60)
+        compile_object(tmp_path / "kernel.c", {}, chip="s390")
 
 
-def test_a_cache_that_cannot_be_written_says_what_to_do(
-    source: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(tmp_path / "file"))
-    with pytest.raises(StorageError, match="AUTOTUNE_CACHE_DIR"):
-        compile_object(source, {}, chip=CHIP, timeout=60)
+@pytest.mark.parametrize("name", ["sub/folder/part.h", "table.inc", "other.c", "with blank.h", "a$b#c.h"])
+def test_whatever_is_included_counts(tmp_path: Path, name: str) -> None:
+    source, included = tmp_path / "kernel.c", tmp_path / name
+    included.parent.mkdir(parents=True, exist_ok=True)
+    source.write_text('#include "outer.h"\nint kernel(void) { return ANSWER; }\n')
+    (tmp_path / "outer.h").write_text(f'#include "{name}"\n')
+    included.write_text("#define ANSWER 1\n")
+    first = compile_object(source, {}, chip=CHIP)
+    (tmp_path / "unused.h").write_text("#error\n")
+    assert compile_object(source, {}, chip=CHIP) == first
+    included.write_text("#define ANSWER 2\n")
+    assert compile_object(source, {}, chip=CHIP).read_bytes() != first.read_bytes()
+
+
+@pytest.mark.parametrize("directive", [".incbin", ".include"])
+def test_what_only_the_assembler_reads_is_refused(tmp_path: Path, directive: str) -> None:
+    source = tmp_path / "kernel.c"
+    source.write_text(f'__asm__("{directive} \\"data.bin\\"");\n')
+    with pytest.raises(UsageError, match="assembler") as caught:
+        compile_object(source, {}, chip=CHIP)
+    assert "#include" in caught.value.remedy
 
 
 def test_instructions_are_those_that_the_processor_has() -> None:
@@ -257,13 +215,10 @@ def test_another_processor_than_the_hosts_decides_the_instructions(builder: Buil
 
 
 def test_layout_and_epilogue_are_macros() -> None:
+    none = {"BIAS": 0, "RESIDUAL": 0, "CLIP_LOW": 0, "CLIP_HIGH": 0, "LOW_BITS": 0, "HIGH_BITS": 0}
+    none |= {"ACTIVATION": 0, "FACTOR_BITS": 0, "GATED": 0, "NORM": 0, "EPS_BITS": 0}
     problem: Problem = Gemm.parse(shape="8x8x8", dtype="f32", layout="tn")
-    assert c_provider.problem_macros(problem) == {"TRANSPOSE_LHS": 1, "TRANSPOSE_RHS": 0}
+    assert problem_macros(problem) == {"TRANSPOSE_LHS": 1, "TRANSPOSE_RHS": 0, **none}
     conv = Conv.parse(shape="2x7x8x4", filter="3x3x6", epilogue="bias,relu")
-    macros = {"BIAS": 1, "RESIDUAL": 0, "CLIP_LOW": 1, "CLIP_HIGH": 0, "LOW_BITS": 0, "HIGH_BITS": 0}
-    macros |= {"ACTIVATION": 0, "FACTOR_BITS": 0, "GATED": 0, "NORM": 0, "EPS_BITS": 0}
-    assert c_provider.problem_macros(conv) == {"CHANNELS_LAST": 1, "DEPTHWISE": 0, **macros}
-    assert c_provider.problem_macros(Attention.parse(shape="1x1x8x8x8")) == {}
-    misa = find("misa_igemm_fwd_nhwc_fp16", [shipped_folder()])
-    with pytest.raises(ValueError, match="not made from C"):
-        provide(misa, problem, CHIP)
+    assert problem_macros(conv) == {"CHANNELS_LAST": 1, "DEPTHWISE": 0, **none, "BIAS": 1, "CLIP_LOW": 1}
+    assert problem_macros(Attention.parse(shape="1x1x8x8x8")) == none

@@ -11,22 +11,21 @@ import pytest
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
-from autotuner.errors import EnvironmentFailure, ToolMissingError, UsageError
+from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.abi import inspect, kernels_json, kernels_table
 from autotuner.microkernels.check import check, runs_on
-from autotuner.microkernels.library import own_folder
 from autotuner.microkernels.loader import load
-from autotuner.microkernels.providers import nvrtc
-from autotuner.microkernels.providers.c import ObjectRefusalError
-from autotuner.microkernels.providers.cuda import architecture, macros, provide, read_sources
+from autotuner.microkernels.providers import cuda
+from autotuner.microkernels.providers.cuda import architecture, find_nvrtc, nvrtc_digest, nvrtc_version
+from autotuner.microkernels.providers.provider import ObjectRefusalError, read_named
 from autotuner.microkernels.skeleton import create
-from autotuner.microkernels.variants import AUTO, Kernel, Variants, find_variants
+from autotuner.microkernels.variants import Variants
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
-from tests.support.cuda_kernel import MANIFEST, SOURCE, needs_nvrtc, write_kernel
-from tests.support.kernels import spec_flags
+from tests.support.cuda_kernel import SOURCE, needs_nvrtc, write_kernel
+from tests.support.kernels import bound, built, request, spec_flags
 
 GEMM = Gemm.parse(shape="40x128x24", dtype="bf16", layout="nt", epilogue="bias,relu")
 PLAIN = Gemm.parse(shape="40x128x24", dtype="f16")
@@ -38,8 +37,7 @@ SM_80 = Target.parse("sm_80")
 
 def test_a_source_is_told_its_numbers_its_epilogue_and_the_types_of_its_buffers(tmp_path: Path) -> None:
     manifest = load(write_kernel(tmp_path / "mine"))
-    numbers = manifest.fit(GEMM, "sm_90", parameters={"wide": 64})
-    said = macros(manifest, GEMM, numbers)
+    said = request(manifest, GEMM, "sm_90", {"wide": 64}).macros()
     assert (said["WIDE"], said["ROWS"]) == (64, 4)
     assert (said["TRANSPOSE_LHS"], said["TRANSPOSE_RHS"], said["BIAS"], said["CLIP_LOW"]) == (0, 1, 1, 1)
     types = {name for name, value in said.items() if value and name.split("_")[0] in ("LHS", "RHS", "BIAS", "OUT")}
@@ -50,7 +48,7 @@ def test_a_source_is_told_its_numbers_its_epilogue_and_the_types_of_its_buffers(
 def test_without_an_epilogue_its_macros_are_there_and_zero(tmp_path: Path) -> None:
     manifest = load(write_kernel(tmp_path / "mine"))
     problem = replace(PLAIN, out="f16")
-    said = macros(manifest, problem, manifest.fit(problem, "sm_80"))
+    said = request(manifest, problem, "sm_80").macros()
     assert [said[name] for name in ("BIAS", "BIAS_F16", "BIAS_F32", "ACTIVATION", "LHS_F16", "OUT_F16")] == [
         *(0, 0, 0, 0, 1, 1)
     ]
@@ -62,26 +60,12 @@ def test_hoppers_code_is_for_that_chip_alone() -> None:
     ]
 
 
-def test_other_makers_chips_are_refused(tmp_path: Path) -> None:
-    file = write_kernel(tmp_path / "mine", manifest=MANIFEST.replace('"sm_80", ', '"gfx942", '))
-    with pytest.raises(UsageError, match=r"CUDA C\+\+ is not for gfx942"):
-        load(file)
-
-
+@needs_nvrtc
 @pytest.mark.parametrize("name", ['"/etc/hostname"', '"../other.h"', "HEADER", "</etc/hostname>"])
 def test_a_header_from_elsewhere_is_refused(name: str, tmp_path: Path) -> None:
-    source = write_kernel(tmp_path / "mine", source=f"# include {name}\n{SOURCE}").with_name("kernel.cu")
+    manifest = load(write_kernel(tmp_path / "mine", source=f"# include {name}\n{SOURCE}"))
     with pytest.raises(UsageError, match="it finds headers of its own folder only"):
-        read_sources(source)
-
-
-def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
-    source = write_kernel(tmp_path / "mine").with_name("kernel.cu")
-    (tmp_path / "secret").write_text("1")
-    source.with_name("numbers.h").unlink()
-    source.with_name("numbers.h").symlink_to(tmp_path / "secret")
-    with pytest.raises(UsageError, match="leads out of its folder"):
-        read_sources(source)
+        built(request(manifest, PLAIN, "sm_90"))
 
 
 def test_headers_of_headers_and_those_that_come_with_autotune_are_found(tmp_path: Path) -> None:
@@ -89,9 +73,7 @@ def test_headers_of_headers_and_those_that_come_with_autotune_are_found(tmp_path
     source.with_name("numbers.h").write_text('#include "numbers.h"\n  #  include <sub/more.h>\n#include <none.h>')
     (source.parent / "sub").mkdir()
     (source.parent / "sub" / "more.h").write_text('#include "activations.h"')
-    _, headers = read_sources(source)
-    assert set(headers) >= {"numbers.h", "sub/more.h", "activations.h"}
-    assert "none.h" not in headers
+    assert set(read_named(source, cuda.included)) == {"numbers.h", "sub/more.h", "activations.h"}
 
 
 # --- By NVRTC -------------------------------------------------------------------------------------------------------
@@ -102,35 +84,16 @@ def test_headers_of_headers_and_those_that_come_with_autotune_are_found(tmp_path
 def test_a_kernel_is_built_as_its_manifest_calls_it(chip: str, tmp_path: Path) -> None:
     manifest = load(write_kernel(tmp_path / "mine"))
     for problem, pointers in ((GEMM, 4), (PLAIN, 3)):
-        (path,) = provide(manifest, problem, chip, parameters={"wide": 64})
-        instance = manifest.bind(problem, chip, objects=[path], parameters={"wide": 64})
+        instance = bound(request(manifest, problem, chip, {"wide": 64}))
         assert check(instance) == []
-        (kernel,) = inspect(path)
+        (kernel,) = inspect(instance.objects[0])
         assert (kernel.symbol, kernel.kind, kernel.chip) == ("gemm", "cubin", architecture(chip))
         assert [argument.size for argument in kernel.arguments or ()] == [8] * pointers + [4] * 3
         assert (kernel.most_threads, kernel.local_memory) == (256, 0)
         assert kernel.registers is not None
         assert 8 <= kernel.registers <= 255
-    (row,) = kernels_table(path)
+    (row,) = kernels_table(instance.objects[0])
     assert (row["constants"], row["workgroup"]) == ("3", "≤ 256")
-
-
-@needs_nvrtc
-def test_what_is_built_is_kept_until_something_of_it_changes(tmp_path: Path) -> None:
-    file = write_kernel(tmp_path / "mine")
-    manifest = load(file)
-    (first,) = provide(manifest, GEMM, "sm_90")
-    written = first.stat().st_mtime_ns
-    assert provide(manifest, GEMM, "sm_90") == (first,)
-    assert first.stat().st_mtime_ns == written
-    others = {*provide(manifest, GEMM, "sm_80"), *provide(manifest, GEMM, "sm_90", parameters={"wide": 64})}
-    file.with_name("numbers.h").write_text(file.with_name("numbers.h").read_text() + "// another\n")
-    others |= {*provide(manifest, GEMM, "sm_90")}
-    assert len(others - {first}) == 3
-    first.write_bytes(first.read_bytes()[:-1])
-    file.with_name("numbers.h").write_text(file.with_name("numbers.h").read_text().removesuffix("// another\n"))
-    assert provide(manifest, GEMM, "sm_90") == (first,)
-    assert inspect(first)[0].symbol == "gemm"  # a damaged one is made again
 
 
 @needs_nvrtc
@@ -175,7 +138,7 @@ def test_a_source_that_does_not_compile_is_refused_with_the_first_error(
 ) -> None:
     manifest = load(write_kernel(tmp_path / "mine", source=SOURCE.replace(old, new)))
     with pytest.raises(ObjectRefusalError, match=rf"^kernel.cu does not compile: .*{words}") as refused:
-        provide(manifest, PLAIN, "sm_90")
+        built(request(manifest, PLAIN, "sm_90"))
     assert "rror" in refused.value.stderr
 
 
@@ -191,7 +154,7 @@ def test_a_function_with_a_name_of_cpp_is_told_of(tmp_path: Path) -> None:
 def test_clusters_want_a_grid_that_is_a_multiple(tmp_path: Path) -> None:
     source = SOURCE.replace("__launch_bounds__", "__cluster_dims__(3, 1, 1) __launch_bounds__")
     manifest = load(write_kernel(tmp_path / "mine", source=source))
-    instance = manifest.bind(PLAIN, "sm_90", objects=provide(manifest, PLAIN, "sm_90"))
+    instance = bound(request(manifest, PLAIN, "sm_90"))
     assert instance.grid == (4, 5, 1)
     (mismatch,) = check(instance)
     assert (mismatch.what, mismatch.expected, mismatch.found) == ("grid", "a multiple of 3x1x1", "4x5x1")
@@ -202,7 +165,7 @@ def test_clusters_want_a_grid_that_is_a_multiple(tmp_path: Path) -> None:
 def test_what_an_sm_has_no_room_for_is_told(tmp_path: Path) -> None:
     source = SOURCE.replace("__launch_bounds__", "__cluster_dims__(4, 4, 1) __launch_bounds__")
     manifest = load(write_kernel(tmp_path / "mine", source=source.replace("(WIDE * ROWS)", "(1024)", 1)))
-    instance = manifest.bind(PLAIN, "sm_90", objects=provide(manifest, PLAIN, "sm_90"))
+    instance = bound(request(manifest, PLAIN, "sm_90"))
     (mismatch,) = check(replace(instance, grid=(4, 4, 1)))
     assert (mismatch.what, mismatch.found) == ("cluster", "4x4x1")
     greedy = """
@@ -215,7 +178,7 @@ extern "C" __global__ void gemm(const float* a, const float* b, float* c, int m,
   for (int i = 0; i < 96; ++i) c[i * n] = sums[i];
 }"""
     (tmp_path / "mine" / "kernel.cu").write_text(greedy)
-    instance = manifest.bind(PLAIN, "sm_90", objects=provide(manifest, PLAIN, "sm_90"))
+    instance = bound(request(manifest, PLAIN, "sm_90"))
     assert check(instance) == []
     (mismatch,) = check(replace(instance, workgroup_size=(1024, 1, 1)))
     assert (mismatch.what, mismatch.expected) == ("registers", "at most 65536 for 1024 threads")
@@ -229,14 +192,14 @@ def test_static_shared_memory_is_counted_without_the_systems(tmp_path: Path) -> 
     )
     manifest = load(write_kernel(tmp_path / "mine", source=source))
     for chip in ("sm_80", "sm_90"):
-        (kernel,) = inspect(*provide(manifest, PLAIN, chip))
+        (kernel,) = inspect(built(request(manifest, PLAIN, chip)).path)
         assert kernel.local_memory == 400
 
 
 @needs_nvrtc
 def test_a_cubin_that_is_cut_off_or_changed_gives_a_usage_error(tmp_path: Path) -> None:
     manifest = load(write_kernel(tmp_path / "mine"))
-    (path,) = provide(manifest, PLAIN, "sm_90")
+    path = built(request(manifest, PLAIN, "sm_90")).path
     whole, damaged = path.read_bytes(), tmp_path / "damaged.cubin"
     tried = [whole[:size] for size in range(4, len(whole), len(whole) // 40)]
     tried += [whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :] for at in range(4, len(whole), 97)]
@@ -265,7 +228,7 @@ def test_the_skeleton_in_cuda_builds_as_it_is_written(tmp_path: Path) -> None:
     file, source = create("mine", tmp_path, language="cuda")
     manifest = load(file)
     for problem, chip in ((PLAIN, "sm_80"), (replace(PLAIN, dtype="bf16"), "sm_90")):
-        assert check(manifest.bind(problem, chip, objects=provide(manifest, problem, chip))) == []
+        assert check(bound(request(manifest, problem, chip))) == []
     docs = (Path(__file__).parents[2] / "docs" / "microkernels.md").read_text()
     assert f"```cpp\n{source.read_text()}```" in docs
 
@@ -277,30 +240,10 @@ def test_the_skeleton_in_cuda_builds_as_it_is_written(tmp_path: Path) -> None:
 def no_wheels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """No wheel has NVRTC, and the only toolkit is in a folder that is empty yet."""
     home = tmp_path / "cuda"
-    monkeypatch.setattr(nvrtc, "_wheels", list)
-    monkeypatch.setattr(nvrtc, "_toolkits", lambda found=nvrtc._toolkits: [f for f in found() if tmp_path in f.parents])
+    monkeypatch.setattr(cuda, "_wheels", list)
+    monkeypatch.setattr(cuda, "_toolkits", lambda found=cuda._toolkits: [f for f in found() if tmp_path in f.parents])
     monkeypatch.setenv("CUDA_HOME", str(home))
     return home
-
-
-def test_without_nvrtc_the_extra_is_named(no_wheels: Path, tmp_path: Path) -> None:
-    del no_wheels
-    manifest = load(write_kernel(tmp_path / "mine"))
-    with pytest.raises(ToolMissingError, match="NVRTC, which is not installed") as missing:
-        provide(manifest, PLAIN, "sm_90")
-    assert "pip install 'autotune-iree[cuda]'" in missing.value.remedy
-
-
-def test_without_nvrtc_auto_leaves_such_kernels_out_where_they_would_be_taken(no_wheels: Path, tmp_path: Path) -> None:
-    del no_wheels
-    write_kernel(own_folder(tmp_path) / "mine")
-    for chip, told in (("sm_90", True), ("gfx942", False)):
-        found, notes = find_variants([Kernel(AUTO)], PLAIN, chip=chip, workspace=tmp_path)
-        assert "mine" not in [variants.manifest.name for variants in found]
-        assert any("mine left out: " in note and "NVRTC" in note for note in notes) == told
-    (named,), _ = find_variants([Kernel("mine")], PLAIN, chip="sm_90", workspace=tmp_path)
-    with pytest.raises(ToolMissingError):
-        named.call(named.default())
 
 
 def test_the_newest_of_a_toolkit_is_taken_and_one_that_does_not_load_is_told(no_wheels: Path) -> None:
@@ -308,10 +251,10 @@ def test_the_newest_of_a_toolkit_is_taken_and_one_that_does_not_load_is_told(no_
     folder.mkdir(parents=True)
     for name in ("libnvrtc.so.9.2", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc-builtins.so.13.4", "libnvrtc.so.x"):
         (folder / name).write_text("no library")
-    assert nvrtc.find_nvrtc() == folder / "libnvrtc.so.13"
-    assert len(nvrtc.nvrtc_digest(folder / "libnvrtc.so.13")) == 2
+    assert find_nvrtc() == folder / "libnvrtc.so.13"
+    assert len(nvrtc_digest(folder / "libnvrtc.so.13")) == 2
     with pytest.raises(EnvironmentFailure, match=r"libnvrtc.so.13 cannot be used: .*(invalid ELF|too short)"):
-        nvrtc.nvrtc_version(folder / "libnvrtc.so.13")
+        nvrtc_version(folder / "libnvrtc.so.13")
 
 
 @needs_nvrtc
@@ -320,10 +263,10 @@ def test_a_library_that_does_not_load_is_no_fault_of_the_source(no_wheels: Path,
     (no_wheels / "lib" / "libnvrtc.so.13").write_text("no library")
     manifest = load(write_kernel(tmp_path / "mine"))
     with pytest.raises(EnvironmentFailure, match="cannot be used"):
-        provide(manifest, PLAIN, "sm_90")
+        built(request(manifest, PLAIN, "sm_90"))
 
 
 @needs_nvrtc
 def test_the_version_is_the_librarys_own() -> None:
-    major, minor = map(int, nvrtc.nvrtc_version(nvrtc.find_nvrtc()).split("."))
+    major, minor = map(int, nvrtc_version(find_nvrtc()).split("."))
     assert (major, minor) >= (12, 0)

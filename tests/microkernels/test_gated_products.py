@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from autotuner.measure.check import compare
-from autotuner.microkernels.library import shipped_folder
+from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.problems import Gemm
 

@@ -16,7 +16,7 @@ from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.abi import inspect
 from autotuner.microkernels.check import check
-from autotuner.microkernels.library import shipped_folder
+from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import Variants, fits
 from autotuner.problems import Gemm

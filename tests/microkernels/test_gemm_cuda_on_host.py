@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from autotuner.measure.check import Check, compare
-from autotuner.microkernels.library import shipped_folder
+from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
-from autotuner.microkernels.providers.cuda import macros
 from autotuner.problems import Array, Gemm
 from autotuner.system import process
 from tests.microkernels.test_gemm_cuda import f8
+from tests.support.kernels import request
 
 FOLDER = shipped_folder() / "gemm_cuda"
 MANIFEST = load(FOLDER / FILE)
@@ -40,14 +40,15 @@ class OnHost:
     @classmethod
     def build(cls, problem: Gemm, parameters: dict[str, int], folder: Path, **instead: str) -> OnHost:
         """`instead`: texts of the kernel that are to be others."""
-        numbers = MANIFEST.fit(problem, "sm_90", parameters=dict.fromkeys(MANIFEST.parameters, 0) | parameters)
+        wanted = request(MANIFEST, problem, "sm_90", dict.fromkeys(MANIFEST.parameters, 0) | parameters)
+        numbers = wanted.numbers
         launch = {"GRID": MANIFEST.grid[0].evaluate(numbers), "LOCAL_MEMORY": MANIFEST.local_memory.evaluate(numbers)}
         sources = {path.name: path.read_text() for home in (FOLDER, HOST) for path in home.iterdir()}
         for name, text in sources.items():
             for old, new in instead.items():
                 text = text.replace(old, new)
             (folder / name).write_text(text)
-        defines = [f"-D{name}={value}" for name, value in (macros(MANIFEST, problem, numbers) | launch).items()]
+        defines = [f"-D{name}={value}" for name, value in (wanted.macros() | launch).items()]
         assert COMPILER is not None
         command: list[str | Path] = [
             COMPILER,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import platform
 import shutil
 import time
 from dataclasses import replace
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotuner.errors import UsageError
-from autotuner.microkernels.library import own_folder
+from autotuner.microkernels.instance import own_folder
 from autotuner.microkernels.loader import load
 from autotuner.microkernels.manifest import MOST_SETTINGS, DoesNotFitError, Manifest
 from autotuner.microkernels.variants import AUTO, Kernel, Variants, find_variants
@@ -234,12 +235,12 @@ def test_a_kernel_built_from_source_is_bound_to_what_the_provider_made(folder: P
     assert (manifest.chips, manifest.provider.source) == (("gfx942", "sm_80"), folder / "kernel.py")
     assert manifest.fit(problem, "sm_80", parameters={"tile": 64})["rows"] == 2
     with pytest.raises(UsageError, match="built from source"):
-        manifest.bind(problem, "sm_80", parameters={"shared": 1})
+        manifest.bind(problem, "sm_80", reports={"shared": 1})
     with pytest.raises(DoesNotFitError, match=r"not for sm_86.*gfx942, sm_80"):
         manifest.bind(problem, "sm_86")
     ptx = tmp_path / "gemm.ptx"
     ptx.write_text("")
-    instance = manifest.bind(problem, "sm_80", objects=[ptx], parameters={"tile": 64, "shared": 147456})
+    instance = manifest.bind(problem, "sm_80", objects=[ptx], parameters={"tile": 64}, reports={"shared": 147456})
     assert (instance.local_memory, instance.workgroup_size[0], instance.subgroup_size) == (147456, 128, 32)
     with pytest.raises(UsageError, match=r"local_memory: .*unknown name 'shared'"):
         manifest.bind(problem, "sm_80", objects=[ptx])
@@ -518,7 +519,7 @@ def test_what_the_problem_alone_rules_out_is_told_without_asking_every_choice_of
 def test_with_auto_those_that_do_not_fit_are_told_by_their_reason(tmp_path: Path) -> None:
     """One line for a reason, not one for a kernel."""
     problem = Gemm.parse(shape="64x64x64", dtype="f32")
-    found, notes = find_variants([Kernel(AUTO)], problem, chip="aarch64", workspace=tmp_path)
+    found, notes = find_variants([Kernel(AUTO)], problem, chip=platform.machine(), workspace=tmp_path)
     assert [variants.manifest.name for variants in found] == ["sgemm_c"]
     told = [note for note in notes if "left out" in note]
     (others,) = [note for note in told if "it computes attention, not gemm" in note]

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotuner.errors import UsageError
-from autotuner.microkernels.instance import Instance
-from autotuner.microkernels.library import find, shipped_folder
+from autotuner.microkernels.instance import Instance, shipped_folder
+from autotuner.microkernels.library import find
 from autotuner.microkernels.loader import load
 from autotuner.microkernels.manifest import DoesNotFitError, Manifest
-from autotuner.microkernels.providers.misa import KernelName, read_driver_log
+from autotuner.microkernels.misa import KernelName, read_driver_log
 from autotuner.problems import Conv, Gemm, Problem
 
 PREFIX = "igemm_fwd_gtcx3_nhwc_fp16_bx0_ex1_"

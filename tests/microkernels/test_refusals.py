@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autotuner.microkernels.expressions import Expression
-from autotuner.microkernels.library import shipped_folder
+from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.manifest import DoesNotFitError
 from autotuner.microkernels.variants import Variants

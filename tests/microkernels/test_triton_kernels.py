@@ -12,15 +12,14 @@ from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.microkernel import spec_mlir
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.check import check
-from autotuner.microkernels.library import shipped_folder
+from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.manifest import DoesNotFitError, Manifest
-from autotuner.microkernels.providers.triton import bind
 from autotuner.microkernels.variants import Variants, fits
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
-from tests.support.kernels import spec_flags
+from tests.support.kernels import bound, request, spec_flags
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 
@@ -198,7 +197,7 @@ def test_tiles_that_fill_the_chip_once_are_among_the_first_that_are_tried(
 def test_kernels_build_and_fit_their_manifests(
     name: str, problem: Problem, chip: str, parameters: dict[str, int], tmp_path: Path
 ) -> None:
-    instance = bind(shipped(name), problem, chip, workspace=tmp_path, parameters=parameters, timeout=300)
+    instance = bound(request(shipped(name), problem, chip, parameters, workspace=tmp_path))
     assert check(instance) == []
     assert instance.local_memory <= 227 * 1024
 

@@ -6,29 +6,26 @@ import importlib.metadata
 import importlib.util
 import re
 import shutil
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from autotuner.errors import ToolMissingError, UsageError
 from autotuner.microkernels.abi import inspect, read_object
 from autotuner.microkernels.check import check
-from autotuner.microkernels.library import find, own_folder, search_folders, shipped_folder
+from autotuner.microkernels.instance import own_folder, search_folders, shipped_folder
+from autotuner.microkernels.library import find
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.manifest import DoesNotFitError, Manifest
-from autotuner.microkernels.providers import triton as triton_provider
-from autotuner.microkernels.providers.c import ObjectRefusalError
-from autotuner.microkernels.providers.triton import bind, cache_key, kernel_parameters, plan, provide
+from autotuner.microkernels.providers.provider import ObjectRefusalError
+from autotuner.microkernels.providers.triton import cache_key, kernel_parameters, plan, read_sources, trusted_source
 from autotuner.microkernels.providers.triton_compile import SOURCE, Job, trim_amdgcn, trim_ptx
-from autotuner.microkernels.providers.triton_sources import read_sources
 from autotuner.microkernels.variants import AUTO, Kernel, find_variants, fits
 from autotuner.problems import Attention, Conv, Gemm, Problem
-from autotuner.system import process
+from autotuner.problems.epilogue import Epilogue
+from tests.support.kernels import bound, built, request
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 
@@ -98,7 +95,7 @@ def fitting(manifest: Manifest, problem: Problem, chip: str) -> list[dict[str, i
 def gemm_job(problem: Problem = GEMM, chip: str = "sm_90", parameters: Mapping[str, int] = SMALL) -> Job:
     manifest = shipped("gemm_triton")
     assert manifest.provider.source is not None
-    return plan(manifest, problem, chip, manifest.provider.source.read_bytes(), parameters=parameters)
+    return plan(request(manifest, problem, chip, parameters), manifest.provider.source.read_bytes())
 
 
 # --- Without Triton -------------------------------------------------------------------------------------------------
@@ -194,11 +191,11 @@ def test_pointers_that_a_problem_lacks_are_none_and_no_arguments() -> None:
     manifest = shipped("conv_triton")
     assert manifest.provider.source is not None
     source = manifest.provider.source.read_bytes()
+    conv, parameters = Conv.parse(shape="1x8x8x64", filter="3x3x64", out="f16"), {"bm": 64, "bn": 32, "num_warps": 4}
     bare, whole = (
-        plan(manifest, Conv.parse(shape="1x8x8x64", filter="3x3x64", out="f16", epilogue=text), "sm_90", source,
-             parameters={"bm": 64, "bn": 32, "num_warps": 4})
+        plan(request(manifest, replace(conv, epilogue=Epilogue.parse(text)), "sm_90", parameters), source)
         for text in ("", "bias,residual,clip=0:6")
-    )  # fmt: skip
+    )
     names = ("image", "weights", "bias", "residual", "out")
     assert [whole.signature[name] for name in names] == ["*fp16", "*fp16", "*fp32", "*fp32", "*fp16"]
     assert (whole.arguments, whole.aligned) == (5, [(i, 16) for i in (0, 1, 2, 3, 5)])
@@ -238,10 +235,10 @@ def test_constexprs_that_nothing_names_are_refused() -> None:
     pointers = b"a, b, bias, residual, counters, c, partial"
     source = b"def gemm_triton(%s, M, N, K, DEPTH: tl.constexpr): pass" % pointers
     with pytest.raises(UsageError, match="DEPTH"):
-        plan(shipped("gemm_triton"), GEMM, "sm_90", source, parameters=SMALL)
+        plan(request(shipped("gemm_triton"), GEMM, "sm_90", SMALL), source)
     source = b"def gemm_triton(a, b, BM: tl.constexpr, c, M, N, K): pass"
     with pytest.raises(UsageError, match="7 pointers, then 3 constants"):
-        plan(shipped("gemm_triton"), GEMM, "sm_90", source, parameters=SMALL)
+        plan(request(shipped("gemm_triton"), GEMM, "sm_90", SMALL), source)
 
 
 @pytest.fixture
@@ -252,27 +249,20 @@ def no_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.metadata, "version", missing)
 
 
-@pytest.mark.usefixtures("no_triton")
-def test_without_triton_the_extra_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ToolMissingError, match=r"pip install 'autotune-iree\[triton\]'") as missing:
-        provide(shipped("gemm_triton"), GEMM, "sm_90", workspace=tmp_path)
-    assert missing.value.exit_code == 5, "it is the environment's, as of NVRTC"
-
-
 def test_only_sources_of_the_workspace_are_run(tmp_path: Path) -> None:
     elsewhere = tmp_path / "download" / "gemm_triton"
     shutil.copytree(shipped_folder() / "gemm_triton", elsewhere)
     workspace = tmp_path / "workspace"
     with pytest.raises(UsageError, match="outside of the workspace"):
-        provide(load(elsewhere / FILE), GEMM, "sm_90", workspace=workspace)
+        built(request(load(elsewhere / FILE), GEMM, "sm_90", workspace=workspace))
     own = own_folder(workspace) / "my_gemm"
     shutil.copytree(elsewhere, own)
-    manifest = find("my_gemm", search_folders(workspace))
-    assert triton_provider.trusted_source(manifest, workspace) == (own / "gemm.py").resolve()
+    wanted = request(find("my_gemm", search_folders(workspace)), GEMM, "sm_90", workspace=workspace)
+    assert trusted_source(wanted) == (own / "gemm.py").resolve()
     (own / "gemm.py").unlink()
     (own / "gemm.py").symlink_to(elsewhere / "gemm.py")
     with pytest.raises(UsageError, match="outside of the workspace"):
-        triton_provider.trusted_source(manifest, workspace)
+        trusted_source(wanted)
 
 
 def test_a_source_brings_what_it_imports_from_its_folder_and_what_all_share(tmp_path: Path) -> None:
@@ -288,16 +278,6 @@ def test_a_source_brings_what_it_imports_from_its_folder_and_what_all_share(tmp_
     assert found["epilogue.py"] == (shipped_folder() / "epilogue.py").read_bytes()
     (tmp_path / "epilogue.py").write_text("")
     assert read_sources(own)["epilogue.py"] == b""
-
-
-def test_an_import_that_leads_out_of_the_folder_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "elsewhere.py").write_text("raise SystemExit")
-    folder = tmp_path / "kernel"
-    folder.mkdir()
-    (folder / "kernel.py").write_text("import helpers\n")
-    (folder / "helpers.py").symlink_to(tmp_path / "elsewhere.py")
-    with pytest.raises(UsageError, match="leads out of its folder"):
-        read_sources(folder / "kernel.py")
 
 
 @pytest.mark.parametrize("chip", ["sm_90", "gfx942"])
@@ -324,7 +304,7 @@ def test_every_shipped_kernel_has_variants(name: str, problem: Problem, chip: st
     assert 1 <= len(settings) <= 48
     assert manifest.provider.source is not None
     for setting in settings:
-        plan(manifest, problem, chip, manifest.provider.source.read_bytes(), parameters=setting)
+        plan(request(manifest, problem, chip, setting), manifest.provider.source.read_bytes())
 
 
 @pytest.mark.parametrize("chip", ["sm_90", "gfx942"])
@@ -344,9 +324,7 @@ def test_products_of_every_size_have_a_variant(shape: str, chip: str) -> None:
 @pytest.mark.parametrize("chip", ["sm_90", "gfx942"])
 def test_objects_fit_their_instances(chip: str, tmp_path: Path) -> None:
     stages = 2 if chip.startswith("gfx") else 3
-    instance = bind(
-        shipped("gemm_triton"), GEMM, chip, workspace=tmp_path, parameters=SMALL | {"num_stages": stages}, timeout=300
-    )
+    instance = bound(request(shipped("gemm_triton"), GEMM, chip, SMALL | {"num_stages": stages}, workspace=tmp_path))
     assert check(instance) == []
     assert instance.local_memory > 0
     found = read_object(instance.objects[0])
@@ -390,36 +368,8 @@ def test_objects_fit_their_instances(chip: str, tmp_path: Path) -> None:
 def test_ragged_sizes_layouts_and_types_build(
     name: str, problem: Problem, parameters: dict[str, int], tmp_path: Path
 ) -> None:
-    instance = bind(shipped(name), problem, "sm_90", workspace=tmp_path, parameters=parameters, timeout=300)
+    instance = bound(request(shipped(name), problem, "sm_90", parameters, workspace=tmp_path))
     assert check(instance) == []
-
-
-@needs_triton
-def test_an_object_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    manifest = shipped("gemm_triton")
-    built = provide(manifest, GEMM, "sm_90", workspace=tmp_path, parameters=SMALL, timeout=300)
-    assert built.threads == 128
-    assert built.symbol == manifest.symbol
-    monkeypatch.setattr(process, "run", None)  # nothing is started any more
-    assert provide(manifest, GEMM, "sm_90", workspace=tmp_path, parameters=SMALL) == built
-    assert [path for path in built.path.parent.iterdir() if path.name.startswith(".making")] == []
-
-
-@needs_triton
-def test_who_wants_an_object_that_is_being_built_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, run = [], process.run
-
-    def counted(command: Sequence[str | Path], **options: Any) -> process.Finished:
-        begun.append(command)
-        return run(command, **options)
-
-    monkeypatch.setattr(process, "run", counted)
-    monkeypatch.setattr(triton_provider, "cache_dir", lambda: tmp_path)  # nobody has built it there
-    make = partial(provide, shipped("gemm_triton"), GEMM, "sm_90", workspace=tmp_path, parameters=SMALL, timeout=300)
-    with ThreadPoolExecutor(3) as threads:
-        built = [future.result() for future in [threads.submit(make) for _ in range(3)]]
-    assert len(begun) == 1
-    assert len(set(built)) == 1
 
 
 @needs_triton
@@ -431,7 +381,7 @@ def test_triton_does_not_hash_itself_for_a_cache_that_is_thrown_away(tmp_path: P
     source = own / "gemm.py"
     source.write_text(source.read_text().replace("import triton\n", f"import triton\n{asked}", 1))
     assert asked in source.read_text()
-    instance = bind(load(own / FILE), GEMM, "sm_90", workspace=tmp_path, parameters=SMALL, timeout=300)
+    instance = bound(request(load(own / FILE), GEMM, "sm_90", SMALL, workspace=tmp_path))
     assert check(instance) == []
 
 
@@ -442,7 +392,7 @@ def test_what_is_wrong_with_a_kernel_is_told(tmp_path: Path) -> None:
     source = own / "gemm.py"
     source.write_text(source.read_text().replace("tl.dot(x, y, total)", "tl.dot(x, y, missing)"))
     with pytest.raises(ObjectRefusalError) as refusal:
-        provide(load(own / FILE), GEMM, "sm_90", workspace=tmp_path, parameters=SMALL, timeout=300)
+        built(request(load(own / FILE), GEMM, "sm_90", SMALL, workspace=tmp_path))
     assert "missing is not defined" in refusal.value.stderr
     assert "missing is not defined" in str(refusal.value)  # the one line that a person sees
 

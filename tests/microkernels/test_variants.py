@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.microkernels.library import shipped_folder
+from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import AUTO, LEADING, Kernel, Variants, find_variants
 from autotuner.problems import Gemm, Operation

@@ -14,10 +14,10 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from autotuner.errors import UsageError
+from autotuner.iree.objects import hide, shows_names
 from autotuner.microkernels.library import find
 from autotuner.microkernels.providers.c import compile_object
-from autotuner.microkernels.variants import Kernel, Variants
-from autotuner.microkernels.visibility import hidden_copies, hide, shows_names
+from autotuner.microkernels.variants import Kernel, Variants, hidden_copy
 from autotuner.problems import Gemm
 from tests.support.patience import ENOUGH
 
@@ -90,28 +90,28 @@ def test_all_names_but_those_of_other_objects_are_hidden_and_nothing_else_change
 def test_a_users_object_is_left_alone_and_its_copy_has_the_same_name(make: Callable[..., Path]) -> None:
     path = make()
     before = path.read_bytes()
-    (copy,) = hidden_copies((path,))
+    copy = hidden_copy(path)
     assert path.read_bytes() == before
     assert (copy.name, copy.read_bytes()) == (path.name, hide(before))
     assert copy.parent != path.parent
-    assert hidden_copies((copy,)) == (copy,)
+    assert hidden_copy(copy) == copy
     made = copy.stat().st_mtime_ns
-    assert hidden_copies((path,)) == (copy,)
+    assert hidden_copy(path) == copy
     assert copy.stat().st_mtime_ns == made
     copy.write_bytes(b"damaged")
-    assert hidden_copies((path,))[0].read_bytes() == hide(before)
+    assert hidden_copy(path).read_bytes() == hide(before)
 
 
 def test_what_is_no_relocatable_object_is_refused(make: Callable[..., Path], tmp_path: Path) -> None:
     library = make("-shared", "-nostdlib", name="k.so")
     with pytest.raises(UsageError, match="no relocatable object"):
-        hidden_copies((library,))
+        hidden_copy(library)
     whole = make().read_bytes()
     start = symbol_table(whole)["sh_offset"]
     for data in (b"", b"text", whole[:40], whole[: start + 30]):
         (tmp_path / "cut.o").write_bytes(data)
         with pytest.raises(UsageError, match="damaged object"):
-            hidden_copies((tmp_path / "cut.o",))
+            hidden_copy(tmp_path / "cut.o")
 
 
 def test_a_source_that_shows_its_names_is_hidden_after_the_compile(tmp_path: Path) -> None:

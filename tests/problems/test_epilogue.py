@@ -15,7 +15,8 @@ from iree.compiler import ir
 from autotuner.errors import UsageError
 from autotuner.iree.mlir import parse, walk
 from autotuner.jobs.buckets import Family
-from autotuner.microkernels.library import find, search_folders
+from autotuner.microkernels.instance import search_folders
+from autotuner.microkernels.library import find
 from autotuner.microkernels.loader import load
 from autotuner.microkernels.manifest import DoesNotFitError, Manifest
 from autotuner.patterns.forms import read_forms

@@ -14,7 +14,7 @@ import pytest
 from autotuner.errors import EnvironmentFailure
 from autotuner.report import page
 from autotuner.report.page import Chart, Column, Table, plain, render
-from autotuner.system.templates import templates
+from autotuner.system.settings import packaged
 
 HOSTILE = "</script><script>alert('x')</script><img src=x onerror=alert(1)>\"'&"
 TEMPLATE = """{% extends "report/base.html.j2" %}
@@ -30,7 +30,7 @@ def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A page of which every part holds what would run if it were markup."""
     folder = tmp_path / "report"
     folder.mkdir()
-    for file in (templates() / "report").iterdir():
+    for file in (packaged("templates") / "report").iterdir():
         (folder / file.name).write_text(file.read_text())
     (folder / "hostile.html.j2").write_text(TEMPLATE)
     monkeypatch.setattr(page, "templates", lambda: tmp_path)

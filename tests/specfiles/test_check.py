@@ -20,7 +20,6 @@ from autotuner.carriers.flagfile import flagfile_text
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.loader import load
-from autotuner.microkernels.providers.cuda import provide
 from autotuner.microkernels.variants import Kernel, find_variants
 from autotuner.problems import Conv, Gemm, Problem
 from autotuner.problems.render import problem_mlir
@@ -32,6 +31,7 @@ from autotuner.specfiles.objects import check_objects, check_processor
 from autotuner.targets import Target
 from autotuner.tuning.plan import Plan
 from tests.support.cuda_kernel import needs_nvrtc, write_kernel
+from tests.support.kernels import built, request
 from tests.support.spec_files import FRAME, TIMED, Answer, make_spec
 
 MakePlan = Callable[[Problem, str], Plan]
@@ -302,7 +302,7 @@ def test_a_kernel_of_a_later_chip_is_what_the_device_there_can_run(
 def test_a_cubin_is_for_chips_of_its_generation(there: str | None, level: str, kernel: Path, tmp_path: Path) -> None:
     """PTX for sm_80 would be translated for sm_90."""
     manifest = load(write_kernel(tmp_path / "mine"))
-    (cubin,) = provide(manifest, Gemm.parse(shape="32x32x32"), "sm_80")
+    cubin = built(request(manifest, Gemm.parse(shape="32x32x32"), "sm_80")).path
     target = Target.parse("sm_80")
     target = replace(target, backend=replace(target.backend, chip_there=lambda _: there))
     file = read_spec(kernel.read_text())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autotuner.errors import ToolMissingError
-from autotuner.microkernels.providers.nvrtc import find_nvrtc
+from autotuner.microkernels.providers.cuda import find_nvrtc
 
 
 def _is_there() -> bool:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from autotuner.carriers.microkernel import SPEC_FLAG, object_flags
 from autotuner.cli.app import main
-from autotuner.microkernels.instance import Instance
-from autotuner.microkernels.library import shipped_folder
+from autotuner.microkernels.instance import Instance, shipped_folder
+from autotuner.microkernels.manifest import Manifest
+from autotuner.microkernels.providers import PROVIDERS
+from autotuner.microkernels.providers.provider import Built, Request
+from autotuner.problems import Problem
 
 
 def autotune(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[int, str, str]:
@@ -42,3 +45,36 @@ def own_kernel(workspace: Path, **changes: str) -> Path:
 def spec_flags(spec: Path | str, instances: Sequence[Instance]) -> tuple[str, ...]:
     """The flags that carry a spec and its objects into a compile."""
     return (f"{SPEC_FLAG}={spec}", *object_flags(path for instance in instances for path in instance.objects))
+
+
+def request(
+    manifest: Manifest,
+    problem: Problem,
+    chip: str,
+    parameters: Mapping[str, int] | None = None,
+    *,
+    workspace: Path = Path(),
+    features: Collection[str] = (),
+    timeout: float = 300.0,
+) -> Request:
+    """One variant that is to be built."""
+    return Request(manifest, problem, chip, workspace, parameters or {}, features, timeout=timeout)
+
+
+def built(wanted: Request) -> Built:
+    """Its object, by the provider that its manifest names."""
+    return PROVIDERS[wanted.manifest.provider.kind].build(wanted)
+
+
+def bound(wanted: Request) -> Instance:
+    """The kernel with its object."""
+    made = built(wanted)
+    instance = wanted.manifest.bind(
+        wanted.problem,
+        wanted.chip,
+        objects=(made.path,),
+        parameters=wanted.parameters,
+        features=wanted.features,
+        reports=made.reports,
+    )
+    return made.called(instance)

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from autotuner.microkernels.instance import Binding
-from autotuner.microkernels.isa import choose_isa
-from autotuner.microkernels.library import shipped_folder
+from autotuner.microkernels.chips import choose_isa
+from autotuner.microkernels.instance import Binding, shipped_folder
 from autotuner.microkernels.manifest import Manifest
-from autotuner.microkernels.providers.c import find_compiler, problem_macros
+from autotuner.microkernels.providers.c import find_compiler
 from autotuner.problems import Problem
 from autotuner.problems.accuracy import Array
 from autotuner.system import process
+from tests.support.kernels import request
 
 HOST = platform.machine()
 STACK = 108 * 1024
@@ -47,9 +47,8 @@ def flags_of(
 def _defines(
     manifest: Manifest, problem: Problem, chip: str, *, parameters: Mapping[str, int] | None, features: Collection[str]
 ) -> list[str]:
-    numbers = manifest.fit(problem, chip, parameters=parameters, features=features)
-    macros = {name: numbers[name] for name in (*manifest.parameters, *manifest.values)} | problem_macros(problem)
-    return [*(f"-D{name.upper()}={value}" for name, value in macros.items()), f"-I{shipped_folder()}"]
+    macros = request(manifest, problem, chip, parameters, features=features).macros()
+    return [*(f"-D{name}={value}" for name, value in macros.items()), f"-I{shipped_folder()}"]
 
 
 def result_of(

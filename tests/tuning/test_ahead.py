@@ -14,7 +14,7 @@ from autotuner.build.executor import BuildExecutor
 from autotuner.carriers.carrier import VariantCarrier
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
-from autotuner.microkernels.library import own_folder, shipped_folder
+from autotuner.microkernels.instance import own_folder, shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Gemm

@@ -15,7 +15,7 @@ from autotuner.devices.device import Device, Timing
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
 from autotuner.measure.calibrate import Calibration
-from autotuner.microkernels.library import shipped_folder
+from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Gemm

@@ -17,7 +17,8 @@ from autotuner.carriers.flagfile import Flagfile, name_of
 from autotuner.errors import ToolMissingError, UsageError
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.recipe import ArmSite, Recipe, read_arm_spec
-from autotuner.microkernels.library import find, search_folders
+from autotuner.microkernels.instance import search_folders
+from autotuner.microkernels.library import find
 from autotuner.microkernels.loader import FILE
 from autotuner.microkernels.variants import Kernel
 from autotuner.specfiles.check import objects_folder, refuse_executables

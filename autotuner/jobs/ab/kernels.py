@@ -16,8 +16,8 @@ from autotuner.errors import NoCandidateError
 from autotuner.iree.compile import CompilerRefusal, first_error
 from autotuner.iree.folder import PROBLEM, SPEC
 from autotuner.iree.tools import Tools
-from autotuner.microkernels.instance import Call
-from autotuner.microkernels.library import find, search_folders
+from autotuner.microkernels.instance import Call, search_folders
+from autotuner.microkernels.library import find
 from autotuner.microkernels.manifest import DoesNotFitError
 from autotuner.microkernels.variants import Kernel, Variants
 from autotuner.patterns.forms import Forms

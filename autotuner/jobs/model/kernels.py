@@ -15,8 +15,8 @@ from autotuner.iree.mlir import read_root
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.entries import gain_of
 from autotuner.jobs.model.places import Library, Place
-from autotuner.microkernels.instance import Call
-from autotuner.microkernels.library import find, search_folders
+from autotuner.microkernels.instance import Call, search_folders
+from autotuner.microkernels.library import find
 from autotuner.microkernels.variants import Kernel, Variants
 from autotuner.problems import Problem
 from autotuner.problems.render import problem_mlir

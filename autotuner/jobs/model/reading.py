@@ -12,7 +12,8 @@ from autotuner.iree.compile import CompilerRefusal
 from autotuner.jobs.model.choice import choose
 from autotuner.jobs.model.context import Ahead
 from autotuner.jobs.opening import compile_timeout, open_model
-from autotuner.microkernels.library import find, search_folders
+from autotuner.microkernels.instance import search_folders
+from autotuner.microkernels.library import find
 from autotuner.microkernels.variants import AUTO
 from autotuner.programs.builder import ModelBuilder
 from autotuner.programs.model import Model, ModelFile

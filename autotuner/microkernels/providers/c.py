@@ -1,25 +1,29 @@
-"""Kernels in C for processors: one file, compiled freestanding by a compiler for that processor, kept by content."""
+"""Kernels in C for processors: one file, compiled freestanding by a compiler for that processor."""
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from autotuner.errors import AutotuneError, EnvironmentFailure, ToolMissingError
-from autotuner.iree.compile import first_error
-from autotuner.microkernels.isa import choose_isa
-from autotuner.microkernels.kept import is_kept, keep, kept_folder
-from autotuner.microkernels.library import shipped_folder
-from autotuner.microkernels.manifest import Manifest
-from autotuner.microkernels.providers.c_reads import reads
-from autotuner.microkernels.visibility import hide
-from autotuner.problems import Conv, Gemm, Problem
+from autotuner.errors import EnvironmentFailure, ToolMissingError, UsageError
+from autotuner.iree.objects import hide
+from autotuner.microkernels.chips import choose_isa
+from autotuner.microkernels.instance import shipped_folder
+from autotuner.microkernels.providers.provider import (
+    SECONDS,
+    Built,
+    ObjectRefusalError,
+    Request,
+    kept_object,
+    read_source,
+)
 from autotuner.system import process
-from autotuner.system.alone import one_at_a_time
 from autotuner.system.cache import Cache
+from autotuner.system.digests import content_digest
 
 COMPILERS = ("cc", "gcc", "clang")
 FLAGS = (
@@ -30,8 +34,31 @@ FLAGS = (
 )
 _NO_MEMSET = "-fno-tree-loop-distribute-patterns"
 """GCC alone needs and knows it: it makes calls of memset from loops even where there is none."""
-_SECONDS = 60.0
-_IDENTITY_SECONDS = 20.0
+_BY_ASSEMBLER = re.compile(r"\.(?:incbin|include)\b")
+
+
+@dataclass(frozen=True)
+class C:
+    """The function has the manifest's symbol; numbers are macros in capitals."""
+
+    chips: tuple[str, ...] = ("x86_64", "aarch64")
+    reports: tuple[str, ...] = ()
+
+    def require(self, chip: str) -> None:
+        find_compiler(chip)
+
+    def build(self, request: Request) -> Built:
+        symbol = request.manifest.symbol
+        renamed = (symbol, f"{symbol}{request.suffix}") if request.suffix else None
+        path = compile_object(
+            request.source,
+            request.macros(),
+            chip=request.chip,
+            features=request.features,
+            timeout=request.timeout,
+            renamed=renamed,
+        )
+        return Built(path, f"{symbol}{request.suffix}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,82 +76,45 @@ class Compiler:
         return (*self.target, *FLAGS, *own)
 
 
-class ObjectRefusalError(AutotuneError):
-    """The compiler would not take the source: one variant, or all of them."""
-
-    exit_code = 3
-
-    def __init__(self, source: Path, stderr: str) -> None:
-        self.stderr = stderr
-        super().__init__(f"{source.name} does not compile: {first_error(stderr)}", remedy="Correct the source.")
-
-
-def provide(
-    manifest: Manifest,
-    problem: Problem,
-    chip: str,
-    *,
-    parameters: Mapping[str, int] | None = None,
-    symbol: str | None = None,
-    features: Collection[str] = (),
-) -> tuple[Path, ...]:
-    """The objects that this kernel is bound with for these parameters; built once for each content.
-
-    `symbol` is another name for the kernel's function: a program that has two of its variants needs two names.
-    `features` are the processor's, by LLVM's names: without them only what all of its architecture have is used.
-    """
-    source = manifest.provider.source
-    if manifest.provider.kind != "c" or source is None:
-        raise ValueError(f"{manifest.name} is not made from C")
-    numbers = manifest.fit(problem, chip, parameters=parameters, features=features)
-    macros = {name: numbers[name] for name in (*manifest.parameters, *manifest.values)} | problem_macros(problem)
-    renamed = (manifest.symbol, symbol) if symbol else None
-    return (compile_object(source, macros, chip=chip, features=features, timeout=_SECONDS, renamed=renamed),)
-
-
-def problem_macros(problem: Problem) -> dict[str, int]:
-    """What a source may need to know of a problem beside its sizes, which are arguments or values of its manifest."""
-    if isinstance(problem, Gemm):
-        layout = {"TRANSPOSE_LHS": int(problem.layout[0] == "t"), "TRANSPOSE_RHS": int(problem.layout[1] == "t")}
-        return {**layout, **problem.epilogue.macros()}
-    if isinstance(problem, Conv):
-        form = {"CHANNELS_LAST": int(problem.channels_last), "DEPTHWISE": int(problem.depthwise)}
-        return {**form, **problem.epilogue.macros()}
-    return {}
-
-
 def compile_object(
     source: Path,
     macros: Mapping[str, int],
     *,
     chip: str,
     features: Collection[str] = (),
-    timeout: float,
+    timeout: float = SECONDS,
     renamed: tuple[str, str] | None = None,
 ) -> Path:
-    """The object of one C file with these numbers as macros, in capitals; `renamed` gives a function another name."""
+    """The object of one C file with these numbers as macros, in capitals; `renamed` gives a function another name.
+
+    It is known by its text behind the preprocessor: so every header counts, wherever it lies and whatever its name.
+    """
     compiler = find_compiler(chip)
+    read_source(source)
     defines = [f"-D{name.upper()}={int(value)}" for name, value in sorted(macros.items())]
     defines += [f"-D{renamed[0]}={renamed[1]}"] if renamed else []
     flags = [*compiler.flags, *choose_isa(chip, features).flags, *defines]
-    headers = f"-I{shipped_folder()}"
-    contents, refusal = reads(compiler.path, [*flags, headers], source, timeout=timeout)
-    if refusal is not None:
-        raise ObjectRefusalError(source, refusal.why())
-    key = Cache.key([compiler.version, chip, *flags, *contents])
-    final = kept_folder(key) / f"{source.stem}-{key[:24]}.o"
-    with one_at_a_time(final):
-        if not is_kept(final):
-            _compile(compiler, source, [*flags, headers], final, timeout=timeout)
-    return final
+    command: list[str | Path] = [compiler.path, *flags, f"-I{shipped_folder()}", source.absolute()]
 
-
-def _compile(compiler: Compiler, source: Path, flags: list[str], final: Path, *, timeout: float) -> None:
-    with keep(final) as making:
-        done = process.run([compiler.path, *flags, "-c", source.absolute(), "-o", making], timeout=timeout)
+    def run(*words: str | Path) -> str:
+        done = process.run([*command, *words], timeout=timeout)
         if not done.ok:
             raise ObjectRefusalError(source, done.why())
+        return done.stdout
+
+    def make(making: Path) -> dict[str, int]:
+        run("-c", "-o", making)
         making.write_bytes(hide(making.read_bytes()))  # whatever the source's own attributes say
+        return {}
+
+    text = run("-E", "-P")
+    if _BY_ASSEMBLER.search(text):
+        raise UsageError(
+            f"{source} has the assembler read a file, which the C compiler does not tell of.",
+            remedy="Put the data into a header and #include it.",
+        )
+    key = Cache.key([compiler.version, chip, *flags, content_digest(text.encode())])
+    return kept_object(f"{source.stem}-{key[:24]}.o", key, make)[0]
 
 
 @cache
@@ -149,7 +139,7 @@ def find_compiler(machine: str) -> Compiler:
 
 
 def _ask(compiler: str, question: str) -> str:
-    done = process.run([compiler, question], timeout=_IDENTITY_SECONDS)
+    done = process.run([compiler, question], timeout=SECONDS)
     if not done.ok:
         raise EnvironmentFailure(f"{compiler} does not run: {done.why()[-200:]}", remedy="Install gcc.")
     return done.stdout.strip()

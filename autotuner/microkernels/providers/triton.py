@@ -1,4 +1,4 @@
-"""Kernels in Triton for GPUs: one Python file, compiled without a GPU by a process of its own, kept by content.
+"""Kernels in Triton for GPUs: one Python file, compiled without a GPU by a process of its own.
 
 The file is run, with what it imports from its folder. So it must come with autotune, or lie in the workspace, where
 only its user puts it.
@@ -7,37 +7,33 @@ only its user puts it.
 from __future__ import annotations
 
 import ast
-import contextlib
 import hashlib
 import importlib.metadata
 import json
 import math
 import os
-import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from autotuner.errors import StorageError, ToolMissingError, UsageError
+from autotuner.errors import ToolMissingError, UsageError
 from autotuner.microkernels.chips import subgroup_of
-from autotuner.microkernels.instance import Binding, Instance
-from autotuner.microkernels.library import own_folder, shipped_folder
-from autotuner.microkernels.manifest import Manifest
+from autotuner.microkernels.instance import own_folder, shipped_folder
 from autotuner.microkernels.providers import triton_compile
-from autotuner.microkernels.providers.c import ObjectRefusalError
-from autotuner.microkernels.providers.told import element_of, told
-from autotuner.microkernels.providers.triton_compile import ALIGNED, JOB, RESULT, SOURCE, Job
-from autotuner.microkernels.providers.triton_sources import read_sources
-from autotuner.problems import Problem
+from autotuner.microkernels.providers.provider import (
+    Built,
+    ObjectRefusalError,
+    Request,
+    kept_object,
+    read_named,
+    read_source,
+)
+from autotuner.microkernels.providers.triton_compile import ALIGNED, JOB, OBJECT, RESULT, SOURCE, Job
 from autotuner.system import process
-from autotuner.system.alone import one_at_a_time
 from autotuner.system.cache import Cache
-from autotuner.system.digests import file_digest
 from autotuner.system.parsing import parsed
-from autotuner.system.settings import cache_dir
 
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "cuda": ("num_warps", "num_stages", "maxnreg"),
@@ -54,79 +50,68 @@ _POINTERS = {
     "f8E4M3FNUZ": "*fp8e4b8",
 }
 CONSTEXPR = "constexpr"
-_FORMAT = "triton-3"
+_FORMAT = "triton-4"
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
-    """An object, and what is known only now that there is one."""
+@dataclass(frozen=True)
+class Triton:
+    """Parameters of the function that are constexprs are numbers of the manifest, by their names."""
 
-    path: Path
-    symbol: str
-    shared: int
-    """Bytes of dynamic shared memory that the launch must give."""
-    threads: int
-    """Of a workgroup."""
-    scratch: int = 0
-    """Bytes of global memory that Triton itself wants for each workgroup: descriptors that are made on the device."""
-    alignment: int = 0
-    """Of that memory; the kernel rounds up what it is given."""
+    chips: tuple[str, ...] = ("gfx", "sm_")
+    reports: tuple[str, ...] = ("shared",)
 
+    def require(self, chip: str) -> None:
+        del chip  # one for all
+        triton_version()
 
-def bind(
-    manifest: Manifest,
-    problem: Problem,
-    chip: str,
-    *,
-    workspace: Path,
-    parameters: Mapping[str, int] | None = None,
-    timeout: float = 120,
-) -> Instance:
-    """The kernel with its object, for this problem and this choice of parameters."""
-    built = provide(manifest, problem, chip, workspace=workspace, parameters=parameters, timeout=timeout)
-    instance = manifest.bind(
-        problem, chip, objects=(built.path,), parameters={**(parameters or {}), "shared": built.shared}
-    )
-    if not built.scratch:
-        return instance
-    own = Binding.scratch(built.scratch * math.prod(instance.grid) + built.alignment)
-    return replace(instance, bindings=(*instance.bindings, own))
+    def build(self, request: Request) -> Built:
+        source = trusted_source(request)
+        version = triton_version()
+        sources = read_sources(source)
+        job = plan(request, sources[SOURCE])
+        key = cache_key(job, sources, version)
+        name = f"{request.manifest.name}-{key[:24]}.{'hsaco' if job.backend == 'hip' else 'ptx'}"
+
+        def make(making: Path) -> dict[str, int]:
+            with tempfile.TemporaryDirectory(prefix=".making-", dir=making.parent) as folder:
+                return _compile(job, source, sources, Path(folder), making, timeout=request.timeout)
+
+        path, report = kept_object(name, key, make)
+        shared = {"shared": report["shared"]}
+        return Built(path, job.symbol, shared, scratch=report["scratch"], alignment=report["alignment"])
 
 
-def provide(
-    manifest: Manifest,
-    problem: Problem,
-    chip: str,
-    *,
-    workspace: Path,
-    parameters: Mapping[str, int] | None = None,
-    timeout: float = 120,
-) -> Built:
-    """The object of this kernel for these parameters; built once for each content."""
-    source = trusted_source(manifest, workspace)
-    version = triton_version()
-    sources = read_sources(source)
-    job = plan(manifest, problem, chip, sources[SOURCE], parameters=parameters)
-    key = cache_key(job, sources, version)
-    folder = cache_dir() / "microkernels" / key[:2]
-    final = folder / f"{manifest.name}-{key[:24]}.{'hsaco' if job.backend == 'hip' else 'ptx'}"
-    with one_at_a_time(final):
-        return _kept(final) or _build(job, source, sources, final, timeout=timeout)
-
-
-def trusted_source(manifest: Manifest, workspace: Path) -> Path:
+def trusted_source(request: Request) -> Path:
     """The file that will be run, if it came with autotune or lies among the workspace's microkernels."""
-    source = manifest.provider.source
-    if manifest.provider.kind != "triton" or source is None:
-        raise ValueError(f"{manifest.name} is not made by Triton")
-    real = source.resolve()
-    folders = (shipped_folder(), own_folder(workspace))
+    real = request.source.resolve()
+    folders = (shipped_folder(), own_folder(request.workspace))
     if not any(real.is_relative_to(folder.resolve()) for folder in folders):
         raise UsageError(
-            f"{source} is Python that would be run, and it lies outside of the workspace.",
+            f"{request.source} is Python that would be run, and it lies outside of the workspace.",
             remedy=f"Read it; if you trust it, copy its folder into {folders[1]}.",
         )
     return real
+
+
+def read_sources(source: Path) -> Mapping[str, bytes]:
+    """By the names under which the compiling process finds them: the kernel's own, and what it imports of its own."""
+    return {SOURCE: read_source(source), **read_named(source, _imported)}
+
+
+def _imported(path: Path, text: bytes) -> Iterator[str]:
+    """Modules that stand by themselves; the source is read, not run. What is no Python is told by who needs it."""
+    del path
+    try:
+        tree = parsed(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    names: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            names.append(node.module)
+    yield from (f"{name}.py" for name in names if name.isidentifier() and name != "triton")
 
 
 def triton_version() -> str:
@@ -139,12 +124,10 @@ def triton_version() -> str:
         ) from None
 
 
-def plan(
-    manifest: Manifest, problem: Problem, chip: str, source: bytes, *, parameters: Mapping[str, int] | None = None
-) -> Job:
+def plan(request: Request, source: bytes) -> Job:
     """What to compile: the kernel's parameters by order, its constexprs by name from the manifest's numbers."""
-    numbers = manifest.fit(problem, chip, parameters=parameters)
-    numbers |= told(problem)
+    manifest, chip = request.manifest, request.chip
+    numbers = request.numbers | request.told()
     names = kernel_parameters(source, manifest.symbol)
     plain = [name for name, is_constexpr in names if not is_constexpr]
     pointers, constants = len(manifest.buffers), len(manifest.constants)
@@ -158,9 +141,9 @@ def plan(
             f"{manifest.name}: nothing says what the constexpr {unknown[0]} is.",
             remedy=f"Add {unknown[0].lower()} to [parameters] or [values] of the manifest.",
         )
-    bound = manifest.bound(problem, numbers)
+    bound = manifest.bound(request.problem, numbers)
     types = {
-        name: _POINTERS[element_of(buffer, problem)] if buffer in bound else CONSTEXPR
+        name: _POINTERS[request.element_of(buffer)] if buffer in bound else CONSTEXPR
         for name, buffer in zip(plain, manifest.buffers, strict=False)
     }
     sizes = {
@@ -206,44 +189,17 @@ def cache_key(job: Job, sources: Mapping[str, bytes], version: str) -> str:
     return Cache.key([_FORMAT, version, texts, told, order])
 
 
-def _kept(final: Path) -> Built | None:
-    """What an earlier build left: the report is written last, so where it is, the object is too."""
-    try:
-        report = json.loads(final.with_suffix(".json").read_text())
-        if file_digest(final) != report["sha256"]:
-            return None
-        return _built(final, report)
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _build(job: Job, source: Path, sources: Mapping[str, bytes], final: Path, *, timeout: float) -> Built:
-    making = None
-    try:
-        final.parent.mkdir(parents=True, exist_ok=True)
-        making = Path(tempfile.mkdtemp(prefix=".making-", dir=final.parent))
-        (making / JOB).write_text(json.dumps(asdict(job)))
-        for name, text in sources.items():
-            (making / name).write_bytes(text)  # what runs is what the key was made of
-        # -P: nothing is imported from the folder that autotune happens to be called in.
-        done = process.run([sys.executable, "-P", triton_compile.__file__, making.absolute()], timeout=timeout)
-        if not done.ok:
-            raise ObjectRefusalError(source, done.why())
-        report = json.loads((making / RESULT).read_text())
-        os.replace(making / report.pop("file"), final)
-        os.replace(making / RESULT, final.with_suffix(".json"))
-    except OSError as error:
-        raise StorageError(
-            f"the cache {cache_dir()} cannot be written: {error.strerror}.",
-            remedy="Free some space or set AUTOTUNE_CACHE_DIR.",
-        ) from error
-    finally:
-        if making is not None:
-            with contextlib.suppress(OSError):
-                shutil.rmtree(making)
-    return _built(final, report)
-
-
-def _built(final: Path, report: Mapping[str, Any]) -> Built:
-    numbers = {name: int(report[name]) for name in ("shared", "threads", "scratch", "alignment")}
-    return Built(final, str(report["symbol"]), **numbers)
+def _compile(
+    job: Job, source: Path, sources: Mapping[str, bytes], folder: Path, making: Path, *, timeout: float
+) -> dict[str, int]:
+    """What the compiling process reports; what it runs is what the key was made of."""
+    (folder / JOB).write_text(json.dumps(asdict(job)))
+    for name, text in sources.items():
+        (folder / name).write_bytes(text)
+    # -P: nothing is imported from the folder that autotune happens to be called in.
+    done = process.run([sys.executable, "-P", triton_compile.__file__, folder.absolute()], timeout=timeout)
+    if not done.ok:
+        raise ObjectRefusalError(source, done.why())
+    report: dict[str, int] = json.loads((folder / RESULT).read_text())
+    os.replace(folder / OBJECT, making)
+    return report

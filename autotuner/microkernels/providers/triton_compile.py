@@ -5,7 +5,6 @@ It stands by itself, so that it starts at once and nothing of autotune is there 
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.util
 import json
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-JOB, SOURCE, RESULT = "job.json", "kernel_source.py", "result.json"
+JOB, SOURCE, RESULT, OBJECT = "job.json", "kernel_source.py", "result.json", "kernel.object"
 ALIGNED = 16
 PTX_VERSION = 86
 """What drivers from CUDA 12.7 on know; Triton would write its own ptxas's. LLVM then uses no later instruction."""
@@ -140,7 +139,6 @@ def compile_job(folder: Path) -> None:
     sys.path.insert(0, str(folder))  # what the source imports of its own lies beside it
     spec.loader.exec_module(module)
     kernel = _compile(job, getattr(module, job.symbol))
-    warps = int(kernel.metadata.num_warps)
     scratch = int(getattr(kernel.metadata, "global_scratch_size", 0))  # older ones for AMD do not speak of it
     alignment = int(kernel.metadata.global_scratch_align) if scratch else 0
     if job.backend == "cuda":
@@ -148,17 +146,8 @@ def compile_job(folder: Path) -> None:
         data = text.encode()
     else:
         data = _trimmed_hsaco(job, kernel)
-    name = f"kernel.{'ptx' if job.backend == 'cuda' else 'hsaco'}"
-    (folder / name).write_bytes(data)
-    report = {
-        "file": name,
-        "symbol": job.symbol,
-        "shared": int(kernel.metadata.shared),
-        "threads": job.warp * warps,
-        "scratch": scratch,
-        "alignment": alignment,
-        "sha256": hashlib.sha256(data).hexdigest(),
-    }
+    (folder / OBJECT).write_bytes(data)
+    report = {"shared": int(kernel.metadata.shared), "scratch": scratch, "alignment": alignment}
     (folder / RESULT).write_text(json.dumps(report))
 
 

@@ -14,7 +14,8 @@ from autotuner.jobs.ab.arms import parse_arm
 from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.result import AbResult
 from autotuner.jobs.ab.run import run_experiment
-from autotuner.microkernels.library import find, search_folders
+from autotuner.microkernels.instance import search_folders
+from autotuner.microkernels.library import find
 from autotuner.problems.render import problem_mlir
 from autotuner.programs.model import Model
 from autotuner.space import Config

@@ -17,7 +17,7 @@ from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.kernels import KernelEntry, KernelRow, KernelSearch, says_something
 from autotuner.jobs.model.mixed import KernelMix, kernels_first, put_together, slower_inside
 from autotuner.jobs.model.places import Library, Place
-from autotuner.microkernels.library import shipped_folder
+from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import Variants
 from autotuner.patterns.forms import Forms

@@ -11,7 +11,7 @@ import pytest
 
 from autotuner.jobs.model.places import Library
 from autotuner.microkernels.expressions import Expression
-from autotuner.microkernels.library import shipped_folder
+from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Attention, Gemm, Problem

@@ -1,0 +1,229 @@
+"""What makes kernels from source: the protocol, what all of them are told, and objects that are made once."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+from autotuner.errors import AutotuneError, StorageError, UsageError
+from autotuner.iree.compile import first_error
+from autotuner.microkernels.instance import PROBLEM, Binding, Buffer, Instance, shipped_folder
+from autotuner.microkernels.manifest import Manifest
+from autotuner.problems import Conv, Gemm, Operation, Problem
+from autotuner.system.alone import one_at_a_time
+from autotuner.system.digests import file_digest
+from autotuner.system.settings import cache_dir
+
+ELEMENTS = ("f32", "f16", "bf16", "i8", "i32", "f8E4M3FN", "f8E4M3FNUZ")
+SECONDS = 120.0
+"""For one compile, at most."""
+
+
+class ObjectRefusalError(AutotuneError):
+    """The compiler would not take the source: one variant, or all of them."""
+
+    exit_code = 3
+
+    def __init__(self, source: Path, stderr: str) -> None:
+        self.stderr = stderr
+        super().__init__(f"{source.name} does not compile: {first_error(stderr)}", remedy="Correct the source.")
+
+
+@dataclass(frozen=True)
+class Request:
+    """One variant of a kernel that is to be built."""
+
+    manifest: Manifest
+    problem: Problem
+    chip: str
+    workspace: Path
+    parameters: Mapping[str, int] = field(default_factory=dict)
+    features: Collection[str] = ()
+    """The processor's, by LLVM's names: without them only what all of its architecture have is used."""
+    suffix: str = ""
+    """Of the function's name, where others of the same name may be linked beside it."""
+    timeout: float = SECONDS
+
+    @property
+    def source(self) -> Path:
+        """The file that it is made from."""
+        if self.manifest.provider.source is None:
+            raise ValueError(f"{self.manifest.name} is not made from a source")
+        return self.manifest.provider.source
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """All that the manifest's expressions may use; a refusal where the variant does not fit."""
+        return self.manifest.fit(self.problem, self.chip, parameters=self.parameters, features=self.features)
+
+    def told(self) -> dict[str, int]:
+        """What a source may need to know beside sizes: parameters and values of the manifest, layout and epilogue."""
+        own = {name: self.numbers[name] for name in (*self.manifest.parameters, *self.manifest.values)}
+        return own | {name.lower(): value for name, value in problem_macros(self.problem).items()}
+
+    def macros(self) -> dict[str, int]:
+        """The same for C and C++, and of each operand whether its buffer is there and has this type: LHS_BF16."""
+        bound = self.manifest.bound(self.problem, self.numbers)
+        types = {
+            f"{buffer.operand}_{element}": int(buffer in bound and self.element_of(buffer) == element)
+            for buffer in self.manifest.buffers
+            if not buffer.is_scratch
+            for element in ELEMENTS
+        }
+        return {name.upper(): value for name, value in (self.told() | types).items()}
+
+    def element_of(self, buffer: Buffer) -> str:
+        """What is in this buffer."""
+        if buffer.element != PROBLEM:
+            return buffer.element
+        names = self.problem.operand_names if isinstance(self.problem, Operation) else ()
+        return self.problem.operands[names.index(buffer.operand)].element.name
+
+
+def problem_macros(problem: Problem) -> dict[str, int]:
+    """A problem's layout and its epilogue, also where there is none."""
+    layout = {}
+    if isinstance(problem, Gemm):
+        layout = {"TRANSPOSE_LHS": int(problem.layout[0] == "t"), "TRANSPOSE_RHS": int(problem.layout[1] == "t")}
+    elif isinstance(problem, Conv):
+        layout = {"CHANNELS_LAST": int(problem.channels_last), "DEPTHWISE": int(problem.depthwise)}
+    return layout | (problem.epilogue.numbers() if isinstance(problem, Operation) else {})
+
+
+@dataclass(frozen=True)
+class Built:
+    """An object, and what is known only now that there is one."""
+
+    path: Path
+    symbol: str
+    reports: Mapping[str, int] = field(default_factory=dict)
+    """Numbers that the manifest's expressions may use."""
+    scratch: int = 0
+    """Bytes of global memory that the compiler itself wants for each workgroup."""
+    alignment: int = 0
+    """Of that memory; the kernel rounds up what it is given."""
+
+    def called(self, instance: Instance) -> Instance:
+        """The instance with the object's own name, and with memory that the compiler asked for."""
+        own: tuple[Binding, ...] = ()
+        if self.scratch:
+            x, y, z = instance.grid
+            own = (Binding.scratch(self.scratch * x * y * z + self.alignment),)
+        return replace(instance, symbol=self.symbol, bindings=(*instance.bindings, *own))
+
+
+class Provider(Protocol):
+    """What makes objects from one kind of source. `PROVIDERS` lists them by the word that manifests have for it."""
+
+    @property
+    def chips(self) -> tuple[str, ...]:
+        """How the names begin of those that it can build for."""
+
+    @property
+    def reports(self) -> tuple[str, ...]:
+        """Numbers that are known only once an object is built: manifests may use them in a launch."""
+
+    def require(self, chip: str) -> None:
+        """ToolMissingError where what it builds with, for this chip, is not installed."""
+
+    def build(self, request: Request) -> Built:
+        """The object; ObjectRefusalError where the source does not compile. It is built once for each content."""
+
+
+# --- Sources --------------------------------------------------------------------------------------------------------
+
+
+def read_source(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Is the path right?") from error
+
+
+def read_named(source: Path, named: Callable[[Path, bytes], Iterable[str]]) -> dict[str, bytes]:
+    """The files that a source names, and those that they name, by these names.
+
+    They are looked for in its own folder, then among what comes with autotune, and nowhere else; a link that leads out
+    of these folders is refused. What is not found is left to the compiler.
+    """
+    found: dict[str, bytes] = {}
+    waiting = [(source, read_source(source))]
+    while waiting:
+        for name in named(*waiting.pop()):
+            path = None if name in found else _own_file(name, source.absolute().parent)
+            if path is not None:
+                found[name] = read_source(path)
+                waiting.append((path, found[name]))
+    return found
+
+
+def _own_file(name: str, folder: Path) -> Path | None:
+    for home in (folder, shipped_folder()):
+        path = home / name
+        if not path.is_file():
+            continue
+        if not path.resolve().is_relative_to(home.resolve()):
+            raise UsageError(f"{path} leads out of its folder.", remedy="Copy the file: it must lie there itself.")
+        return path
+    return None
+
+
+# --- Objects that are made once -------------------------------------------------------------------------------------
+
+
+def kept_object(name: str, key: str, make: Callable[[Path], Mapping[str, int]]) -> tuple[Path, Mapping[str, int]]:
+    """The object of this key and what was reported of it: in the cache, whole or not at all, whoever else is at it.
+
+    `make` writes the file that it is given and gives the report. The folder is one of iree-compile's search paths, so
+    no two contents share one.
+    """
+    final = cache_dir() / "microkernels" / key[:2] / key[:24] / name
+    with one_at_a_time(final):
+        report = _kept(final)
+        if report is None:
+            try:
+                report = _make(final, make)
+            except OSError as error:
+                raise StorageError(
+                    f"the cache {cache_dir()} cannot be written: {error.strerror}.",
+                    remedy="Free some space or set AUTOTUNE_CACHE_DIR.",
+                ) from error
+    return final, report
+
+
+def _kept(final: Path) -> dict[str, int] | None:
+    """Its report, if it is there and what was written: a disk that lost a block leaves an object that is wrong."""
+    try:
+        note = json.loads(_note(final).read_text())
+        report = {str(name): int(value) for name, value in note["report"].items()}
+        return report if note["sha256"] == file_digest(final) else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _make(final: Path, make: Callable[[Path], Mapping[str, int]]) -> dict[str, int]:
+    final.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=".making-", suffix=final.suffix, dir=final.parent)
+    os.close(handle)
+    making = Path(name)
+    try:
+        report = dict(make(making))
+        note = json.dumps({"sha256": file_digest(making), "report": report})
+        os.replace(making, final)
+        _note(final).write_text(note)
+    finally:
+        with contextlib.suppress(OSError):
+            making.unlink(missing_ok=True)
+    return report
+
+
+def _note(final: Path) -> Path:
+    """Written last."""
+    return final.with_name(f"{final.name}.json")
