@@ -9,8 +9,7 @@ from pathlib import Path
 from autotuner.bundles.documents import Manifest
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.tools import RuntimeTools
-from autotuner.problems import Problem
-from autotuner.problems.named import problem_named
+from autotuner.problems import Problem, problem_named
 from autotuner.targets import Target
 from autotuner.targets.naming import which_device
 

@@ -11,9 +11,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from autotuner.problems.accuracy import UNITS, Array, Bound, Precision, last_rounding, parse_precision, whole_numbers
+from autotuner.problems.accuracy import UNITS, Array, Bound, Precision, last_rounding, whole_numbers
 from autotuner.problems.base import Operand, parse_dims, random_inputs, refuse_if_too_large, widened
-from autotuner.problems.dtypes import SUMMED, ElementType, element_type, parse_dtype
+from autotuner.problems.dtypes import SUMMED, element_type, parse_dtype
 from autotuner.problems.operation import Operation
 from autotuner.system import process
 from autotuner.system.execution import local_executor
@@ -64,6 +64,11 @@ class Attention(Operation):
     op = "attention"
     kind = "attention"
     template = "attention.mlir.j2"
+    acc = "f32"
+    named = (
+        r"attention_(?P<shape>[\dx]+)_(?P<dtype>[a-z0-9]+)(?:_(?P<causal>causal))?(?:_(?P<flat>flat))?"
+        r"(?:_(?P<layout>bshd|bs3hd))?"
+    )
     pairs: ClassVar[tuple[tuple[str, str], ...]] = tuple(pair for pair in SUMMED if pair[1] == "f32")
     routes: ClassVar[tuple[str, ...]] = (
         "decomposed",
@@ -92,6 +97,11 @@ class Attention(Operation):
         attention = cls(batch, heads, queries, keys, width, parse_dtype(dtype), causal)
         refuse_if_too_large(attention)
         return attention
+
+    @classmethod
+    def _of_words(cls, words: Mapping[str, str]) -> Self:
+        attention = cls.parse(shape=words["shape"], dtype=words["dtype"], causal="causal" in words)
+        return replace(attention, flat="flat" in words, layout=words.get("layout", HEADS_FIRST))
 
     @classmethod
     def smallest(cls) -> Self:
@@ -137,17 +147,6 @@ class Attention(Operation):
             seen = min(self.queries, self.keys)
             pairs = seen * (seen + 1) // 2 + (self.queries - seen) * self.keys
         return 4 * self.batch * self.heads * pairs * self.width
-
-    @property
-    def types(self) -> tuple[str, str]:
-        return self.dtype, "f32"
-
-    @property
-    def element(self) -> ElementType:
-        return element_type(self.f8 if self.dtype == "f8" else self.dtype)
-
-    def with_f8(self, element: str) -> Attention:
-        return replace(self, f8=element)
 
     @property
     def head_widths(self) -> tuple[int, ...]:
@@ -274,9 +273,6 @@ class Attention(Operation):
         unit = max(UNITS[self.element.name], UNITS["f16"] if self.allow else 0.0)
         slack = 4 * unit * np.abs(reference) + last_rounding(reference, self.output.element.name)
         return Bound(UNITS["f32"] * math.sqrt(self.keys) * (spread + np.abs(reference)), slack=slack)
-
-    def allowing(self, precision: str | None) -> Self:
-        return replace(self, allow=parse_precision(precision, dtype=self.dtype, acc="f32"))
 
     def arguments(self) -> tuple[str, ...]:
         sizes = (self.batch, self.heads, self.queries, self.keys, self.width)

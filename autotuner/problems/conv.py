@@ -5,25 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import ClassVar, Self, TypedDict, Unpack
+from typing import ClassVar, Self
 
 import numpy as np
 
 from autotuner.errors import UsageError
-from autotuner.problems.accuracy import Array, Bound, Precision, Sums, parse_precision, sum_bound
-from autotuner.problems.base import (
-    Operand,
-    parse_dims,
-    random_inputs,
-    reference_rounds,
-    refuse_if_too_large,
-    squared,
-    whole_inputs,
-    widened,
-)
-from autotuner.problems.dtypes import ACCUMULATORS, SUMMED, ElementType, element_type, parse_dtype, parse_rounded
+from autotuner.problems.accuracy import Array, Precision
+from autotuner.problems.base import Operand, parse_dims, refuse_if_too_large
+from autotuner.problems.dtypes import ACCUMULATORS, SUMMED, element_type, parse_dtype, parse_rounded
 from autotuner.problems.epilogue import NOTHING, Epilogue, refuse_epilogue
-from autotuner.problems.operation import Operation
+from autotuner.problems.operation import Product
 from autotuner.system.parts import PIECE, in_parts
 
 LAYOUTS = ("nhwc-hwcf", "nchw-fchw")
@@ -32,25 +23,8 @@ _TRAFFIC = 128
 """Products that an element of the result costs besides: it is read and written."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Steps:
-    """How the filter goes over the image, in the words of the command line."""
-
-    stride: str = "1x1"
-    dilation: str = "1x1"
-    pad: str = "0x0"
-
-
-class StepWords(TypedDict, total=False):
-    """The same, each where it is said."""
-
-    stride: str
-    dilation: str
-    pad: str
-
-
 @dataclass(frozen=True)
-class Conv(Operation):
+class Conv(Product):
     """Image and filter in one of two layouts; the result has the image's layout, in the accumulator's type or rounded.
 
     A depthwise filter has no input channels (HWC, CHW); a grouped one is GFHWC with channels last and FCHW with
@@ -74,7 +48,6 @@ class Conv(Operation):
     allow: Precision = ""
     epilogue: Epilogue = NOTHING
     out: str = ""
-    """What the result is rounded to, behind its epilogue; empty: the accumulator's type."""
 
     op = "conv"
     kind = "convolution"
@@ -100,7 +73,11 @@ class Conv(Operation):
         ),
         "gpu": ("channels-last+O3", "padded+O3", "channels-last"),
     }
-    more_words = Steps
+    named = (
+        r"conv_(?P<shape>[\dx]+)_(?P<filter>[\dx]+)(?:_g(?P<groups>\d+))?(?:_s(?P<stride>[\dx]+))?"
+        r"(?:_d(?P<dilation>[\dx]+))?(?:_p(?P<pad>[\dx]+))?_(?P<dtype>[a-z0-9]+)(?:_(?P<out>f16|bf16))?"
+        r"_(?P<layout>nhwc|nchw)(?:_(?P<epilogue>\w+))?"
+    )
     letters: ClassVar[Mapping[str, str]] = {
         "image": "nhwc",
         "weights": "gkyxc",
@@ -120,10 +97,11 @@ class Conv(Operation):
         layout: str = "nhwc-hwcf",
         out: str | None = None,
         epilogue: str = "",
-        **words: Unpack[StepWords],
+        stride: str = "1x1",
+        dilation: str = "1x1",
+        pad: str = "0x0",
     ) -> Self:
         """From the words of the command line, checked."""
-        steps = Steps(**words)
         n, h, w, c = parse_dims(shape, names="NxHxWxC")
         kh, kw, f = parse_dims(filter, names="KHxKWxF", option="--filter")
         (checked_groups,) = parse_dims(str(groups), names="G", option="--groups")
@@ -136,9 +114,9 @@ class Conv(Operation):
             )
         conv = cls(
             *(n, h, w, c, kh, kw, f),
-            stride=_pair(steps.stride, names="SHxSW", option="--stride"),
-            dilation=_pair(steps.dilation, names="DHxDW", option="--dilation"),
-            pad=_pair(steps.pad, names="PHxPW", option="--pad", least=0),
+            stride=_pair(stride, names="SHxSW", option="--stride"),
+            dilation=_pair(dilation, names="DHxDW", option="--dilation"),
+            pad=_pair(pad, names="PHxPW", option="--pad", least=0),
             groups=checked_groups,
             dtype=parse_dtype(dtype),
             layout=layout,
@@ -148,8 +126,7 @@ class Conv(Operation):
         refuse_epilogue(conv.epilogue, element_type(conv.types[1]), product=False)
         if min(conv.output_size) < 1:
             raise UsageError(
-                f"a {kh}x{kw} filter with --dilation {steps.dilation} is larger than the {h}x{w} image with --pad "
-                f"{steps.pad}.",
+                f"a {kh}x{kw} filter with --dilation {dilation} is larger than the {h}x{w} image with --pad {pad}.",
                 remedy="Give a larger image, a smaller filter, or more padding.",
             )
         refuse_if_too_large(conv)
@@ -161,20 +138,11 @@ class Conv(Operation):
 
     def variables(self) -> Mapping[str, int]:
         height, width = self.output_size
+        sizes = {name: getattr(self, name) for name in ("n", "h", "w", "c", "kh", "kw", "f")}
+        pairs = {"stride": self.stride, "dilation": self.dilation, "pad": self.pad}
         return {
-            "n": self.n,
-            "h": self.h,
-            "w": self.w,
-            "c": self.c,
-            "kh": self.kh,
-            "kw": self.kw,
-            "f": self.f,
-            "stride_h": self.stride[0],
-            "stride_w": self.stride[1],
-            "dilation_h": self.dilation[0],
-            "dilation_w": self.dilation[1],
-            "pad_h": self.pad[0],
-            "pad_w": self.pad[1],
+            **sizes,
+            **{f"{name}_{axis}": pair["hw".index(axis)] for name, pair in pairs.items() for axis in "hw"},
             "groups": self.groups,
             "ho": height,
             "wo": width,
@@ -226,7 +194,6 @@ class Conv(Operation):
 
     @property
     def depth(self) -> int:
-        """How many products each output element sums up."""
         return self.kh * self.kw * self.c // self.groups
 
     @property
@@ -243,15 +210,8 @@ class Conv(Operation):
         return 2 * self.n * height * width * self.f * self.depth
 
     @property
-    def types(self) -> tuple[str, str]:
-        return self.dtype, ACCUMULATORS[self.dtype][0]
-
-    @property
-    def element(self) -> ElementType:
-        return element_type(self.f8 if self.dtype == "f8" else self.dtype)
-
-    def with_f8(self, element: str) -> Conv:
-        return replace(self, f8=element)
+    def acc(self) -> str:
+        return ACCUMULATORS[self.dtype][0]
 
     def unbatched(self) -> tuple[Conv, int]:
         if self.groups == 1 or self.depthwise:
@@ -260,8 +220,8 @@ class Conv(Operation):
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        out = Operand(self._image(self.output_size, self.f), element_type(self.out or self.types[1]))
-        acc = element_type(self.types[1])
+        out = Operand(self._image(self.output_size, self.f), element_type(self.out or self.acc))
+        acc = element_type(self.acc)
         added = {"bias": Operand((self.f,), acc), "residual": replace(out, element=acc)}
         return (
             Operand(self._image((self.h, self.w), self.c), self.element),
@@ -276,7 +236,7 @@ class Conv(Operation):
         spatial = (1, 2) if self.channels_last else (2, 3)
         margin = [self.pad[spatial.index(axis)] if axis in spatial else 0 for axis in range(4)]
         grouped = self.groups > 1 and not self.depthwise
-        acc = element_type(self.types[1])
+        acc = element_type(self.acc)
         sums = replace(out, element=acc)
         operands = {"padded": Operand(self._image(padded, self.c), self.element), "weights": weights, "sum": sums}
         # A grouped convolution has a dimension for the groups; what users have is the image without it.
@@ -309,24 +269,15 @@ class Conv(Operation):
             "channels": self.f,
         }
 
-    def inputs(self, seed: int) -> tuple[Array, ...]:
-        return random_inputs(self.operands[:-1], seed)
+    def broadcast(self, more: tuple[Array, ...]) -> tuple[Array, ...]:
+        if not self.epilogue.bias or self.channels_last:
+            return more
+        return (more[0][:, None, None], *more[1:])
 
-    def reference(self, inputs: tuple[Array, ...]) -> Array:
-        return self.epilogue.finished(self._sums_of(widened(inputs, flops=self.flops)))
-
-    def _sums_of(self, inputs: tuple[Array, ...]) -> Array:
-        """The convolution with all that is added to it."""
-        image, weights, *more = inputs
-        if self.epilogue.bias and not self.channels_last:
-            more[0] = more[0][:, None, None]
-        return self.epilogue.added(self._convolved(image, weights), more)
-
-    def _convolved(self, image: Array, weights: Array) -> Array:
-        if not self.channels_last:
-            image = image.transpose(0, 2, 3, 1)
+    def plain(self, left: Array, right: Array) -> Array:
+        image = left if self.channels_last else left.transpose(0, 2, 3, 1)
         image = np.pad(image, ((0, 0), (self.pad[0],) * 2, (self.pad[1],) * 2, (0, 0)))
-        kernel = self._canonical(weights)
+        kernel = self._canonical(right)
         height, width = self.output_size
         groups = self.groups
         out = np.zeros((groups, self.n, height, width, self.f // groups), image.dtype)
@@ -335,35 +286,17 @@ class Conv(Operation):
         images, lines = max(1, fitting // height), min(fitting, height)
         pieces = product(range(self.kh), range(self.kw), range(0, self.n, images), range(0, height, lines))
         for y, x, image_at, line in in_parts(list(pieces)):
-            top, left = y * self.dilation[0] + line * self.stride[0], x * self.dilation[1]
+            top, first = y * self.dilation[0] + line * self.stride[0], x * self.dilation[1]
             part = out[:, image_at : image_at + images, line : line + lines]
             patch = image[
                 image_at : image_at + images,
                 top : top + (part.shape[2] - 1) * self.stride[0] + 1 : self.stride[0],
-                left : left + (width - 1) * self.stride[1] + 1 : self.stride[1],
+                first : first + (width - 1) * self.stride[1] + 1 : self.stride[1],
             ]
             rows = patch.reshape(-1, groups, self.c // groups).transpose(1, 0, 2)
             part += (rows @ kernel[y, x]).reshape(part.shape)
         result: Array = out.transpose(1, 2, 3, 0, 4).reshape(self.n, height, width, self.f)
         return result if self.channels_last else result.transpose(0, 3, 1, 2)
-
-    def bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
-        spread = np.sqrt(self._sums_of(squared(inputs)))
-        rounds = reference_rounds(inputs, flops=self.flops)
-        sums = self._sums_of(widened(inputs, flops=self.flops)) if self.epilogue.finishes else reference
-        bound = sum_bound(sums, spread, self._sums, rounded_reference=rounds)
-        return self.epilogue.bound(bound, sums, reference, out=self._sums.out)
-
-    def whole_inputs(self, seed: int) -> tuple[Array, ...] | None:
-        return None if self.epilogue.activation else whole_inputs(self.operands[:-1], self._sums, seed)
-
-    def allowing(self, precision: str | None) -> Self:
-        return replace(self, allow=parse_precision(precision, dtype=self.dtype, acc=self.types[1]))
-
-    @property
-    def _sums(self) -> Sums:
-        acc = self.types[1]
-        return Sums(self.depth + len(self.epilogue.operands), self.element, acc, self.out or acc, self.allow)
 
     def arguments(self) -> tuple[str, ...]:
         words = ["conv", "--shape", f"{self.n}x{self.h}x{self.w}x{self.c}"]

@@ -118,6 +118,18 @@ class Epilogue:
         plain = self.text.replace("-", "m").replace(".", "p").replace("+", "")
         return "".join(f"_{part}" for part in plain.replace("=", "").replace(":", "to").split(",") if part)
 
+    @staticmethod
+    def words(suffix: str) -> str:
+        """What `parse` takes, of a part of a problem's name: `bias`, `clip0to6` and `clipm1to0p5`."""
+        words = []
+        for part in suffix.split("_"):
+            if part.startswith("clip"):
+                low, _, high = part.removeprefix("clip").replace("m", "-").replace("p", ".").partition("to")
+                words.append(f"clip={low}:{high}")
+            else:
+                words.append(part)
+        return ",".join(words)
+
     def variables(self) -> dict[str, int]:
         """Its numbers by the names that a manifest's expressions use."""
         return {

@@ -9,27 +9,18 @@ from typing import ClassVar, Self
 import numpy as np
 
 from autotuner.errors import UsageError
-from autotuner.problems.accuracy import Array, Bound, Precision, Sums, parse_precision, sum_bound
-from autotuner.problems.base import (
-    Operand,
-    parse_dims,
-    random_inputs,
-    reference_rounds,
-    refuse_if_too_large,
-    squared,
-    whole_inputs,
-    widened,
-)
-from autotuner.problems.dtypes import PAIRS, ElementType, element_type, parse_accumulator, parse_dtype, parse_rounded
+from autotuner.problems.accuracy import Array, Precision
+from autotuner.problems.base import Operand, parse_dims, refuse_if_too_large
+from autotuner.problems.dtypes import PAIRS, element_type, parse_accumulator, parse_dtype, parse_rounded
 from autotuner.problems.epilogue import NOTHING, TURN, Epilogue, refuse_epilogue
-from autotuner.problems.operation import Operation
+from autotuner.problems.operation import Product
 from autotuner.system.parts import PIECE, in_parts
 
 LAYOUTS = ("nn", "nt", "tn", "tt")
 
 
 @dataclass(frozen=True)
-class Gemm(Operation):
+class Gemm(Product):
     """A is MxK (layout n.) or KxM (t.); B is KxN (.n) or NxK (.t); C is MxN in the accumulator's type, or rounded.
 
     Where half of the columns are gates, C has the other half.
@@ -43,7 +34,6 @@ class Gemm(Operation):
     acc: str = "f32"
     layout: str = "nn"
     out: str = ""
-    """The type that the accumulated result is rounded to; empty: it stays as it is."""
     f8: str = "f8E4M3FN"
     allow: Precision = ""
     epilogue: Epilogue = NOTHING
@@ -51,6 +41,10 @@ class Gemm(Operation):
     op = "gemm"
     kind = "contraction"
     template = "gemm.mlir.j2"
+    named = (
+        r"gemm_(?:(?P<batch>\d+)x)?(?P<shape>\d+x\d+x\d+)_(?P<dtype>[a-z0-9]+)_(?P<acc>[a-z0-9]+)"
+        r"(?:_(?P<out>f16|bf16))?_(?P<layout>[nt]{2})(?:_(?P<epilogue>\w+))?"
+    )
     layouts = LAYOUTS
     pairs = PAIRS
     routes: ClassVar[tuple[str, ...]] = (
@@ -140,19 +134,12 @@ class Gemm(Operation):
         return self.n // 2 if self.epilogue.gated else self.n
 
     @property
+    def depth(self) -> int:
+        return self.k
+
+    @property
     def flops(self) -> int:
         return 2 * self.batch * self.m * self.n * self.k
-
-    @property
-    def types(self) -> tuple[str, str]:
-        return self.dtype, self.acc
-
-    @property
-    def element(self) -> ElementType:
-        return element_type(self.f8 if self.dtype == "f8" else self.dtype)
-
-    def with_f8(self, element: str) -> Gemm:
-        return replace(self, f8=element)
 
     def unbatched(self) -> tuple[Gemm, int]:
         return (replace(self, batch=1), 1) if self.batch > 1 else (self, 0)
@@ -191,52 +178,17 @@ class Gemm(Operation):
             "transpose_rhs": self.layout[1] == "t",
         }
 
-    def inputs(self, seed: int) -> tuple[Array, ...]:
-        return random_inputs(self.operands[:-1], seed)
-
-    def reference(self, inputs: tuple[Array, ...]) -> Array:
-        wide = widened(inputs, flops=self.flops)
-        return self.epilogue.finished(self._sums_of(wide, self._factors(wide)))
-
-    def _factors(self, inputs: tuple[Array, ...]) -> Array | float:
-        """Of the rows, where these are normed."""
+    def row_factors(self, inputs: tuple[Array, ...]) -> Array | float:
         return self.epilogue.factors(inputs[0]) if self.epilogue.norm else 1.0
 
-    def _sums_of(self, inputs: tuple[Array, ...], factors: Array | float) -> Array:
-        """The product with all that is added to it."""
-        return self.epilogue.added(self._product(*inputs[:2]) * factors, inputs[2:])
-
-    def _product(self, a: Array, b: Array) -> Array:
-        if self.layout[0] == "t":
-            a = a.swapaxes(-1, -2)
-        if self.layout[1] == "t":
-            b = b.swapaxes(-1, -2)
+    def plain(self, left: Array, right: Array) -> Array:
+        a = left.swapaxes(-1, -2) if self.layout[0] == "t" else left
+        b = right.swapaxes(-1, -2) if self.layout[1] == "t" else right
         product: Array = np.empty((*a.shape[:-1], b.shape[-1]), a.dtype)
         rows = max(1, self.m * PIECE // self.flops)
         for first in in_parts(range(0, self.m, rows)):
             np.matmul(a[..., first : first + rows, :], b, out=product[..., first : first + rows, :])
         return product
-
-    def bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
-        wide = widened(inputs, flops=self.flops)
-        factors = self._factors(wide)
-        spread = np.sqrt(self._sums_of(squared(inputs), factors * factors))
-        rounds = reference_rounds(inputs, flops=self.flops)
-        sums = self._sums_of(wide, factors) if self.epilogue.finishes else reference
-        bound = sum_bound(sums, spread, self._sums, rounded_reference=rounds)
-        return self.epilogue.bound(bound, sums, reference, out=self._sums.out)
-
-    def whole_inputs(self, seed: int) -> tuple[Array, ...] | None:
-        if self.epilogue.activation or self.epilogue.norm:
-            return None
-        return whole_inputs(self.operands[:-1], self._sums, seed)
-
-    def allowing(self, precision: str | None) -> Self:
-        return replace(self, allow=parse_precision(precision, dtype=self.dtype, acc=self.acc))
-
-    @property
-    def _sums(self) -> Sums:
-        return Sums(self.k + len(self.epilogue.operands), self.element, self.acc, self.out or self.acc, self.allow)
 
     def arguments(self) -> tuple[str, ...]:
         words = ["gemm", "--shape", f"{self.m}x{self.n}x{self.k}", "--dtype", self.dtype]

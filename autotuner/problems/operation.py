@@ -6,12 +6,19 @@ A new operation is one class of this kind, listed in `autotuner.problems.OPERATI
 from __future__ import annotations
 
 import inspect
+import re
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+
+import numpy as np
 
 from autotuner.errors import UsageError
-from autotuner.problems.base import Problem
+from autotuner.problems.accuracy import Array, Bound, Sums, parse_precision, sum_bound
+from autotuner.problems.base import Problem, random_inputs, reference_rounds, squared, whole_inputs, widened
+from autotuner.problems.dtypes import ElementType, element_type
 from autotuner.problems.epilogue import NOTHING, OPERANDS, Epilogue
 
 if TYPE_CHECKING:
@@ -44,9 +51,14 @@ class Operation(Problem):
     letters: ClassVar[Mapping[str, str]]
     """The operands by the names that manifests use, in the problem's order, the output last; each with all the letters
     that a layout of it may have. Those of an epilogue are there where a problem has it."""
-    more_words: ClassVar[type | None] = None
-    """What `parse` takes beside its parameters: a dataclass of words with their defaults."""
+    named: ClassVar[str]
+    """The form of its problems' names: a regular expression whose groups are words of `parse`."""
+    dtype: str
+    f8: str = ""
+    """The MLIR type that `f8` means."""
     layout: str = ""
+    out: str = ""
+    """The type that the accumulated result is rounded to; empty: it stays as it is."""
     epilogue: Epilogue = NOTHING
 
     @property
@@ -58,6 +70,48 @@ class Operation(Problem):
     @abstractmethod
     def parse(cls, *args: Any, **words: Any) -> Self:
         """From the words of the command line, checked. Each operation has parameters of its own: its options."""
+
+    @property
+    @abstractmethod
+    def acc(self) -> str:
+        """The type that is accumulated in."""
+
+    @property
+    def types(self) -> tuple[str, str]:
+        return self.dtype, self.acc
+
+    @property
+    def element(self) -> ElementType:
+        """Of its inputs."""
+        return element_type(self.f8 if self.dtype == "f8" else self.dtype)
+
+    def with_f8(self, element: str) -> Self:
+        return self._with(f8=element)
+
+    def allowing(self, precision: str | None) -> Self:
+        return self._with(allow=parse_precision(precision, dtype=self.dtype, acc=self.acc))
+
+    def inputs(self, seed: int) -> tuple[Array, ...]:
+        return random_inputs(self.operands[:-1], seed)
+
+    def _with(self, **changes: object) -> Self:
+        changed: Self = replace(cast(Any, self), **changes)
+        return changed
+
+    @classmethod
+    def of_name(cls, name: str) -> Self | None:
+        """The problem that has this very name; None where it is no name of one."""
+        found = re.fullmatch(cls.named, name)
+        with suppress(UsageError):
+            problem = cls._of_words({word: text for word, text in found.groupdict().items() if text}) if found else None
+            return problem if problem is not None and problem.name == name else None
+        return None
+
+    @classmethod
+    def _of_words(cls, words: Mapping[str, str]) -> Self:
+        """From the words of a name."""
+        layout = next((one for one in cls.layouts if one.startswith(words["layout"])), "")
+        return cls.from_words({**words, "layout": layout, "epilogue": Epilogue.words(words.get("epilogue", ""))})
 
     @classmethod
     @abstractmethod
@@ -107,9 +161,56 @@ class Operation(Problem):
 
     @classmethod
     def _words(cls) -> dict[str, inspect.Parameter]:
-        own = inspect.signature(cls.parse).parameters
-        more = inspect.signature(cls.more_words).parameters if cls.more_words else {}
-        return {name: word for name, word in {**own, **more}.items() if word.kind is not word.VAR_KEYWORD}
+        return dict(inspect.signature(cls.parse).parameters)
+
+
+class Product(Operation):
+    """Sums of products with an epilogue: their right answers, and how far from them an honest kernel may be."""
+
+    @property
+    @abstractmethod
+    def depth(self) -> int:
+        """How many products each sum adds up."""
+
+    @abstractmethod
+    def plain(self, left: Array, right: Array) -> Array:
+        """The sums of products of the two operands alone."""
+
+    def row_factors(self, inputs: tuple[Array, ...]) -> Array | float:
+        """What the sums of each row are multiplied by."""
+        del inputs
+        return 1.0
+
+    def broadcast(self, more: tuple[Array, ...]) -> tuple[Array, ...]:
+        """What is added to the sums, in a shape that can be."""
+        return more
+
+    def reference(self, inputs: tuple[Array, ...]) -> Array:
+        wide = widened(inputs, flops=self.flops)
+        return self.epilogue.finished(self._sums_of(wide, self.row_factors(wide)))
+
+    def _sums_of(self, inputs: tuple[Array, ...], factors: Array | float) -> Array:
+        """The product with all that is added to it."""
+        return self.epilogue.added(self.plain(*inputs[:2]) * factors, self.broadcast(inputs[2:]))
+
+    def bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
+        wide = widened(inputs, flops=self.flops)
+        factors = self.row_factors(wide)
+        spread = np.sqrt(self._sums_of(squared(inputs), factors * factors))
+        rounds = reference_rounds(inputs, flops=self.flops)
+        sums = self._sums_of(wide, factors) if self.epilogue.finishes else reference
+        bound = sum_bound(sums, spread, self._sums, rounded_reference=rounds)
+        return self.epilogue.bound(bound, sums, reference, out=self._sums.out)
+
+    def whole_inputs(self, seed: int) -> tuple[Array, ...] | None:
+        if self.epilogue.activation or self.epilogue.norm:
+            return None
+        return whole_inputs(self.operands[:-1], self._sums, seed)
+
+    @property
+    def _sums(self) -> Sums:
+        length = self.depth + len(self.epilogue.operands)
+        return Sums(length, self.element, self.acc, self.out or self.acc, self.allow)
 
 
 def _value(name: str, text: str, default: object) -> str | int | bool:

@@ -14,7 +14,7 @@ from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.measure.screening import Measured
 from autotuner.measure.shortlist import Screened
 from autotuner.microkernels.variants import Kernel
-from autotuner.problems.named import problem_named
+from autotuner.problems import problem_named
 from autotuner.space import Config
 from autotuner.system import process
 from autotuner.targets import NO_DEVICE, Target

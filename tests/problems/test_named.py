@@ -2,8 +2,7 @@
 
 import pytest
 
-from autotuner.problems import Attention, Conv, Gemm, Problem
-from autotuner.problems.named import problem_named
+from autotuner.problems import Attention, Conv, Gemm, Problem, problem_named
 
 PROBLEMS = (
     Gemm.parse(shape="5x6x7"),

@@ -12,9 +12,8 @@ from typing import Any
 from autotuner.carriers.provenance import Provenance, machine_of
 from autotuner.errors import UsageError
 from autotuner.jobs.retune.unit import Unit, UnitFile
-from autotuner.problems import Problem
+from autotuner.problems import Problem, problem_named
 from autotuner.problems.accuracy import known_precision
-from autotuner.problems.named import problem_named
 from autotuner.programs.model import FORMATS, Model
 from autotuner.space import Value
 from autotuner.specfiles.entries import Entry
