@@ -20,27 +20,25 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import dask
-from distributed import Worker
 
 from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.build.executor import BuildExecutor
 from autotuner.build.jobs import Document, failed_answer
 from autotuner.cluster.address import Scheduler
 from autotuner.cluster.coordinator import Cluster
-from autotuner.cluster.facts import BUILD, FACTS, Facts
-from autotuner.cluster.plugin import WorkplacePlugin
-from autotuner.cluster.wire import Message
-from autotuner.cluster.worker import QUIET
-from autotuner.cluster.workplace import Workplace
-from autotuner.devices.device import Device
+from autotuner.cluster.facts import Facts
+from autotuner.cluster.remote import SentModule
+from autotuner.cluster.worker import QUIET, Workplace, dask_worker
+from autotuner.devices.conditions import DeviceState
+from autotuner.devices.device import Computed, Device, Timing
 from autotuner.devices.many import Devices
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
@@ -61,7 +59,7 @@ BUILD_SECONDS, DEVICE_SECONDS = 1.65, 0.27
 MODULE_BYTES = 60_000
 WORKERS = (1, 4, 16, 64)
 _IN_A_PROCESS = 16
-_DEVICE = {"uri": "cuda://0", "state": "sustained", "starts_quickly": True, "invocation_us": 3000.0}
+_DEVICE = {"state": "sustained", "starts_quickly": True, "invocation_us": 3000.0}
 
 
 @dataclass(eq=False)
@@ -70,7 +68,7 @@ class Sleeper(Workplace):
 
     slower: float = 1.0
 
-    def build(self, job: Document, *, left: float | None) -> Message:
+    def build(self, job: Document, left: float) -> Document:
         del left
         time.sleep(self.slower * BUILD_SECONDS)
         name = hashlib.sha256(job["spec"].encode()).digest()
@@ -78,39 +76,42 @@ class Sleeper(Workplace):
         made = {"failure": None, "binary": name.hex(), "seconds": BUILD_SECONDS, "took": BUILD_SECONDS, "stderr": ""}
         return {**failed_answer(job, ""), **made, "module": module}
 
-    def ask(self, request: Message) -> Message:
-        if request["ask"] == "open":
-            return {"resident": _DEVICE, "isolated": _DEVICE, "same": True}
-        if request["ask"] == "time":
-            self._file(request["module"])  # it has been sent
-            time.sleep(self.slower * DEVICE_SECONDS)
-            return {"us": [1.0, 1.0, 1.0], "failure": None, "detail": "", "aborted": False, "conditions": None}
-        if request["ask"] == "check":
-            known: Message = {"failure": None, "detail": "", "digest": "", "arrays": []}
-            return {"computed": [known for _ in request["invocations"]]}
-        return {}
+    def _opened(self, session: str, isolate: bool, state: DeviceState) -> tuple[Any, ...]:
+        del isolate, state
+        self._device, self._for = cast(Device, SleepingDevice(self.slower)), session
+        return self.uri, _DEVICE, None
+
+
+@dataclass
+class SleepingDevice:
+    """Answers what a candidate asks, and nothing else."""
+
+    slower: float
+
+    @property
+    def isolated(self) -> SleepingDevice:
+        return self
+
+    def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
+        del vmfb, timeout
+        return (Computed(),) * len(invocations)
+
+    def time(self, module: SentModule, benchmark: Benchmark, **how: Any) -> Timing:
+        del benchmark, how
+        assert module.vmfb.is_file(), "it has been sent"
+        time.sleep(self.slower * DEVICE_SECONDS)
+        return Timing((1.0, 1.0, 1.0))
 
 
 async def _host(address: str, count: int, facts: Facts, slower: float) -> None:
     with tempfile.TemporaryDirectory() as folder, dask.config.set(QUIET):
         started = []
         for number in range(count):
-            files = Path(folder) / str(number)
-            files.mkdir()
+            files = Path(folder) / str(number) / "files"
+            files.mkdir(parents=True)
             own = replace(facts, host=f"{os.getpid()}-{number}")
-            worker = Worker(
-                address,
-                nthreads=2,
-                resources={BUILD: 1, facts.resource: 1},
-                name=own.host,
-                host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",
-                startup_information={FACTS: lambda _, own=own: own.to_json()},
-                plugins=(WorkplacePlugin(Sleeper(cast(Builder, None), files, files, "cuda://0", slower=slower)),),
-                local_directory=folder,
-                memory_limit=0,
-            )
-            await worker
+            sleeper = Sleeper(cast(Builder, None), files, "cuda://0", slower=slower)
+            worker = await dask_worker(Scheduler(address), own, sleeper, own.host)
             started.append(worker)
         await asyncio.gather(*(worker.finished() for worker in started))
 

@@ -96,11 +96,13 @@ def worker(
 ) -> None:
     """Build and time for `--cluster` runs. Without --device it only builds. Needs the extra `distributed`."""
     from autotuner.cli.console import emit
-    from autotuner.cluster.address import Scheduler
-    from autotuner.cluster.opening import run_worker
+    from autotuner.cluster.address import Scheduler, need_dask
     from autotuner.tuning.options import MOST_JOBS
 
     if jobs is not None and not 1 <= jobs <= MOST_JOBS:
         raise UsageError(f"--jobs {jobs} is not from 1 to {MOST_JOBS}.", remedy="Give a number of compiles at once.")
     there = Scheduler(scheduler, insecure=insecure_cluster, ca_file=tls_ca_file, cert=tls_cert, key=tls_key)
-    run_worker(there, device=device, resource=resource, jobs=jobs, name=name, iree_tools=iree_tools, say=emit)
+    need_dask()
+    from autotuner.cluster.worker import serve
+
+    serve(there, device=device, resource=resource, jobs=jobs, name=name, iree_tools=iree_tools, say=emit)

@@ -1,17 +1,45 @@
-"""Where a cluster's scheduler is, and what is accepted of its network. Nothing of Dask is imported here."""
+"""Where a cluster's scheduler is, what is accepted of its network, and what Dask is to call on a worker.
+
+Dask is imported when it is needed. The scheduler imports this module as well, to pass `on_worker` on: it must need next
+to nothing.
+"""
 
 from __future__ import annotations
 
 import ipaddress
+import pickle
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from autotuner.errors import UsageError
+from autotuner.errors import EnvironmentFailure, UsageError
+
+if TYPE_CHECKING:
+    from distributed.security import Security
 
 _ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):([0-9]{1,5})")
 _MOST_PORT = 65535
+PLUGIN = "autotune"
+
+
+def on_worker(request: bytes) -> Any:
+    """A method of the worker's plugin, and what it is given, pickled: the scheduler need not know of what."""
+    from distributed import get_worker
+
+    method, words = pickle.loads(request)  # noqa: S301 - Dask unpickles all that its clients send
+    return getattr(get_worker().plugins[PLUGIN], method)(*words)
+
+
+def need_dask() -> None:
+    """Says how it is installed where it is not."""
+    if find_spec("distributed") is None:
+        raise EnvironmentFailure(
+            "a cluster needs the Python package distributed (Dask).",
+            remedy="Install it with `pip install 'autotune-iree[distributed]'`.",
+        )
 
 
 @dataclass(frozen=True)
@@ -67,6 +95,32 @@ class Scheduler:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+    def security(self) -> Security:
+        """The user's certificates; where none are named, those of Dask's own configuration."""
+        from distributed.security import Security
+
+        if not self.encrypted:
+            return Security(require_encryption=False)
+        files = {"tls_ca_file": self.ca_file, "tls_client_cert": self.cert, "tls_client_key": self.key}
+        files |= {"tls_worker_cert": self.cert, "tls_worker_key": self.key}
+        named = {name: str(file.absolute()) for name, file in files.items() if file is not None}
+        security = Security(require_encryption=True, **named)
+        if not security.tls_ca_file:
+            raise EnvironmentFailure(
+                f"no certificate authority is named for {self.address}.",
+                remedy="Give --tls-ca-file, --tls-cert and --tls-key, or set distributed.comm.tls in Dask's "
+                "configuration.",
+            )
+        return security
+
+    def unreachable(self, error: BaseException) -> EnvironmentFailure:
+        """What is raised where nobody answers there."""
+        said = str(error).strip().splitlines()
+        return EnvironmentFailure(
+            f"the scheduler {self.address} does not answer: {said[-1] if said else type(error).__name__}",
+            remedy="Start `dask scheduler`, and check the address and the certificates.",
+        )
 
     def _files(self) -> Iterator[tuple[str, Path]]:
         named = {"--tls-ca-file": self.ca_file, "--tls-cert": self.cert, "--tls-key": self.key}

@@ -2,75 +2,190 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
+import logging
+import pickle
+import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from functools import partial
+from time import monotonic, sleep
+from typing import Any, TypeVar, cast
 
-from distributed import Semaphore
-from distributed.client import FutureCancelledError
+import dask
+from distributed import Client, KilledWorker, Semaphore
 
 from autotuner.build.builder import Builder
 from autotuner.build.executor import BuildExecutor
-from autotuner.cluster import tasks
-from autotuner.cluster.address import Scheduler
-from autotuner.cluster.attendance import LOOK_SECONDS, Attendance
-from autotuner.cluster.builds import Builds
-from autotuner.cluster.facts import Facts
-from autotuner.cluster.link import ANSWER_SECONDS, Link, first
+from autotuner.build.jobs import Document, failed_answer
+from autotuner.cluster.address import Scheduler, on_worker
+from autotuner.cluster.facts import BUILD, Facts
 from autotuner.cluster.remote import RemoteDevice
 from autotuner.cluster.roster import Member, Roster
-from autotuner.cluster.wire import Message
-from autotuner.cluster.workplace import PIECE_BYTES
 from autotuner.devices.conditions import DeviceState
-from autotuner.errors import AutotuneError, DeviceError, EnvironmentFailure
+from autotuner.devices.device import Device
+from autotuner.errors import AutotuneError, DeviceError, EnvironmentFailure, OutOfTimeError
+from autotuner.system import process
 from autotuner.targets import Target
 
+CONNECT_SECONDS = 15.0
+LOOK_SECONDS = 1.0
+"""How often the scheduler is asked who is there."""
+JOIN_SECONDS = 30.0
+"""How long workers are waited for where none can be used."""
 _BUSY_SECONDS = 5.0
+T = TypeVar("T")
 
 
 class WorkerLostError(DeviceError):
     """The worker of a device does not answer any more."""
 
 
+@contextmanager
+def connected(scheduler: Scheduler) -> Iterator[Client]:
+    """A client of the scheduler, until the end of the command."""
+    # What Dask logs is for whoever runs the cluster: here an error is one line.
+    for name in ("distributed", "distributed.client", "tornado.application"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    security = scheduler.security()
+    with dask.config.set({"distributed.comm.timeouts.connect": CONNECT_SECONDS}):
+        try:
+            client = Client(scheduler.address, security=security, timeout=CONNECT_SECONDS, set_as_default=False)
+        except (OSError, ValueError) as error:  # a time-out is an OSError; certificates may be unreadable
+            raise scheduler.unreachable(error) from error
+    try:
+        yield client
+    finally:
+        with suppress(Exception):
+            client.close(timeout=CONNECT_SECONDS / 3)
+
+
+@dataclass(eq=False)
+class _Sent:
+    """A build that was asked for."""
+
+    job: Document
+    end: float
+    """The run's deadline."""
+    answer: Future[Any] = field(default_factory=Future)
+    workers: frozenset[str] = frozenset()
+    """Addresses of those that may take it."""
+    run: Future[Any] | None = None
+    """At a worker, or on the way to one; None: nobody can take it."""
+
+
+@dataclass(eq=False)
+class Builds(Executor):
+    """Where a BuildExecutor's jobs go: to whichever worker has room. What a lost worker had, Dask gives to others."""
+
+    client: Client
+    roster: Roster
+    pending: set[_Sent] = field(default_factory=set)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def submit(self, fn: Callable[..., T], /, *words: Any, **named: Any) -> Future[T]:
+        del fn, named
+        (job,) = words
+        sent = _Sent(job, monotonic() + process.seconds_left())
+        sent.answer.add_done_callback(partial(self._answered, sent))
+        with self._lock:
+            self.pending.add(sent)
+            self._send(sent)
+        return sent.answer
+
+    def send_anew(self) -> None:
+        """What all those are lost with that could take it: Dask would keep it for them, for ever."""
+        there = {one.address for one in self.roster.builders()}
+        with self._lock:
+            for sent in list(self.pending):
+                if sent.run is not None and sent.workers.isdisjoint(there):
+                    sent.run.cancel()
+                if sent.run is None:
+                    self._send(sent)
+
+    def fail(self, error: EnvironmentFailure) -> None:
+        """There is nobody to build any more."""
+        for sent in list(self.pending):
+            self._end(sent, error)
+
+    def _send(self, sent: _Sent) -> None:
+        workers, left = [one.address for one in self.roster.builders()], sent.end - monotonic()
+        sent.workers = frozenset(workers)
+        if left <= 0:
+            self._end(sent, OutOfTimeError())
+        elif workers:
+            executor = self.client.get_executor(workers=workers, resources={BUILD: 1}, pure=False)
+            sent.run = executor.submit(on_worker, pickle.dumps(("build", (sent.job, left))))
+            sent.run.add_done_callback(partial(self._came, sent))
+
+    def _came(self, sent: _Sent, run: Future[Any]) -> None:
+        if run.cancelled():
+            sent.run = None  # it is sent at the next look
+        elif isinstance(error := run.exception(), KilledWorker):
+            why = f"the workers that compiled it died, one after the other: {error}"
+            self._end(sent, failed_answer(sent.job, why))
+        else:
+            self._end(sent, error or run.result())
+
+    def _answered(self, sent: _Sent, answer: Future[Any]) -> None:
+        """Or whoever asked does not want it any more."""
+        self.pending.discard(sent)
+        if answer.cancelled() and sent.run is not None:
+            sent.run.cancel()
+
+    def _end(self, sent: _Sent, answer: Any) -> None:
+        if sent not in self.pending or not sent.answer.set_running_or_notify_cancel():
+            return
+        if isinstance(answer, BaseException):
+            sent.answer.set_exception(answer)
+        else:
+            sent.answer.set_result(answer)
+
+
 @dataclass(eq=False)
 class Cluster:
     """What a run has of a cluster."""
 
-    here: Attendance
+    client: Client
+    scheduler: Scheduler
+    roster: Roster
+    builds: Builds
     session: str = field(default_factory=lambda: uuid.uuid4().hex)
+    down: str = ""
+    """Why the scheduler is gone."""
     _leases: dict[str, Semaphore] = field(default_factory=dict)
+    _seen: set[str] = field(default_factory=set)
+    """Addresses of workers whose devices were tried."""
+    _welcome: Callable[[Member], object] | None = None
+    """Takes a device that has come while others are in use."""
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _looks: int = 0
+    """How often somebody was missing."""
 
     @classmethod
     @contextmanager
     def open(
         cls, scheduler: Scheduler, own: Facts, target: Target, *, timed: bool, wanted: str, note: Callable[[str], None]
     ) -> Iterator[Cluster]:
-        with Link.open(scheduler) as link:
-            cluster = cls(Attendance(link, scheduler, Roster(own, target, timed, wanted, note)))
-            link.run(cluster.here.look())
-            watch = link.start(cluster.here.watch())
+        """Joined as its coordinator, with at least one worker that can be used."""
+        with connected(scheduler) as client:
+            roster = Roster(own, target, timed, wanted, note)
+            cluster = cls(client, scheduler, roster, Builds(client, roster))
+            watch = threading.Thread(target=cluster._watch, name="cluster", daemon=True)
             try:
-                link.run(cluster.here.wait_for_workers())
+                cluster._look()
+                cluster._wait_for_workers()
+                watch.start()
                 yield cluster
             finally:
-                watch.cancel()
-                link.run(cluster._give_back())
+                cluster._ended.set()
+                cluster._give_back()
+                if watch.ident is not None:
+                    watch.join(CONNECT_SECONDS)
 
     # --- who is there -------------------------------------------------------------------------------------------
-
-    @property
-    def link(self) -> Link:
-        return self.here.link
-
-    @property
-    def roster(self) -> Roster:
-        return self.here.roster
 
     @property
     def jobs(self) -> int:
@@ -89,29 +204,102 @@ class Cluster:
 
     def executor(self, builder: Builder, here: Executor, answers: Executor | None = None) -> BuildExecutor:
         """Builds there. Modules that come are written by threads of `answers`: meanwhile others are talked to."""
-        return Builds(self.here).executor(builder, here, answers)
+        work = cast(Callable[[Document], Document], on_worker)
+        return BuildExecutor(builder, self.builds, work, here, answers, elsewhere=True)
+
+    def _watch(self) -> None:
+        while not self.down and not self._ended.wait(LOOK_SECONDS):
+            try:
+                self._look()
+            except Exception as error:  # Dask has many for a connection that is lost
+                self.down = str(error) or type(error).__name__
+                for member in list(self.roster.members.values()):
+                    self.roster.lose(member)
+                self.builds.fail(self.gone())
+
+    def _look(self) -> None:
+        """Who has come and who is gone, by what the scheduler says; and the builds that it changes."""
+        told = self.client.sync(self.client.scheduler.identity, n_workers=-1)
+        for member in self.roster.update(told["workers"]):
+            self.client.sync(self.client.scheduler.unregister, address=member.address, stimulus_id=self.session)
+        self.builds.send_anew()
+        if self.builds.pending and not self.roster.builders() and not self._patient():
+            self.builds.fail(self.nobody())
+        for member in [one for one in self.roster.devices() if one.address not in self._seen]:
+            self._seen.add(member.address)
+            if self._welcome is not None:
+                self._welcome(member)
+
+    def _patient(self) -> bool:
+        """Somebody may still join; who is there is told at once, and may be refused."""
+        if not self._looks:
+            self.roster.note(f"waiting for a {self.roster.missing}")
+        self._looks += 1
+        told = self.roster.refusals and not self.roster.dropped
+        return self._looks * LOOK_SECONDS < (JOIN_SECONDS / 10 if told else JOIN_SECONDS)
+
+    def _wait_for_workers(self) -> None:
+        """At the beginning: until there is all that a run needs."""
+        while self.roster.missing:
+            if not self._patient():
+                raise self.nobody()
+            sleep(LOOK_SECONDS)
+            self._look()
+        self._looks = 0
+
+    def nobody(self) -> EnvironmentFailure:
+        """What a run lacks, and who was refused."""
+        where, reasons, lost = self.scheduler.address, self.roster.reasons, bool(self.roster.dropped)
+        option = f" --device {self.roster.target.device}" if self.roster.timed else ""
+        return EnvironmentFailure(
+            f"{where} has no {self.roster.missing}{' any more' if lost else ''}{': ' + reasons if reasons else ''}.",
+            remedy=f"Start one with `autotune worker{option} {where}`{', and go on with --resume' if lost else ''}.",
+        )
+
+    def gone(self) -> EnvironmentFailure:
+        """The scheduler does not answer any more."""
+        return EnvironmentFailure(
+            f"the scheduler {self.scheduler.address} is gone: {self.down}.",
+            remedy="Start it and its workers again, and go on with --resume.",
+        )
 
     # --- devices ------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def devices(self, *, isolate: bool, state: DeviceState) -> Iterator[list[RemoteDevice]]:
-        """All devices that no other coordinator has, open; at least one."""
-        taken = self.link.run(self._take())
+    def devices(
+        self, join: Callable[[Device], None] = lambda _: None, *, isolate: bool, state: DeviceState
+    ) -> Iterator[list[RemoteDevice]]:
+        """All devices that no other coordinator has, open; at least one. Those that come later are handed to `join`."""
+        taken, shared = self._take(), self.roster.shares_cores
         opened: list[RemoteDevice] = []
+
+        def take(member: Member) -> RemoteDevice | None:
+            device = self._opened(member, isolate, state)
+            opened.extend([device] if device else [])
+            return device
+
+        def welcome(member: Member) -> None:
+            """One that another coordinator has is that one's. Whether builds and timings take turns does not change."""
+            if self.roster.shares_cores == shared and self._lease(member) and (device := take(member)) is not None:
+                join(device)
+                self.roster.note(f"worker {member.name} has joined: its device takes part")
+
+        threads = ThreadPoolExecutor(len(taken), thread_name_prefix="open")
         try:
-            with ThreadPoolExecutor(len(taken), thread_name_prefix="open") as side_by_side:
-                futures = [side_by_side.submit(self.opened, member, isolate, state) for member in taken]
-                opened += [one for one in (future.result() for future in futures) if one is not None]
-            if not opened:
-                raise self.here.nobody()
-            yield opened
+            first = [device for device in threads.map(take, taken) if device is not None]
+            if not first:
+                raise self.nobody()
+            self._welcome = lambda member: threads.submit(welcome, member)
+            yield first
         finally:
+            self._welcome = None
+            threads.shutdown()
             for device in opened:
                 with suppress(AutotuneError):
                     device.close()
-            self.link.run(self._give_back())
+            self._give_back()
 
-    def opened(self, member: Member, isolate: bool, state: DeviceState) -> RemoteDevice | None:
+    def _opened(self, member: Member, isolate: bool, state: DeviceState) -> RemoteDevice | None:
         """A device that was taken; None where it does not open, which is said."""
         try:
             return RemoteDevice.opened(_Dask(self, member), session=self.session, isolate=isolate, state=state)
@@ -121,83 +309,37 @@ class Cluster:
             self.roster.note(f"worker {member.name} does not open its device: {error.message}")
             return None
 
-    async def _take(self) -> list[Member]:
+    def _take(self) -> list[Member]:
         """The leases of the devices; waits while others have all of them."""
         told = False
         while True:
-            free = [member for member in self.roster.devices() if await self.lease(member)]
-            if free:
+            devices = self.roster.devices()
+            if not devices:
+                raise self.gone() if self.down else self.nobody()
+            self._seen.update(member.address for member in devices)
+            if free := [member for member in devices if self._lease(member)]:
                 return free
             if not told:
                 told = True
                 self.roster.note("waiting: another coordinator has the devices of this cluster")
-            await asyncio.sleep(_BUSY_SECONDS)
-            if not self.roster.devices():
-                raise self.here.nobody()
+            sleep(_BUSY_SECONDS)
 
-    def has(self, member: Member) -> bool:
-        """Its device is this coordinator's."""
-        return member.address in self._leases
-
-    async def lease(self, member: Member) -> bool:
+    def _lease(self, member: Member) -> bool:
         """Takes its device, unless another coordinator has it."""
-        client = self.link.client
-        name = f"autotune-device-{member.address}"
+        name, client = f"autotune-device-{member.address}", self.client
         lease = Semaphore(max_leases=1, name=name, scheduler_rpc=client.scheduler, loop=client.loop)
-        if not await lease.acquire(timeout=LOOK_SECONDS / 10):
+        if not lease.acquire(timeout=LOOK_SECONDS / 10):
             lease.refresh_callback.stop()
             return False
         self._leases[member.address] = lease
         return True
 
-    async def _give_back(self) -> None:
+    def _give_back(self) -> None:
         for lease in self._leases.values():
             with suppress(Exception):
-                await asyncio.wait_for(lease.release(), LOOK_SECONDS)
+                lease.release()
             lease.refresh_callback.stop()
         self._leases.clear()
-
-    async def call(
-        self, member: Member, function: Callable[..., Any], *words: Any, timeout: float, device: bool
-    ) -> Any:
-        """A function on one worker; WorkerLostError where it does not answer."""
-        self.require(member)
-        resources = {member.facts.resource: 1} if device else None
-        future = self.link.client.submit(
-            function,
-            *words,
-            workers=[member.address],
-            resources=resources,
-            pure=False,
-            key=f"device-{uuid.uuid4().hex}",
-        )
-        try:
-            answer = await first(future, member.lost, timeout + ANSWER_SECONDS)
-        except TimeoutError:
-            self.roster.drop(member, f"has not answered for {timeout + ANSWER_SECONDS:.0f} s")
-            await self.here.move_builds({member.address})
-            answer = None
-        except FutureCancelledError as error:
-            raise self.here.forgotten(error) from error
-        finally:
-            with suppress(Exception):
-                future.release()
-        if member.lost.is_set() and answer is None:
-            raise self._lost(member)
-        return answer
-
-    def require(self, member: Member) -> None:
-        """WorkerLostError where it is known to be lost."""
-        if member.lost.is_set():
-            raise self._lost(member)
-
-    def _lost(self, member: Member) -> EnvironmentFailure:
-        if self.here.down:
-            return self.here.gone()
-        return WorkerLostError(
-            f"worker {member.name} ({member.facts.model or member.facts.device}) is lost.",
-            remedy="Start it again, and go on with --resume.",
-        )
 
 
 @dataclass(frozen=True)
@@ -212,32 +354,27 @@ class _Dask:
         return self.member.name
 
     def require(self) -> None:
-        self.cluster.require(self.member)
+        if self.cluster.down:
+            raise self.cluster.gone()
+        if self.member.lost:
+            raise WorkerLostError(
+                f"worker {self.name} ({self.member.facts.model or self.member.facts.device}) is lost.",
+                remedy="Start it again, and go on with --resume.",
+            )
 
-    def ask(self, request: Message, *, timeout: float, files: Mapping[str, bytes]) -> Message:
-        words = (json.dumps(request).encode(), list(files.items()))
-        answer: Message = self._call(tasks.ask_device, *words, timeout=timeout, device=True)
-        return answer
-
-    def put(self, path: Path, name: str) -> None:
-        size, offset = path.stat().st_size, 0
-        with path.open("rb") as file:
-            while True:
-                data = file.read(PIECE_BYTES)
-                last = offset + len(data) >= size
-                self._call(tasks.put_file, name, offset, data, last, timeout=0.0)
-                offset += len(data)
-                if last:
-                    return
-
-    def result(self, digest: str, size: int) -> bytes:
-        whole = b""
-        while len(whole) < size:
-            piece = self._call(tasks.read_result, digest, len(whole), timeout=0.0)
-            if not piece:
-                raise WorkerLostError(f"worker {self.name} has lost a result.", remedy="Go on with --resume.")
-            whole += piece
-        return whole
-
-    def _call(self, function: Callable[..., Any], *words: Any, timeout: float, device: bool = False) -> Any:
-        return self.cluster.link.run(self.cluster.call(self.member, function, *words, timeout=timeout, device=device))
+    def call(self, method: str, *words: Any, alone: bool = False) -> Any:
+        self.require()
+        resources = {self.member.facts.resource: 1} if alone else None
+        executor = self.cluster.client.get_executor(workers=[self.member.address], resources=resources, pure=False)
+        under_way = executor.submit(on_worker, pickle.dumps((method, words)))
+        self.member.calls.add(under_way)
+        try:
+            if self.member.lost:
+                under_way.cancel()
+            return under_way.result()
+        except (CancelledError, KilledWorker):
+            self.cluster.roster.drop(self.member, "is gone")
+            self.require()
+            raise
+        finally:
+            self.member.calls.discard(under_way)

@@ -25,7 +25,6 @@ FACTS = "autotune"
 """Under this name a worker tells them."""
 BUILD = "build"
 """The resource that a build takes one of."""
-_SHOWN = 8
 _VENDORS = ("NVIDIA ", "AMD ", "Instinct ", "Radeon ", "GeForce ", "Tesla ")
 
 
@@ -113,27 +112,6 @@ def resource_of(device: str, model: str) -> str:
     return "-".join(words.split()) or device.partition("://")[0]
 
 
-def refused_unread(document: Any, own: Facts) -> str:
-    """Why a worker is refused whose facts cannot be read."""
-    version = document.get("autotune") if isinstance(document, Mapping) else None
-    return f"has autotune {version}, not {own.autotune}" if version else "was not started by `autotune worker`"
-
-
-def refused_as_builder(facts: Facts, own: Facts, *, figures: str) -> str:
-    """Why a worker may not build for this machine; empty: it may. `figures` are those of the target."""
-    if facts.autotune != own.autotune:
-        return f"has autotune {facts.autotune}, not {own.autotune}"
-    if facts.code != own.code:
-        return f"has other files of autotune {own.autotune} ({facts.code[:_SHOWN]}, not {own.code[:_SHOWN]})"
-    if facts.iree != own.iree:
-        return f"has IREE {facts.iree}, not {own.iree}"
-    if facts.compiler != own.compiler:
-        return f"has another build of IREE {own.iree}"
-    if figures == "ptxas" and facts.ptxas != own.ptxas:
-        return "has another ptxas, or one of both has none"
-    return ""
-
-
 @dataclass(frozen=True, order=True)
 class Kind:
     """Devices of one kind: their times can be compared."""
@@ -144,6 +122,29 @@ class Kind:
 
     def __str__(self) -> str:
         return f"{self.resource}: {self.model or 'of unknown model'}, {self.driver}"
+
+
+def chosen_kind(kinds: Iterable[Kind], *, wanted: str, target: Target) -> Kind | None:
+    """What is timed on: what `--device` names, or what is called like the target; else what most workers have."""
+    counts = Counter(one for one in kinds if wanted.lower() in ("", one.resource.lower(), one.model.lower()))
+    return min(counts, key=lambda one: (not wanted and one.resource != target.name, -counts[one], one), default=None)
+
+
+def refused_as_builder(document: Any, own: Facts, *, figures: str) -> str:
+    """Why a worker that says this may not build for this machine; empty: it may. `figures` are the target's."""
+    facts = Facts.from_json(document)
+    if facts is None or facts.autotune != own.autotune:
+        version = document.get("autotune") if isinstance(document, Mapping) else None
+        return f"has autotune {version}, not {own.autotune}" if version else "was not started by `autotune worker`"
+    if facts.code != own.code:
+        return f"has other files of autotune {own.autotune} ({facts.code[:8]}, not {own.code[:8]})"
+    if facts.iree != own.iree:
+        return f"has IREE {facts.iree}, not {own.iree}"
+    if facts.compiler != own.compiler:
+        return f"has another build of IREE {own.iree}"
+    if figures == "ptxas" and facts.ptxas != own.ptxas:
+        return "has another ptxas, or one of both has none"
+    return ""
 
 
 def refused_as_device(facts: Facts, own: Facts, *, target: Target) -> str:
@@ -160,26 +161,6 @@ def refused_as_device(facts: Facts, own: Facts, *, target: Target) -> str:
     if prefix and not target.backend.assembled_on_load and name.startswith(prefix) and name != target.name:
         return f"has a {name}, which does not run code for {target.name}"
     return ""
-
-
-def runs(facts: Facts, target: Target) -> bool:
-    """Its device takes the target's code."""
-    own = target.backend
-    return bool(facts.device) and backend_on(facts.device) is own
-
-
-def chosen_kind(kinds: Iterable[Kind], *, wanted: str, target: Target) -> Kind | None:
-    """What is timed on: what `--device` names, or what is called like the target; else what most workers have."""
-    found = list(kinds)
-    if wanted:
-        return _most_common(one for one in found if wanted.lower() in (one.resource.lower(), one.model.lower()))
-    return _most_common(one for one in found if one.resource == target.name) or _most_common(found)
-
-
-def _most_common(kinds: Iterable[Kind]) -> Kind | None:
-    """The first in order where several are as frequent."""
-    counts = Counter(kinds)
-    return min(counts, key=lambda kind: (-counts[kind], kind), default=None)
 
 
 @lru_cache(maxsize=1)

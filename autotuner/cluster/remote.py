@@ -1,44 +1,81 @@
-"""A device of another machine: each call goes to the worker that has it, and the answer is plain data."""
+"""A device of another machine: each call goes to the worker that has it, with the files that are not there yet."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import ml_dtypes
 import numpy as np
 
-from autotuner.cluster.wire import (
-    Message,
-    benchmark_to_json,
-    content_name,
-    dispatches_from_json,
-    invocation_to_json,
-    pairs_from_json,
-    raise_from_json,
-    timing_from_json,
-)
 from autotuner.devices.conditions import DeviceState
 from autotuner.devices.connection import OPEN_SECONDS
 from autotuner.devices.device import CallPairs, Computed, Device, Module, Timing
-from autotuner.errors import DeviceError, OutOfTimeError
+from autotuner.errors import AutotuneError, OutOfTimeError
 from autotuner.iree.benchmark import Benchmark, DispatchTime
 from autotuner.iree.run import Invocation
 from autotuner.problems import Array
 from autotuner.system import process
+from autotuner.system.digests import known_digest
 from autotuner.system.execution import done
 from autotuner.targets.naming import TWIN
 
+PIECE_BYTES = 4 << 20
+"""Files travel in pieces: a message is held in memory on its way, and Dask warns of larger ones."""
 _KEPT_RESULTS = 16
-_ALONG_BYTES = 1 << 20
-_SENT_AGAIN = 3
-"""How often a file that the worker has lost is sent, for one call."""
+_CONTENT = re.compile(r"[0-9a-f]{64}(\.[A-Za-z0-9]{1,12})?")
+"""A file's digest, and its ending: IREE's programs go by that."""
+
+
+class Result(NamedTuple):
+    """One of the results of a check."""
+
+    digest: str
+    shape: tuple[int, ...]
+    dtype: str
+    data: Array | None
+    """Its bytes; None where the coordinator has them."""
+
+
+@dataclass(frozen=True)
+class SentModule:
+    """A module, as a device is given it."""
+
+    vmfb: Path
+    repeat: int
+
+
+def is_content(name: str) -> bool:
+    """Is it a name of a file's content, which leads nowhere else?"""
+    return _CONTENT.fullmatch(name) is not None
+
+
+def moved(value: Any, to: Callable[[Path], Path]) -> Any:
+    """The same, with each file that it names elsewhere."""
+    if isinstance(value, Path):
+        return to(value)
+    if isinstance(value, tuple):
+        return tuple(moved(one, to) for one in value)
+    if isinstance(value, SentModule):
+        return replace(value, vmfb=to(value.vmfb))
+    if isinstance(value, Benchmark):
+        return replace(value, invocation=moved(value.invocation, to))
+    if isinstance(value, Invocation):
+        inputs = (text.partition("@") for text in value.inputs)
+        parameters = (text.rpartition("=") for text in value.parameters)
+        return replace(
+            value,
+            inputs=tuple(f"{before}@{to(Path(file))}" if at else before for before, at, file in inputs),
+            parameters=tuple(f"{scope}{equals}{to(Path(file))}" for scope, equals, file in parameters),
+        )
+    return value
 
 
 class Worker(Protocol):
@@ -50,14 +87,8 @@ class Worker(Protocol):
     def require(self) -> None:
         """DeviceError where it is known to be lost."""
 
-    def ask(self, request: Message, *, timeout: float, files: Mapping[str, bytes]) -> Message:
-        """With files that it does not have yet, by their content's names."""
-
-    def put(self, path: Path, name: str) -> None:
-        """Sends a file's bytes."""
-
-    def result(self, digest: str, size: int) -> bytes:
-        """The bytes of a result that a check has left there."""
+    def call(self, method: str, *words: Any, alone: bool = False) -> Any:
+        """A method there; `alone`: its device does nothing else meanwhile. What was raised there is the answer."""
 
 
 @dataclass(eq=False)
@@ -66,47 +97,60 @@ class Channel:
 
     worker: Worker
     session: str
+    _results: OrderedDict[str, Array] = field(default_factory=OrderedDict, init=False)
+    """By digest: most modules compute the very bits that are known."""
     _sent: set[str] = field(default_factory=set, init=False)
-    _results: OrderedDict[str, bytes] = field(default_factory=OrderedDict, init=False)
 
-    def ask(self, request: Message, *, timeout: float, files: Sequence[Path] = ()) -> Message:
-        """Sends what is missing there, and asks."""
-        for _ in range(_SENT_AGAIN):
-            along = self._send(files)
-            left = process.seconds_left()
-            if left <= 0:
-                raise OutOfTimeError
-            whole = {**request, "session": self.session, "left": left if math.isfinite(left) else None}
-            answer = self.worker.ask(whole, timeout=min(timeout, left), files=along)
-            self._sent.update(along)
-            raise_from_json(answer, worker=self.worker.name)
-            if "missing" not in answer:
-                return answer
-            if answer["missing"] not in self._sent:
-                raise DeviceError(
-                    f"worker {self.worker.name} has given its device to another.", remedy="Go on with --resume."
-                )
-            self._sent.discard(answer["missing"])
-        raise DeviceError(f"worker {self.worker.name} loses the files that it is sent.", remedy="Check its disk.")
+    def ask(self, method: str, *words: Any, isolated: bool, longest: float, **named: Any) -> Any:
+        """A method of the device. Files that are missing there are sent, small ones with the question."""
+        files: dict[str, Path] = {}
 
-    def result(self, described: Message) -> bytes:
-        """Most modules compute the very bits that are known."""
-        digest, size = described["digest"], described["bytes"]
-        if digest not in self._results:
-            self._results[digest] = self.worker.result(digest, size)
-        self._results.move_to_end(digest)
+        def content(path: Path) -> Path:
+            """What a file is called wherever it is sent; one that cannot be read is found nowhere."""
+            try:
+                name = known_digest(path) + path.suffix
+            except OSError:
+                return Path(f"unreadable{path.suffix}")
+            files[name if is_content(name) else name[:64]] = path
+            return Path(list(files)[-1])
+
+        there, along = moved(words, content), {}
+        for name in files.keys() - self._sent:
+            if files[name].stat().st_size <= PIECE_BYTES:
+                along[name] = files[name].read_bytes()
+            else:
+                self._put(files[name], name)
+        if (left := process.seconds_left()) <= 0:
+            raise OutOfTimeError
+        known = frozenset(self._results)
+        answer = self.call("ask", self.session, method, there, named, isolated, left, longest, along, known, alone=True)
+        self._sent.update(files)
+        return answer
+
+    def call(self, method: str, *words: Any, alone: bool = False) -> Any:
+        """What was raised there is raised here."""
+        answer = self.worker.call(method, *words, alone=alone)
+        if isinstance(answer, OutOfTimeError):
+            raise OutOfTimeError
+        if isinstance(answer, AutotuneError):
+            raise type(answer)(f"worker {self.worker.name}: {answer.message}", remedy=answer.remedy)
+        return answer
+
+    def array(self, one: Result) -> Array:
+        """Of a result; those that were used last are kept."""
+        if one.data is not None:
+            self._results[one.digest] = one.data
+        self._results.move_to_end(one.digest)
         while len(self._results) > _KEPT_RESULTS:
             self._results.popitem(last=False)
-        return self._results[digest]
+        kind = np.dtype(getattr(ml_dtypes, one.dtype) if hasattr(ml_dtypes, one.dtype) else one.dtype)
+        return self._results[one.digest].view(kind).reshape(one.shape)
 
-    def _send(self, files: Sequence[Path]) -> dict[str, bytes]:
-        """Sends what is large and missing there; what is small goes along with the question."""
-        missing = {name: path for path in files if (name := content_name(path)) not in self._sent}
-        along = {name: path.read_bytes() for name, path in missing.items() if path.stat().st_size <= _ALONG_BYTES}
-        for name in missing.keys() - along.keys():
-            self.worker.put(missing[name], name)
-            self._sent.add(name)
-        return along
+    def _put(self, path: Path, name: str) -> None:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            for offset in range(0, size, PIECE_BYTES):
+                self.call("put", name, offset, file.read(PIECE_BYTES), offset + PIECE_BYTES >= size)
 
 
 @dataclass(frozen=True)
@@ -114,15 +158,19 @@ class RemoteDevice:
     """The coordinator's side of a device."""
 
     channel: Channel
-    described: Message
-    """What the worker said when it opened the device: of the one that stays open, and of the isolated one."""
-    is_isolated: bool = False
+    uri: str
+    """With its worker's name: there are many of one URI."""
+    state: DeviceState
+    starts_quickly: bool
+    invocation_us: float
+    alone: Mapping[str, Any] | None = None
+    """What is other of the same device, isolated; None: this one is."""
 
     @classmethod
     def opened(cls, worker: Worker, *, session: str, isolate: bool, state: DeviceState) -> RemoteDevice:
         channel = Channel(worker, session)
-        asked = {"ask": "open", "isolate": isolate, "state": state}
-        return cls(channel, channel.ask(asked, timeout=2 * OPEN_SECONDS))
+        uri, own, alone = channel.call("open", session, isolate, state, alone=True)
+        return cls(channel, f"{uri}{TWIN}{worker.name}", **own, alone=alone)
 
     @property
     def worker(self) -> str:
@@ -130,26 +178,8 @@ class RemoteDevice:
         return self.channel.worker.name
 
     @cached_property
-    def uri(self) -> str:
-        """With its worker's name: there are many of one URI."""
-        return f"{self._own['uri']}{TWIN}{self.worker}"
-
-    @property
-    def state(self) -> DeviceState:
-        found: DeviceState = self._own["state"]
-        return found
-
-    @property
-    def starts_quickly(self) -> bool:
-        return bool(self._own["starts_quickly"])
-
-    @property
-    def invocation_us(self) -> float:
-        return float(self._own["invocation_us"])
-
-    @cached_property
     def isolated(self) -> Device:
-        return self if self.is_isolated or self.described["same"] else replace(self, is_isolated=True)
+        return self if self.alone is None else replace(self, **self.alone, alone=None)
 
     def open(self) -> None:
         """It is open since it was taken; DeviceError where its worker is lost since."""
@@ -160,108 +190,44 @@ class RemoteDevice:
         return done(None)
 
     def renew(self) -> None:
-        self._ask({"ask": "renew"}, timeout=OPEN_SECONDS)
+        self._ask("renew", within=OPEN_SECONDS)
 
     def lend(self, *, busy: bool) -> None:
-        self._ask({"ask": "lend", "busy": busy}, timeout=OPEN_SECONDS)
+        self._ask("lend", within=OPEN_SECONDS, busy=busy)
 
     def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
-        files = [vmfb, *(file for one in invocations for file in _files(one))]
-        if why := _unreadable(files):
-            return tuple(Computed(failure="run-error", detail=why) for _ in invocations)
-        asked = {
-            "ask": "check",
-            "module": content_name(vmfb),
-            "invocations": [invocation_to_json(one, content_name) for one in invocations],
-            "timeout": timeout,
-        }
-        answer = self._ask(asked, timeout=len(invocations) * timeout, files=files)
-        return tuple(map(self._computed, answer["computed"]))
+        within = len(invocations) * timeout
+        found = self._ask("check", vmfb, tuple(invocations), within=within, timeout=timeout)
+        return tuple(replace(one, arrays=tuple(map(self.channel.array, results))) for one, results in found)
 
     def time(
         self, module: Module, benchmark: Benchmark, *, repetitions: int = 3, give_up_us: float = math.inf
     ) -> Timing:
-        files = [module.vmfb, *_files(benchmark.invocation)]
-        if why := _unreadable(files):
-            return Timing((), "run-error", why)
-        asked = self._timed("time", module, benchmark) | {
-            "repetitions": repetitions,
-            "give_up_us": give_up_us if math.isfinite(give_up_us) else None,
-        }
-        return timing_from_json(self._ask(asked, timeout=benchmark.timeout, files=files))
+        how = {"repetitions": repetitions, "give_up_us": give_up_us}
+        timing: Timing = self._ask("time", _sent(module), benchmark, within=benchmark.timeout, **how)
+        return timing
 
     def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
-        files = [module.vmfb, *_files(benchmark.invocation)]
-        if why := _unreadable(files):
-            return CallPairs(failure="run-error", detail=why)
-        asked = self._timed("pairs", module, benchmark) | {"count": count}
-        return pairs_from_json(self._ask(asked, timeout=benchmark.timeout, files=files)["pairs"])
+        within = benchmark.timeout
+        pairs: CallPairs | None = self._ask("call_pairs", _sent(module), benchmark, within=within, count=count)
+        return pairs
 
     def dispatch_times(
         self, vmfb: Path, invocation: Invocation, *, timeout: float
     ) -> Mapping[str, DispatchTime] | None:
-        files = [vmfb, *_files(invocation)]
-        if _unreadable(files):
-            return None
-        asked = {
-            "ask": "dispatches",
-            "module": content_name(vmfb),
-            "invocation": invocation_to_json(invocation, content_name),
-            "timeout": timeout,
-        }
-        return dispatches_from_json(self._ask(asked, timeout=timeout, files=files)["dispatches"])
+        found: dict[str, DispatchTime] | None
+        found = self._ask("dispatch_times", vmfb, invocation, within=timeout, timeout=timeout)
+        return found
 
     def close(self) -> None:
         """The worker ends the device's process."""
-        with process.however_late():
-            self._ask({"ask": "close"}, timeout=OPEN_SECONDS)
+        self.channel.call("close", self.channel.session, alone=True)
 
-    @property
-    def _own(self) -> Message:
-        found: Message = self.described["isolated" if self.is_isolated else "resident"]
-        return found
-
-    def _timed(self, ask: str, module: Module, benchmark: Benchmark) -> Message:
-        return {
-            "ask": ask,
-            "module": content_name(module.vmfb),
-            "repeat": module.repeat,
-            "benchmark": benchmark_to_json(benchmark, content_name),
-        }
-
-    def _ask(self, request: Message, *, timeout: float, files: Sequence[Path] = ()) -> Message:
+    def _ask(self, method: str, *words: Any, within: float, **named: Any) -> Any:
         """A call that a crashed process ends is made once more there, in a new process."""
-        longest = 2 * (timeout + OPEN_SECONDS)
-        return self.channel.ask({**request, "isolated": self.is_isolated}, timeout=longest, files=files)
-
-    def _computed(self, answer: Message) -> Computed:
-        arrays = tuple(_array(self.channel.result(one), one) for one in answer["arrays"])
-        return Computed(arrays, answer["failure"], answer["detail"], answer["digest"])
+        longest, isolated = 2 * (within + OPEN_SECONDS), self.alone is None
+        return self.channel.ask(method, *words, isolated=isolated, longest=longest, **named)
 
 
-def _files(invocation: Invocation) -> list[Path]:
-    """Those that its words name."""
-    found: list[Path] = []
-
-    def note(path: Path) -> str:
-        found.append(path)
-        return ""
-
-    invocation_to_json(invocation, note)
-    return found
-
-
-def _unreadable(files: Sequence[Path]) -> str:
-    """Why one of them cannot be sent; empty: all can."""
-    for path in files:
-        try:
-            content_name(path)
-        except OSError as error:
-            return f"{path} cannot be read: {error.strerror}"
-    return ""
-
-
-def _array(data: bytes, described: Message) -> Array:
-    name = described["dtype"]
-    kind = np.dtype(getattr(ml_dtypes, name) if hasattr(ml_dtypes, name) else name)
-    return np.frombuffer(data, kind).reshape(described["shape"])
+def _sent(module: Module) -> SentModule:
+    return SentModule(module.vmfb, module.repeat)

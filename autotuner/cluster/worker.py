@@ -1,27 +1,50 @@
-"""A worker process: joins a scheduler, says what it is, builds, and lends its device."""
+"""A worker process: joins a scheduler, says what it is, builds, and has its device check and time for a coordinator."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import math
+import os
+import platform
+import shutil
 import signal
-from collections.abc import Callable
-from dataclasses import dataclass
+import stat
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 import dask
+import numpy as np
 from distributed import Worker
+from distributed.diagnostics.plugin import WorkerPlugin
 from distributed.utils import get_ip
 
 from autotuner.build.builder import Builder
-from autotuner.cluster.address import Scheduler
+from autotuner.build.jobs import Document, work
+from autotuner.cluster.address import PLUGIN, Scheduler
 from autotuner.cluster.facts import BUILD, FACTS, Facts
-from autotuner.cluster.link import security_of, unreachable
-from autotuner.cluster.plugin import WorkplacePlugin
-from autotuner.cluster.scratch import scratch
-from autotuner.cluster.workplace import Workplace
+from autotuner.cluster.remote import Result, is_content, moved
+from autotuner.devices.conditions import DeviceState
+from autotuner.devices.connection import OPEN_SECONDS
+from autotuner.devices.device import Computed, Device
+from autotuner.devices.opening import open_device
+from autotuner.devices.process import ProcessDevice
+from autotuner.errors import AutotuneError, BusyError, DeviceError, EnvironmentFailure, StorageError, UsageError
 from autotuner.iree.tools import Tools
+from autotuner.problems import Array
+from autotuner.system import process
 from autotuner.system.cache import Cache
-from autotuner.system.settings import cache_dir
+from autotuner.system.locks import device_lock, file_lock
+from autotuner.system.settings import cache_dir, usable_cores
+from autotuner.system.waiting import turns
+from autotuner.targets.backends import BACKENDS, backend_on
 
 QUIET = {
     # Nothing but the scheduler's and the coordinators' connections is listened for, and nobody looks at profiles.
@@ -33,51 +56,236 @@ QUIET = {
 }
 """Dask's settings for a worker."""
 _JOIN_SECONDS = 60.0
+"""How long a worker tries to join; and how old its folder may be before it holds that."""
+_LATE_SECONDS = 20.0
+"""How long a run of this very machine is waited for that has the device, and what should have ended."""
+_COMPILES = 4
+"""Compiles that a build is made of at the most, each with its own time-out, and one that it waited for."""
+_PREFIX, _LOCK = "autotune-worker-", "lock"
+T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class WorkerPlan:
-    """What a worker is started with."""
+@dataclass(eq=False)
+class Workplace(WorkerPlugin):  # type: ignore[misc]
+    """A worker's builder, its files and its device, as `on_worker` calls them. An AutotuneError is an answer, too."""
 
-    scheduler: Scheduler
-    facts: Facts
-    tools: Tools
-    name: str
+    builder: Builder
+    folder: Path
+    """Where files that were sent lie; it goes with the worker."""
+    uri: str = ""
+    """Of the device; empty: there is none."""
+    name: str = PLUGIN
+    _open: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
+    _device: Device | None = field(default=None, init=False, repr=False)
+    _for: str = field(default="", init=False, repr=False)
+    """The coordinator that has the device."""
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+
+    def teardown(self, worker: Worker) -> None:
+        """Ends the device's process."""
+        del worker
+        self.close(self._for)
+
+    def build(self, job: Document, left: float) -> Document | AutotuneError:
+        """The answer to a build; `left` are the seconds of the coordinator's time."""
+        return _guarded(lambda: work(job, self.builder), left, longest=_COMPILES * job["timeout"])
+
+    def put(self, name: str, offset: int, data: bytes, last: bool) -> None:
+        """A piece of a file. With its last piece it is kept, if it is what its name says."""
+        if not is_content(name):
+            raise ValueError(f"{name!r} is no name of a file's content")
+        part = self.folder / f"{name}.part"
+        with part.open("r+b" if offset else "wb") as file:
+            file.seek(offset)
+            file.write(data)
+        if not last:
+            return
+        with part.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != name[:64]:
+            part.unlink()
+            raise ValueError(f"{name} arrived damaged")
+        part.rename(self.folder / name)
+
+    def open(self, session: str, isolate: bool, state: DeviceState) -> tuple[Any, ...] | AutotuneError:
+        """For a coordinator: it has taken the device's lease, so whoever had it before is gone."""
+        with self._lock:
+            return _guarded(lambda: self._opened(session, isolate, state), longest=2 * OPEN_SECONDS)
+
+    def close(self, session: str) -> None:
+        """Ends the device's process, unless another coordinator has it by now."""
+        with self._lock:
+            if self._for == session:
+                self._let_go()
+
+    def ask(
+        self,
+        session: str,
+        method: str,
+        words: tuple[Any, ...],
+        named: Mapping[str, Any],
+        isolated: bool,
+        left: float,
+        longest: float,
+        files: Mapping[str, bytes],
+        known: frozenset[str],
+    ) -> Any:
+        """A method of the device, one after the other; with files that are new here, and digests of results whose
+        bytes need not come back."""
+        for name, data in files.items():
+            self.put(name, 0, data, True)
+
+        def answer() -> Any:
+            if self._device is None or self._for != session:
+                raise DeviceError("it has given its device to another.", remedy="Go on with --resume.")
+            device = self._device.isolated if isolated else self._device
+            found = getattr(device, method)(*moved(words, lambda name: self.folder / name.name), **named)
+            return [_results(one, known) for one in found] if method == "check" else found
+
+        with self._lock:
+            return _guarded(answer, left, longest=longest)
+
+    def _opened(self, session: str, isolate: bool, state: DeviceState) -> tuple[Any, ...]:
+        """Its URI, state and figures; and those of the isolated one, where that is another."""
+        self._let_go()
+        backend, cache = backend_on(self.uri), self.builder.cache
+        with ExitStack() as stack:
+            stack.enter_context(device_lock(self.uri, cache.root, timeout=_LATE_SECONDS))
+            on_host = backend is not None and backend.on_host
+            alone = ProcessDevice(
+                self.builder.tools, self.uri, stack.enter_context(cache.scratch()), starts_quickly=on_host
+            )
+            device = stack.enter_context(open_device(alone, isolate=isolate, state=state))
+            device.open()
+            self._open = stack.pop_all()
+        self._device, self._for = device, session
+        return self.uri, _described(device), None if device.isolated is device else _described(device.isolated)
+
+    def _let_go(self) -> None:
+        self._device, self._for = None, ""
+        self._open.close()
 
 
-def serve(plan: WorkerPlan, *, say: Callable[[str], None]) -> None:
+def _described(device: Device) -> dict[str, Any]:
+    return {name: getattr(device, name) for name in ("state", "starts_quickly", "invocation_us")}
+
+
+def _guarded(do: Callable[[], T], left: float = math.inf, *, longest: float) -> T | AutotuneError:
+    """A worker in which something hangs far beyond its own time-out ends, so that its work goes to others."""
+    ended = threading.Event()
+    threading.Thread(target=_end_unless, args=(ended, longest + _LATE_SECONDS), daemon=True).start()
+    try:
+        with process.until(time.monotonic() + left):
+            return do()
+    except AutotuneError as error:
+        return error
+    finally:
+        ended.set()
+
+
+def _end_unless(ended: threading.Event, seconds: float) -> None:
+    for turn in turns(seconds):
+        if ended.wait(turn):
+            return
+    print(f"autotune: this worker ends: what it does has not ended in {seconds:.0f} s", file=sys.stderr, flush=True)
+    os._exit(EnvironmentFailure.exit_code)
+
+
+def _results(computed: Computed, known: frozenset[str]) -> tuple[Computed, list[Result]]:
+    """The bytes that the coordinator has are not sent."""
+    bare: list[Array] = [np.ascontiguousarray(one).reshape(-1).view(np.uint8) for one in computed.arrays]
+    digests = computed.digest.split() or [hashlib.sha256(one.data).hexdigest() for one in bare]
+    results = [
+        Result(digest, one.shape, one.dtype.name, None if digest in known else np.array(data))
+        for digest, one, data in zip(digests, computed.arrays, bare, strict=True)
+    ]
+    return replace(computed, arrays=()), results
+
+
+# --- the process ------------------------------------------------------------------------------------------------
+
+
+def serve(
+    scheduler: Scheduler,
+    *,
+    device: str | None,
+    resource: str | None,
+    jobs: int | None,
+    name: str | None,
+    iree_tools: Path | None,
+    say: Callable[[str], None],
+) -> None:
     """Works until it is asked to end, by a signal or by the scheduler."""
+    if device and backend_on(device) is None:
+        known = ", ".join(driver for backend in BACKENDS for driver in backend.drivers)
+        raise UsageError(f"--device {device} is no device that is tuned for.", remedy=f"URIs begin with: {known}.")
+    if resource and not device:
+        raise UsageError("--resource names a device, and there is none.", remedy="Give --device too.")
+    tools = Tools.find(iree_tools)
+    facts = Facts.of_this_machine(tools, builds=jobs or usable_cores(), device=device or "", resource=resource or "")
     with scratch() as folder, dask.config.set(QUIET):
-        asyncio.run(_serve(plan, folder, say))
+        files = folder / "files"
+        files.mkdir()
+        workplace = Workplace(Builder(tools, Cache(cache_dir())), files, facts.device)
+        asyncio.run(_serve(scheduler, facts, workplace, name or f"{platform.node()}-{os.getpid()}", say))
 
 
-async def _serve(plan: WorkerPlan, folder: Path, say: Callable[[str], None]) -> None:
-    files = folder / "files"
-    files.mkdir()
-    facts, scheduler = plan.facts, plan.scheduler
-    workplace = Workplace(Builder(plan.tools, Cache(cache_dir())), files, cache_dir(), facts.device)
-    worker = Worker(
+def dask_worker(scheduler: Scheduler, facts: Facts, workplace: Workplace, name: str) -> Worker:
+    """Not yet started."""
+    return Worker(
         scheduler.address,
         # One more than builds: a call of the device never waits for them.
         nthreads=facts.builds + 1,
         resources={BUILD: facts.builds, **({facts.resource: 1} if facts.device else {})},
-        name=plan.name,
+        name=name,
         host="127.0.0.1" if scheduler.on_loopback else get_ip(scheduler.host),
         dashboard_address="127.0.0.1:0",
-        security=security_of(scheduler),
+        security=scheduler.security(),
         startup_information={FACTS: lambda _: facts.to_json()},
-        plugins=(WorkplacePlugin(workplace),),
-        local_directory=str(folder),
+        plugins=(workplace,),
+        local_directory=str(workplace.folder.parent),
         memory_limit=0,
         death_timeout=_JOIN_SECONDS,
     )
+
+
+async def _serve(
+    scheduler: Scheduler, facts: Facts, workplace: Workplace, name: str, say: Callable[[str], None]
+) -> None:
+    worker = dask_worker(scheduler, facts, workplace, name)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, lambda: loop.create_task(worker.close(nanny=False)))
     try:
         await worker
     except (OSError, TimeoutError, ValueError) as error:
-        raise unreachable(scheduler, error) from error
+        raise scheduler.unreachable(error) from error
     device = f", {facts.device} ({facts.model}) as {facts.resource}=1" if facts.device else ", no device"
-    say(f"worker {plan.name} of {scheduler.address}: {facts.builds} builds at once{device}")
+    say(f"worker {name} of {scheduler.address}: {facts.builds} builds at once{device}")
     await worker.finished()
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """This worker's own folder. Those of workers that were killed are removed first: nobody else would."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError, BusyError, StorageError):
+            _remove_if_left(folder)
+    with tempfile.TemporaryDirectory(prefix=_PREFIX) as name, _held(Path(name)):
+        yield Path(name)
+
+
+def _remove_if_left(folder: Path) -> None:
+    found = folder.lstat()
+    own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+    if not own or time.time() - found.st_mtime < _JOIN_SECONDS or not (folder / _LOCK).is_file():
+        return
+    with _held(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """The kernel lets go of it when the worker ends."""
+    with file_lock(folder / _LOCK, what=str(folder), remedy="wait for it."):
+        yield

@@ -10,8 +10,7 @@ from typing import Any
 
 from autotuner.build import Builder
 from autotuner.build.executor import BuildExecutor
-from autotuner.cluster.address import Scheduler
-from autotuner.cluster.opening import Opening, open_cluster, welcome
+from autotuner.cluster.address import Scheduler, need_dask
 from autotuner.devices.environment import described
 from autotuner.devices.many import Devices
 from autotuner.devices.opening import open_devices
@@ -92,21 +91,27 @@ class Machines:
         cls, scheduler: Scheduler, builder: Builder, target: Target, options: Options, note: Note
     ) -> Iterator[Machines]:
         """With a cluster `--device` names a model of devices, not one of this machine's."""
+        need_dask()
+        from autotuner.cluster.coordinator import Cluster
+        from autotuner.cluster.facts import Facts
+
         timed = target.choose_device(None if options.device != NO_DEVICE else NO_DEVICE) != NO_DEVICE
         wanted, tools = options.device or "" if timed else "", builder.tools
         with ExitStack() as stack:
             here = stack.enter_context(local_executor(options.jobs or usable_cores()))
             answers = stack.enter_context(local_executor(_ANSWERS))
-            cluster = stack.enter_context(open_cluster(scheduler, tools, target, timed=timed, wanted=wanted, note=note))
+            own = Facts.of_this_machine(tools, builds=0)
+            cluster = stack.enter_context(Cluster.open(scheduler, own, target, timed=timed, wanted=wanted, note=note))
             executor, jobs = cluster.executor(builder, here, answers), options.jobs or cluster.jobs
             if not timed:
                 nowhere = ProcessDevice(tools, NO_DEVICE, stack.enter_context(builder.cache.scratch()))
                 yield cls(NO_DEVICE, executor, Devices((nowhere,)), jobs, shares_cores=False, chip=target.kernel_chip)
                 return
             waiting = time.monotonic()
-            how: Opening = {"isolate": options.isolate, "state": options.state}
-            devices = Devices(tuple(stack.enter_context(cluster.devices(**how))), note)
-            stack.enter_context(welcome(cluster, devices.join, **how))
+            devices = Devices((), note)
+            opening = cluster.devices(devices.join, isolate=options.isolate, state=options.state)
+            for device in stack.enter_context(opening):
+                devices.join(device)
             waited = time.monotonic() - waiting
             environment = {**cluster.environment, "cluster": scheduler.address}
             shares, chip = cluster.roster.shares_cores, cluster.chip or target.kernel_chip

@@ -51,14 +51,14 @@ def test_without_dask_one_line_says_how_to_install_it(
     command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = importlib.util.find_spec
-    absent = "autotuner.cluster.opening.find_spec"
+    absent = "autotuner.cluster.address.find_spec"
     monkeypatch.setattr(absent, lambda name: None if name == "distributed" else found(name))
     words = complaint(in_this_process(*command, "tcp://127.0.0.1:9", cwd=tmp_path), 5)
     assert "pip install 'autotune-iree[distributed]'" in words
 
 
 def test_a_scheduler_that_is_not_there_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autotuner.cluster.link.CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("autotuner.cluster.coordinator.CONNECT_SECONDS", 0.5)
     words = complaint(in_this_process(*TUNE, "tcp://127.0.0.1:9", cwd=tmp_path), 5)
     assert "the scheduler tcp://127.0.0.1:9 does not answer" in words
 

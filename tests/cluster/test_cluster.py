@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 
 from autotuner.build import Builder, BuildJob
-from autotuner.cluster import attendance, coordinator
+from autotuner.cluster import coordinator
 from autotuner.cluster.address import Scheduler
 from autotuner.cluster.coordinator import Cluster
 from autotuner.cluster.facts import Facts
-from autotuner.cluster.newcomers import welcoming
-from autotuner.cluster.remote import RemoteDevice
 from autotuner.cluster.roster import SILENT_SECONDS
+from autotuner.devices.device import Device
 from autotuner.errors import EnvironmentFailure
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
@@ -97,27 +96,31 @@ def test_the_device_that_is_named_is_taken(cluster: LocalCluster, tools: Tools) 
 def test_a_device_is_one_coordinators(cluster: LocalCluster, tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coordinator, "_BUSY_SECONDS", 0.2)
     notes: list[str] = []
-    with joined(cluster, tools, []) as first, joined(cluster, tools, notes) as second:
+    with (
+        joined(cluster, tools, []) as first,
+        joined(cluster, tools, notes) as second,
+        local_executor(1) as beside,
+    ):
         with first.devices(isolate=True, state="sustained"):
-            waiting = second.link.start(second._take())
+            waiting = beside.submit(second._take)
             assert wait_until(lambda: "another coordinator" in "".join(notes[-1:]))
             assert not waiting.done()
         assert [member.name for member in waiting.result(ENOUGH)] == ["cpu-1"]
-        second.link.run(second._give_back())
 
 
 def test_a_device_that_comes_later_is_taken_opened_and_given_back(cluster: LocalCluster, tools: Tools) -> None:
     notes: list[str] = []
-    come: list[RemoteDevice] = []
+    come: list[Device] = []
     with joined(cluster, tools, notes) as made:
-        (member,) = made.roster.devices()
-        with welcoming(made, come.append, isolate=True, state="sustained"):
+        with made.devices(come.append, isolate=True, state="sustained") as (first,):
+            assert first.worker == "cpu-1"
+            cluster.start("late", "--jobs", "1", "--device", "local-task")
             assert wait_until(lambda: "takes part" in " ".join(notes))
-            assert [device.worker for device in come] == ["cpu-1"]
-            assert made.has(member)
-    assert "worker cpu-1 has joined: its device takes part" in notes
-    with joined(cluster, tools, notes) as made, made.devices(isolate=True, state="sustained") as (device,):
-        assert device.worker == "cpu-1"
+            assert [device.uri for device in come] == ["local-task#late"]
+        assert "worker late has joined: its device takes part" in notes
+        with made.devices(isolate=True, state="sustained") as devices:
+            assert [device.worker for device in devices] == ["cpu-1", "late"]
+    cluster.end("late")
     assert not any(note.startswith("waiting") for note in notes)
 
 
@@ -220,7 +223,7 @@ def test_tls_joins_those_who_have_a_certificate_and_when_the_scheduler_is_gone_i
 def test_a_build_whose_only_worker_is_lost_goes_to_one_that_joins_later(
     tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attendance, "JOIN_SECONDS", ENOUGH)
+    monkeypatch.setattr(coordinator, "JOIN_SECONDS", ENOUGH)
     notes: list[str] = []
     with local_cluster(tmp_path) as cluster:
         cluster.start("first", "--jobs", "1").ready()
@@ -232,6 +235,6 @@ def test_a_build_whose_only_worker_is_lost_goes_to_one_that_joins_later(
             cluster.start("second", "--jobs", "1")
             assert build.result(ENOUGH).ok
             cluster.end("second")
-            monkeypatch.setattr(attendance, "JOIN_SECONDS", 1.0)
+            monkeypatch.setattr(coordinator, "JOIN_SECONDS", 1.0)
             with pytest.raises(EnvironmentFailure, match=r"no worker that can be used any more.* go on with --resume"):
                 made.executor(own_builder(tools, tmp_path), here).start(job(11)).result(ENOUGH)

@@ -51,7 +51,7 @@ def test_what_builds_something_else_is_refused_by_name_and_once(facts: Facts | N
         found.update(workers(odd=facts, good=BUILDER))
     assert notes == [f"worker odd is refused: it {why}"]
     assert [member.name for member in found.builders()] == ["good"]
-    assert list(found.reasons()) == [f"odd {why}"]
+    assert found.reasons == f"odd {why}"
 
 
 def test_without_cuda_another_ptxas_is_no_matter() -> None:
@@ -110,8 +110,9 @@ def test_a_worker_that_is_gone_or_silent_is_lost_and_not_taken_back() -> None:
     found.update(workers(a=GPU, b=GPU, c=GPU), now=0.0)
     members = {member.name: member for member in found.devices()}
     alive = {**workers(a=GPU), **workers(b=GPU, seen=1.0)}
-    found.update(alive, now=SILENT_SECONDS + 1)
-    assert {name: member.lost.is_set() for name, member in members.items()} == {"a": True, "b": False, "c": True}
+    silent = found.update(alive, now=SILENT_SECONDS + 1)
+    assert [member.name for member in silent] == ["a"], "whom the scheduler should forget"
+    assert {name: member.lost for name, member in members.items()} == {"a": True, "b": False, "c": True}
     assert sorted(notes) == [
         f"worker a has said nothing for {SILENT_SECONDS:.0f} s: its work goes to others",
         "worker c is gone: its work goes to others",
