@@ -8,11 +8,13 @@ import re
 import stat
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autotuner.errors import StorageError, UsageError
+from autotuner.errors import UsageError
+from autotuner.system.files import written
 
 MANIFEST, RESULT = "manifest.json", "result.json"
 MOST_MEMBERS = 10_000
@@ -54,20 +56,22 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def write(file: Path, documents: Mapping[str, bytes], modules: Mapping[str, Path]) -> None:
-    """Writes a file beside itself first: a half of one is never found under its name."""
-    part = file.with_name(f"{file.name}.part")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, data in documents.items():
-                archive.writestr(_named(name), data)
-            for key, path in sorted(modules.items()):
-                archive.writestr(_named(f"modules/{key}.vmfb"), path.read_bytes())
-        part.replace(file)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise StorageError(f"cannot write {file}: {error.strerror}.", remedy="Name another file.") from error
+def our_bundle(file: Path) -> bool:
+    """Is it a bundle or a result of one? By the names of its members."""
+    wrong = (OSError, ValueError, NotImplementedError, zipfile.BadZipFile, UsageError)
+    with suppress(*wrong), zipfile.ZipFile(file) as archive:
+        _refuse_members(file, archive.infolist())
+        return MANIFEST in archive.namelist()
+    return False
+
+
+def write(file: Path, documents: Mapping[str, bytes], modules: Mapping[str, Path], *, force: bool = False) -> None:
+    """A half of one is never found under its name."""
+    with written(file, our_bundle, force=force) as whole, zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in documents.items():
+            archive.writestr(_named(name), data)
+        for key, path in sorted(modules.items()):
+            archive.writestr(_named(f"modules/{key}.vmfb"), path.read_bytes())
 
 
 def _named(name: str) -> zipfile.ZipInfo:

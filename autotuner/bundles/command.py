@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     for word in (w.DEVICE, w.BUDGET):
         parser.add_argument(*word.names, help=word.help)
     parser.add_argument(*w.JSON.names, dest="as_json", action="store_true", help=w.JSON.help)
-    for word in (w.RESUME, w.QUIET):
+    for word in (w.FORCE, w.RESUME, w.QUIET):
         parser.add_argument(*word.names, action="store_true", help=word.help)
     return parser
 
@@ -74,6 +74,7 @@ def run(
     bundle: Path,
     *,
     output: Path | None,
+    force: bool,
     device: str | None,
     budget: str | None,
     resume: bool,
@@ -86,10 +87,14 @@ def run(
     from autotuner.bundles.documents import Manifest, Report
     from autotuner.bundles.fitting import fitting
     from autotuner.system.durations import parse_budget
+    from autotuner.system.files import claim
 
+    if bundle.is_dir():
+        raise UsageError(f"{bundle} is a folder.", remedy="Name a bundle, such as out.zip.")
     result = output or bundle.with_name(f"{bundle.stem}-result.zip")
     if result.suffix != ".zip" or result.absolute() == bundle.absolute():
         raise UsageError(f"-o {result} is not another .zip file.", remedy="Name the result, such as -o result.zip.")
+    claim(result, archive.our_bundle, force=force)
     seconds = parse_budget(budget) if budget is not None else None
     told, stop = Told(quiet=quiet), Stop()
     with there.scratch(result.absolute().parent) as folder, stopping(stop, told.stage):
@@ -101,7 +106,7 @@ def run(
         data = unpacked.documents[archive.MANIFEST]
 
         def keep(report: Report) -> None:
-            archive.write(result, {archive.MANIFEST: data, archive.RESULT: report.to_bytes()}, {})
+            archive.write(result, {archive.MANIFEST: data, archive.RESULT: report.to_bytes()}, {}, force=force)
 
         digest = archive.digest(data)
         ran = there.run_bundle(

@@ -17,6 +17,7 @@ class Word:
 
 
 OUTPUT = Word(("-o", "--output"), "Where the result goes, a .zip file. [default: BUNDLE-result.zip]")
+FORCE = Word(("--force",), "Write over a file that autotune did not write, too.")
 DEVICE = Word(("--device",), "IREE device URI. [default: the target's first]")
 BUDGET = Word(("--budget",), "At most this long: 90s, 10m, 1h30m. [default: the bundle's]")
 RESUME = Word(("--resume",), "Go on with the result of a run that was interrupted, where there is one.")

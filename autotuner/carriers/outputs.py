@@ -6,27 +6,28 @@ import contextlib
 import json
 import os
 import shutil
-import stat
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from autotuner._version import __version__
 from autotuner.carriers.flagfile import KERNELS, SPEC_FLAGS, Flagfile, name_of
-from autotuner.errors import StorageError, UsageError
+from autotuner.errors import UsageError
 from autotuner.system.digests import file_digest
-from autotuner.system.workspace import Workspace, write_whole
+from autotuner.system.files import begins, claim, kind, write_whole
+from autotuner.system.workspace import Workspace
 
 Suffixes = tuple[str, ...]
-_BY = "by autotune "
-WRITTEN = f"{_BY}{__version__}"
+WRITTEN = f"by autotune {__version__}"
 MARK = f"<!-- {WRITTEN} -->"
 """The first line of a report, as the header of a spec says it in MLIR."""
 _FOLDERS = (".executables", ".objects")
 _RECORD = "written.json"
-_HEADER = 400
-"""Characters in which a file says that it is this tool's."""
+_TITLES = rb"Tuning spec|Microkernel spec|Spec|Configured executable, to be substituted,"
+_PIECES = rb"\d+ convolutions of [^\n]+ that stay out of im2col,"
+_BY = rb"by autotune \d+(\.\w+)+"
+_OUR_SPEC = begins(rb"// (%b|%b) %b(, (merged|retuned): [^\n]*)?\n" % (_TITLES, _PIECES, _BY))
+_OUR_REPORT = begins(rb"<!-- %b -->\n" % _BY)
 
 
 SPEC: Suffixes = (".mlir", ".flags")
@@ -42,10 +43,12 @@ class Outputs:
     suffixes: Suffixes = SPEC
     record: Path | None = None
     """The workspace's list of what was written: some files have no room for a header."""
+    force: bool = False
+    """Files of others are written over, too."""
 
     @classmethod
-    def at(cls, spec: Path, workspace: Workspace, suffixes: Suffixes = SPEC) -> Outputs:
-        return cls(spec.absolute(), suffixes, workspace.results / _RECORD)
+    def at(cls, spec: Path, workspace: Workspace, suffixes: Suffixes = SPEC, *, force: bool = False) -> Outputs:
+        return cls(spec.absolute(), suffixes, workspace.results / _RECORD, force)
 
     @property
     def flagfile(self) -> Path:
@@ -77,27 +80,17 @@ class Outputs:
         for path in self.all:
             if any(_same(path, one) for one in read):
                 raise UsageError(f"{path} is an input of this command.", remedy="Choose another -o.")
-            self._refuse_foreign(path)
-        _try_folder(self.spec)
+            for one in path.iterdir() if _is_folder(path) else [path]:
+                claim(one, self.owns, force=self.force)
 
-    def write(self, path: Path, text: str) -> None:
+    def write(self, path: Path, text: str | bytes) -> None:
         """One of the files, whole or not at all."""
-        self._refuse_foreign(path)
-        write_whole(path, text)
+        write_whole(path, text, self.owns, force=self.force)
         self._note(path)
 
     def copy(self, source: Path) -> None:
         """An object, into the folder of objects."""
-        path = self.objects / source.name
-        self._refuse_foreign(path)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source, path)
-        except OSError as error:
-            raise StorageError(
-                f"cannot write {path}: {error.strerror}.", remedy="Free some space or choose another -o."
-            ) from error
-        self._note(path)
+        self.write(self.objects / source.name, source.read_bytes())
 
     def clear(self) -> None:
         """What an earlier run left must not be taken for this one's; what is not this tool's stays."""
@@ -109,17 +102,9 @@ class Outputs:
 
     def owns(self, path: Path) -> bool:
         """Did this tool write what is there? A folder is its own when all that is in it is."""
-        kind = _kind(path)
-        if kind == "folder":
-            return path.suffix in _FOLDERS and all(_kind(one) == "file" and self.owns(one) for one in path.iterdir())
-        return kind == "file" and (_says_so(path) or self._recorded(path))
-
-    def _refuse_foreign(self, path: Path) -> None:
-        if os.path.lexists(path) and not self.owns(path):
-            raise UsageError(
-                f"{path} is there and was not written by autotune (or was changed since).",
-                remedy="Choose another -o, or remove it.",
-            )
+        if _is_folder(path):
+            return all(kind(one) == "file" and self.owns(one) for one in path.iterdir())
+        return kind(path) == "file" and (_says_so(path) or self._recorded(path))
 
     def _recorded(self, path: Path) -> bool:
         return self._notes().get(self._name(path)) == file_digest(path)
@@ -148,25 +133,15 @@ def files_in(words: Iterable[str]) -> Iterator[Path]:
                 yield Path(path)
 
 
-def _kind(path: Path) -> str:
-    """`file`, `folder`, or what it is to be refused as: a link is neither, wherever it leads."""
-    try:
-        mode = path.lstat().st_mode
-    except OSError:
-        return "nothing"
-    return "file" if stat.S_ISREG(mode) else "folder" if stat.S_ISDIR(mode) else "other"
+def _is_folder(path: Path) -> bool:
+    return path.suffix in _FOLDERS and kind(path) == "folder"
 
 
 def _says_so(path: Path) -> bool:
     """By a header of its own, or, of a flagfile, by that of the spec beside it, which it names."""
     if path.suffix == ".flags":
         return _names_our_spec(path)
-    if path.suffix not in (".mlir", ".md"):
-        return False
-    with contextlib.suppress(OSError), path.open(encoding="utf-8", errors="replace") as file:
-        first = file.readline(_HEADER)
-        return first.startswith(("// ", "<!-- ")) and _BY in first
-    return False
+    return _OUR_REPORT(path) if path.suffix == ".md" else path.suffix == ".mlir" and _OUR_SPEC(path)
 
 
 def _names_our_spec(flagfile: Path) -> bool:
@@ -187,15 +162,3 @@ def _same(path: Path, other: Path) -> bool:
             return True
         return path.exists() and other.exists() and path.samefile(other)
     return False
-
-
-def _try_folder(spec: Path) -> None:
-    """A file of nearly this name is made and removed where the spec will be, or where its folder will."""
-    folder = spec.parent
-    while not os.path.lexists(folder):
-        folder = folder.parent
-    try:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{spec.stem}.executables."):
-            pass
-    except OSError as error:
-        raise StorageError(f"cannot write {spec}: {error.strerror}.", remedy="Choose another -o.") from error

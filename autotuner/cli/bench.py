@@ -68,9 +68,11 @@ def run_bench(wanted: BenchWords, request: Request) -> None:
     from autotuner.jobs.bench.backends import TUNED, Chosen
     from autotuner.jobs.bench.model import bench_model
     from autotuner.jobs.bench.opening import Terms
+    from autotuner.jobs.bench.result import OUR_TABLE
     from autotuner.jobs.bench.run import bench
     from autotuner.jobs.bench.tuned import given_arm
     from autotuner.jobs.suite.run import Selection
+    from autotuner.system.files import claim
 
     if not request.timed:
         raise UsageError("bench times, and --device none runs nothing.", remedy="Leave --device out.")
@@ -78,6 +80,8 @@ def run_bench(wanted: BenchWords, request: Request) -> None:
         raise UsageError(f"--device {request.device} names several.", remedy="Name one: bench times on one.")
     if request.cache == "cold":
         raise UsageError("bench tells cold times beside warm ones.", remedy="Give --cache both, or warm.")
+    if wanted.csv is not None:
+        claim(wanted.csv, OUR_TABLE, force=request.force)
     target, options = request.built_for(), request.options()
     chosen = Chosen.parse(wanted.backends, wanted.pythons or ())
     if TUNED not in chosen.names:

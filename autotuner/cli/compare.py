@@ -48,6 +48,7 @@ def compare(
         ),
     ] = "",
     output: Annotated[Path | None, option("-o --output", "Also write a page: an .html file that stands alone.")] = None,
+    force: o.Force = False,
     as_csv: Annotated[bool, option("--csv", "As CSV.")] = False,
     as_markdown: Annotated[bool, option("--markdown", "As markdown, for a pull request.")] = False,
     as_json: o.Json = False,
@@ -60,10 +61,13 @@ def compare(
 ) -> None:
     """Say which kernels of NEW are slower or faster than in GOLDEN. Each with where it was measured."""
     from autotuner.report.compare import join, page, rules, sets
-    from autotuner.system.workspace import write_whole
+    from autotuner.report.page import OUR_PAGE
+    from autotuner.system.files import claim, write_whole
 
     if output is not None and output.suffix != ".html":
         raise UsageError(f"-o {output} is not an .html file.", remedy="Name a page, such as -o compare.html.")
+    if output is not None:
+        claim(output, OUR_PAGE, force=force)
     forms = {"csv": as_csv, "markdown": as_markdown, "json": as_json}
     wanted = [name for name, asked in forms.items() if asked]
     if len(wanted) > 1:
@@ -76,7 +80,7 @@ def compare(
     if not found.rows:
         raise UsageError(f"neither {found.golden} nor {found.new} holds a time.", remedy="Tune something first.")
     if output is not None:
-        write_whole(output, page.page(found))
+        write_whole(output, page.page(found), OUR_PAGE, force=force)
     _print(found, wanted[0] if wanted else "", no_color=no_color)
     if fail_on_regression and found.regressed:
         raise typer.Exit(EXIT_REGRESSION)

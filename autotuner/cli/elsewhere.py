@@ -31,6 +31,7 @@ def _option(word: w.Word) -> OptionInfo:
 def run(
     bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help=w.BUNDLE)],
     output: Annotated[Path | None, _option(w.OUTPUT)] = None,
+    force: o.Force = False,
     device: Annotated[str | None, _option(w.DEVICE)] = None,
     budget: Annotated[str | None, _option(w.BUDGET)] = None,
     resume: Annotated[bool, _option(w.RESUME)] = False,
@@ -39,7 +40,16 @@ def run(
 ) -> None:
     from autotuner.bundles import command
 
-    code = command.run(bundle, output=output, device=device, budget=budget, resume=resume, as_json=as_json, quiet=quiet)
+    code = command.run(
+        bundle,
+        output=output,
+        force=force,
+        device=device,
+        budget=budget,
+        resume=resume,
+        as_json=as_json,
+        quiet=quiet,
+    )
     if code:
         raise typer.Exit(code)
 
@@ -48,6 +58,7 @@ def run(
 def bring(
     result: Annotated[Path, typer.Argument(metavar="RESULT", help="What `autotune bundle run` wrote.")],
     output: o.Output = None,
+    force: o.Force = False,
     workspace: o.Workspace = Path(),
     storage: o.Storage = None,
     jobs: o.Jobs = None,
@@ -62,6 +73,7 @@ def bring(
 
     request = Request(
         output=output,
+        force=force,
         workspace=workspace,
         storage=storage,
         jobs=jobs,

@@ -20,6 +20,7 @@ def nightly(
     everything: Annotated[bool, option("--all", "Run every part, whether it is due or not.")] = False,
     only_page: Annotated[bool, option("--page", "Run nothing; write the page from the history.")] = False,
     dry_run: Annotated[bool, option("--dry-run", "Say what is due, with its command; run nothing.")] = False,
+    force: o.Force = False,
     as_json: o.Json = False,
     quiet: o.Quiet = False,
     no_color: o.NoColor = False,
@@ -29,6 +30,8 @@ def nightly(
     from autotuner.jobs.nightly.plan import read_plan
     from autotuner.jobs.nightly.run import run_night
     from autotuner.report.compare.rules import find_rule
+    from autotuner.report.page import OUR_PAGE
+    from autotuner.system.files import claim
     from autotuner.system.locks import file_lock
     from autotuner.system.workspace import Workspace
 
@@ -43,12 +46,13 @@ def nightly(
         _list(plan, everything=everything, as_json=as_json, no_color=no_color)
         return
     Workspace.open(plan.workspace)
+    claim(plan.page, OUR_PAGE, force=force)
     with file_lock(plan.history.with_suffix(".lock"), what=f"the nightly file {file}", remedy="wait for it."):
         if not only_page:
             reporter = make_reporter(make_console(stderr=True, no_color=no_color), quiet=quiet)
             with reporter as told:
-                run_night(plan, reporter=told, everything=everything, after_part=lambda: _write(plan))
-        night = _write(plan)
+                run_night(plan, reporter=told, everything=everything, after_part=lambda: _write(plan, force=force))
+        night = _write(plan, force=force)
     if as_json:
         emit_json(night.to_json())
     else:
@@ -56,15 +60,16 @@ def nightly(
     raise typer.Exit(night.exit_code)
 
 
-def _write(plan: "Plan") -> "Night":
+def _write(plan: "Plan", *, force: bool) -> "Night":
     """The page is up to date after every part: whoever looks in the night sees how far it is."""
     from autotuner.jobs.nightly import history
     from autotuner.report.nightly.night import look_at
     from autotuner.report.nightly.page import page
-    from autotuner.system.workspace import write_whole
+    from autotuner.report.page import OUR_PAGE
+    from autotuner.system.files import write_whole
 
     night = look_at(plan, history.read(plan.history))
-    write_whole(plan.page, page(night))
+    write_whole(plan.page, page(night), OUR_PAGE, force=force)
     return night
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from typer.models import OptionInfo
 
-from autotuner.bundles.words import JSON, QUIET
+from autotuner.bundles.words import FORCE, JSON, QUIET
 from autotuner.cli.completion import Complete
 
 HELP: dict[str, Any] = {"help_option_names": ["--help", "-h"]}
@@ -28,6 +28,7 @@ Storage = Annotated[
     ),
 ]
 Output = Annotated[Path | None, option("-o --output", "Where the spec goes. [default: specs/<problem>-<target>.mlir]")]
+Force = Annotated[bool, option("--force", FORCE.help)]
 Jobs = Annotated[int | None, option("--jobs", "Compiles at once. [default: usable cores]")]
 Flags = Annotated[list[str] | None, option("--flag", "Passed on to iree-compile, as --flag=--name=value; repeatable.")]
 IreeTools = Annotated[

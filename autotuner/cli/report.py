@@ -22,6 +22,7 @@ def report(
         list[str] | None, typer.Argument(metavar="RUN", help="Runs, as `history` names them. [default: all]")
     ] = None,
     output: Annotated[Path, option("-o --output", "The file of the page.")] = Path("report.html"),
+    force: o.Force = False,
     bandwidth: Annotated[
         bool, option("--bandwidth", "Measure the device's memory bandwidth now, for the roofline.")
     ] = False,
@@ -33,23 +34,25 @@ def report(
 ) -> None:
     """Make one page of runs that opens from a file. It has verdicts, charts, proofs, failures, all candidates."""
     from autotuner.cli.console import emit
+    from autotuner.report.page import OUR_PAGE
     from autotuner.report.report import report as make_page
     from autotuner.store.store import Store
-    from autotuner.system.workspace import write_whole
+    from autotuner.system.files import claim, write_whole
 
     given = Given.of(context)
     if serve:
-        given.refuse(["output"], "is of no use with --serve, which writes no file")
+        given.refuse(["output", "force"], "is of no use with --serve, which writes no file")
         given.refuse(["bandwidth"], "would disturb the run that --serve follows")
         _serve(runs or (), port=port, workspace=workspace, storage=storage)
         return
     given.refuse(["port"], "is of --serve")
     if output.suffix not in (".html", ".htm"):
         raise UsageError(f"-o {output} is not an .html file.", remedy="Name a page, such as -o report.html.")
+    claim(output, OUR_PAGE, force=force)
     with Store.open(storage, workspace=workspace, create=False) as store, store.intact():
         measured = _measured(store, runs or (), no_color=no_color) if bandwidth else {}
         page = make_page(store, runs or (), workspace=workspace, bandwidth=measured)
-    write_whole(output, page)
+    write_whole(output, page, OUR_PAGE, force=force)
     what = count(len(set(runs)), "run") if runs else "all runs"
     emit(f"{output}: {what}, {len(page.encode()) / 1e6:.1f} MB")
 

@@ -117,6 +117,7 @@ class Request:
     ] = False
     workspace: o.Workspace = Path()
     output: o.Output = None
+    force: o.Force = False
     storage: o.Storage = None
     flags: o.Flags = None
     resume: Annotated[
@@ -228,6 +229,7 @@ class Request:
             isolate=self.isolate,
             workspace=self.workspace,
             output=self.output,
+            force=self.force,
             storage=self.storage,
             resume=self.resume,
             keep=tuple(word.strip() for word in self.keep.split(",")),

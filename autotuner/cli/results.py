@@ -154,14 +154,16 @@ def export(
     as_t4: Annotated[bool, option("--t4", "RUN as T4 JSON, which other auto-tuners read.")] = False,
     as_optuna: Annotated[bool, option("--optuna", "As a journal of Optuna, for its dashboard.")] = False,
     output: Annotated[Path | None, option("-o --output", "Into this file. [default: stdout]")] = None,
+    force: o.Force = False,
     workspace: o.Workspace = Path(),
     storage: o.Storage = None,
 ) -> None:
     """Print every timed candidate. Choose a form: --json (a list of objects), --csv, --parquet, --t4 or --optuna."""
     from autotuner.cli.console import emit
+    from autotuner.report.exports import our_export
     from autotuner.store.store import Store
     from autotuner.system.collecting import uncollected
-    from autotuner.system.workspace import write_whole
+    from autotuner.system.files import claim, write_whole
 
     asked = {"csv": as_csv, "json": as_json, "parquet": as_parquet, "t4": as_t4, "optuna": as_optuna}
     forms = [form for form, wanted in asked.items() if wanted]
@@ -173,10 +175,12 @@ def export(
         raise UsageError("--t4 is a document of one run.", remedy="Name one: `autotune history` lists them.")
     if form in _BINARY and output is None and sys.stdout.isatty():
         raise UsageError(f"--{form} is not for a terminal.", remedy="Name a file with -o FILE.")
+    if output is not None:
+        claim(output, our_export, force=force)
     with Store.open(storage, workspace=workspace, create=False) as store, store.intact(), uncollected():
         made = _made(store, run, form)
     if output is not None:
-        write_whole(output, made)
+        write_whole(output, made, our_export, force=force)
     elif isinstance(made, bytes):
         sys.stdout.buffer.write(made)
     else:

@@ -27,7 +27,12 @@ def merge(
     specs: Annotated[list[Path], typer.Argument(metavar="SPEC", help="Tuning specs, ours or others'.")],
     output: Annotated[Path, option("-o --output", "Where the merged spec goes, an .mlir file.")],
     force: Annotated[
-        bool, option("--force", "Where no figures tell which entry is faster, the later file's wins.")
+        bool,
+        option(
+            "--force",
+            "Where no figures tell which entry is faster, the later file's wins. "
+            "Write over a file that autotune did not write, too.",
+        ),
     ] = False,
     trust: o.Trust = False,
     iree_tools: o.IreeTools = None,

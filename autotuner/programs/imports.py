@@ -22,7 +22,7 @@ from autotuner.iree.mlir import parse, walk
 from autotuner.system import process
 from autotuner.system.cache import Cache
 from autotuner.system.digests import known_digest
-from autotuner.system.workspace import write_whole
+from autotuner.system.files import write_whole
 
 ENDING = "_benchmark.mlir"
 _LOADS = ("iree_codegen.load_from_buffer", "iree_tensor_ext.dispatch.tensor.load")

@@ -8,6 +8,7 @@ import io
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
@@ -19,6 +20,7 @@ from autotuner.space.table import ABSENT
 from autotuner.store.figures import TOLD, RunFigures, kernel_of
 from autotuner.store.rows import CandidateRow, RunRow, TimedRow, TimingRow
 from autotuner.store.store import Store
+from autotuner.system.files import begins
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +36,12 @@ ALWAYS = (
     *("error", "failure", "spec", "cold_us", "call_us", "kernel", "best", WRITTEN),
 )
 """The columns that do not depend on what was timed: all that a table of nothing has."""
+
+_CSV = rb"run,parent,started,problem,op,target,device,ordinal,kind,route,us,speedup,error,failure,"
+_JSON = rb'\[\]\n\Z|\[\n\{"run": "[^"\n]*", "parent": (null|"[^"\n]*"), "started": "'
+_T4 = rb'\{\n  "schema_version": [^\n]*\n  "metadata": \{\n[^\n]*\n[^\n]*\n    "autotuner": "autotune",\n'
+_OPTUNA = rb'\{"op_code":0,[^\n]*\n\{[^\n]*"study:metric_names":\["\\u00b5s"\][^\n]*\n[^\n]*"user_attr":\{"run":'
+_begins = begins(b"|".join((_CSV, _JSON, _T4, _OPTUNA)))
 
 Record = dict[str, Any]
 SCHEMA_VERSION = "1.0.0"
@@ -191,6 +199,17 @@ def export_parquet(records: Iterable[Record]) -> bytes:
     file = io.BytesIO()
     parquet.write_table(pyarrow.table(columns), file, compression="zstd")
     return file.getvalue()
+
+
+def our_export(path: Path) -> bool:
+    """Is a file one that `autotune export` wrote? By how its text begins, or by a Parquet table's first columns."""
+    if _begins(path):
+        return True
+    with suppress(ImportError, OSError, ValueError):
+        from pyarrow import parquet
+
+        return [*parquet.read_schema(path).names[:12]] == [*ALWAYS[:12]]
+    return False
 
 
 def _alike(values: Sequence[Any]) -> Sequence[Any]:

@@ -35,6 +35,7 @@ from markupsafe import Markup
 
 from autotuner._version import __version__
 from autotuner.errors import EnvironmentFailure
+from autotuner.system.files import begins
 from autotuner.system.settings import packaged
 
 Kind = Literal["text", "number", "badge", "long", "code", "brief"]
@@ -63,6 +64,11 @@ TONES: Mapping[str, Tone] = {
     "wrong-result": "bad",
 }
 """The colour of a word; others have none."""
+OUR_PAGE = begins(
+    rb'<!doctype html>\n<html lang="en">\n<head>\n(<meta [^\n]+>\n){5}'
+    rb'<meta name="generator" content="autotune \d[^\n"]*">\n'
+)
+"""Is a file a page that autotune made? By the frame's own beginning."""
 STATIC_ROWS = 50
 """Rows of a table that stand in the page's own text; the others are data that its script shows."""
 

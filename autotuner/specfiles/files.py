@@ -42,7 +42,7 @@ def merge_files(
         raise UsageError(f"-o {output} is not an .mlir file.", remedy="Name the spec, such as -o merged.mlir.")
     path, flagfile = output.absolute(), output.absolute().with_suffix(".flags")
     flags, notes = _common_flags(paths, path, trust=trust)
-    files = Outputs(path, SPEC if flags else SPEC[:1])
+    files = Outputs(path, SPEC if flags else SPEC[:1], force=force)
     files.claim([*paths, *(one.with_suffix(".flags") for one in paths)])
     command = ["autotune", "spec", "merge", *map(str, paths), "-o", str(output), *(["--force"] if force else [])]
     command += ["--trust"] if trust else []

@@ -1,8 +1,7 @@
-"""The folders that a run writes to, and files that appear whole or not at all."""
+"""The folders that a run writes to."""
 
 from __future__ import annotations
 
-import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,27 +80,3 @@ def refuse_endless(path: Path) -> None:
     """A pipe or a device is no file: to read one may never end."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise UsageError(f"{path} is a pipe or a device, not a file.", remedy="Name a file.")
-
-
-def write_whole(path: Path, text: str | bytes) -> None:
-    """Writes beside the file and renames: a full disk leaves the old file, never half of the new one."""
-    name = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        data = text.encode() if isinstance(text, str) else text
-        with tempfile.NamedTemporaryFile("wb", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            name = file.name
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException as error:
-        if name is not None:
-            Path(name).unlink(missing_ok=True)
-        if not isinstance(error, OSError | UnicodeError):
-            raise
-        why = error.strerror if isinstance(error, OSError) else "its text is not valid Unicode"
-        raise StorageError(
-            f"cannot write {path}: {why}.", remedy="Free some space or choose another -o or --workspace."
-        ) from error

@@ -22,6 +22,7 @@ from autotuner.measure.contestant import SEARCHED
 from autotuner.problems import Problem
 from autotuner.system import process
 from autotuner.system.digests import known_digest
+from autotuner.system.files import claim
 from autotuner.system.progress import Stop
 from autotuner.system.text import count
 from autotuner.targets import NO_DEVICE, Target
@@ -50,8 +51,9 @@ def make_bundle(
     """Builds and proves as a run without a device does, and writes what came of it to `file`."""
     if file.suffix != ".zip":
         raise UsageError(f"--bundle {file} is not a .zip file.", remedy="Name one, such as --bundle out.zip.")
-    if file.is_dir() or not file.absolute().parent.is_dir():
+    if not file.absolute().parent.is_dir():
         raise UsageError(f"--bundle {file} cannot be written.", remedy="Name a file in a folder that is there.")
+    claim(file, archive.our_bundle, force=options.force)
     prepared = target.prepare(problem)
     target, said = right_target(prepared, target)
     options = replace(options, device=NO_DEVICE)
@@ -88,7 +90,7 @@ def _with_bundle(steps: SingleRun, result: Result, file: Path) -> Result:
         raise NoCandidateError(f"IREE's default does not compile: {why}", remedy="Check --flag and --target.")
     modules = {known_digest(one.vmfb): one.vmfb for rungs in built.values() for one in rungs.values()}
     manifest = _manifest(steps, [(o, built[o.id]) for o in outcomes]).to_bytes()
-    archive.write(file, {archive.MANIFEST: manifest}, modules)
+    archive.write(file, {archive.MANIFEST: manifest}, modules, force=steps.options.force)
     reason = f"{len(outcomes)} candidates in {file}: time them with `autotune bundle run {file.name}` on the device"
     bundle = {"file": str(file.absolute()), "digest": archive.digest(manifest)}
     cut_short = result.interrupted or unfinished > 0

@@ -67,6 +67,8 @@ class Options:
     """Where `candidates/`, `results/` and `specs/` are."""
     output: Path | None = None
     """Where the spec goes, an .mlir file; None: `specs/<problem>-<target>.mlir` in the workspace."""
+    force: bool = False
+    """Write over files that autotune did not write, too."""
     storage: str | None = field(default=None, repr=False)
     """URL of the results database; None: an SQLite file in the workspace."""
     resume: bool = False

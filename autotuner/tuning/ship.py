@@ -41,7 +41,8 @@ def outputs(problem: Problem, target: Target, options: Options, task: Task, work
         else []
     )
     default = workspace.specs / f"{problem.name}-{'-'.join([target.name, *names])}.mlir"
-    return Outputs.at(options.output or default, workspace, MICROKERNEL if options.microkernels else SPEC)
+    suffixes = MICROKERNEL if options.microkernels else SPEC
+    return Outputs.at(options.output or default, workspace, suffixes, force=options.force)
 
 
 @dataclass(frozen=True)

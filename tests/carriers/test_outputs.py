@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from autotuner.carriers.outputs import MARK, MICROKERNEL, MODEL, Outputs, files_in
+from autotuner.carriers.carrier import carrier_named
+from autotuner.carriers.outputs import MARK, MICROKERNEL, MODEL, WRITTEN, Outputs, files_in
 from autotuner.errors import AutotuneError, UsageError
 from autotuner.system.workspace import Workspace
 from autotuner.targets.backends import TUNING_SPEC
@@ -36,6 +38,32 @@ def test_a_file_of_somebody_else_is_refused_and_stays(files: Outputs, name: str)
         files.write(path, "other")
     files.clear()
     assert path.read_text() == "mine\n"
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "// my own spec, twice as fast by autotune 0.1.0",
+        "// Tuning spec by autotune",
+        "// Tuning spec by autotune 0.1.0 and then changed by hand",
+        " // Tuning spec by autotune 0.1.0",
+    ],
+)
+def test_a_file_that_only_speaks_of_autotune_is_not_its_own(files: Outputs, first: str) -> None:
+    files.spec.parent.mkdir(parents=True)
+    files.spec.write_text(f"{first}\nmodule {{}}\n")
+    with pytest.raises(UsageError, match="not written by autotune"):
+        files.claim()
+    replace(files, force=True).claim()
+    replace(files, force=True).write(files.spec, OURS)
+    files.claim()
+
+
+@pytest.mark.parametrize("title", [carrier_named(name).title for name in ("spec", "substitution", "microkernel")])
+@pytest.mark.parametrize("more", ["", ", merged: 2 entries of 2 specs", ", retuned: 1 kept"])
+def test_every_header_of_a_spec_is_known_again(files: Outputs, title: str, more: str) -> None:
+    files.write(files.spec, f"// {title} {WRITTEN}{more}\nmodule {{}}\n")
+    replace(files, record=None).claim()
 
 
 @pytest.mark.parametrize("link", [None, os.symlink, os.link])

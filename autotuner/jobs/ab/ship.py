@@ -29,7 +29,7 @@ from autotuner.tuning.run import Run
 def outputs(subject: str, arm: Arm, target: Target, options: Options, workspace: Workspace) -> Outputs:
     """Where the files of an arm that wins go, for the problem or model of this name."""
     default = workspace.specs / f"{subject}-{target.name}-{arm.name}.mlir"
-    return Outputs.at(options.output or default, workspace, MICROKERNEL)
+    return Outputs.at(options.output or default, workspace, MICROKERNEL, force=options.force)
 
 
 def claim(wanted: Experiment, target: Target, options: Options, workspace: Workspace) -> None:

@@ -16,6 +16,7 @@ from autotuner.jobs.bench.backends import IREE, TUNED, LeftOut
 from autotuner.measure.blocks import Interval
 from autotuner.measure.interval import interval_rank, median_interval
 from autotuner.store.rows import LEFT_OUT
+from autotuner.system.files import begins
 from autotuner.system.listing import Column, Listing
 from autotuner.system.text import count, microseconds
 from autotuner.tuning.printer import Printer
@@ -267,6 +268,10 @@ def _listing(problems: Sequence[ProblemRows], *, several: bool) -> Listing:
             rows.append((str(one.problem["name"]), *cells) if several else cells)
     heads = [Column("problem", head=True), Column("backend", head=True)] if several else [Column("backend", head=True)]
     return Listing.of([*heads, *numbers, "how"], rows)
+
+
+OUR_TABLE = begins(",".join(COLUMNS).encode() + b"\n")
+"""Is a file a table that `bench --csv` wrote?"""
 
 
 def to_csv(problems: Sequence[ProblemRows]) -> str:

@@ -19,7 +19,7 @@ from autotuner.jobs.bench.budget import share_of, short_of, unreached
 from autotuner.jobs.bench.building import Built, Given, ProblemGiven, Site
 from autotuner.jobs.bench.opening import Libraries, Terms
 from autotuner.jobs.bench.problem import ProblemBench
-from autotuner.jobs.bench.result import BenchResult, ProblemRows, to_csv
+from autotuner.jobs.bench.result import OUR_TABLE, BenchResult, ProblemRows, to_csv
 from autotuner.jobs.bench.tuned import tuned_arm
 from autotuner.jobs.suite.workload import Entry, Workload
 from autotuner.measure.check import too_large
@@ -28,9 +28,9 @@ from autotuner.store.rows import Json, RunKind
 from autotuner.system import process
 from autotuner.system.digests import path_digest, read_by_flags
 from autotuner.system.execution import local_executor
+from autotuner.system.files import write_whole
 from autotuner.system.progress import Clock
 from autotuner.system.text import count
-from autotuner.system.workspace import write_whole
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.run import Account, Question, Run
@@ -203,7 +203,7 @@ class _BenchRun:
             return
         result = self._so_far()
         self.run.session.store.keep_so_far(self.run.id, result.to_json())
-        write_table(result)
+        write_table(result, force=self.run.options.force)
 
     def _look_ahead(self, number: int, ahead: dict[int, _Ahead], folder: Path, beside: Executor | None) -> None:
         """On a processor this problem alone; else all are compiled at once, and the next one's answer is computed."""
@@ -301,15 +301,15 @@ def start_builds(site: Site, terms: Terms, tuned: Arm | str) -> dict[str, Future
 
 def concluded(run: Run, result: BenchResult) -> BenchResult:
     """The end of a comparison: its table, and its row."""
-    write_table(result)
+    write_table(result, force=run.options.force)
     run.finish(result)
     return result
 
 
-def write_table(result: BenchResult) -> None:
+def write_table(result: BenchResult, *, force: bool) -> None:
     """The table that --csv asks for."""
     if result.csv is not None:
-        write_whole(result.csv, to_csv(result.problems))
+        write_whole(result.csv, to_csv(result.problems), OUR_TABLE, force=force)
 
 
 def at_once(make: Callable[[], Given]) -> Future[Given]:

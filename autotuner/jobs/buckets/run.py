@@ -98,7 +98,7 @@ class _FamilyRun:
         self.target, self.options, self.session = self.run.target, self.run.options, self.run.session
         self.builder = self.session.builder
         output = self.options.output or self.session.workspace.specs / f"{self.family.name}-{self.target.name}.mlir"
-        self.files = Outputs.at(output, self.session.workspace)
+        self.files = Outputs.at(output, self.session.workspace, force=self.options.force)
         self.path = self.files.spec
         self.files.claim(files_in(self.target.user_flags))
 

@@ -161,4 +161,4 @@ class Context:
 def model_outputs(model: Model, target: Target, options: Options, workspace: Workspace) -> Outputs:
     """Where the tuned model's files go."""
     default = workspace.specs / f"{model.name}-{target.name}.mlir"
-    return Outputs.at(options.output or default, workspace, MODEL)
+    return Outputs.at(options.output or default, workspace, MODEL, force=options.force)

@@ -24,8 +24,8 @@ from autotuner.measure.race import TimingFailed
 from autotuner.programs.shares import Shares, from_statistics, repeated
 from autotuner.programs.structure import ModelStructure
 from autotuner.system import process
+from autotuner.system.files import write_whole
 from autotuner.system.text import count
-from autotuner.system.workspace import write_whole
 
 _READINGS = 3
 _FAR = 4.0

@@ -33,8 +33,8 @@ from autotuner.specfiles.renew import renew
 from autotuner.specfiles.retarget import retargeted
 from autotuner.system.alone import one_at_a_time
 from autotuner.system.digests import path_digest
+from autotuner.system.files import write_whole
 from autotuner.system.text import count
-from autotuner.system.workspace import write_whole
 from autotuner.tuning.result import Files
 from autotuner.tuning.run import Run
 
@@ -93,7 +93,7 @@ class Writer:
     def place(self, unit: Unit) -> Outputs:
         workspace = self.run.session.workspace
         spec = self.run.options.output or workspace.specs / "retuned" / f"{unit.name}.mlir"
-        return Outputs.at(unit.home if self.in_place else spec, workspace, MODEL)
+        return Outputs.at(unit.home if self.in_place else spec, workspace, MODEL, force=self.run.options.force)
 
     def claim(self, units: Sequence[Unit]) -> None:
         """Before anything is compiled: what cannot be written is no surprise at the end."""
@@ -188,7 +188,7 @@ class Writer:
             place = self.place(staying.unit)
             kept = place.spec.with_name(f"{place.spec.stem}-{name}.mlir")
             moved, flags = _parts(source, {}, (), spec_flag=self.run.target.spec_flag, whole={})
-            made = write_shipped(Outputs.at(kept, self.run.session.workspace, MODEL), moved, flags)
+            made = write_shipped(replace(place, spec=kept), moved, flags)
             notes.append(f"{name} needs other flags, so it has files of its own: {made.flagfile}")
         if not texts:
             return parts, tuple(notes)

@@ -8,23 +8,20 @@ from __future__ import annotations
 import csv
 import io
 import math
-import os
-import stat
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from statistics import fmean, median
 from typing import Any, Literal
 
 from autotuner.carriers.carrier import CarrierName
 from autotuner.carriers.flags import objection
 from autotuner.devices.device import Timing
-from autotuner.errors import AutotuneError, EnvironmentFailure, StorageError, UsageError
+from autotuner.errors import AutotuneError, EnvironmentFailure, StorageError
 from autotuner.jobs.suite.workload import Entry
 from autotuner.space.table import Config
 from autotuner.store.rows import CandidateRow, RunRow
 from autotuner.store.store import Store
+from autotuner.system.files import begins
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.evaluate import candidate_id
 from autotuner.tuning.plan import BASELINE
@@ -41,8 +38,9 @@ COLUMNS = (
 )
 """Of raw_results.csv and final_results.csv. `share` is in per cent and comes from `default_us`, which was timed at the
 start; `reference_us` is the default beside the winner."""
-_HEADERS = (COLUMNS, tuple(name for name in COLUMNS if name != "default_us"))
-"""Of our tables, earlier versions' among them."""
+_EARLIER = tuple(name for name in COLUMNS if name != "default_us")
+OUR_TABLE = begins(f"({','.join(COLUMNS)}|{','.join(_EARLIER)})\n".encode())
+"""Is a file one of our tables, an earlier version's among them?"""
 _FAILURES = {"refused": 2, "no-candidate": 3, "wrong-result": 4, "environment": 5}
 """How the row of a problem that failed calls it -> exit code."""
 
@@ -207,23 +205,6 @@ def shares(weights: Sequence[float]) -> list[float]:
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
-
-
-def refuse_foreign(path: Path) -> None:
-    """A table is written over only where the header says that it is one of ours."""
-    if os.path.lexists(path) and not _is_table(path):
-        raise UsageError(
-            f"{path} is there and was not written by autotune.", remedy="Move it away, or choose another --workspace."
-        )
-
-
-def _is_table(path: Path) -> bool:
-    headers = [",".join(columns) for columns in _HEADERS]
-    with suppress(OSError):
-        if stat.S_ISREG(path.lstat().st_mode):
-            with path.open(encoding="utf-8", errors="replace") as file:
-                return file.readline(max(map(len, headers)) + 1).rstrip("\n") in headers
-    return False
 
 
 def to_csv(rows: Iterable[Row]) -> str:

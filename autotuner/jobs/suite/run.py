@@ -18,6 +18,7 @@ from autotuner.jobs.suite.defaults import DefaultTimer
 from autotuner.jobs.suite.result import SuiteDetails, SuiteResult, suite_result
 from autotuner.jobs.suite.rows import (
     FINAL,
+    OUR_TABLE,
     RAW,
     TUNED,
     ProblemRows,
@@ -25,7 +26,6 @@ from autotuner.jobs.suite.rows import (
     Uplift,
     failure,
     outcome,
-    refuse_foreign,
     shares,
     to_csv,
 )
@@ -35,10 +35,10 @@ from autotuner.measure.check import too_large
 from autotuner.microkernels.variants import find_variants
 from autotuner.system import process
 from autotuner.system.digests import read_by_flags
+from autotuner.system.files import claim, write_whole
 from autotuner.system.progress import LATE_SECONDS, Clock
 from autotuner.system.settings import usable_cores
 from autotuner.system.text import count, percent
-from autotuner.system.workspace import write_whole
 from autotuner.targets import Target
 from autotuner.tuning.ahead import beside
 from autotuner.tuning.options import Options
@@ -100,11 +100,11 @@ def tune_suite(
     with Session.open(target, options, **watched) as session:
         # The merged spec; where winners need several sets of flags, further files have a number.
         merged = options.output or session.workspace.specs / f"{chosen.name}-{target.name}.mlir"
-        outputs = Outputs.at(merged, session.workspace)
+        outputs = Outputs.at(merged, session.workspace, force=options.force)
         outputs.claim(files_in(target.user_flags))
         folder = session.workspace.results / "suites" / f"{chosen.name}-{target.name}"
         for name in (RAW, FINAL):
-            refuse_foreign(folder / name)
+            claim(folder / name, OUR_TABLE, force=options.force)
         question = Question(
             kind="suite",
             problem=chosen.describe(),
@@ -334,7 +334,7 @@ class _SuiteRun:
         self.session.reporter.stage(f"merging {count(len(kept), 'winner')}, and compiling each with the merged files")
         problems = {name: entry.problem for name, entry in self.entries.items()}
         made_by = [f"suite:      {self.workload.name}", f"made by:    {shlex.join(self.options.command)}"]
-        self.groups = Shipper(self.run, problems, self.files.spec, made_by).ship(kept)
+        self.groups = Shipper(self.run, problems, self.files, made_by).ship(kept)
         for group in self.groups:
             for problem, reason in group.lost.items():
                 self._note(f"{problem} is not in the merged spec: {reason}; its own file is {self.rows[problem].spec}")
@@ -358,8 +358,7 @@ class _SuiteRun:
         """Rows are written down as soon as they are known."""
         rows = self._all_rows()
         for name, some in ((RAW, rows), (FINAL, [row for row in rows if row.kept])):
-            refuse_foreign(self.folder / name)
-            write_whole(self.folder / name, to_csv(some))
+            write_whole(self.folder / name, to_csv(some), OUR_TABLE, force=self.files.force)
 
     def _environment(self) -> dict[str, Any]:
         return {

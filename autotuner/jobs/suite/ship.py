@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ class Shipper:
 
     run: Run
     problems: Mapping[str, Problem]
-    path: Path
+    files: Outputs
     """Of the group that saves most; the others get a number."""
     made_by: Sequence[str] = ()
 
@@ -69,8 +69,8 @@ class Shipper:
         return sorted(groups, key=lambda group: group.us_saved, reverse=True)
 
     def _group(self, rows: Sequence[Row], number: int) -> Group:
-        path = self.path if number == 1 else self.path.with_stem(f"{self.path.stem}-{number}")
-        files, flags, target = Outputs.at(path, self.run.session.workspace), rows[0].flags, self.run.target
+        spec, flags, target = self.files.spec, rows[0].flags, self.run.target
+        files = replace(self.files, spec=spec if number == 1 else spec.with_stem(f"{spec.stem}-{number}"))
         specs = [Path(row.spec) for row in rows if row.spec]
         names = tuple(row.problem for row in rows)
         carrier = SpecCarrier.name if specs else FLAGS.name

@@ -26,7 +26,7 @@ from autotuner.jobs.suite import result as suite_result
 from autotuner.jobs.suite.budget import BESIDE, LEAST_SECONDS, Plan, divide
 from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.result import SuiteResult
-from autotuner.jobs.suite.rows import refuse_foreign, to_csv
+from autotuner.jobs.suite.rows import OUR_TABLE, to_csv
 from autotuner.jobs.suite.run import Selection, tune_suite
 from autotuner.problems.render import problem_mlir
 from autotuner.store.store import Store
@@ -504,15 +504,9 @@ def test_a_table_that_autotune_did_not_write_is_never_written_over(tmp_path: Pat
 
 
 def test_a_table_of_our_own_is_written_over_and_nothing_that_only_begins_like_one(tmp_path: Path) -> None:
-    table, link = tmp_path / "table.csv", tmp_path / "link.csv"
+    table = tmp_path / "table.csv"
     table.write_text(to_csv([]))
-    refuse_foreign(table)
-    refuse_foreign(tmp_path / "missing.csv")
-    link.symlink_to(table)
-    (tmp_path / "folder").mkdir()
-    longer = tmp_path / "longer.csv"
-    longer.write_text(to_csv([]).rstrip("\n") + ",mine\n")
-    (tmp_path / "empty.csv").write_text("")
-    for other in (link, tmp_path / "folder", longer, tmp_path / "empty.csv"):
-        with pytest.raises(UsageError, match="was not written by autotune"):
-            refuse_foreign(other)
+    assert OUR_TABLE(table)
+    for other in (to_csv([]).rstrip("\n") + ",mine\n", ""):
+        table.write_text(other)
+        assert not OUR_TABLE(table)

@@ -1,0 +1,89 @@
+"""What is at the path that a user names: autotune's own documents are replaced, and nothing else is without --force."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from autotuner.store.store import Store
+from tests.support.command_line import Here, complaint
+from tests.support.won_run import won_run
+
+NIGHTLY = '[defaults]\nbudget = "1m"\n[[parts]]\nsuite = "unet"\n'
+THESIS = "<!doctype html>\n<p>My thesis, by autotune 0.1.0, run,parent,started\n"
+
+
+def commands(run: str) -> dict[str, tuple[str, ...]]:
+    exports = {form: ("export", run, f"--{form}", "-o", f"out.{form}") for form in ("csv", "json", "t4", "optuna")}
+    return {
+        **exports,
+        "parquet": ("export", run, "--parquet", "-o", "out.parquet"),
+        "report": ("report", run, "-o", "out.html"),
+        "report of all": ("report",),
+        "compare": ("compare", run, run, "-o", "out.html"),
+        "nightly": ("nightly", "night.toml", "--page"),
+    }
+
+
+NAMES = [*commands("")]
+PLACES = {"report of all": "report.html", "nightly": "results/nightly/night.html", "report": "out.html"}
+
+
+@pytest.fixture
+def words(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[tuple[str, ...], Path]:
+    """A command, and the file that it writes."""
+    with Store.open(None, workspace=tmp_path) as store:
+        run = won_run(store)
+    (tmp_path / "night.toml").write_text(NIGHTLY)
+    place = PLACES.get(request.param, "out.html" if request.param == "compare" else f"out.{request.param}")
+    (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+    return commands(run)[request.param], tmp_path / place
+
+
+@pytest.mark.parametrize("words", NAMES, indirect=True)
+def test_a_file_of_somebody_else_stays_unless_it_is_forced_and_our_own_is_replaced(
+    words: tuple[tuple[str, ...], Path], here: Here
+) -> None:
+    command, path = words
+    path.write_text(THESIS)
+    path.chmod(0o600)
+    assert f"{path.name} is there and was not written by autotune" in complaint(here(*command), 2)
+    assert path.read_text() == THESIS
+    for again in (("--force",), ()):  # then it is ours
+        done = here(*command, *again)
+        assert done.returncode == 0, done.stderr
+        assert path.read_bytes() != THESIS.encode()
+        assert path.stat().st_mode & 0o777 == 0o600
+    path.unlink()
+    path.symlink_to(path.with_name("elsewhere"))
+    assert "a link and not a file" in complaint(here(*command, "--force"), 2)
+    assert not path.with_name("elsewhere").exists()
+
+
+def test_a_device_is_no_file_to_write(here: Here, tmp_path: Path) -> None:
+    with Store.open(None, workspace=tmp_path) as store:
+        won_run(store)
+    os.mkfifo(tmp_path / "pipe.html")
+    for place in ("pipe.html", "/dev/full"):
+        assert "a device or pipe and not a file" in complaint(here("export", "--csv", "--force", "-o", place), 2)
+
+
+def test_only_a_bundle_is_replaced_by_a_bundle(here: Here, tmp_path: Path) -> None:
+    """A zip file of another program may have a manifest.json, too."""
+    with zipfile.ZipFile(tmp_path / "mine.zip", "w") as archive:
+        archive.writestr("manifest.json", "{}")
+        archive.writestr("background.js", "")
+    before = (tmp_path / "mine.zip").read_bytes()
+    done = here("gemm", "--shape", "64x64x64", "--dtype", "f32", "--bundle", "mine.zip", "-q")
+    assert "mine.zip is there and was not written by autotune" in complaint(done, 2)
+    done = here("bundle", "run", "none.zip", "-o", "mine.zip")
+    assert "mine.zip is there and was not written by autotune" in complaint(done, 2)
+    assert (tmp_path / "mine.zip").read_bytes() == before
+
+
+def test_a_bundle_at_the_root_of_all_files_is_no_bundle(here: Here) -> None:
+    for place in ("/", ".."):
+        assert "is a folder" in complaint(here("bundle", "run", place), 2)
