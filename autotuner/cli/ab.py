@@ -188,7 +188,7 @@ def _list_all(request: Request) -> None:
 
 def _inspect(path: Path, request: Request) -> None:
     from autotuner.cli.console import emit_json, show
-    from autotuner.microkernels.abi import kernels_json, kernels_table
+    from autotuner.microkernels.check import kernels_json, kernels_table
     from autotuner.system.listing import Listing
 
     if request.as_json:

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Literal
 
 from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
 from flatbuffers.number_types import Uint32Flags
 from flatbuffers.table import Table
 
 from autotuner.errors import ToolMissingError
-from autotuner.iree.cubin import read_cubin
 from autotuner.iree.figures import NO_FIGURES, PTXAS_LIMIT, Isa
-from autotuner.iree.objects import amd_metadata, open_elf, ptx_target, read_ptx
+from autotuner.iree.kernels import Kernel
+from autotuner.iree.objects import read_object
 from autotuner.system import process
 
 REMARKS = "--pass-remarks-analysis=kernel-resource-usage|asm-printer"
@@ -29,7 +28,6 @@ the compiler would generate all code twice, a third more time for a candidate.""
 Figures = Literal["", "code", "remarks", "ptx", "ptxas"]
 """Where the figures come from: not read at all, the code's size, what `REMARKS` gives, PTX, NVIDIA's assembler too."""
 _PTXAS_SECONDS = 20.0
-_ELF_MAGIC = b"\x7fELF"
 _CUDA_EXECUTABLE = re.compile(rb"CDA1.{60}(.{4}CDA1)", re.S)
 """How IREE's executables for CUDA begin: a header, and after it a flatbuffer with the same letters."""
 
@@ -51,12 +49,9 @@ def read_isa(binaries: Path, module: Path, *, remarks: str = "", ptxas: Path | N
     when files are missing or damaged: what cannot be read is None.
     """
     ptx = sorted(binaries.glob("*.ptx"))
+    files = ptx or sorted([*binaries.glob("*.hsaco"), *binaries.glob("*.so")])
     try:
-        if ptx:
-            kernels = [(path, *kernel) for path in ptx for kernel in _read_nvidia(path, module)]
-        else:
-            elves = sorted([*binaries.glob("*.hsaco"), *binaries.glob("*.so")])
-            kernels = [(path, *kernel) for path in elves for kernel in _read_elf(path, remarks)]
+        kernels = [(path, *kernel) for path in files for kernel in _read(path, module, remarks)]
     except Exception:
         # The parsers raise whatever comes to them on damaged bytes, and no candidate may fail because of its figures.
         return NO_FIGURES
@@ -87,43 +82,6 @@ def split_remarks(stderr: str) -> tuple[str, str]:
     return "" if process.CUT in stderr else remarks, _REMARK.sub("", stderr)
 
 
-# --- ELF: AMD's code objects, and the processor's libraries ---------------------------------------------------------
-
-
-def _read_elf(path: Path, remarks: str) -> Iterator[tuple[str, Isa, int]]:
-    """(name, figures, size of code) of each kernel in a code object; a processor's library counts as one kernel."""
-    with path.open("rb") as file:
-        elf = ELFFile(file)
-        if path.suffix == ".so":
-            size = sum(section["sh_size"] for section in elf.iter_sections() if section.name == ".text")
-            yield "", Isa(code_bytes=size), size
-            return
-        tables = [section for section in elf.iter_sections() if isinstance(section, SymbolTableSection)]
-        sizes = {symbol.name: symbol["st_size"] for table in tables for symbol in table.iter_symbols()}
-        metadata = amd_metadata(elf)
-    said = _read_remarks(remarks)
-    for kernel in metadata["amdhsa.kernels"] if metadata else ():
-        name = kernel[".name"]
-        mma, occupancy = said.get(name, (None, None))
-        isa = Isa(
-            threads=math.prod(kernel[".reqd_workgroup_size"])
-            if ".reqd_workgroup_size" in kernel
-            else kernel.get(".max_flat_workgroup_size"),
-            mma=mma,
-            code_bytes=sizes.get(name),
-            vgpr=kernel.get(".vgpr_count"),
-            agpr=kernel.get(".agpr_count"),
-            sgpr=kernel.get(".sgpr_count"),
-            vgpr_spills=kernel.get(".vgpr_spill_count"),
-            sgpr_spills=kernel.get(".sgpr_spill_count"),
-            scratch_bytes=kernel.get(".private_segment_fixed_size"),
-            lds_bytes=kernel.get(".group_segment_fixed_size"),
-            wavefront=kernel.get(".wavefront_size"),
-            occupancy=occupancy,
-        )
-        yield name, isa, isa.code_bytes or 0
-
-
 def _read_remarks(text: str) -> dict[str, tuple[int, int | None]]:
     """Kernel -> (matrix instructions, occupancy). A function's instructions come before its name, its usage after."""
     parts = _FUNCTION.split(text)
@@ -134,46 +92,57 @@ def _read_remarks(text: str) -> dict[str, tuple[int, int | None]]:
     return found
 
 
-# --- PTX and cubins -------------------------------------------------------------------------------------------------
+def _read(path: Path, module: Path, remarks: str) -> Iterator[tuple[str, Isa, int]]:
+    """(name, figures, size) of each kernel in a dumped executable; a processor's library counts as one kernel."""
+    if path.suffix == ".so":
+        with path.open("rb") as file:
+            size = sum(s["sh_size"] for s in ELFFile(file).iter_sections() if s.name == ".text")
+        yield "", Isa(code_bytes=size), size
+        return
+    found = read_object(path)  # IREE dumps a microkernel's cubin under the name of PTX
+    said = _read_remarks(remarks)
+    dynamic = {} if found.kind == "hsaco" else _dynamic_shared_memory(module)
+    for kernel in found.kernels:
+        if found.kind == "hsaco":
+            mma, occupancy = said.get(kernel.symbol, (None, None))
+            isa = replace(_amd(kernel), mma=mma, occupancy=occupancy)
+        else:
+            isa = _nvidia(kernel, found.texts.get(kernel.symbol), dynamic.get(kernel.symbol))
+        yield kernel.symbol, isa, isa.code_bytes or isa.ptx_bytes or 0
 
 
-def _read_nvidia(path: Path, module: Path) -> Iterator[tuple[str, Isa, int]]:
-    """IREE dumps a microkernel's cubin under the name of PTX."""
-    data = path.read_bytes()
-    return _read_cubin(data, module) if data.startswith(_ELF_MAGIC) else _read_ptx(data.decode(), module)
+def _threads(kernel: Kernel) -> int | None:
+    return math.prod(kernel.workgroup_size) if kernel.workgroup_size else kernel.most_threads
 
 
-def _read_cubin(data: bytes, module: Path) -> Iterator[tuple[str, Isa, int]]:
-    """(name, figures, size of code) of each kernel."""
-    dynamic = _dynamic_shared_memory(module)
-    for kernel in read_cubin(open_elf(data)).kernels:
-        threads = kernel.required or kernel.most
-        isa = Isa(
-            threads=math.prod(threads) if threads else None,
-            code_bytes=kernel.code,
-            registers=kernel.registers,
-            stack_bytes=kernel.stack,
-            shared_bytes=kernel.shared + dynamic[kernel.name] if kernel.name in dynamic else None,
-            source="cubin",
-        )
-        yield kernel.name, isa, kernel.code
+def _amd(kernel: Kernel) -> Isa:
+    return Isa(
+        threads=_threads(kernel),
+        code_bytes=kernel.code,
+        vgpr=kernel.vgpr,
+        agpr=kernel.agpr,
+        sgpr=kernel.sgpr,
+        vgpr_spills=kernel.vgpr_spills,
+        sgpr_spills=kernel.sgpr_spills,
+        scratch_bytes=kernel.scratch,
+        lds_bytes=kernel.local_memory,
+        wavefront=kernel.wavefront,
+    )
 
 
-def _read_ptx(text: str, module: Path) -> Iterator[tuple[str, Isa, int]]:
-    """(name, figures, size of text) of each kernel."""
-    entries = read_ptx(text).entries
-    dynamic = _dynamic_shared_memory(module) if any(entry.dynamic for entry in entries) else {}
-    for entry in entries:
-        threads = entry.required or entry.most
-        extra = dynamic.get(entry.name) if entry.dynamic else 0
-        isa = Isa(
-            threads=math.prod(threads) if threads else None,
-            mma=len(_PTX_MMA.findall(entry.text)),
-            shared_bytes=None if extra is None else entry.shared + extra,
-            ptx_bytes=len(entry.text),
-            source="ptx",
-        )
-        yield entry.name, isa, len(entry.text)
+def _nvidia(kernel: Kernel, text: str | None, dynamic: int | None) -> Isa:
+    """`dynamic`: bytes of shared memory that a launch asks for; of PTX it is known whether it can have any."""
+    extra = 0 if kernel.kind == "ptx" and not kernel.dynamic_memory else dynamic
+    return Isa(
+        threads=_threads(kernel),
+        mma=None if text is None else len(_PTX_MMA.findall(text)),
+        code_bytes=kernel.code,
+        registers=kernel.registers,
+        stack_bytes=kernel.stack,
+        shared_bytes=None if extra is None else (kernel.local_memory or 0) + extra,
+        ptx_bytes=None if text is None else len(text),
+        source="cubin" if kernel.kind == "cubin" else "ptx",
+    )
 
 
 def _dynamic_shared_memory(module: Path) -> dict[str, int]:
@@ -230,12 +199,11 @@ def _slot(field: int) -> int:
 
 def _with_ptxas(isa: Isa, name: str, ptx: Path, ptxas: Path | None) -> Isa:
     """With what only NVIDIA's assembler knows; unchanged when there is none, or it does not take this PTX."""
-    chip = ptx_target(ptx.read_text())
-    if ptxas is None or chip is None or (isa.ptx_bytes or 0) > PTXAS_LIMIT:
+    if ptxas is None or (isa.ptx_bytes or 0) > PTXAS_LIMIT:
         return isa
-    command: list[str | Path] = [ptxas, "-v", "--gpu-name", chip, "--output-file", ptx.with_suffix(".cubin"), ptx]
+    words = ("-v", "--gpu-name", read_object(ptx).chip, "--output-file", ptx.with_suffix(".cubin"))
     try:
-        done = process.run(command, timeout=_PTXAS_SECONDS)
+        done = process.run([ptxas, *words, ptx], timeout=_PTXAS_SECONDS)
     except ToolMissingError:
         return isa
     parts = _PTXAS_ENTRY.split(done.stderr)

@@ -1,19 +1,34 @@
-"""What stands in a kernel's file: the notes and symbols of an ELF, the entries of a PTX. It is read, not judged."""
+"""The kernels of an object file, read before anything is compiled: AMD's code objects, a processor's, NVIDIA's."""
 
 from __future__ import annotations
 
 import io
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
 import msgpack
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection, SymbolTableSection
 from elftools.elf.segments import NoteSegment
 
-# --- ELF ------------------------------------------------------------------------------------------------------------
+from autotuner.errors import UsageError
+from autotuner.iree.kernels import Argument, ArgumentKind, Kernel, KernelFile
+from autotuner.iree.nvidia import read_cubin, read_ptx
+from autotuner.system.workspace import refuse_endless
+
+ELF_MAGIC = b"\x7fELF"
+_FOREIGN = (
+    (b"__CLANG_OFFLOAD_BUNDLE__", "a bundle of code objects", "Compile it with --no-gpu-bundle-output."),
+    (b"CCOB", "a compressed bundle of code objects", "Compile it with --no-gpu-bundle-output."),
+    (b"BC\xc0\xde", "LLVM bitcode", "Compile it to an object."),
+    (b"\x50\xed\x55\xba", "a CUDA fat binary", "Give the PTX or a cubin: nvcc --ptx, nvcc --cubin."),
+    (b"!<arch>\n", "an archive", "Give the object that is in it: ar x."),
+    (b"MZ", "a Windows file", "Compile it for Linux."),
+)
+
+_MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64"}
 
 _METADATA = 32
 """NT_AMDGPU_METADATA; notes before code object v3 have other types, and no msgpack."""
@@ -47,17 +62,50 @@ _LEAST_SYMBOL = 16
 _LEAST_HEADER = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Symbols:
-    """The global names of an ELF."""
+def read_object(path: Path) -> KernelFile:
+    """The file with its kernels. Whatever the bytes are, nothing but a UsageError is raised."""
+    try:
+        refuse_endless(path)
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise UsageError(f"{path} does not exist.", remedy="Give the path of an object file.") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read: {error}.", remedy="Give the path of an object file.") from None
+    try:
+        return _from_elf(path, data) if data.startswith(ELF_MAGIC) else _from_text(path, data)
+    except UsageError:
+        raise
+    except Exception as error:
+        # The parsers raise whatever comes to them on damaged bytes.
+        why = f"{type(error).__name__}: {error}".removeprefix("ValueError: ")
+        raise UsageError(f"{path} is a damaged object: {why}.", remedy="Make or copy it again.") from None
 
-    functions: tuple[str, ...]
-    defined: frozenset[str]
-    """Functions and data."""
-    undefined: tuple[str, ...]
-    """What somebody else must bring. Weak ones are not among them: a linker leaves those at zero."""
-    served: tuple[str, ...]
-    """What only a C library's loader can set up, also where the name is local: each with its kind in words."""
+
+def _from_text(path: Path, data: bytes) -> KernelFile:
+    for magic, name, remedy in _FOREIGN:
+        if data.startswith(magic):
+            raise UsageError(f"{path} is {name}; it is no ELF, PTX or hsaco.", remedy=remedy)
+    try:
+        ptx = read_ptx(path, data.rstrip(b"\x00").decode())
+    except UnicodeDecodeError:
+        ptx = None
+    if ptx is None or not ptx.chip or ptx.version is None:
+        what = f"starts with {data[:8]!r}" if data else "is empty"
+        raise UsageError(
+            f"{path} is no ELF, PTX or hsaco: it {what}.",
+            remedy="Give an object (.hsaco, .ptx, .cubin, .o) of the kernel.",
+        )
+    return ptx
+
+
+def _from_elf(path: Path, data: bytes) -> KernelFile:
+    elf = open_elf(data)
+    machine = elf["e_machine"]
+    if machine == "EM_AMDGPU":
+        return _from_hsaco(path, elf)
+    if machine == "EM_CUDA":
+        return read_cubin(path, elf)
+    return _from_host(path, elf, _MACHINES.get(machine, str(machine).removeprefix("EM_").lower()))
 
 
 def open_elf(data: bytes) -> ELFFile:
@@ -73,7 +121,10 @@ def open_elf(data: bytes) -> ELFFile:
     return elf
 
 
-def amd_metadata(elf: ELFFile) -> dict[str, Any] | None:
+# --- AMD -------------------------------------------------------------------------------------------------------------
+
+
+def _amd_metadata(elf: ELFFile) -> dict[str, Any] | None:
     """The document of https://llvm.org/docs/AMDGPUUsage.html#code-object-v3-metadata; None where there is none."""
     # Stripped files have no sections, files that are not linked have no segments.
     parts: Iterator[NoteSection | NoteSegment] = (
@@ -92,17 +143,82 @@ def amd_metadata(elf: ELFFile) -> dict[str, Any] | None:
     return None
 
 
-def amd_chips(elf: ELFFile, metadata: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """The chip by the note and by the header."""
+def _from_hsaco(path: Path, elf: ELFFile) -> KernelFile:
+    metadata = _amd_metadata(elf)
+    if metadata is None:
+        raise UsageError(
+            f"{path} is AMD code without a list of kernels.", remedy="Make it with code object version 3 or later."
+        )
     named = _AMD_TARGET.search(str(metadata.get("amdhsa.target", "")))
-    return named[0] if named else None, _MACH.get(elf["e_flags"] & 0xFF)
+    by_note, by_flags = named[0] if named else None, _MACH.get(elf["e_flags"] & 0xFF)
+    if by_flags and by_note and by_flags != by_note:
+        raise UsageError(
+            f"{path} is a damaged object: for {by_note} by its note, for {by_flags} by its header.",
+            remedy="Make or copy it again.",
+        )
+    chip = by_note or by_flags or f"AMD chip 0x{elf['e_flags'] & 0xFF:x}"
+    tables = [section for section in elf.iter_sections() if isinstance(section, SymbolTableSection)]
+    sizes = {symbol.name: symbol["st_size"] for table in tables for symbol in table.iter_symbols()}
+    kernels = tuple(_amd_kernel(kernel, chip, sizes) for kernel in metadata["amdhsa.kernels"])
+    return KernelFile(path, "hsaco", chip, kernels, linked=elf["e_type"] != "ET_REL")
 
 
-def elf_symbols(elf: ELFFile) -> Symbols:
+def _amd_kernel(kernel: Mapping[str, Any], chip: str, sizes: Mapping[str, int]) -> Kernel:
+    required = kernel.get(".reqd_workgroup_size")
+    workgroup = None
+    if required is not None:
+        x, y, z = map(_whole, required)
+        workgroup = (x, y, z)
+    arguments = kernel.get(".args")
+
+    def figure(name: str) -> int | None:
+        return _whole(kernel[name]) if name in kernel else None
+
+    return Kernel(
+        symbol=str(kernel[".name"]),
+        kind="hsaco",
+        chip=chip,
+        arguments=None if arguments is None else tuple(map(_amd_argument, arguments)),
+        kernarg_size=figure(".kernarg_segment_size"),
+        workgroup_size=workgroup,
+        most_threads=figure(".max_flat_workgroup_size"),
+        wavefront=figure(".wavefront_size"),
+        local_memory=figure(".group_segment_fixed_size"),
+        vgpr=figure(".vgpr_count"),
+        agpr=figure(".agpr_count"),
+        sgpr=figure(".sgpr_count"),
+        vgpr_spills=figure(".vgpr_spill_count"),
+        sgpr_spills=figure(".sgpr_spill_count"),
+        scratch=figure(".private_segment_fixed_size"),
+        code=sizes.get(str(kernel[".name"])),
+    )
+
+
+def _amd_argument(argument: Mapping[str, Any]) -> Argument:
+    type_ = str(argument[".value_kind"])
+    kind: ArgumentKind = "value"
+    if type_ == "global_buffer":
+        kind = "pointer"
+    elif type_.startswith("hidden_"):
+        kind = "hidden"
+    return Argument(kind, type_, _whole(argument[".offset"]), _whole(argument[".size"]))
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or value < 0:
+        raise ValueError(f"its metadata has {value!r} where a size must be")
+    return value
+
+
+# --- The processor --------------------------------------------------------------------------------------------------
+
+
+def _from_host(path: Path, elf: ELFFile, chip: str) -> KernelFile:
     tables = {s["sh_type"]: s for s in elf.iter_sections() if isinstance(s, SymbolTableSection)}
     # A library's .symtab may be stripped, and holds names that nobody can link to.
     order = ("SHT_DYNSYM", "SHT_SYMTAB") if elf["e_type"] == "ET_DYN" else ("SHT_SYMTAB",)
     table = next((tables[kind] for kind in order if kind in tables), None)
+    # Weak ones are not among the undefined: a linker leaves those at zero.
     functions: dict[str, None] = {}
     defined, undefined, served = set(), set(), set()
     if table is not None and table["sh_entsize"] < _LEAST_SYMBOL:
@@ -123,7 +239,16 @@ def elf_symbols(elf: ELFFile) -> Symbols:
             functions[symbol.name] = None
     named = {one for one in served if not one[0].startswith(_MADE_UP)} or served
     loaded = tuple(f"{name} ({kind})" for name, kind in sorted(named))
-    return Symbols(tuple(functions), frozenset(defined), tuple(sorted(undefined - _LINKERS_OWN)), loaded)
+    return KernelFile(
+        path,
+        "elf",
+        chip,
+        kernels=tuple(Kernel(name, "elf", chip) for name in functions),
+        linked=elf["e_type"] != "ET_REL",
+        defined=frozenset(defined),
+        undefined=tuple(sorted(undefined - _LINKERS_OWN)),
+        served=loaded,
+    )
 
 
 def _is_code(elf: ELFFile, section: int | str) -> bool:
@@ -179,142 +304,3 @@ def _visible(data: bytes) -> Iterator[int]:
             shown = symbol[_OTHER] & _VISIBILITY in (_DEFAULT, _PROTECTED)
             if shown and binding in _OUTSIDE and (binding == _WEAK or symbol[_SECTION] != _UNDEFINED):
                 yield at
-
-
-# --- PTX ------------------------------------------------------------------------------------------------------------
-
-_BLANKED = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|"[^"\n]*"', re.S)
-_ENTRY = re.compile(r"\.entry\s+([\w$.%]+)")
-_HEADER = re.compile(r"\s*(?:\(([^()]*)\))?([^{}();]*)")
-_TARGET = re.compile(r"^\s{0,9}\.target\s+(sm_\w+)", re.M)
-_VERSION = re.compile(r"^\s{0,9}\.version\s+(\d{1,3}\.\d{1,3})", re.M)
-_THREADS = re.compile(r"\.(maxntid|reqntid)\s+(\d{1,9}(?:\s*,\s*\d{1,9}){0,2})")
-_SHARED = re.compile(
-    r"^[ \t]*(?:\.(?:visible|weak|common)\s+)?\.shared\s+(?:\.align\s+\d{1,9}\s+)?(?:\.v([24])\s+)?\.[busf](\d{1,3})\s+"
-    r"[\w$.%]+((?:\s*\[\d{1,9}\])*)\s*[;=]",
-    re.M,
-)
-_DYNAMIC = re.compile(r"^[ \t]*\.extern\s+\.shared\b", re.M)
-_TYPE = re.compile(r"\.([busf])(8|16|32|64|128)\b")
-_ALIGN = re.compile(r"\.align\s+(\d{1,9})")
-_NUMBER = re.compile(r"\d{1,9}")
-
-
-@dataclass(frozen=True, slots=True)
-class PtxParameter:
-    kind: Literal["pointer", "value"]
-    """PTX need not say which it is: a 64-bit integer counts as a pointer."""
-    type: str
-    offset: int
-    size: int
-    """0 for a texture and the like."""
-
-
-@dataclass(frozen=True, slots=True)
-class PtxEntry:
-    name: str
-    parameters: tuple[PtxParameter, ...]
-    required: tuple[int, int, int] | None
-    """.reqntid"""
-    most: tuple[int, int, int] | None
-    """.maxntid"""
-    shared: int
-    """Bytes that it and the module declare."""
-    dynamic: bool
-    """It can have more of them, given at launch."""
-    text: str
-    """From its name to the next one's, comments and strings blanked."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ptx:
-    version: str | None
-    target: str | None
-    entries: tuple[PtxEntry, ...]
-
-
-def read_ptx(text: str) -> Ptx:
-    # Blanks instead of comments, so that sizes stay.
-    text = _BLANKED.sub(lambda m: " " * len(m[0]), text)
-    found = list(_ENTRY.finditer(text))
-    ends = [match.start() for match in found[1:]] + [len(text)] * bool(found)
-    parts = [(match[1], text[match.end() : end]) for match, end in zip(found, ends, strict=True)]
-    bodies = [part[: _body_end(part)] for _, part in parts]
-    head = text[: found[0].start()] if found else text
-    module = "\n".join([head, *(part[len(body) :] for (_, part), body in zip(parts, bodies, strict=True))])
-    shared, dynamic = _shared_bytes(module), bool(_DYNAMIC.search(module))
-    version = _VERSION.search(head)
-    return Ptx(
-        version=version[1] if version else None,
-        target=ptx_target(head),
-        entries=tuple(
-            _entry(name, part, body, shared, dynamic) for (name, part), body in zip(parts, bodies, strict=True)
-        ),
-    )
-
-
-def ptx_target(text: str) -> str | None:
-    target = _TARGET.search(text)
-    return target[1] if target else None
-
-
-def _body_end(text: str) -> int:
-    """Where the first pair of braces, with all that it holds, ends."""
-    depth = 0
-    for brace in re.finditer("[{}]", text):
-        depth += 1 if brace[0] == "{" else -1
-        if depth <= 0:
-            return brace.end()
-    return len(text)
-
-
-def _entry(name: str, text: str, body: str, shared: int, dynamic: bool) -> PtxEntry:
-    """`shared` and `dynamic` are what the module has, for all its entries."""
-    header = _HEADER.match(body)
-    parameters, directives = (header[1] or "", header[2]) if header else ("", "")
-    threads = {kind: _three(sizes) for kind, sizes in _THREADS.findall(directives)}
-    return PtxEntry(
-        name=name,
-        parameters=tuple(_parameters(parameters)),
-        required=threads.get("reqntid"),
-        most=threads.get("maxntid"),
-        shared=shared + _shared_bytes(body),
-        dynamic=dynamic or bool(_DYNAMIC.search(body)),
-        text=text,
-    )
-
-
-def _three(sizes: str) -> tuple[int, int, int]:
-    x, y, z, *_ = [*map(int, sizes.split(",")), 1, 1]
-    return x, y, z
-
-
-def _shared_bytes(text: str) -> int:
-    total = 0
-    for lanes, bits, dims in _SHARED.findall(text):
-        size = int(bits) // 8 * int(lanes or 1)
-        for dim in _NUMBER.findall(dims):
-            size *= int(dim)
-        total += size
-    return total
-
-
-def _parameters(text: str) -> Iterator[PtxParameter]:
-    offset = 0
-    for declaration in text.split(","):
-        if not declaration.strip():
-            continue
-        type_ = _TYPE.search(declaration)
-        pointer = ".ptr" in declaration
-        size = int(type_[2]) // 8 if type_ else 0
-        # After .ptr it is the alignment of what the pointer points to.
-        align = None if pointer else _ALIGN.search(declaration)
-        step = int(align[1]) if align and int(align[1]) else max(size, 1)
-        array = re.search(r"\[\s*(\d{1,9})\s*\]\s*$", declaration)
-        if array:
-            size *= int(array[1])
-        offset = -(-offset // step) * step
-        plain = type_ is not None and type_[1] != "f" and type_[2] == "64" and array is None
-        kind: Literal["pointer", "value"] = "pointer" if pointer or plain else "value"
-        yield PtxParameter(kind, type_[0].lstrip(".") if type_ else "opaque", offset, size)
-        offset += size

@@ -6,18 +6,22 @@ import difflib
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 from autotuner.errors import UsageError
-from autotuner.microkernels.abi import Argument, Kernel, KernelFile, Kind, read_object
+from autotuner.iree.kernels import POINTER, Argument, Kernel, KernelFile, Kind
+from autotuner.iree.nvidia import WARP
+from autotuner.iree.objects import read_object
 from autotuner.microkernels.instance import Instance
 from autotuner.targets.backends import backend_of
 from autotuner.targets.backends.base import KIB
 
-_POINTER, _CONSTANT = 8, 4
+_CONSTANT = 4
 _MOST_THREADS = 1024
-_WARP, _REGISTERS, _EIGHT = 32, 64 * 1024, 8
-"""NVIDIA's: threads of a warp; registers of an SM, which a warp gets in eights for each thread."""
+_REGISTERS, _EIGHT = 64 * 1024, 8
+"""Of an SM of NVIDIA's, which a warp gets in eights for each thread."""
 _MOST_TOGETHER = 8
 """Workgroups of a cluster, unless a launch says otherwise, which IREE's does not."""
 _SHOWN = 8
@@ -180,7 +184,7 @@ def _check_arguments(kernel: Kernel, instance: Instance) -> Iterator[Mismatch]:
         if len(values) != constants:
             remedy = "Give the instance as many constants as the kernel has after its pointers."
             yield Mismatch("constants", str(constants), str(len(values)), remedy)
-        for name, size, found in (("pointers", _POINTER, pointers), ("constants", _CONSTANT, values)):
+        for name, size, found in (("pointers", POINTER, pointers), ("constants", _CONSTANT, values)):
             odd = [a for a in found if a.size != size]
             if odd:
                 shown = ", ".join(f"{a.size} bytes at offset {a.offset} ({a.type})" for a in odd[:_SHOWN])
@@ -190,7 +194,7 @@ def _check_arguments(kernel: Kernel, instance: Instance) -> Iterator[Mismatch]:
         if services:
             remedy = "Compile the kernel without printf, assert, malloc and grid synchronisation."
             yield Mismatch("hidden arguments", "none that the host must serve", ", ".join(services), remedy)
-    yield from _check_kernarg(kernel, _POINTER * bindings + _CONSTANT * constants, instance)
+    yield from _check_kernarg(kernel, POINTER * bindings + _CONSTANT * constants, instance)
 
 
 def _check_kernarg(kernel: Kernel, expected: int, instance: Instance) -> Iterator[Mismatch]:
@@ -200,11 +204,11 @@ def _check_kernarg(kernel: Kernel, expected: int, instance: Instance) -> Iterato
     used, longest = segment, expected
     if kernel.arguments is not None:
         used = max((a.offset + a.size for a in kernel.arguments if a.kind != "hidden"), default=0)
-        longest = -(-expected // _POINTER) * _POINTER
+        longest = -(-expected // POINTER) * POINTER
     # Hidden arguments make the segment longer, by as much as they please; without them there is padding at most.
     found = segment if used == expected and not kernel.of_kind("hidden") else used
     if used != expected or not expected <= found <= longest:
-        sum_ = f"{_POINTER} x {len(instance.bindings)} bindings + {_CONSTANT} x {len(instance.constants)} constants"
+        sum_ = f"{POINTER} x {len(instance.bindings)} bindings + {_CONSTANT} x {len(instance.constants)} constants"
         remedy = "Give the instance the kernel's own arguments: `autotune ab --inspect` lists them."
         yield Mismatch("kernarg segment", f"{expected} bytes ({sum_})", f"{found} bytes", remedy)
 
@@ -246,7 +250,7 @@ def _check_unit(kernel: Kernel, instance: Instance) -> Iterator[Mismatch]:
     if math.prod(cluster) > _MOST_TOGETHER:
         yield Mismatch("cluster", f"at most {_MOST_TOGETHER} workgroups", _times(cluster), "Use a smaller cluster.")
     threads, registers = math.prod(instance.workgroup_size), kernel.registers or 0
-    if -(-threads // _WARP) * -(-registers // _EIGHT) * _EIGHT * _WARP > _REGISTERS:
+    if -(-threads // WARP) * -(-registers // _EIGHT) * _EIGHT * WARP > _REGISTERS:
         remedy = f"Compile it with __launch_bounds__({threads})."
         yield Mismatch("registers", f"at most {_REGISTERS} for {threads} threads", f"{registers} for each", remedy)
 
@@ -258,3 +262,64 @@ def _times(size: Sequence[int]) -> str:
 def _local_memory(chip: str) -> int | None:
     known = backend_of(chip).known(chip)
     return known.shared if known else 64 * KIB if _LDS.match(chip) else None
+
+
+# --- For a person, and for a program --------------------------------------------------------------------------------
+
+
+def inspect(path: Path) -> list[Kernel]:
+    """Its kernels, at least one; a UsageError says what the file is instead."""
+    return list(_with_kernels(path).kernels)
+
+
+def _with_kernels(path: Path) -> KernelFile:
+    found = read_object(path)
+    if not found.kernels:
+        raise UsageError(f"{path} defines no kernel.", remedy="Give the object that holds it.")
+    return found
+
+
+def kernels_table(path: Path) -> list[dict[str, str]]:
+    """A row for each kernel; columns in which no row says anything are left out."""
+    found = _with_kernels(path)
+    rows = [_row(kernel, found) for kernel in found.kernels]
+    said = [name for name in rows[0] if any(row[name] for row in rows)]
+    return [{name: row[name] for name in said} for row in rows]
+
+
+def _row(kernel: Kernel, file: KernelFile) -> dict[str, str]:
+    known = kernel.arguments is not None
+    size = kernel.workgroup_size
+    spills = [kernel.vgpr_spills, kernel.sgpr_spills]
+    cells: dict[str, object] = {
+        "symbol": kernel.symbol,
+        "chip": kernel.chip,
+        "PTX": file.version,
+        "pointers": len(kernel.of_kind("pointer")) if known else None,
+        "constants": len(kernel.of_kind("value")) if known else None,
+        "hidden": len(kernel.of_kind("hidden")) or None,
+        "kernarg": kernel.kernarg_size,
+        "workgroup": "x".join(map(str, size)) if size else kernel.most_threads and f"≤ {kernel.most_threads}",
+        "wavefront": kernel.wavefront,
+        "local memory": None
+        if kernel.local_memory is None
+        else f"{kernel.local_memory}{' + dynamic' * kernel.dynamic_memory}",
+        "registers": kernel.registers,
+        "cluster": "x".join(map(str, kernel.cluster)) if kernel.cluster else None,
+        "vgpr": kernel.vgpr,
+        "agpr": kernel.agpr,
+        "sgpr": kernel.sgpr,
+        "spills": None if spills == [None, None] else sum(n or 0 for n in spills),
+        "undefined": ", ".join(file.undefined),
+    }
+    return {name: "" if value is None else str(value) for name, value in cells.items()}
+
+
+def kernels_json(path: Path) -> dict[str, Any]:
+    found = _with_kernels(path)
+    names = ("kind", "chip", "version", "linked", "undefined")
+    return {
+        "path": str(path),
+        **{name: getattr(found, name) for name in names},
+        "kernels": [asdict(kernel) for kernel in found.kernels],
+    }

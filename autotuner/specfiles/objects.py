@@ -14,10 +14,9 @@ from iree.compiler import ir
 from autotuner.errors import UsageError
 from autotuner.iree.compile import Compile, inspect
 from autotuner.iree.mlir import walk
-from autotuner.iree.objects import shows_names
+from autotuner.iree.objects import read_object, shows_names
 from autotuner.iree.processor import target_table
 from autotuner.iree.tools import Tools
-from autotuner.microkernels.abi import read_object
 from autotuner.microkernels.check import runs_on
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir

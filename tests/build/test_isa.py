@@ -29,6 +29,8 @@ from autotuner.targets import Target
 from autotuner.tuning.plan import Candidate, Plan
 from tests.support.patience import ENOUGH
 
+PTX_HEAD = ".version 8.6\n.target sm_80\n"
+
 MakePlan = Callable[[Gemm, str], Plan]
 MakeJob = Callable[[Plan, Candidate], BuildJob]
 
@@ -266,7 +268,7 @@ def test_ptx_that_would_keep_ptxas_busy_for_long_is_not_given_to_it(tmp_path: Pa
     busy.chmod(stat.S_IRWXU)
     kernel = ".target sm_80\n.visible .entry main()\n.maxntid 64, 2, 1\n{\n"
     for lines, called in ((10_000, False), (10, True)):
-        (tmp_path / "x.ptx").write_text(kernel + "mma.sync.aligned.m16n8k16.row.col;\n" * lines + "}\n")
+        (tmp_path / "x.ptx").write_text(PTX_HEAD + kernel + "mma.sync.aligned.m16n8k16.row.col;\n" * lines + "}\n")
         isa = read_isa(tmp_path, tmp_path / "none", ptxas=busy)
         assert (isa.mma, isa.threads, isa.shared_bytes) == (lines, 128, 0)
         assert (tmp_path / "called").exists() == called
@@ -274,9 +276,9 @@ def test_ptx_that_would_keep_ptxas_busy_for_long_is_not_given_to_it(tmp_path: Pa
 
 def test_declared_shared_memory_counts_and_unknown_launch_sizes_are_unknown(tmp_path: Path) -> None:
     kernel = ".visible .entry main()\n{\n\t.shared .align 4 .b32 tile[64];\n}\n"
-    (tmp_path / "x.ptx").write_text(".shared .align 16 .b8 other[100];\n" + kernel)
+    (tmp_path / "x.ptx").write_text(PTX_HEAD + ".shared .align 16 .b8 other[100];\n" + kernel)
     assert read_isa(tmp_path, tmp_path / "none").shared_bytes == 356
-    (tmp_path / "x.ptx").write_text(".extern .shared .align 16 .b8 dynamic[];\n" + kernel)
+    (tmp_path / "x.ptx").write_text(PTX_HEAD + ".extern .shared .align 16 .b8 dynamic[];\n" + kernel)
     assert read_isa(tmp_path, tmp_path / "none").shared_bytes is None
 
 
@@ -332,7 +334,7 @@ def test_damaged_dumps_give_no_figures_and_no_failure(chip: str, dump: Dump, tmp
 @pytest.mark.parametrize("content", [b"", b"CDA1", b"CDA1" + b"\xff" * 100])
 def test_a_module_that_cannot_be_read_costs_its_own_figure_only(tmp_path: Path, content: bytes) -> None:
     ptx = ".extern .shared .align 16 .b8 dynamic[];\n.visible .entry main()\n.maxntid 64, 1, 1\n{\n}\n"
-    (tmp_path / "x.ptx").write_text(ptx)
+    (tmp_path / "x.ptx").write_text(PTX_HEAD + ptx)
     with zipfile.ZipFile(tmp_path / "module.vmfb", "w") as module:
         module.writestr("x.fb", content)
     assert read_isa(tmp_path, tmp_path / "module.vmfb") == Isa(threads=64, mma=0, ptx_bytes=25, source="ptx")

@@ -13,8 +13,7 @@ from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.tools import Tools
-from autotuner.microkernels.abi import inspect, kernels_json, kernels_table
-from autotuner.microkernels.check import check, runs_on
+from autotuner.microkernels.check import check, inspect, kernels_json, kernels_table, runs_on
 from autotuner.microkernels.loader import load
 from autotuner.microkernels.providers import cuda
 from autotuner.microkernels.providers.cuda import architecture, find_nvrtc, nvrtc_digest, nvrtc_version

@@ -14,8 +14,7 @@ from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
 from autotuner.iree.tools import Tools
-from autotuner.microkernels.abi import inspect
-from autotuner.microkernels.check import check
+from autotuner.microkernels.check import check, inspect
 from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import Variants, fits

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from autotuner.errors import ToolMissingError, UsageError
-from autotuner.microkernels.abi import inspect, read_object
-from autotuner.microkernels.check import check
+from autotuner.iree.objects import read_object
+from autotuner.microkernels.check import check, inspect
 from autotuner.microkernels.instance import own_folder, search_folders, shipped_folder
 from autotuner.microkernels.library import find
 from autotuner.microkernels.loader import FILE, load

@@ -16,7 +16,7 @@ from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import kernel_calls
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG, executable_target, object_flags, spec_mlir
 from autotuner.cli.app import main
-from autotuner.microkernels.abi import read_object
+from autotuner.iree.objects import read_object
 from autotuner.microkernels.instance import Call, shipped_folder
 from autotuner.microkernels.library import all_manifests, find
 from autotuner.microkernels.manifest import Manifest

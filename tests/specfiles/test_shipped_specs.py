@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from autotuner.carriers.flagfile import use_line
+from autotuner.iree.objects import read_object
 from autotuner.iree.tools import Tools
-from autotuner.microkernels.abi import read_object
 from autotuner.problems.render import problem_mlir
 from autotuner.specfiles import spec as specs
 from autotuner.specfiles.check import check

@@ -1,0 +1,208 @@
+"""Kernels of NVIDIA's files: the entries of a PTX, and a cubin's, which is machine code.
+
+NVIDIA does not document the attributes of a cubin's `.nv.info` sections; what is read is what `cuobjdump -elf` names.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+from autotuner.iree.kernels import POINTER, Argument, ArgumentKind, Kernel, KernelFile
+
+WARP = 32
+Three = tuple[int, int, int]
+_BLANKED = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|"[^"\n]*"', re.S)
+_ENTRY = re.compile(r"\.entry\s+([\w$.%]+)")
+_HEADER = re.compile(r"\s*(?:\(([^()]*)\))?([^{}();]*)")
+_TARGET = re.compile(r"^\s{0,9}\.target\s+(sm_\w+)", re.M)
+_VERSION = re.compile(r"^\s{0,9}\.version\s+(\d{1,3}\.\d{1,3})", re.M)
+_THREADS = re.compile(r"\.(maxntid|reqntid)\s+(\d{1,9}(?:\s*,\s*\d{1,9}){0,2})")
+_SHARED = re.compile(
+    r"^[ \t]*(?:\.(?:visible|weak|common)\s+)?\.shared\s+(?:\.align\s+\d{1,9}\s+)?(?:\.v([24])\s+)?\.[busf](\d{1,3})\s+"
+    r"[\w$.%]+((?:\s*\[\d{1,9}\])*)\s*[;=]",
+    re.M,
+)
+_DYNAMIC = re.compile(r"^[ \t]*\.extern\s+\.shared\b", re.M)
+_TYPE = re.compile(r"\.([busf])(8|16|32|64|128)\b")
+_ALIGN = re.compile(r"\.align\s+(\d{1,9})")
+_NUMBER = re.compile(r"\d{1,9}")
+
+
+def read_ptx(path: Path, text: str) -> KernelFile:
+    """What the text says; where it is no PTX, it has no chip or no version."""
+    # Blanks instead of comments, so that sizes stay.
+    text = _BLANKED.sub(lambda m: " " * len(m[0]), text)
+    found = list(_ENTRY.finditer(text))
+    ends = [match.start() for match in found[1:]] + [len(text)] * bool(found)
+    parts = {match[1]: text[match.end() : end] for match, end in zip(found, ends, strict=True)}
+    bodies = {name: part[: _body_end(part)] for name, part in parts.items()}
+    head = text[: found[0].start()] if found else text
+    # What the module declares is for all its entries.
+    module = "\n".join([head, *(part[len(bodies[name]) :] for name, part in parts.items())])
+    shared, dynamic = _shared_bytes(module), bool(_DYNAMIC.search(module))
+    version, target = _VERSION.search(head), _TARGET.search(head)
+    chip = target[1] if target else ""
+    kernels = tuple(_entry(name, body, chip, shared, dynamic) for name, body in bodies.items())
+    return KernelFile(path, "ptx", chip, kernels, version=version[1] if version else None, texts=parts)
+
+
+def _body_end(text: str) -> int:
+    """Where the first pair of braces, with all that it holds, ends."""
+    depth = 0
+    for brace in re.finditer("[{}]", text):
+        depth += 1 if brace[0] == "{" else -1
+        if depth <= 0:
+            return brace.end()
+    return len(text)
+
+
+def _entry(name: str, body: str, chip: str, shared: int, dynamic: bool) -> Kernel:
+    header = _HEADER.match(body)
+    parameters, directives = (header[1] or "", header[2]) if header else ("", "")
+    threads = {kind: _three(map(int, sizes.split(","))) for kind, sizes in _THREADS.findall(directives)}
+    return Kernel(
+        symbol=name,
+        kind="ptx",
+        chip=chip,
+        arguments=tuple(_parameters(parameters)),
+        workgroup_size=threads.get("reqntid"),
+        most_threads=math.prod(threads["maxntid"]) if "maxntid" in threads else None,
+        wavefront=WARP,
+        local_memory=shared + _shared_bytes(body),
+        dynamic_memory=dynamic or bool(_DYNAMIC.search(body)),
+    )
+
+
+def _three(sizes: Iterable[int]) -> Three:
+    x, y, z, *_ = [*sizes, 1, 1]
+    return x, y, z
+
+
+def _shared_bytes(text: str) -> int:
+    total = 0
+    for lanes, bits, dims in _SHARED.findall(text):
+        size = int(bits) // 8 * int(lanes or 1)
+        for dim in _NUMBER.findall(dims):
+            size *= int(dim)
+        total += size
+    return total
+
+
+def _parameters(text: str) -> Iterator[Argument]:
+    """PTX need not say what is a pointer: a 64-bit integer counts as one."""
+    offset = 0
+    for declaration in text.split(","):
+        if not declaration.strip():
+            continue
+        type_ = _TYPE.search(declaration)
+        pointer = ".ptr" in declaration
+        size = int(type_[2]) // 8 if type_ else 0
+        # After .ptr it is the alignment of what the pointer points to.
+        align = None if pointer else _ALIGN.search(declaration)
+        step = int(align[1]) if align and int(align[1]) else max(size, 1)
+        array = re.search(r"\[\s*(\d{1,9})\s*\]\s*$", declaration)
+        if array:
+            size *= int(array[1])
+        offset = -(-offset // step) * step
+        plain = type_ is not None and type_[1] != "f" and type_[2] == "64" and array is None
+        kind: ArgumentKind = "pointer" if pointer or plain else "value"
+        yield Argument(kind, type_[0].lstrip(".") if type_ else "opaque", offset, size)
+        offset += size
+
+
+# --- Cubins ---------------------------------------------------------------------------------------------------------
+
+_CODE, _ATTRIBUTES, _SHARED_DATA, _TOOLS = ".text.", ".nv.info", ".nv.shared.", ".note.nv.tkinfo"
+_MADE_FOR = re.compile(rb"-arch (sm_[0-9]{2,4}[af]?)\b")
+_SM_SECOND = 8
+"""From this version of the ELF's ABI on, that of CUDA 13, the chip stands in the second byte of the flags."""
+_SIZED, _STEP = 4, 4
+"""The form of an attribute whose bytes follow; of others they are the two after form and name."""
+_MOST_THREADS, _REQUIRED_THREADS, _STACK, _PARAMETER, _REGISTERS, _CLUSTER = 0x05, 0x10, 0x11, 0x17, 0x2F, 0x3D
+_THREES = (_MOST_THREADS, _REQUIRED_THREADS, _CLUSTER)
+_SIZE_SHIFT = 18
+_OWN_SHARED, _FIRST_WITH_OWN = 1024, 90
+"""Bytes at the begin of shared memory that are the system's, and the chip that has them first: they are not counted
+where limits are."""
+
+
+def read_cubin(path: Path, elf: ELFFile) -> KernelFile:
+    """Its kernels; a ValueError where attributes do not lie within their section."""
+    sections = {section.name: section for section in elf.iter_sections()}
+    chip = _chip(elf, sections[_TOOLS].data() if _TOOLS in sections else b"")
+    table = sections.get(".symtab")
+    symbols = [symbol.name for symbol in table.iter_symbols()] if isinstance(table, SymbolTableSection) else []
+    of_all: dict[tuple[int, str], int] = {}
+    for number, data in _attributes(sections[_ATTRIBUTES].data() if _ATTRIBUTES in sections else b""):
+        if number in (_REGISTERS, _STACK):
+            index, value = struct.unpack("<II", data[:8])
+            of_all[number, symbols[index]] = value
+    kernels = []
+    for name in sections:
+        kernel = name.removeprefix(_CODE)
+        if not name.startswith(_CODE) or f"{_ATTRIBUTES}.{kernel}" not in sections:
+            continue
+        attributes = list(_attributes(sections[f"{_ATTRIBUTES}.{kernel}"].data()))
+        arguments = [_argument(data) for number, data in attributes if number == _PARAMETER]
+        shared = sections.get(f"{_SHARED_DATA}{kernel}")
+        sizes = {number: _three(struct.unpack("<III", data[:12])) for number, data in attributes if number in _THREES}
+        kernels.append(
+            Kernel(
+                symbol=kernel,
+                kind="cubin",
+                chip=chip,
+                arguments=tuple(sorted(arguments, key=lambda argument: argument.offset)),
+                workgroup_size=sizes.get(_REQUIRED_THREADS),
+                most_threads=math.prod(sizes[_MOST_THREADS]) if _MOST_THREADS in sizes else None,
+                wavefront=WARP,
+                local_memory=0 if shared is None else _without_the_systems(shared["sh_size"], chip),
+                registers=of_all.get((_REGISTERS, kernel)),
+                cluster=sizes.get(_CLUSTER),
+                stack=of_all.get((_STACK, kernel)),
+                code=sections[name]["sh_size"],
+            )
+        )
+    return KernelFile(path, "cubin", chip, tuple(kernels), linked=elf["e_type"] != "ET_REL")
+
+
+def _chip(elf: ELFFile, tools: bytes) -> str:
+    """As the assembler was told, which CUDA 13 writes down; else as its flags say, with one for that very chip."""
+    said = _MADE_FOR.search(tools)
+    if said:
+        return said[1].decode()
+    flags = elf["e_flags"]
+    if elf["e_ident"]["EI_ABIVERSION"] >= _SM_SECOND:
+        return f"sm_{flags >> 8 & 0xFF}{'a' if flags & 0x8 else ''}"
+    return f"sm_{flags & 0xFF}{'a' if flags & 0x800 else ''}"
+
+
+def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while at < len(data):
+        form, name, size = struct.unpack_from("<BBH", data, at)
+        at += _STEP
+        if form != _SIZED:
+            continue
+        if at + size > len(data):
+            raise ValueError("its attributes do not lie within it")
+        yield name, data[at : at + size]
+        at += size
+
+
+def _argument(data: bytes) -> Argument:
+    """It has no types: what is as long as a pointer counts as one."""
+    _, _, offset, word = struct.unpack("<IHHI", data)
+    size = word >> _SIZE_SHIFT
+    return Argument("pointer" if size == POINTER else "value", f"b{8 * size}", offset, size)
+
+
+def _without_the_systems(size: int, chip: str) -> int:
+    number = int(re.findall(r"\d+", chip)[0])
+    return max(0, size - _OWN_SHARED) if number >= _FIRST_WITH_OWN else int(size)
