@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from autotuner.jobs.nightly.history import Entry
 from autotuner.jobs.nightly.plan import Limits
-from autotuner.report.nightly.trends import Trends, trends
+from autotuner.report.nightly import Trends, trends
 from autotuner.store.figures import Figure
 
 SERIES, NIGHTS = 100, 500

@@ -12,7 +12,7 @@ from autotuner.cli.request import chosen
 from autotuner.errors import EXIT_REGRESSION, UsageError
 
 if TYPE_CHECKING:
-    from autotuner.report.compare.join import Comparison
+    from autotuner.report.compare import Comparison
 
 _SET = "A run, a workspace, a database (FILE.db or URL) or an export (.json, .csv, .parquet)."
 
@@ -60,7 +60,9 @@ def compare(
     no_color: o.NoColor = False,
 ) -> None:
     """Say which kernels of NEW are slower or faster than in GOLDEN. Each with where it was measured."""
-    from autotuner.report.compare import join, page, rules, sets
+    from autotuner.report import compare as comparing
+    from autotuner.report import sets
+    from autotuner.report.compared import page
     from autotuner.report.page import OUR_PAGE
     from autotuner.system.files import claim, write_whole
 
@@ -72,15 +74,15 @@ def compare(
     wanted = [name for name, asked in forms.items() if asked]
     if len(wanted) > 1:
         raise UsageError(f"--{wanted[0]} and --{wanted[1]} are two forms of one output.", remedy="Choose one.")
-    judged_by = rules.find_rule(rule, percent=threshold)
+    judged_by = comparing.find_rule(rule, percent=threshold)
     which = chosen(kernels, sets.WHICH, name="kernels")
     first, second = (sets.open_set(one, workspace=workspace, storage=storage, which=which) for one in (golden, new))
     loose = [word.strip() for word in across.split(",") if word.strip()]
-    found = join.compare(first, second, judged_by, across=loose)
+    found = comparing.compare(first, second, judged_by, across=loose)
     if not found.rows:
         raise UsageError(f"neither {found.golden} nor {found.new} holds a time.", remedy="Tune something first.")
     if output is not None:
-        write_whole(output, page.page(found), OUR_PAGE, force=force)
+        write_whole(output, page(found), OUR_PAGE, force=force)
     _print(found, wanted[0] if wanted else "", no_color=no_color)
     if fail_on_regression and found.regressed:
         raise typer.Exit(EXIT_REGRESSION)
@@ -91,7 +93,7 @@ def compare(
 
 def _print(found: "Comparison", form: str, *, no_color: bool) -> None:
     from autotuner.cli.console import emit, emit_json, show
-    from autotuner.report.compare.render import document, environment_table, markdown, table, to_csv
+    from autotuner.report.compared import document, environment, kernels, markdown, to_csv
 
     if form == "json":
         emit_json(document(found))
@@ -105,6 +107,6 @@ def _print(found: "Comparison", form: str, *, no_color: bool) -> None:
         for note in found.notes:
             emit(f"note     {note}")
         emit("")
-        show(table(found), no_color=no_color)
+        show(kernels(found).listing(), no_color=no_color)
         emit("")
-        show(environment_table(found), no_color=no_color)
+        show(environment(found).listing(), no_color=no_color)

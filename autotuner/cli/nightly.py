@@ -12,7 +12,7 @@ from autotuner.errors import UsageError
 
 if TYPE_CHECKING:
     from autotuner.jobs.nightly.plan import Plan
-    from autotuner.report.nightly.night import Night
+    from autotuner.report.nightly import Night
 
 
 def nightly(
@@ -29,7 +29,7 @@ def nightly(
     from autotuner.cli.console import emit_json, make_console, make_reporter
     from autotuner.jobs.nightly.plan import read_plan
     from autotuner.jobs.nightly.run import run_night
-    from autotuner.report.compare.rules import find_rule
+    from autotuner.report.compare import find_rule
     from autotuner.report.page import OUR_PAGE
     from autotuner.system.files import claim
     from autotuner.system.locks import file_lock
@@ -63,8 +63,8 @@ def nightly(
 def _write(plan: "Plan", *, force: bool) -> "Night":
     """The page is up to date after every part: whoever looks in the night sees how far it is."""
     from autotuner.jobs.nightly import history
-    from autotuner.report.nightly.night import look_at
-    from autotuner.report.nightly.page import page
+    from autotuner.report.nightly import look_at
+    from autotuner.report.nights import page
     from autotuner.report.page import OUR_PAGE
     from autotuner.system.files import write_whole
 

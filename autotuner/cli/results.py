@@ -78,8 +78,8 @@ def history(
         elif not records and which != ALL_RUNS:
             emit("no run is like that; `autotune history` lists them all")
         else:
-            for listing in map(trend_table, records) if trend else [runs_table(records)]:
-                show(listing, no_color=no_color)
+            for table in map(trend_table, records) if trend else [runs_table(records)]:
+                show(table.listing(), no_color=no_color)
 
 
 def which_runs(
@@ -137,13 +137,13 @@ def _with_known_target(store: "Store", which: "RunFilter") -> "RunFilter":
 def _show_run(store: "Store", run: str, *, as_json: bool, no_color: bool) -> None:
     from autotuner.cli.console import emit, show
     from autotuner.report.exports import export_json, export_records
-    from autotuner.report.tables import run_tables
+    from autotuner.report.history import run_tables
 
     if as_json:
         emit(export_json(export_records(store, run)), end="")
         return
-    for listing in run_tables(store, run):
-        show(listing, no_color=no_color)
+    for table in run_tables(store, run):
+        show(table.listing(), no_color=no_color)
 
 
 def export(

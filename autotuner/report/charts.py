@@ -1,15 +1,16 @@
-"""The charts of a run's search and race, as figures of plotly. However long the run, a figure stays small."""
+"""What charts are made of, and those of a run's search and race, as figures of plotly. However long the run, a figure
+stays small."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from autotuner.report.knobs import Knob
 from autotuner.report.page import Chart, plain
-from autotuner.report.reading import Candidate, Finalist, Run
+from autotuner.report.reading import Candidate, Finalist, Knob, Run
 from autotuner.space.table import Value
 
 POINTS = 1200
@@ -28,7 +29,142 @@ _NAME = 32
 """Characters of a name beside a chart."""
 _LABEL = 14
 """Characters of a value between two axes."""
-_Figure = dict[str, Any]
+Figure = dict[str, Any]
+_ONE = {"x0": 1, "x1": 1, "y0": 0, "y1": 1, "yref": "paper"}
+"""Where something is as fast as what it is compared with."""
+
+
+# --- what charts are made of ---------------------------------------------------------------------------------------
+
+
+def scatter(
+    name: str,
+    x: Sequence[Any],
+    y: Sequence[Any],
+    *,
+    mode: str = "markers",
+    texts: Sequence[str] = (),
+    hover: str = "",
+    **more: Any,
+) -> Figure:
+    """Points or lines; `hover` is what is said of a point that is pointed at."""
+    made: Figure = {"type": "scatter", "mode": mode, "name": plain(name), "x": list(x), "y": list(y), **more}
+    if texts:
+        made["text"] = [plain(text) for text in texts]
+    return {**made, "hovertemplate": f"{hover}<extra></extra>"} if hover else made
+
+
+def bars(name: str, x: Sequence[Any], y: Sequence[Any], *, colour: str, unit: str, upright: bool = False) -> Figure:
+    """Lengths of one kind, side by side or stacked."""
+    value, row = ("y", "x") if upright else ("x", "y")
+    return {
+        "type": "bar",
+        "orientation": "v" if upright else "h",
+        "name": plain(name),
+        "x": list(x),
+        "y": list(y),
+        "marker": {"color": colour},
+        "hovertemplate": f"%{{{row}}}, {plain(name)}: %{{{value}:.4g}} {unit}<extra></extra>",
+    }
+
+
+def reach(values: Sequence[float], ends: Sequence[tuple[float, float]], *, colour: str = "@muted") -> Figure:
+    """Intervals around values."""
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [high - value for value, (_, high) in zip(values, ends, strict=True)],
+        "arrayminus": [value - low for value, (low, _) in zip(values, ends, strict=True)],
+        "color": colour,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A ratio in a row of its own, with its interval where it has one."""
+
+    row: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    colour: str = "@muted"
+    symbol: str = "circle"
+    text: str = ""
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        return self.low or self.value, self.high or self.value
+
+
+def forest(
+    title: str, groups: Mapping[str, Sequence[Mark]], *, axis: str | Figure, note: str = "", rows: Sequence[str] = ()
+) -> Chart:
+    """Ratios with their intervals, a row for each name, beside the line where nothing has changed."""
+    names = [plain(row) for row in rows or dict.fromkeys(mark.row for marks in groups.values() for mark in marks)]
+    data = []
+    for name, marks in groups.items():
+        values = [mark.value for mark in marks]
+        data.append(
+            scatter(
+                name,
+                values,
+                [plain(mark.row) for mark in marks],
+                texts=[mark.text or f"{mark.value:.3f}" for mark in marks],
+                hover="%{y}: %{text}",
+                marker={
+                    "color": [mark.colour for mark in marks],
+                    "symbol": [mark.symbol for mark in marks],
+                    "size": 10,
+                },
+                error_x=reach(values, [mark.ends for mark in marks]),
+            )
+        )
+    order = {"categoryorder": "array", "categoryarray": names, "range": [-0.7, len(names) - 0.3]}
+    layout = {
+        "xaxis": {"title": {"text": axis}} if isinstance(axis, str) else axis,
+        "yaxis": {"type": "category", **order},
+        "shapes": [{"type": "line", **_ONE, "line": {"color": "@muted", "dash": "dot"}}],
+        "showlegend": len(groups) > 1,
+    }
+    return Chart(title, {"data": data, "layout": layout}, note, height=120 + 28 * len(names))
+
+
+def brief(name: str, *, most: int = _NAME) -> str:
+    """A name beside a chart: the ends of a long one, by which it differs from others."""
+    return name if len(name) <= most else f"{name[: most // 2]}…{name[-most // 2 :]}"
+
+
+def log_axis(title: str, values: Sequence[float], *, room: float = 1.15) -> Figure:
+    """An axis that holds all values, with round numbers beside it: plotly's own choice of them is hard to read."""
+    known = [value for value in values if value > 0 and math.isfinite(value)]
+    low, high = min(known, default=1.0) / room, max(known, default=1.0) * room
+    digits = (1, 2, 5) if high / low > _FEW_OCTAVES else (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [float(f"{digit * 10.0**power:.6g}") for power in powers for digit in digits]
+    shown = [tick for tick in ticks if low <= tick <= high]
+    if len(shown) > _TICKS:
+        shown = [tick for tick in shown if math.isclose(math.log10(tick) % 1.0, 0.0, abs_tol=1e-9)]
+    return {
+        "title": {"text": title},
+        "type": "log",
+        "range": [math.log10(low), math.log10(high)],
+        "tickvals": shown,
+        "ticktext": [f"{tick:,.0f}".replace(",", " ") if tick >= 1e4 else f"{tick:g}" for tick in shown],
+    }
+
+
+def thinned(points: Sequence[Any], most: int, *, key: Any) -> list[Any]:
+    """At most so many, in order: the fastest half of them, and of the others every so many."""
+    if len(points) <= most:
+        return list(points)
+    ranked = sorted(range(len(points)), key=lambda i: key(points[i]))
+    others = sorted(ranked[most // 2 :])
+    step = len(others) / (most - most // 2)
+    kept = {*ranked[: most // 2], *(others[int(i * step)] for i in range(most - most // 2))}
+    return [points[i] for i in sorted(kept)]
+
+
+# --- a run's search and race -----------------------------------------------------------------------------------------
 
 
 def progress(run: Run) -> list[Chart]:
@@ -49,18 +185,17 @@ def progress(run: Run) -> list[Chart]:
     return charts
 
 
-def _progress(points: Sequence[tuple[float, Candidate]], what: str, *, whole: bool = False) -> _Figure:
+def _progress(points: Sequence[tuple[float, Candidate]], what: str, *, whole: bool = False) -> Figure:
     """`whole` where there is nothing between two numbers of the axis."""
     best = list(accumulate((candidate.us or math.inf for _, candidate in points), min))
     steps = [i for i, us in enumerate(best) if i in (0, len(best) - 1) or us < best[i - 1]]
-    line = {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "best so far",
-        "x": [points[i][0] for i in steps],
-        "y": [best[i] for i in steps],
-        "line": {"shape": "hv", "color": "@good", "width": 2.5},
-    }
+    line = scatter(
+        "best so far",
+        [points[i][0] for i in steps],
+        [best[i] for i in steps],
+        mode="lines",
+        line={"shape": "hv", "color": "@good", "width": 2.5},
+    )
     kinds = dict.fromkeys(candidate.row.kind for _, candidate in points)
     shown = thinned(points, POINTS, key=lambda point: point[1].us or math.inf)
     return {
@@ -72,55 +207,20 @@ def _progress(points: Sequence[tuple[float, Candidate]], what: str, *, whole: bo
     }
 
 
-def _dots(kind: str, points: Sequence[tuple[float, Candidate]]) -> _Figure:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": _WORDS.get(kind, kind),
-        "x": [at for at, _ in points],
-        "y": [candidate.us for _, candidate in points],
-        "text": [plain(candidate.name) for _, candidate in points],
-        "hovertemplate": "%{text}: %{y:.4g} µs<extra></extra>",
-        "marker": {
-            "color": _COLOURS.get(kind, "@c5"),
-            "size": 6 if kind in ("codegen", "microkernel") else 9,
-            "opacity": 0.75,
-        },
-    }
-
-
-def log_axis(title: str, values: Sequence[float], *, room: float = 1.15) -> _Figure:
-    """An axis that holds all values, with round numbers beside it: plotly's own choice of them is hard to read."""
-    known = [value for value in values if value > 0 and math.isfinite(value)]
-    low, high = min(known, default=1.0) / room, max(known, default=1.0) * room
-    digits = (1, 2, 5) if high / low > _FEW_OCTAVES else (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8)
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    ticks = [float(f"{digit * 10.0**power:.6g}") for power in powers for digit in digits]
-    shown = [tick for tick in ticks if low <= tick <= high]
-    if len(shown) > _TICKS:
-        shown = [tick for tick in shown if math.isclose(math.log10(tick) % 1.0, 0.0, abs_tol=1e-9)]
-    return {
-        "title": {"text": title},
-        "type": "log",
-        "range": [math.log10(low), math.log10(high)],
-        "tickvals": shown,
-        "ticktext": [f"{tick:,.0f}".replace(",", " ") if tick >= 1e4 else f"{tick:g}" for tick in shown],
-    }
+def _dots(kind: str, points: Sequence[tuple[float, Candidate]]) -> Figure:
+    size = 6 if kind in ("codegen", "microkernel") else 9
+    return scatter(
+        _WORDS.get(kind, kind),
+        [at for at, _ in points],
+        [candidate.us for _, candidate in points],
+        texts=[candidate.name for _, candidate in points],
+        hover="%{text}: %{y:.4g} µs",
+        marker={"color": _COLOURS.get(kind, "@c5"), "size": size, "opacity": 0.75},
+    )
 
 
 def _shown(count: int) -> str:
     return f"{POINTS} of {count} are drawn: the fastest, and others evenly." if count > POINTS else ""
-
-
-def thinned(points: Sequence[Any], most: int, *, key: Any) -> list[Any]:
-    """At most so many, in order: the fastest half of them, and of the others every so many."""
-    if len(points) <= most:
-        return list(points)
-    ranked = sorted(range(len(points)), key=lambda i: key(points[i]))
-    others = sorted(ranked[most // 2 :])
-    step = len(others) / (most - most // 2)
-    kept = {*ranked[: most // 2], *(others[int(i * step)] for i in range(most - most // 2))}
-    return [points[i] for i in sorted(kept)]
 
 
 def importance(knobs: Sequence[Knob]) -> Chart | None:
@@ -128,17 +228,11 @@ def importance(knobs: Sequence[Knob]) -> Chart | None:
     told = [knob for knob in knobs if knob.share is not None][::-1]
     if not told:
         return None
-    bars = {
-        "type": "bar",
-        "orientation": "h",
-        "y": [plain(knob.name) for knob in told],
-        "x": [round(100 * (knob.share or 0.0), 1) for knob in told],
-        "marker": {"color": "@c1"},
-        "hovertemplate": "%{y}: %{x} %<extra></extra>",
-    }
+    shares = [round(100 * (knob.share or 0.0), 1) for knob in told]
+    data = [bars("share", shares, [plain(knob.name) for knob in told], colour="@c1", unit="%")]
     note = "Per cent of the spread of log time that a knob's values explain by themselves, beyond chance."
     layout = {"xaxis": {"title": {"text": "%"}, "rangemode": "tozero"}, "yaxis": {"type": "category"}, "bargap": 0.35}
-    return Chart("Which knobs matter", {"data": [bars], "layout": layout}, note, height=90 + 24 * len(told))
+    return Chart("Which knobs matter", {"data": data, "layout": layout}, note, height=90 + 24 * len(told))
 
 
 def single_knobs(run: Run, knobs: Sequence[Knob]) -> list[Chart]:
@@ -148,50 +242,45 @@ def single_knobs(run: Run, knobs: Sequence[Knob]) -> list[Chart]:
 
 def _single_knob(run: Run, knob: Knob) -> Chart:
     own = [c for c in run.timed if c.tuned and knob.name in c.knobs]
-    names = [plain(str(value)) for value in knob.values]
     places = {value: place for place, value in enumerate(knob.values)}
     shown = thinned(own, POINTS // 4, key=lambda c: c.us)
     by_value: dict[Value, list[float]] = {value: [] for value in knob.values}
     for candidate in own:
         by_value[candidate.knobs[knob.name]].append(candidate.us or math.inf)
-    dots = {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "candidates",
+    dots = scatter(
+        "candidates",
         # Beside each other, or equal times would hide each other.
-        "x": [places[c.knobs[knob.name]] + 0.22 * math.sin(2.4 * c.row.ordinal) for c in shown],
-        "y": [c.us for c in shown],
-        "text": [plain(c.name) for c in shown],
-        "hovertemplate": "%{text}: %{y:.4g} µs<extra></extra>",
-        "marker": {"color": "@c1", "size": 5, "opacity": 0.5},
-    }
-    bars = [_level("median", "@ink", [_median(by_value[v]) for v in knob.values], names)]
-    bars += [_level("fastest", "@good", [min(by_value[v]) for v in knob.values], names)]
+        [places[c.knobs[knob.name]] + 0.22 * math.sin(2.4 * c.row.ordinal) for c in shown],
+        [c.us for c in shown],
+        texts=[c.name for c in shown],
+        hover="%{text}: %{y:.4g} µs",
+        marker={"color": "@c1", "size": 5, "opacity": 0.5},
+    )
+    levels = (("median", "@ink", _median), ("fastest", "@good", min))
+    data = [dots, *(_level(name, colour, [of(by_value[v]) for v in knob.values], knob) for name, colour, of in levels)]
     # Plotly leaves out labels that would overlap.
     labels = [plain(brief(str(value), most=_LABEL)) for value in knob.values]
-    ticks = {"tickvals": list(range(len(names))), "ticktext": labels, "range": [-0.6, len(names) - 0.4]}
+    ticks = {"tickvals": list(range(len(labels))), "ticktext": labels, "range": [-0.6, len(labels) - 0.4]}
     layout = {
         "xaxis": {**ticks, "showgrid": False, "zeroline": False},
         "yaxis": log_axis("µs", [c.us or 0.0 for c in run.timed if c.tuned]),
     }
-    return Chart(knob.name, {"data": [dots, *bars], "layout": {**layout, "showlegend": False}}, height=220)
+    return Chart(knob.name, {"data": data, "layout": {**layout, "showlegend": False}}, height=220)
 
 
 def _median(times: Sequence[float]) -> float:
     return sorted(times)[len(times) // 2]
 
 
-def _level(name: str, colour: str, times: Sequence[float], values: Sequence[str]) -> _Figure:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": list(range(len(times))),
-        "y": list(times),
-        "text": list(values),
-        "hovertemplate": f"%{{text}}: {name} %{{y:.4g}} µs<extra></extra>",
-        "marker": {"symbol": "line-ew", "size": 22, "line": {"color": colour, "width": 3}},
-    }
+def _level(name: str, colour: str, times: Sequence[float], knob: Knob) -> Figure:
+    return scatter(
+        name,
+        range(len(times)),
+        times,
+        texts=[str(value) for value in knob.values],
+        hover=f"%{{text}}: {name} %{{y:.4g}} µs",
+        marker={"symbol": "line-ew", "size": 22, "line": {"color": colour, "width": 3}},
+    )
 
 
 def parallel(run: Run, knobs: Sequence[Knob]) -> Chart | None:
@@ -214,7 +303,7 @@ def parallel(run: Run, knobs: Sequence[Knob]) -> Chart | None:
     def height(candidate: Candidate, knob: Knob) -> float:
         return knob.values.index(candidate.knobs[knob.name]) / (len(knob.values) - 1)
 
-    data: list[_Figure] = []
+    data: list[Figure] = []
     for name, colour, opacity, width, members in groups:
         x: list[float | None] = []
         y: list[float | None] = []
@@ -225,7 +314,7 @@ def parallel(run: Run, knobs: Sequence[Knob]) -> Chart | None:
             y += [*(height(candidate, knob) for _, knob in own_axes), (math.log(candidate.us or 1.0) - low) / spread]
             y.append(None)
         line = {"color": colour, "width": width}
-        data.append({"type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "line": line} | _quiet(opacity))
+        data.append(scatter(name, x, y, mode="lines", line=line, opacity=opacity, hoverinfo="skip", connectgaps=False))
     data += [_scale(place, knob) for place, knob in enumerate(axes)]
     ends = [_short(math.exp(low + spread * part)) for part in (0.0, 0.5, 1.0)]
     data.append(_labels(len(axes), [0.0, 0.5, 1.0], ends))
@@ -247,31 +336,27 @@ def _short(us: float) -> str:
     return f"{us:.4g}" if us < 1e4 else f"{us:,.0f}".replace(",", " ")
 
 
-def _quiet(opacity: float) -> _Figure:
-    return {"opacity": opacity, "hoverinfo": "skip", "connectgaps": False}
-
-
-def _scale(place: int, knob: Knob) -> _Figure:
+def _scale(place: int, knob: Knob) -> Figure:
     """The values of a knob, on its axis; of many only some."""
     last = len(knob.values) - 1
     step = max(1, math.ceil(len(knob.values) / 9))
     marks = [i for i in range(len(knob.values)) if i % step == 0]
-    return _labels(place, [i / last for i in marks], [plain(brief(str(knob.values[i]), most=_LABEL)) for i in marks])
+    return _labels(place, [i / last for i in marks], [brief(str(knob.values[i]), most=_LABEL) for i in marks])
 
 
-def _labels(place: int, heights: Sequence[float], texts: Sequence[str]) -> _Figure:
+def _labels(place: int, heights: Sequence[float], texts: Sequence[str]) -> Figure:
     """Above the lines, which go level or down from there; at the foot, from where they go up, below them."""
-    return {
-        "type": "scatter",
-        "mode": "text",
-        "x": [place] * len(texts),
-        "y": list(heights),
-        "text": list(texts),
-        "textposition": ["top right" if height else "bottom right" for height in heights],
-        "textfont": {"size": 11, "color": "@ink"},
-        "showlegend": False,
-        "hoverinfo": "skip",
-    }
+    return scatter(
+        "",
+        [place] * len(texts),
+        heights,
+        mode="text",
+        texts=texts,
+        textposition=["top right" if height else "bottom right" for height in heights],
+        textfont={"size": 11, "color": "@ink"},
+        showlegend=False,
+        hoverinfo="skip",
+    )
 
 
 def shown_finalists(run: Run) -> list[Finalist]:
@@ -279,65 +364,22 @@ def shown_finalists(run: Run) -> list[Finalist]:
     return sorted(run.finalists, key=lambda f: (f.phase == "confirm", f.median))[-FINALISTS:]
 
 
-def forest(run: Run) -> Chart | None:
+def finalists(run: Run) -> Chart | None:
     """The finalists' ratios to the default with their intervals."""
-    finalists = shown_finalists(run)
-    if not finalists:
-        return None
-    rows = [plain(f"{brief(f.name)}, {f.phase}") for f in finalists]
-    data = []
-    for phase, colour, symbol in (("race", "@c1", "circle"), ("confirm", "@good", "diamond")):
-        own = [(row, f) for row, f in zip(rows, finalists, strict=True) if f.phase == phase]
-        if own:
-            data.append(_intervals(phase, colour, symbol, own))
-    layout = {
-        "xaxis": {"title": {"text": "times as fast as the default"}},
-        "yaxis": {
-            "type": "category",
-            "categoryorder": "array",
-            "categoryarray": rows,
-            "range": [-0.7, len(rows) - 0.3],
-        },
-        "shapes": [one_line()],
-    }
+    shown = shown_finalists(run)
+    groups: dict[str, list[Mark]] = {}
+    for one in shown:
+        groups.setdefault(one.phase, []).append(_mark(one))
     note = "Median and 95 % interval over blocks timed side by side. The race chooses; the confirmation is fresh data."
-    return Chart("Finalists", {"data": data, "layout": layout}, note, height=130 + 30 * len(rows))
+    rows = [mark.row for mark in map(_mark, shown)]
+    return forest("Finalists", groups, axis="times as fast as the default", note=note, rows=rows) if shown else None
 
 
-def one_line() -> _Figure:
-    """Where something is as fast as what it is compared with."""
-    ends = {"x0": 1, "x1": 1, "y0": 0, "y1": 1, "yref": "paper"}
-    return {"type": "line", **ends, "line": {"color": "@muted", "dash": "dot"}}
-
-
-def brief(name: str, *, most: int = _NAME) -> str:
-    """A name beside a chart: the ends of a long one, by which it differs from others."""
-    return name if len(name) <= most else f"{name[: most // 2]}…{name[-most // 2 :]}"
-
-
-def _intervals(phase: str, colour: str, symbol: str, rows: Sequence[tuple[str, Any]]) -> _Figure:
-    finalists = [finalist for _, finalist in rows]
-    bounds = [(f.interval.low, f.interval.high) if f.interval else (f.median, f.median) for f in finalists]
-    words = [
-        f"{f.median:.3f} ({low:.3f} to {high:.3f})" if f.interval else f"{f.median:.3f}, too few blocks for an interval"
-        for f, (low, high) in zip(finalists, bounds, strict=True)
-    ]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": phase,
-        "x": [f.median for f in finalists],
-        "y": [row for row, _ in rows],
-        "text": [f"{word}, {f.blocks} blocks" for word, f in zip(words, finalists, strict=True)],
-        "hovertemplate": "%{y}: %{text}<extra></extra>",
-        "marker": {"color": colour, "size": 10, "symbol": symbol},
-        "error_x": {
-            "type": "data",
-            "symmetric": False,
-            "array": [high - f.median for f, (_, high) in zip(finalists, bounds, strict=True)],
-            "arrayminus": [f.median - low for f, (low, _) in zip(finalists, bounds, strict=True)],
-            "color": colour,
-            "thickness": 2,
-            "width": 6,
-        },
-    }
+def _mark(one: Finalist) -> Mark:
+    colour, symbol = ("@good", "diamond") if one.phase == "confirm" else ("@c1", "circle")
+    row, blocks = f"{brief(one.name)}, {one.phase}", f"{one.blocks} blocks"
+    if one.interval is None:
+        text = f"{one.median:.3f}, too few blocks for an interval, {blocks}"
+        return Mark(row, one.median, colour=colour, symbol=symbol, text=text)
+    low, high = one.interval.low, one.interval.high
+    return Mark(row, one.median, low, high, colour, symbol, f"{one.median:.3f} ({low:.3f} to {high:.3f}), {blocks}")

@@ -10,17 +10,16 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from rich.text import Text
-
+from autotuner.report.tables import Field, Table, interval, us
 from autotuner.store.filters import ALL_RUNS, RunFilter
-from autotuner.store.rows import NO_CANDIDATES, RunRow, Tally
+from autotuner.store.rows import NO_CANDIDATES, CandidateRow, RunRow, Tally
 from autotuner.store.store import Store
-from autotuner.system.listing import Column, Listing
 from autotuner.system.text import count
-from autotuner.tuning.styles import VERDICTS
 
 VERDICT_WORDS = ("win", "no-winner", "inconclusive", "compile-only", "measured", "failed", "interrupted", "running")
 """What the column of this name may have: a verdict (a bench only measures), or how a run ended that has none."""
+MOST = 1000
+"""Candidates of a run in a table: that many timed ones, and that many others."""
 _BAR = 20
 """Characters of the longest bar of a trend."""
 
@@ -101,29 +100,50 @@ def _record(run: RunRow, tally: Tally, said: str | None) -> Record:
     }
 
 
-def runs_table(records: Sequence[Record]) -> Listing:
+def _when(record: Record) -> str:
+    return f"{datetime.fromisoformat(record['started']).astimezone():%Y-%m-%d\n%H:%M}"
+
+
+def _verdict(record: Record) -> str:
+    wrong = ", default is wrong" if record["default_is_right"] is False else ""
+    return f"{record['verdict'] or record['status']}{wrong}"
+
+
+def _us(title: str, name: str) -> Field:
+    return Field(title, lambda record: us(record[name]), "number")
+
+
+def _total(what: str) -> Field:
+    """With those of its parts."""
+    return Field(what, lambda record: str(sum(one[what] for one in (record, *record["runs"]))), "number")
+
+
+_RUN = Field("run", "run", link="#run-", head=True)
+_WHEN = Field("when", _when, "brief", head=True)
+_VERDICT = Field("verdict", _verdict, "badge")
+_SPEEDUP = Field("speedup", lambda record: interval(record["speedup"], unit="x"), "number")
+_TIMES = (_us("default µs", "baseline_us"), _us("best µs", "best_us"))
+_FIELDS = (
+    _RUN,
+    _WHEN,
+    Field("problem", "problem", head=True),
+    Field("target, device", lambda record: f"{record['target']}, {record['device']}"),
+    _VERDICT,
+    _SPEEDUP,
+    *_TIMES,
+    _total("timed"),
+    _total("failed"),
+)
+
+
+def runs_table(records: Sequence[Record]) -> Table:
     """A run a row, its parts counted; `autotune history RUN` lists them."""
-    rows = []
-    for record in records:
-        counts = [str(sum(r[what] for r in (record, *record["runs"]))) for what in ("timed", "failed")]
-        rows.append(
-            (
-                record["run"],
-                _when(record),
-                record["problem"],
-                f"{record['target']}, {record['device']}",
-                _verdict(record),
-                _interval(record["speedup"]),
-                in_us(record["baseline_us"]),
-                in_us(record["best_us"]),
-                *counts,
-                _parts(record),
-                record["spec"] or "",
-            )
-        )
-    numbers = [Column(title, right=True) for title in ("default µs", "best µs", "timed", "failed")]
-    heads = [Column(title, head=True) for title in ("run", "when", "problem")]
-    return Listing.of([*heads, "target, device", "verdict", "speedup", *numbers, "parts", "spec"], rows)
+    return Table.of("", records, (*_FIELDS, Field("parts", _parts), Field("spec", "spec")))
+
+
+def overview_table(records: Sequence[Record]) -> Table:
+    """The same on a page, which has the rest below."""
+    return Table.of("Runs", records, (*_FIELDS, Field("kind", "kind")))
 
 
 def _parts(record: Record) -> str:
@@ -164,51 +184,68 @@ def _change(best: float | None, before: Sequence[Record]) -> float | None:
     return best / last if best and last else None
 
 
-def trend_table(series: Record) -> Listing:
+def trend_table(series: Record) -> Table:
     """A run a row, oldest first; the bar is the best time, beside the longest of them."""
     longest = max((point["best_us"] or 0.0 for point in series["runs"]), default=0.0)
-    rows = [
-        (
-            _when(point),
-            point["run"],
-            point["iree"] or "",
-            _verdict(point),
-            in_us(point["baseline_us"]),
-            in_us(point["best_us"]),
-            "" if point["change"] is None else f"{(point['change'] - 1) * 100:+.1f} %",
-            _interval(point["speedup"]),
-            "█" * round(_BAR * (point["best_us"] or 0.0) / longest) if longest else "",
-        )
-        for point in series["runs"]
+
+    def change(point: Record) -> str:
+        return "" if point["change"] is None else f"{(point['change'] - 1) * 100:+.1f} %"
+
+    def bar(point: Record) -> str:
+        return "█" * round(_BAR * (point["best_us"] or 0.0) / longest) if longest else ""
+
+    times = (*_TIMES, Field("change", change, "number"))
+    fields = (_WHEN, _RUN, Field("IREE", "iree"), _VERDICT, *times, _SPEEDUP, Field("best", bar))
+    title = f"{series['problem']} on {series['target']} ({series['device_name'] or series['device']})"
+    return Table.of(title, series["runs"], fields)
+
+
+# --- one run ---------------------------------------------------------------------------------------------------------
+
+
+def run_tables(store: Store, run: str) -> list[Table]:
+    """A run's own candidates, where it has some, and the runs that are its parts."""
+    parts = brief_records(store, store.parts(run))
+    return [
+        *([run_table(store, run)] if not parts or store.tally(run).asked else []),
+        *([runs_table(parts)] if parts else []),
     ]
-    numbers = [Column(title, right=True) for title in ("default µs", "best µs", "change")]
-    heads = [Column(title, head=True) for title in ("when", "run")]
-    device = series["device_name"] or series["device"]
-    title = f"{series['problem']} on {series['target']} ({device})"
-    return Listing.of([*heads, "IREE", "verdict", *numbers, "speedup", "best"], rows, title=title)
 
 
-def in_us(value: float | None) -> str:
-    """Four digits: more is noise."""
-    if value is None:
-        return ""
-    return f"{value:.1f}" if value >= 1000 else f"{value:.4g}"
+def run_table(store: Store, run: str) -> Table:
+    """A run's candidates, fastest first, and after them those that were not timed, with the reason."""
+    from autotuner.measure.reference import DEFAULT  # imported where they are used: lists of runs need not wait
+    from autotuner.tuning.printer import knobs
+
+    owner, tally, isa = store.run(run), store.tally(run), store.isa(run)
+    candidates = store.leading(run, MOST)
+
+    def speedup(row: CandidateRow) -> str:
+        return f"{tally.baseline_us / row.us:.3f}x" if tally.baseline_us and row.us else ""
+
+    fields = [
+        Field("#", lambda row: str(row.ordinal), "number", head=True),
+        Field("kind", lambda row: row.kind, head=True),
+        Field("route", lambda row: row.route, head=True),
+        Field("configuration", lambda row: knobs(row.config.as_dict())),
+        *([Field("isa", lambda row: isa[row.id].summary if row.id in isa else "")] if isa else []),
+        Field("µs", lambda row: us(row.us), "number"),
+        Field("speedup", speedup, "number"),
+        Field("state", lambda row: row.failure or row.state, "badge"),
+    ]
+    wrong = any(row.kind == "baseline" and row.state == "timed" and row.failure for row in candidates)
+    title = f"{owner.problem.get('name', '')} on {owner.target} ({run})"
+    title += f": {DEFAULT} gives wrong results" if wrong else ""
+    title += f"; {_cut(tally, run)}" if len(candidates) < tally.asked else ""
+    return Table.of(title, candidates, fields)
 
 
-def _when(record: Record) -> str:
-    return f"{datetime.fromisoformat(record['started']).astimezone():%Y-%m-%d %H:%M}"
-
-
-def _verdict(record: Record) -> Text:
-    verdict = record["verdict"] or record["status"]
-    found = Text(verdict, VERDICTS.get(verdict, ""))
-    return found.append(", default is wrong", "red") if record["default_is_right"] is False else found
-
-
-def _interval(speedup: Mapping[str, Any] | None) -> str:
-    """The speedup and, where it is known, its interval."""
-    if not speedup or speedup.get("median") is None:
-        return ""
-    low, high = speedup.get("low"), speedup.get("high")
-    interval = "" if low is None or high is None else f" ({low:.3f} to {high:.3f})"
-    return f"{speedup['median']:.3f}x{interval}"
+def _cut(tally: Tally, run: str) -> str:
+    """Of a long run: what is listed, and where the rest is."""
+    groups = (("fastest", tally.timed, "timed"), ("first", tally.asked - tally.timed, "others"))
+    told = [
+        f"the {which} {MOST} of {size} {what}" if size > MOST else f"all {size} {what}"
+        for which, size, what in groups
+        if size
+    ]
+    return f"{' and '.join(told)}: `autotune report {run}` has all"

@@ -6,12 +6,11 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from autotuner.report.cells import interval, rate, text, us
-from autotuner.report.charts import brief, log_axis, one_line
-from autotuner.report.page import Chart, Column, Table, plain
-from autotuner.report.reading import Run, number
+from autotuner.report.charts import Mark, bars, brief, forest, log_axis
+from autotuner.report.page import Chart, Section, plain
+from autotuner.report.reading import Run
 from autotuner.report.roofline import Point
-from autotuner.report.sections import Section
+from autotuner.report.tables import Field, Table, error, interval, number, text, us
 from autotuner.store.reader import Reader
 from autotuner.system.text import count
 
@@ -29,31 +28,47 @@ _COLOURS = {
 """Of a backend, whoever else is there."""
 
 
+_Pair = tuple[Mapping[str, Any], Mapping[str, Any]]
+"""A problem, and one of its backends."""
+
+
+def _us(title: str, name: str) -> Field:
+    return Field(title, lambda pair: us(pair[1].get(name)), "number")
+
+
+def _how(pair: _Pair) -> str:
+    row = pair[1]
+    return f"{row['failure']}: {text(row.get('reason'))}" if row.get("failure") else text(row.get("how"))
+
+
+_WAITED = _us("one call, µs", "call_us")
+_FIELDS = (
+    Field("problem", lambda pair: text(pair[0].get("name"))),
+    Field("backend", lambda pair: text(pair[1].get("backend"))),
+    _us("µs", "us"),
+    Field("GFLOP/s", lambda pair: _rate(number(pair[1].get("gflops"))), "number"),
+    Field("times as fast as iree", lambda pair: interval(pair[1].get("over_iree")), "number"),
+    _us("cold µs", "cold_us"),
+    _WAITED,
+    Field("error", lambda pair: error(pair[1].get("error")), "number"),
+    Field("version", lambda pair: text(pair[1].get("version"))),
+    Field("how", _how, "long"),
+)
+
+
+def _rate(value: float | None) -> str:
+    """GFLOP/s; of a small one the digits that it has."""
+    return "" if value is None else f"{value:.1f}" if value >= 1 else f"{value:.2g}"
+
+
 def libraries(run: Run) -> Section:
     """Every backend of every problem."""
-    waited = any(number(row.get("call_us")) for _, row in _backends(run))
-    rows: list[tuple[str, ...]] = [
-        (
-            text(problem.get("name")),
-            text(row.get("backend")),
-            us(number(row.get("us"))),
-            rate(number(row.get("gflops"))),
-            interval(row.get("over_iree")),
-            us(number(row.get("cold_us"))),
-            *((us(number(row.get("call_us"))),) if waited else ()),
-            "" if number(row.get("error")) is None else f"{row['error']:.1e}",
-            text(row.get("version")),
-            f"{row['failure']}: {text(row.get('reason'))}" if row.get("failure") else text(row.get("how")),
-        )
-        for problem, row in _backends(run)
-    ]
-    times = ("cold µs", *(("one call, µs",) if waited else ()))
-    numbers = [Column(title, "number") for title in ("µs", "GFLOP/s", "times as fast as iree", *times, "error")]
-    columns = [Column("problem"), Column("backend"), *numbers, Column("version"), Column("how", "long")]
-    if len({row[0] for row in rows}) == 1:  # which the page is called by
-        columns, rows = columns[1:], [row[1:] for row in rows]
+    rows = [*_backends(run)]
+    waited = any(number(row.get("call_us")) for _, row in rows)
+    alone = len({text(problem.get("name")) for problem, _ in rows}) == 1  # which the page is called by
+    fields = [field for field in _FIELDS[1 if alone else 0 :] if waited or field is not _WAITED]
     left = [f"Left out: {text(one.get('backend'))}: {text(one.get('reason'))}{_install(one)}" for one in _left_out(run)]
-    table = Table("Backends, timed in turns", columns, rows)
+    table = Table.of("Backends, timed in turns", rows, fields)
     return Section("libraries", "Libraries", tuple(left), wide=_chart(run), tables=(table,))
 
 
@@ -90,7 +105,7 @@ def other_notes(run: Run) -> tuple[str, ...]:
     return tuple(note for note in map(str, run.document.get("notes") or ()) if not note.startswith(said))
 
 
-def _backends(run: Run) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+def _backends(run: Run) -> Iterator[_Pair]:
     for problem in run.document.get("problems") or []:
         for row in problem.get("backends") or []:
             yield problem, row
@@ -102,15 +117,15 @@ def _chart(run: Run) -> tuple[Chart, ...]:
         return _beside_default(run)
     timed = [(text(p.get("name")), text(row.get("backend")), number(row.get("us"))) for p, row in _backends(run)]
     names = list(dict.fromkeys(backend for _, backend, time in timed if time))
-    bars = [
-        {
-            "type": "bar",
-            "name": plain(name),
-            "x": [plain(problem) for problem, backend, time in timed if backend == name and time],
-            "y": [time for _, backend, time in timed if backend == name and time],
-            "marker": {"color": _COLOURS.get(name, "@c1")},
-            "hovertemplate": f"%{{x}}, {plain(name)}: %{{y:.4g}} µs<extra></extra>",
-        }
+    data = [
+        bars(
+            name,
+            [plain(problem) for problem, backend, time in timed if backend == name and time],
+            [time for _, backend, time in timed if backend == name and time],
+            colour=_COLOURS.get(name, "@c1"),
+            unit="µs",
+            upright=True,
+        )
         for name in names
     ]
     layout = {
@@ -119,41 +134,28 @@ def _chart(run: Run) -> tuple[Chart, ...]:
         "bargap": max(0.2, 0.8 - 0.12 * len(names)),  # few bars are no walls
         "bargroupgap": 0.1,
     }
-    return (Chart("Time by backend", {"data": bars, "layout": layout}),) if bars else ()
+    return (Chart("Time by backend", {"data": data, "layout": layout}),) if data else ()
 
 
 def _beside_default(run: Run) -> tuple[Chart, ...]:
-    points: dict[str, list[tuple[str, float]]] = {}
+    groups: dict[str, list[Mark]] = {}
     for problem, row in _backends(run):
-        ratio = number((row.get("over_iree") or {}).get("median"))
-        if ratio and row.get("backend") != _OURS[0]:
-            points.setdefault(text(row.get("backend")), []).append((brief(text(problem.get("name"))), ratio))
-    dots = [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": plain(name),
-            "x": [ratio for _, ratio in own],
-            "y": [plain(problem) for problem, _ in own],
-            "marker": {"color": _COLOURS.get(name, "@c1"), "size": 10},
-            "hovertemplate": f"%{{y}}, {plain(name)}: %{{x:.3f}} times as fast as iree<extra></extra>",
-        }
-        for name, own in points.items()
-    ]
-    if not dots:
+        name, ratio = text(row.get("backend")), number((row.get("over_iree") or {}).get("median"))
+        if ratio and name != _OURS[0]:
+            groups.setdefault(name, []).append(
+                Mark(
+                    brief(text(problem.get("name"))),
+                    ratio,
+                    colour=_COLOURS.get(name, "@c1"),
+                    text=f"{name}, {ratio:.3f} times as fast as iree",
+                )
+            )
+    if not groups:
         return ()
-    rows = list(dict.fromkeys(plain(brief(text(problem.get("name")))) for problem, _ in _backends(run)))[::-1]
-    axis = log_axis("times as fast as iree", [1.0, *(r for own in points.values() for _, r in own)])
-    layout = {
-        "xaxis": axis,
-        "yaxis": {"type": "category", "categoryorder": "array", "categoryarray": rows},
-        "shapes": [one_line()],
-        "showlegend": True,
-    }
+    rows = list(dict.fromkeys(brief(text(problem.get("name"))) for problem, _ in _backends(run)))[::-1]
+    axis = log_axis("times as fast as iree", [1.0, *(mark.value for marks in groups.values() for mark in marks)])
     note = "To the right of the line: faster than IREE's default."
-    return (
-        Chart("Backends beside IREE's default", {"data": dots, "layout": layout}, note, height=130 + 28 * len(rows)),
-    )
+    return (forest("Backends beside IREE's default", groups, axis=axis, note=note, rows=rows),)
 
 
 def beside(store: Reader, run: Run) -> list[Point]:

@@ -1,19 +1,12 @@
-"""The frame of every page: one file that opens by itself, in light and dark, without asking anything of a network.
+"""One file that opens by itself, in light and dark, without asking anything of a network: what every page is made of.
 
-A page is a template under templates/report/ that extends the frame and puts parts into it:
+A page is one `View` or several: what was found, in a summary, and sections of words, facts, charts and tables.
 
-    {% extends "report/base.html.j2" %}
-    {% from "report/parts.html.j2" import table, chart, facts, command %}
-    {% block content %}<section aria-labelledby="rows"><h2 id="rows">Rows</h2>{{ table(rows) }}</section>{% endblock %}
-
-and `render("report/mine.html.j2", title="…", rows=Table(…))` gives its text. The parts:
-
-- `table(Table)`: can be sorted and, where it is long, filtered and turned by pages. Cells are text; those of a column
-  of kind `number` are sorted by the number that they begin with, so a column has one unit.
-- `chart(Chart)`: a figure of plotly as plain data, drawn when it is seen. A colour that begins with `@` is one of
-  style.css's (`@c1` to `@c8`, `@ink`, `@muted`, `@line`, `@accent`, `@good`, `@warn`, `@bad`, `@low`, `@mid`, `@high`).
-  Text in it goes through `plain`. A page with charts is rendered with `charts=True`, which wants the extra [report].
-- `facts([(name, text), …])`: a few words with what they mean. `command(label, text)`: a line to copy.
+- `Table`: can be sorted and, where it is long, filtered and turned by pages. Cells are text; those of a column of kind
+  `number` are sorted by the number that they begin with, so a column has one unit.
+- `Chart`: a figure of plotly as plain data, drawn when it is seen. A colour that begins with `@` is one of style.css's
+  (`@c1` to `@c8`, `@ink`, `@muted`, `@line`, `@accent`, `@good`, `@warn`, `@bad`, `@low`, `@mid`, `@high`). Text in it
+  goes through `plain`. A page with charts wants the extra [report].
 
 Everything that a template is given is escaped. Only the frame's own scripts run: the page's policy has their digests.
 """
@@ -23,80 +16,27 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
 from autotuner._version import __version__
 from autotuner.errors import EnvironmentFailure
+from autotuner.report.tables import TONES, Table, Tone, tone
 from autotuner.system.files import begins
 from autotuner.system.settings import packaged
 
-Kind = Literal["text", "number", "badge", "long", "code", "brief"]
-"""Of a column. `badge`: a word that has a colour, a verdict say; `long`: prose; `code`: as it stands in a file;
-`brief`: lines that are not broken, a date say."""
-Tone = Literal["good", "warn", "bad", ""]
-TONES: Mapping[str, Tone] = {
-    "win": "good",
-    "tuned": "good",
-    "faster": "good",
-    "kept": "good",
-    "replaced": "good",
-    "finished": "good",
-    "improvement": "good",
-    "no-winner": "warn",
-    "inconclusive": "warn",
-    "interrupted": "warn",
-    "unstable": "warn",
-    "unclear": "warn",
-    "incomparable": "warn",
-    "differs": "warn",
-    "failed": "bad",
-    "slower": "bad",
-    "regression": "bad",
-    "dropped": "bad",
-    "wrong-result": "bad",
-}
-"""The colour of a word; others have none."""
 OUR_PAGE = begins(
     rb'<!doctype html>\n<html lang="en">\n<head>\n(<meta [^\n]+>\n){5}'
     rb'<meta name="generator" content="autotune \d[^\n"]*">\n'
 )
 """Is a file a page that autotune made? By the frame's own beginning."""
-STATIC_ROWS = 50
-"""Rows of a table that stand in the page's own text; the others are data that its script shows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column of a table; with `link` its cells lead to `link` followed by their text."""
-
-    title: str
-    kind: Kind = "text"
-    link: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Rows of cells, each as it is shown."""
-
-    caption: str
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[str]]
-
-    @property
-    def first(self) -> Sequence[Sequence[str]]:
-        return self.rows[:STATIC_ROWS]
-
-    @property
-    def rest(self) -> Sequence[Sequence[str]]:
-        return self.rows[STATIC_ROWS:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +51,51 @@ class Chart:
     """At least; where there is less room, it is scrolled."""
 
 
-def tone(word: str) -> Tone:
-    return TONES.get(word, "")
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading with what stands under it; `words` alone where there is nothing to show."""
+
+    slug: str
+    title: str
+    words: tuple[str, ...] = ()
+    wide: tuple[Chart, ...] = ()
+    """Charts over the whole width."""
+    charts: tuple[Chart, ...] = ()
+    """Side by side where there is room."""
+    tables: tuple[Table, ...] = ()
+    blocks: tuple[tuple[str, str], ...] = ()
+    """A heading and text as it came."""
+    facts: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def figures(self) -> tuple[Chart, ...]:
+        return (*self.wide, *self.charts)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a page tells of one thing: a run, a comparison, a night. Its summary, its sections, and its parts folded."""
+
+    anchor: str
+    title: str
+    verdict: str
+    tone: Tone
+    headline: str = ""
+    """Beside the verdict."""
+    words: tuple[str, ...] = ()
+    """Under it."""
+    facts: tuple[tuple[str, str], ...] = ()
+    commands: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    sections: tuple[Section, ...] = ()
+    parts: tuple[View, ...] = ()
+
+    @property
+    def figures(self) -> Iterator[Chart]:
+        for section in self.sections:
+            yield from (*section.wide, *section.charts)
+        for part in self.parts:
+            yield from part.figures
 
 
 def plain(text: str) -> str:
@@ -120,23 +103,31 @@ def plain(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def render(template: str, *, title: str, charts: bool = False, live: str = "", **values: object) -> str:
-    """A page. `live` is the state that it shows: the page of a server looks for another one."""
-    plotly, script = _plotly() if charts else "", _script()
-    return (
-        _environment()
-        .get_template(template)
-        .render(
-            title=title,
-            live=live,
-            version=__version__,
-            made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-            style=Markup(_read("style.css")),
-            plotly=Markup(plotly),
-            script=Markup(script),
-            policy=policy([one for one in (plotly, script) if one], live=bool(live)),
-            **values,
-        )
+def render(
+    views: Sequence[View],
+    *,
+    title: str = "",
+    live: str = "",
+    overview: Table | None = None,
+    left_out: Sequence[str] = (),
+) -> str:
+    """A page of one thing, or of several below an overview, with what is left out.
+
+    `live` is the state that it shows: the page of a server looks for another one.
+    """
+    plotly, script = _plotly() if any(True for view in views for _ in view.figures) else "", _script()
+    return _template().render(
+        title=title or views[0].title,
+        views=views,
+        overview=overview,
+        left_out=left_out,
+        live=live,
+        version=__version__,
+        made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        style=Markup(_read("style.css")),
+        plotly=Markup(plotly),
+        script=Markup(script),
+        policy=policy([one for one in (plotly, script) if one], live=bool(live)),
     )
 
 
@@ -183,7 +174,7 @@ def has_charts() -> bool:
 
 
 @cache
-def _environment() -> jinja2.Environment:
+def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(packaged("templates")),
         undefined=jinja2.StrictUndefined,
@@ -193,4 +184,4 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters["tone"] = tone
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "ensure_ascii": False, "allow_nan": False}
-    return environment
+    return environment.get_template("report/page.html.j2")

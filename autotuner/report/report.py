@@ -14,14 +14,14 @@ from pathlib import Path
 
 from autotuner.carriers.flagfile import use_line
 from autotuner.iree.folder import PROBLEM
-from autotuner.report import cells, libraries, roofline, sections
-from autotuner.report.history import brief_records
+from autotuner.report import libraries, roofline, sections
+from autotuner.report.history import brief_records, overview_table
 from autotuner.report.kinds import own_sections
-from autotuner.report.page import Column, Table, render
-from autotuner.report.reading import Run, number, read
-from autotuner.report.sections import Section
+from autotuner.report.page import Section, View, render
+from autotuner.report.reading import Run, read
+from autotuner.report.tables import interval, number, text, tone
 from autotuner.store.reader import Reader
-from autotuner.store.rows import LEFT_OUT, Json, RunRow
+from autotuner.store.rows import LEFT_OUT, Json
 from autotuner.store.store import Store
 from autotuner.system.names import is_name
 from autotuner.system.text import count, microseconds
@@ -42,31 +42,14 @@ OVERVIEW = 1000
 """Runs that the overview lists."""
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """One run, ready to be shown."""
-
-    anchor: str
-    title: str
-    verdict: str
-    headline: str
-    reason: str
-    facts: tuple[tuple[str, str], ...]
-    commands: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...]
-    sections: tuple[Section, ...]
-    parts: tuple[View, ...] = ()
-
-    @property
-    def weight(self) -> int:
-        """About how many characters its tables and figures take."""
-        if not self.facts:
-            return _BRIEF
-        own = sum(_weight(section) for section in self.sections)
-        return _FRAME + own + sum(part.weight for part in self.parts)
+def _weight(view: View) -> int:
+    """About how many characters its tables and figures take."""
+    if not view.facts:
+        return _BRIEF
+    return _FRAME + sum(map(_weight_of, view.sections)) + sum(map(_weight, view.parts))
 
 
-def _weight(section: Section) -> int:
+def _weight_of(section: Section) -> int:
     rows = sum(len(cell) + 4 for table in section.tables for row in table.rows for cell in row)
     markup = _CELL * sum(len(row) for table in section.tables for row in table.first)
     blocks = sum(len(text) for _, text in section.blocks)
@@ -89,17 +72,9 @@ def report(
     views = _Maker(store, workspace, bandwidth or {}).views([row.id for row in rows], all_told=bool(runs))
     left = len(rows) - len(views)
     left_out = [f"{count(left, 'older run')} without details here: autotune report RUN shows one."] if left else []
-    overview = _overview(store, rows) if len(rows) != 1 else None
+    overview = overview_table(brief_records(store, rows)) if len(rows) != 1 else None
     title = f"{count(len(rows), 'run')} of autotune" if overview else views[0].title
-    return render(
-        "report/report.html.j2",
-        title=title,
-        charts=True,
-        live=live,
-        views=views,
-        overview=overview,
-        left_out=left_out,
-    )
+    return render(views, title=title, live=live, overview=overview, left_out=left_out)
 
 
 @dataclass(frozen=True)
@@ -120,22 +95,22 @@ class _Maker:
         for run in runs if all_told else runs[:FULL]:
             optional = bool(found) and not all_told
             view = self.view(self.run(run), left=DATA if optional else left)
-            if optional and view.weight > left:
+            if optional and _weight(view) > left:
                 break
-            left -= view.weight
+            left -= _weight(view)
             found.append(view)
         return found
 
     def view(self, run: Run, *, parent: Run | None = None, left: int) -> View:
         own = self._own(run, parent)
-        if own.weight > left:
+        if _weight(own) > left:
             own = _lightened(own, run, left=left)
-        left -= own.weight
+        left -= _weight(own)
         parts = []
         for place, part in enumerate(run.parts):
             room = left - _BRIEF * (len(run.parts) - place)
             view = _brief(part) if part.brief or room < _FRAME else self.view(part, parent=run, left=room)
-            left -= view.weight
+            left -= _weight(view)
             parts.append(view)
         return replace(own, parts=tuple(parts))
 
@@ -148,8 +123,9 @@ class _Maker:
             anchor=f"run-{run.row.id}",
             title=_title(run),
             verdict=run.verdict,
+            tone=tone(run.verdict),
             headline=_headline(run),
-            reason=str(run.document.get("reason") or _standing(run)),
+            words=(said,) if (said := str(run.document.get("reason") or _standing(run))) else (),
             facts=tuple(_facts(run)),
             commands=tuple(self._commands(run, parent)),
             notes=libraries.other_notes(run),
@@ -188,14 +164,14 @@ class _Maker:
 def _brief(run: Run) -> View:
     """A part for whose details the page has no room: what a reader looks for it by, and where it is told."""
     where = f"The page has no room for its details: autotune report {run.row.id} shows them."
-    return View(f"run-{run.row.id}", _title(run), run.verdict, _headline(run), where, (), (), (), ())
+    return View(f"run-{run.row.id}", _title(run), run.verdict, tone(run.verdict), _headline(run), (where,))
 
 
 def _lightened(view: View, run: Run, *, left: int) -> View:
     """Without charts, and with so many candidates as there is room for; at the end only its summary."""
     if left < _SUMMARY:
         return replace(view, sections=())
-    row = max(1, _weight(view.sections[-1]) // max(1, len(run.candidates)))
+    row = max(1, _weight_of(view.sections[-1]) // max(1, len(run.candidates)))
     few = max(0, min(len(run.candidates), left // (2 * row)))
     why = "No charts here: the page would grow too large. A page of this run alone has them."
     kept = (
@@ -231,13 +207,13 @@ def _title(run: Run) -> str:
 
 
 def _headline(run: Run) -> str:
-    told = cells.interval(run.document.get("speedup"))
-    ratio, _, interval = told.partition(" ")
+    told = interval(run.document.get("speedup"))
+    ratio, _, bounds = told.partition(" ")
     if not ratio:
         return libraries.headline(run) if run.row.kind == "bench" else ""
     over = "A" if run.row.kind == "ab" else "the default"
     who = "" if run.verdict == "win" or run.row.kind == "ab" else "the best candidate is "
-    return f"{who}{ratio} times as fast as {over} {interval}".rstrip()
+    return f"{who}{ratio} times as fast as {over} {bounds}".rstrip()
 
 
 def _standing(run: Run) -> str:
@@ -279,10 +255,10 @@ def _facts(run: Run) -> list[tuple[str, str]]:
         ("iree" if bench else "default", _time(default_us, run)),
         ("best stock route", _time(number(stock.get("us")), run) if stock.get("flags") else ""),
         ("tuned" if bench else "best", _time(best_us, run)),
-        ("speedup, 95 % interval", cells.interval(document.get("speedup"))),
+        ("speedup, 95 % interval", interval(document.get("speedup"))),
         ("over the best stock route", _over_stock(document) if stock.get("flags") else ""),
         ("cold cache: default, best", _pair(cold.get("baseline_us"), cold.get("best_us"))),
-        ("carried by", cells.text(document.get("carrier"))),
+        ("carried by", text(document.get("carrier"))),
         ("target, device", f"{row.target}, {row.device}"),
         ("device name", str(run.environment.get("device_name") or "")),
         ("IREE", str(run.environment.get("iree") or "")),
@@ -299,7 +275,7 @@ def _facts(run: Run) -> list[tuple[str, str]]:
 def _over_stock(document: Json) -> str:
     """Nothing where the best is that route itself."""
     ratio = document.get("speedup_over_stock") or {}
-    return "" if ratio.get("low") == ratio.get("high") else cells.interval(ratio)
+    return "" if ratio.get("low") == ratio.get("high") else interval(ratio)
 
 
 def _time(us: float | None, run: Run) -> str:
@@ -329,37 +305,3 @@ def _whole(run: Run) -> Iterator[Run]:
     yield run
     for part in run.parts:
         yield from _whole(part)
-
-
-_COLUMNS = (
-    Column("run", link="#run-"),
-    Column("when", "brief"),
-    Column("kind"),
-    Column("problem"),
-    Column("target, device"),
-    Column("verdict", "badge"),
-    Column("speedup", "number"),
-    Column("default µs", "number"),
-    Column("best µs", "number"),
-    Column("timed", "number"),
-    Column("failed", "number"),
-)
-
-
-def _overview(store: Store, runs: Sequence[RunRow]) -> Table:
-    rows = [
-        (
-            record["run"],
-            f"{datetime.fromisoformat(record['started']).astimezone():%Y-%m-%d\n%H:%M}",
-            record["kind"],
-            record["problem"],
-            f"{record['target']}, {record['device']}",
-            record["verdict"] or record["status"],
-            cells.interval(record["speedup"]),
-            cells.us(record["baseline_us"]),
-            cells.us(record["best_us"]),
-            *(str(sum(one[what] for one in (record, *record["runs"]))) for what in ("timed", "failed")),
-        )
-        for record in brief_records(store, runs)
-    ]
-    return Table("Runs", _COLUMNS, rows)

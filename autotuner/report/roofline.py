@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from autotuner.report.charts import log_axis
-from autotuner.report.page import Chart, plain
-from autotuner.report.reading import Run, number
+from autotuner.report.charts import Figure, log_axis, scatter
+from autotuner.report.page import Chart
+from autotuner.report.reading import Run
+from autotuner.report.tables import number
 from autotuner.targets.backends import Peak
 from autotuner.targets.catalog import peak_of
 
 NO_ROOFLINE = ("model", "suite")
 """Operations whose problem has no single intensity: their parts have."""
+_RATE = "%{y:.4g} GFLOP/s at %{x:.3g} FLOP per byte"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,20 +134,12 @@ def _lines(device: Roofs, own: Sequence[Point]) -> Iterator[tuple[str, float, fl
         yield "fastest here", math.inf, max(point.gflops for point in own), "@muted"
 
 
-def _line(name: str, gbs: float, flat: float | None, colour: str, *, low: float, high: float) -> dict[str, Any]:
+def _line(name: str, gbs: float, flat: float | None, colour: str, *, low: float, high: float) -> Figure:
     ridge = flat / gbs if flat and math.isfinite(gbs) else None
     xs = sorted({low, high, *([ridge] if ridge and low < ridge < high else [])})
     ys = [min(gbs * x, flat if flat else math.inf) for x in xs]
-    dash = "solid" if math.isfinite(gbs) else "dash"
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "x": xs,
-        "y": ys,
-        "line": {"color": colour, "width": 2, "dash": dash},
-        "hovertemplate": f"{name}: %{{y:.4g}} GFLOP/s at %{{x:.3g}} FLOP per byte<extra></extra>",
-    }
+    line = {"color": colour, "width": 2, "dash": "solid" if math.isfinite(gbs) else "dash"}
+    return scatter(name, xs, ys, mode="lines", hover=f"{name}: {_RATE}", line=line)
 
 
 _MARKS = {
@@ -159,18 +152,16 @@ _MARKS = {
 _OTHERS = (("@c4", "cross"), ("@c5", "triangle-up"), ("@c7", "x"), ("@c6", "star"))
 
 
-def _marks(what: str, place: int, own: Sequence[Point], device: Roofs) -> dict[str, Any]:
+def _marks(what: str, place: int, own: Sequence[Point], device: Roofs) -> Figure:
     colour, symbol = _MARKS.get(what, _OTHERS[place % len(_OTHERS)])
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": plain(what),
-        "x": [point.intensity for point in own],
-        "y": [point.gflops for point in own],
-        "text": [plain(f"{point.problem}, {what}{_reached(point, device)}") for point in own],
-        "hovertemplate": "%{text}<br>%{y:.4g} GFLOP/s at %{x:.3g} FLOP per byte<extra></extra>",
-        "marker": {"color": colour, "symbol": symbol, "size": 11, "line": {"color": "@paper", "width": 1}},
-    }
+    return scatter(
+        what,
+        [point.intensity for point in own],
+        [point.gflops for point in own],
+        texts=[f"{point.problem}, {what}{_reached(point, device)}" for point in own],
+        hover=f"%{{text}}<br>{_RATE}",
+        marker={"color": colour, "symbol": symbol, "size": 11, "line": {"color": "@paper", "width": 1}},
+    )
 
 
 def _reached(point: Point, device: Roofs) -> str:

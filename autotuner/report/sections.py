@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 from autotuner.report import charts
-from autotuner.report.cells import fixed, text, us
-from autotuner.report.knobs import difference, varied
-from autotuner.report.page import Chart, Column, Kind, Table
-from autotuner.report.reading import Candidate, Run, number
+from autotuner.report.page import Section
+from autotuner.report.reading import Candidate, Run, difference, varied
+from autotuner.report.tables import Column, Field, Table, fixed, number, text, us
 from autotuner.store.figures import problem_of
 from autotuner.system.text import clean, count
 
@@ -42,30 +42,8 @@ _SCREENED = (
     "What decides are the blocks side by side: see the finalists."
 )
 _OF_MEDIANS = "The speedup is of the medians. The comparison itself goes by pairs of blocks: see the libraries."
-_NUMBER: Kind = "number"
 _NOTHING = (None, "")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+00:00")
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A heading with what stands under it; `words` alone where there is nothing to show."""
-
-    slug: str
-    title: str
-    words: tuple[str, ...] = ()
-    wide: tuple[Chart, ...] = ()
-    """Charts over the whole width."""
-    charts: tuple[Chart, ...] = ()
-    """Side by side where there is room."""
-    tables: tuple[Table, ...] = ()
-    blocks: tuple[tuple[str, str], ...] = ()
-    """A heading and text as it came."""
-    facts: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def figures(self) -> tuple[Chart, ...]:
-        return (*self.wide, *self.charts)
 
 
 def search(run: Run) -> Section:
@@ -81,8 +59,8 @@ def _screened(run: Run) -> tuple[str, ...]:
     return (_SCREENED,) if run.finalists else ()
 
 
-def _us(run: Run) -> Column:
-    return Column("µs in the search" if run.finalists else "µs", _NUMBER)
+def _us(run: Run) -> Field:
+    return Field("µs in the search" if run.finalists else "µs", lambda candidate: us(candidate.us), "number")
 
 
 def _none_timed(run: Run) -> str:
@@ -105,7 +83,7 @@ def knobs(run: Run) -> Section:
 
 
 def finalists(run: Run) -> Section:
-    chart = charts.forest(run)
+    chart = charts.finalists(run)
     if chart is not None:
         return Section("finalists", "Finalists", wide=(chart,))
     words = _PARTS if run.parts else "Nothing was raced against the default."
@@ -119,7 +97,7 @@ def _ranking(run: Run) -> Table:
     default = (run.document.get("baseline") or {}).get("estimate")
     entries = [*([("default", default)] if default else []), *ranked]
     factors = list(dict.fromkeys(name for _, estimate in entries for name in estimate))
-    columns = [Column("entry"), *(Column(name, _NUMBER) for name in factors)]
+    columns = [Column("entry"), *(Column(name, "number") for name in factors)]
     rows = [(name, *(fixed(number(estimate.get(factor)), 2) for factor in factors)) for name, estimate in entries]
     return Table("An estimate, never timed: the lower the score the better", columns, rows if ranked else [])
 
@@ -131,7 +109,7 @@ def failures(run: Run) -> Section:
         return Section("failures", "Failures", (_PARTS if run.parts else "No candidate failed.",))
     classes = Counter(row.failure or "unknown" for row in failed)
     rows = [(name, str(n), f"{100 * n / len(run.candidates):.1f}") for name, n in classes.most_common()]
-    columns = [Column("class", "badge"), Column("candidates", _NUMBER), Column("% of all", _NUMBER)]
+    columns = [Column("class", "badge"), Column("candidates", "number"), Column("% of all", "number")]
     blocks = []
     for name, _ in classes.most_common():
         said = Counter(beginning(row.stderr) for row in failed if (row.failure or "unknown") == name)
@@ -149,34 +127,28 @@ def beginning(stderr: str) -> str:
 def proofs(run: Run) -> Section:
     """That the configuration arrived, that results are right, and how it was compared."""
     raced = {finalist.name: finalist for finalist in run.finalists}
-    rows = []
-    for candidate in chosen(run):
+
+    def compared(candidate: Candidate) -> str:
         finalist = raced.get(candidate.name)
-        compared = f"{finalist.phase}, {count(finalist.blocks, 'block')}" if finalist else ""
-        rows.append(
-            (
-                candidate.name,
-                candidate.row.kind,
-                _applied(candidate),
-                "" if candidate.row.error is None else f"{candidate.row.error:.2e}",
-                candidate.binary[:12],
-                compared,
-                us(candidate.us),
-            )
-        )
-    if not rows:
-        return Section("proofs", "Proofs", (_PARTS if run.parts else "Nothing was built here.",))
-    columns = [
-        Column("entry"),
-        Column("kind"),
-        Column("configuration found in the build"),
-        Column("error to the reference", _NUMBER),
-        Column("binary", "code"),
-        Column("compared"),
+        return f"{finalist.phase}, {count(finalist.blocks, 'block')}" if finalist else ""
+
+    def error(candidate: Candidate) -> str:
+        return "" if candidate.row.error is None else f"{candidate.row.error:.2e}"
+
+    fields = (
+        Field("entry", lambda candidate: candidate.name),
+        Field("kind", lambda candidate: candidate.row.kind),
+        Field("configuration found in the build", _applied),
+        Field("error to the reference", error, "number"),
+        Field("binary", lambda candidate: candidate.binary[:12], "code"),
+        Field("compared", compared),
         _us(run),
-    ]
+    )
+    table = Table.of("What was proven of each entry", chosen(run), fields)
+    if not table.rows:
+        return Section("proofs", "Proofs", (_PARTS if run.parts else "Nothing was built here.",))
     words = {"bench": _COMPARED, "model": _WHOLE, "ab": _ARMS}.get(run.row.kind, _PROOFS)
-    return Section("proofs", "Proofs", (words,), tables=(Table("What was proven of each entry", columns, rows),))
+    return Section("proofs", "Proofs", (words,), tables=(table,))
 
 
 def _applied(candidate: Candidate) -> str:
@@ -207,16 +179,17 @@ def _built(run: Run) -> list[Candidate]:
 
 def machine_code(run: Run) -> Section:
     """Registers, spills, memory, size of the same entries."""
-    entries = [(candidate, candidate.isa.to_json()) for candidate in chosen(run)]
-    names = list(dict.fromkeys(name for _, figures in entries for name in figures))
+    entries = chosen(run)
+    names = list(dict.fromkeys(name for candidate in entries for name in candidate.isa.to_json()))
     if not names:
         return Section("isa", "Machine code", (_PARTS if run.parts else "No figures of machine code are known here.",))
-    columns = [Column("entry"), *(Column(name.replace("_", " "), _NUMBER) for name in names), _us(run)]
-    rows = [
-        (candidate.name, *(str(figures.get(name, "")) for name in names), us(candidate.us))
-        for candidate, figures in entries
-    ]
-    return Section("isa", "Machine code", tables=(Table("Figures of the machine code", columns, rows),))
+    figures = [Field(name.replace("_", " "), partial(_isa, name), "number") for name in names]
+    fields = [Field("entry", lambda candidate: candidate.name), *figures, _us(run)]
+    return Section("isa", "Machine code", tables=(Table.of("Figures of the machine code", entries, fields),))
+
+
+def _isa(name: str, candidate: Candidate) -> str:
+    return str(candidate.isa.to_json().get(name, ""))
 
 
 def candidates(run: Run, *, most: int | None = None) -> Section:
@@ -226,33 +199,20 @@ def candidates(run: Run, *, most: int | None = None) -> Section:
     if most is not None and len(ranked) > most:
         ranked = ranked[:most]
         words += (f"The fastest {most} of {len(run.candidates)}. All: autotune export --csv {run.row.id}",)
-    isa = any(candidate.isa.summary for candidate in ranked)
-    columns = [
-        Column("#", _NUMBER),
-        Column("kind"),
-        Column("route"),
-        Column("µs", _NUMBER),
-        Column("speedup", _NUMBER),
-        Column("state", "badge"),
-        Column("change to the default", "long"),
-        *([Column("machine code")] if isa else []),
+    fields = [
+        Field("#", lambda c: str(c.row.ordinal), "number"),
+        Field("kind", lambda c: c.row.kind),
+        Field("route", lambda c: c.row.route if c.row.kind != "default" else f"of {problem_of(run.row, c.row)}"),
+        Field("µs", lambda c: us(c.us), "number"),
+        Field("speedup", lambda c: fixed(run.speedup(c), 3), "number"),
+        Field("state", lambda c: c.row.failure or c.row.state, "badge"),
+        Field("change to the default", lambda c: difference(c, run), "long"),
     ]
-    rows = [
-        (
-            str(candidate.row.ordinal),
-            candidate.row.kind,
-            candidate.row.route if candidate.row.kind != "default" else f"of {problem_of(run.row, candidate.row)}",
-            us(candidate.us),
-            "" if (speedup := run.speedup(candidate)) is None else f"{speedup:.3f}",
-            candidate.row.failure or candidate.row.state,
-            difference(candidate, run),
-            *([candidate.isa.summary] if isa else []),
-        )
-        for candidate in ranked
-    ]
-    if not rows:
+    if any(candidate.isa.summary for candidate in ranked):
+        fields.append(Field("machine code", lambda c: c.isa.summary))
+    if not ranked:
         return Section("candidates", "Candidates", (_PARTS if run.parts else "This run has no candidates.",))
-    return Section("candidates", "Candidates", words, tables=(Table("All candidates", columns, rows),))
+    return Section("candidates", "Candidates", words, tables=(Table.of("All candidates", ranked, fields),))
 
 
 def environment(run: Run) -> Section:

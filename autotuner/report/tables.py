@@ -1,79 +1,154 @@
-"""The candidates of a run as a table, and the runs that are its parts."""
+"""Tables, said once and shown on pages and on terminals: each column has a title and says what its cells are.
+
+It imports no page and no numbers: `autotune history` must not wait for them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from rich.text import Text
 
-from autotuner.iree.figures import NO_FIGURES
-from autotuner.measure.reference import DEFAULT
-from autotuner.report.history import brief_records, in_us, runs_table
-from autotuner.store.rows import Tally
-from autotuner.store.store import CandidateRow, Store
-from autotuner.system.listing import Column, Listing
-from autotuner.tuning.printer import knobs
+from autotuner.system import listing
 
-MOST = 1000
-"""Candidates of a run in a table: that many timed ones, and that many others."""
-STATES = {"timed": "", "failed": "red", "duplicate": "dim"}
-
-
-def wrong_default(candidates: Iterable[CandidateRow]) -> bool:
-    """It was timed, and it is wrong."""
-    return any(row.kind == "baseline" and row.state == "timed" and row.failure for row in candidates)
-
-
-def run_tables(store: Store, run: str) -> list[Listing]:
-    """A run's own candidates, where it has some, and the runs that are its parts."""
-    parts = brief_records(store, store.parts(run))
-    return [
-        *([run_table(store, run)] if not parts or store.tally(run).asked else []),
-        *([runs_table(parts)] if parts else []),
-    ]
-
-
-def run_table(store: Store, run: str) -> Listing:
-    """A run's candidates, fastest first, and after them those that were not timed, with the reason."""
-    owner, tally = store.run(run), store.tally(run)
-    candidates = store.leading(run, MOST)
-    isa = store.isa(run)
-
-    rows = []
-    for candidate in candidates:
-        speedup = tally.baseline_us / candidate.us if tally.baseline_us and candidate.us else None
-        rows.append(
-            (
-                str(candidate.ordinal),
-                candidate.kind,
-                candidate.route,
-                knobs(candidate.config.as_dict()),
-                *((isa.get(candidate.id, NO_FIGURES).summary,) if isa else ()),
-                in_us(candidate.us),
-                f"{speedup:.3f}x" if speedup else "",
-                Text(
-                    candidate.failure or candidate.state,
-                    STATES.get("failed" if candidate.failure else candidate.state, ""),
-                ),
-            )
-        )
-    wrong = f": {DEFAULT} gives wrong results" if wrong_default(candidates) else ""
-    cut = f"; {_cut(tally, run)}" if len(candidates) < tally.asked else ""
-    heads = [Column("#", right=True, head=True), *(Column(title, head=True) for title in ("kind", "route"))]
-    figures = [Column(title, right=True) for title in ("µs", "speedup")]
-    return Listing.of(
-        [*heads, "configuration", *(["isa"] if isa else []), *figures, "state"],
-        rows,
-        title=f"{owner.problem.get('name', '')} on {owner.target} ({run}){wrong}{cut}",
-    )
+Kind = Literal["text", "number", "badge", "long", "code", "brief"]
+"""Of a column. `badge`: a word that has a colour, a verdict say; `long`: prose; `code`: as it stands in a file;
+`brief`: lines that are not broken, a date say."""
+Tone = Literal["good", "warn", "bad", ""]
+TONES: Mapping[str, Tone] = {
+    "win": "good",
+    "tuned": "good",
+    "faster": "good",
+    "kept": "good",
+    "replaced": "good",
+    "finished": "good",
+    "improvement": "good",
+    "no-winner": "warn",
+    "inconclusive": "warn",
+    "interrupted": "warn",
+    "unstable": "warn",
+    "unclear": "warn",
+    "incomparable": "warn",
+    "differs": "warn",
+    "failed": "bad",
+    "slower": "bad",
+    "regression": "bad",
+    "dropped": "bad",
+    "wrong-result": "bad",
+}
+"""The colour of a word; others have none."""
+_STYLES: Mapping[Tone, str] = {"good": "green", "warn": "yellow", "bad": "red"}
+STATIC_ROWS = 50
+"""Rows of a table that stand in a page's own text; the others are data that its script shows."""
 
 
-def _cut(tally: Tally, run: str) -> str:
-    """Of a long run: what is listed, and where the rest is."""
-    groups = (("fastest", tally.timed, "timed"), ("first", tally.asked - tally.timed, "others"))
-    told = [
-        f"the {which} {MOST} of {size} {what}" if size > MOST else f"all {size} {what}"
-        for which, size, what in groups
-        if size
-    ]
-    return f"{' and '.join(told)}: `autotune report {run}` has all"
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table. With `link` its cells lead to `link` followed by their text; on a narrow terminal the
+    columns of the `head` begin a row's block."""
+
+    title: str
+    kind: Kind = "text"
+    link: str = ""
+    head: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells, each as it is shown."""
+
+    caption: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[str]]
+
+    @classmethod
+    def of(cls, caption: str, things: Iterable[Any], fields: Sequence[Field]) -> Table:
+        """A row for each thing."""
+        columns = [Column(field.title, field.kind, field.link, field.head) for field in fields]
+        return cls(caption, columns, [tuple(field(thing) for field in fields) for thing in things])
+
+    @property
+    def first(self) -> Sequence[Sequence[str]]:
+        return self.rows[:STATIC_ROWS]
+
+    @property
+    def rest(self) -> Sequence[Sequence[str]]:
+        return self.rows[STATIC_ROWS:]
+
+    def listing(self) -> listing.Listing:
+        """For a terminal or a pipe."""
+        columns = [listing.Column(one.title, right=one.kind == "number", head=one.head) for one in self.columns]
+        rows = [[_cell(column, cell) for column, cell in zip(self.columns, row, strict=True)] for row in self.rows]
+        return listing.Listing.of(columns, rows, title=self.caption)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column of a table that is made of things: `cell` gives a thing's text, or names a field of its document."""
+
+    title: str
+    cell: str | Callable[[Any], str]
+    kind: Kind = "text"
+    link: str = ""
+    head: bool = False
+
+    def __call__(self, thing: Any) -> str:
+        return text(thing.get(self.cell)) if isinstance(self.cell, str) else self.cell(thing)
+
+
+def tone(word: str) -> Tone:
+    """Of a word, or of the first of several."""
+    return TONES.get(word.partition(",")[0], "")
+
+
+def _cell(column: Column, cell: str) -> Text:
+    return Text(cell.replace("\n", " "), _STYLES.get(tone(cell), "") if column.kind == "badge" else "")
+
+
+# --- figures as cells have them --------------------------------------------------------------------------------------
+
+
+def number(value: Any) -> float | None:
+    """What a stored document calls a number, where it is one."""
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def text(value: object) -> str:
+    """Whatever a document holds."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "" if value is None else str(value)
+
+
+def us(value: object) -> str:
+    """Four digits: more is noise."""
+    known = number(value)
+    return "" if known is None else f"{known:.1f}" if known >= 1000 else f"{known:.4g}"
+
+
+def fixed(value: object, digits: int) -> str:
+    """So many digits behind the point."""
+    known = number(value)
+    return "" if known is None else f"{known:.{digits}f}"
+
+
+def error(value: object) -> str:
+    """A relative error: its size counts."""
+    known = number(value)
+    return "" if known is None else f"{known:.1e}"
+
+
+def interval(speedup: Mapping[str, Any] | None, *, unit: str = "") -> str:
+    """A ratio and, where it is known, its interval."""
+    ratio, low, high = (number((speedup or {}).get(name)) for name in ("median", "low", "high"))
+    if ratio is None:
+        return ""
+    return f"{ratio:.3f}{unit}" + ("" if low is None or high is None else f" ({low:.3f} to {high:.3f})")
+
+
+def lines(values: Iterable[object] | None) -> str:
+    """A list, a line each."""
+    return "\n".join(map(str, values or ()))

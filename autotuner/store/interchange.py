@@ -16,7 +16,7 @@ from autotuner.system.workspace import refuse_endless
 
 MOST_BYTES = 1 << 30
 MAKE_ONE = "Make one with `autotune export`: --json, --csv or --parquet."
-_NESTED = ("config", "isa", "environment", "run_facts")
+_NESTED = ("config", "isa", "environment", "run_facts", "figures")
 _WHOLE = re.compile(r"-?\d{1,18}")
 _NUMBERS = frozenset({"us", "error", "speedup", "cold_us", "call_us"})
 
@@ -92,11 +92,15 @@ def _from_parquet(data: bytes) -> list[Record]:
 
 
 def _nested(row: Mapping[str, Any]) -> Record:
-    """Columns `config.tile` become a table again, `timings` a list. What import does not take is left out."""
+    """Columns `config.tile` become a table again, `figures.sustained/warm.us` one of tables, `timings`
+    a list. What is none of an export's is left out."""
     record: dict[str, Any] = {part: {} for part in _NESTED}
     for name, value in row.items():
         part, dot, rest = name.partition(".")
-        if dot and part in _NESTED:
+        if part == "figures" and dot:
+            place, _, field = rest.rpartition(".")
+            record[part].setdefault(place, {})[field] = value
+        elif dot and part in _NESTED:
             record[part][rest] = value
         elif not dot and name not in _NESTED:
             record[name] = value

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.report.compare import page as compare_page
-from autotuner.report.nightly import page as nightly_page
-from autotuner.report.nightly.night import look_at
+from autotuner.report import compared as compare_page
+from autotuner.report import nights as nightly_page
+from autotuner.report.nightly import look_at
 from autotuner.report.report import report
 from autotuner.report.serve import Server
 from autotuner.store.store import Store
@@ -114,9 +114,9 @@ def test_the_pages_of_compare_and_nightly_are_complete_quiet_and_alone(chromium:
     pages = {
         "nightly": (
             nightly_page.page(night),
-            ["summary", "parts", "changes", "trends", "versions", "golden", "environment"],
+            [f"night-{name}" for name in ("parts", "changes", "trends", "versions", "golden", "environment")],
         ),
-        "compare": (compare_page.page(night.comparison), ["summary", "kernels", "environment"]),
+        "compare": (compare_page.page(night.comparison), ["compare-kernels", "compare-environment"]),
     }
     for name, (text, sections) in pages.items():
         file = tmp_path / f"{name}.html"

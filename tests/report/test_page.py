@@ -7,40 +7,30 @@ import hashlib
 import html
 import json
 import re
-from pathlib import Path
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from autotuner.errors import EnvironmentFailure
 from autotuner.report import page
-from autotuner.report.page import Chart, Column, Table, plain, render
-from autotuner.system.settings import packaged
+from autotuner.report.page import Chart, Section, View, plain, render
+from autotuner.report.tables import Column, Table
 
 HOSTILE = "</script><script>alert('x')</script><img src=x onerror=alert(1)>\"'&"
-TEMPLATE = """{% extends "report/base.html.j2" %}
-{% from "report/parts.html.j2" import table, chart, facts, command %}
-{% block content %}
-{{ table(rows) }}{{ facts([("name", text)]) }}{{ command(text, text) }}{{ chart(figure) }}
-{% endblock %}
-"""
 
 
-@pytest.fixture
-def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+@pytest.fixture(scope="module")
+def hostile() -> str:
     """A page of which every part holds what would run if it were markup."""
-    folder = tmp_path / "report"
-    folder.mkdir()
-    for file in (packaged("templates") / "report").iterdir():
-        (folder / file.name).write_text(file.read_text())
-    (folder / "hostile.html.j2").write_text(TEMPLATE)
-    monkeypatch.setattr(page, "templates", lambda: tmp_path)
-    page._environment.cache_clear()
     columns = [Column("a"), Column("b", "badge"), Column("c", "code"), Column("d", link="#run-")]
     rows = Table(HOSTILE, columns, [[HOSTILE] * 4] * 60)
     figure = Chart(HOSTILE, {"data": [{"x": [1], "text": [HOSTILE]}], "layout": {}}, note=HOSTILE)
-    text = render("report/hostile.html.j2", title=HOSTILE, charts=True, rows=rows, text=HOSTILE, figure=figure)
-    page._environment.cache_clear()
-    return text
+    pair = ((HOSTILE, HOSTILE),)
+    told: Any = {"words": (HOSTILE,), "facts": pair}
+    section = Section("s", HOSTILE, wide=(figure,), tables=(rows,), blocks=pair, **told)
+    view = View("v", HOSTILE, HOSTILE, "good", HOSTILE, commands=pair, notes=(HOSTILE,), sections=(section,), **told)
+    return render([replace(view, parts=(View("p", HOSTILE, HOSTILE, "bad", HOSTILE),))], left_out=[HOSTILE])
 
 
 def scripts(text: str) -> list[str]:
@@ -61,7 +51,7 @@ def test_what_strangers_wrote_is_text_in_every_part(hostile: str) -> None:
 
 def test_rows_beyond_the_first_are_data_that_reads_back(hostile: str) -> None:
     data = re.findall(r'<script type="application/json">(.*?)</script', hostile, re.S)
-    rows, figure = (json.loads(text) for text in data)
+    figure, rows = (json.loads(text) for text in data)
     assert rows == [[HOSTILE] * 4] * 10
     assert figure["data"][0]["text"] == [HOSTILE]
 

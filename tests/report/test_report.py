@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from markupsafe import escape
 
-from autotuner.report import charts, kinds, knobs, libraries, roofline, sections
+from autotuner.report import charts, kinds, libraries, reading, roofline, sections
 from autotuner.report.reading import Run, read
 from autotuner.report.report import report
 from autotuner.space.table import Config
@@ -73,7 +73,7 @@ def test_a_bundles_timings_have_no_course_of_time(run: Run) -> None:
 
 
 def test_a_knob_that_decides_the_time_matters_most(run: Run) -> None:
-    shares = {knob.name: knob.share for knob in knobs.varied(run)}
+    shares = {knob.name: knob.share for knob in reading.varied(run)}
     assert set(shares) == {"tile_m", "tile_n", "peel"}  # `route` has one value
     assert next(iter(shares)) == "tile_m"
     assert (shares["tile_m"] or 0) > 0.8 > 0.2 > (shares["peel"] or 0)
@@ -84,21 +84,21 @@ def test_a_knob_without_effect_has_no_share_by_chance(store: Store) -> None:
     noise = [candidate for candidate in run.timed if candidate.tuned]
     for place, candidate in enumerate(noise):
         object.__setattr__(candidate, "knobs", {"noise": (place * 7919) % 13})
-    (knob,) = knobs.varied(run)
+    (knob,) = reading.varied(run)
     assert (knob.share or 0.0) < 0.05
 
 
 def test_a_candidates_difference_is_to_the_first_of_its_route(run: Run) -> None:
     first, second = run.candidates[2], run.candidates[3]
-    assert knobs.difference(first, run) == "nearest to the default"
-    assert knobs.difference(second, run) == "tile_m 16→4, tile_n 64→128, peel 0→1"
+    assert reading.difference(first, run) == "nearest to the default"
+    assert reading.difference(second, run) == "tile_m 16→4, tile_n 64→128, peel 0→1"
 
 
 def test_every_line_of_the_parallel_coordinates_comes_to_its_time(run: Run) -> None:
     """A route has no knobs of another: its lines go past them."""
     few = [replace(c, knobs={"route": "other", "tile_m": 4}) if c.row.ordinal == 7 else c for c in run.candidates]
     other = replace(run, candidates=tuple(few))
-    chart = charts.parallel(other, knobs.varied(other))
+    chart = charts.parallel(other, reading.varied(other))
     assert chart is not None
     lines = [one for one in chart.figure["data"] if one["mode"] == "lines"]
     gaps = [place for one in lines for place, x in enumerate(one["x"]) if x is None and one["y"][place - 1] is None]
@@ -113,7 +113,7 @@ def test_values_with_long_names_are_all_named_below_a_knobs_chart(run: Run) -> N
     long = [f"global-data-tiling+{name}" for name in ("ukernels", "inner-tiled", "narrow")]
     named = [replace(c, knobs={**c.knobs, "route": long[c.row.ordinal % 3]}) for c in run.candidates if c.knobs]
     other = replace(run, candidates=tuple(named))
-    (knob,) = (one for one in knobs.varied(other) if one.name == "route")
+    (knob,) = (one for one in reading.varied(other) if one.name == "route")
     (chart,) = charts.single_knobs(other, [knob])
     labels = chart.figure["layout"]["xaxis"]["ticktext"]
     assert len(set(labels)) == 3
@@ -228,7 +228,7 @@ def test_axes_hold_all_values_and_have_few_round_ticks() -> None:
 def test_a_long_run_is_thinned_for_charts_and_keeps_its_fastest(store: Store, tmp_path: Path) -> None:
     name = a_search(store, candidates=5_000)
     run = read(store, name)
-    for chart in (*charts.progress(run), *charts.single_knobs(run, knobs.varied(run))):
+    for chart in (*charts.progress(run), *charts.single_knobs(run, reading.varied(run))):
         assert sum(len(trace["x"]) for trace in chart.figure["data"]) < 2 * charts.POINTS
     page = report(store, [name], workspace=tmp_path)
     assert len(page.encode()) < 7e6

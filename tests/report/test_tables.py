@@ -17,11 +17,10 @@ from autotuner.devices.conditions import Conditions, Sample
 from autotuner.devices.device import Timing
 from autotuner.errors import StorageError, UsageError
 from autotuner.report.exports import NESTED, export_csv, export_records
-from autotuner.report.history import history_records, listed_records, runs_table
-from autotuner.report.tables import run_table, run_tables
+from autotuner.report.history import history_records, listed_records, run_table, run_tables, runs_table
+from autotuner.report.tables import Table
 from autotuner.space.table import Config
 from autotuner.store.store import BuildRow, NewRun, Store
-from autotuner.system.listing import Listing
 
 RESULT = {
     "verdict": "win",
@@ -64,14 +63,14 @@ def a_run(store: Store, *, name: str = "gemm_a", knob: str = "tile", parent: str
     return run
 
 
-def table_of(store: Store, limit: int) -> Listing:
+def table_of(store: Store, limit: int) -> Table:
     return runs_table(listed_records(store, limit))
 
 
-def text(listing: Listing, *, width: int | None = None) -> str:
+def text(table: Table, *, width: int | None = None) -> str:
     """As in a file; with a width, as on a terminal of that many columns."""
     console = Console(width=width, file=io.StringIO(), color_system=None, force_terminal=width is not None)
-    console.print(listing, soft_wrap=True)
+    console.print(table.listing(), soft_wrap=True)
     output = console.file
     assert isinstance(output, io.StringIO)
     return output.getvalue()
@@ -222,7 +221,7 @@ def test_a_run_is_shown_fastest_first_with_its_failures_after(store: Store) -> N
 def test_of_a_long_run_the_fastest_and_the_default_are_shown_and_it_says_where_the_rest_is(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("autotuner.report.tables.MOST", 2)
+    monkeypatch.setattr("autotuner.report.history.MOST", 2)
     run = a_run(store)
     for ordinal in (4, 5, 6):
         timed = store.add_candidate(run, ordinal=ordinal, config=Config.of({"tile": ordinal}))

@@ -21,9 +21,8 @@ from autotuner.measure.reference import Reference
 from autotuner.measure.standing import Standing
 from autotuner.problems import Array
 from autotuner.report import sections
-from autotuner.report.history import history_records, runs_table
+from autotuner.report.history import history_records, run_tables, runs_table
 from autotuner.report.reading import read
-from autotuner.report.tables import run_tables
 from autotuner.store.rows import CandidateRow
 from autotuner.store.store import Store
 from autotuner.targets import PLAIN
@@ -72,11 +71,11 @@ def test_a_right_route_wins_over_a_wrong_default(fake: Fake, workspace: Path) ->
     assert (again.default_is_wrong, again.reference) == (True, result.reference)
     with Store.open(None, workspace=workspace) as store:
         (record,) = history_records(store)
-        (listing,) = run_tables(store, result.run)
+        (table,) = run_tables(store, result.run)
         failed = sections.failures(read(store, result.run))
     assert record["default_is_right"] is False
-    assert "win, default is wrong" in [cell.plain for cell in runs_table([record]).rows[0]]
-    assert listing.title.endswith(": IREE's default gives wrong results")
+    assert "win, default is wrong" in runs_table([record]).rows[0]
+    assert table.caption.endswith(": IREE's default gives wrong results")
     assert failed.tables[0].rows[0][:2] == ("wrong-result", "1"), "it has a time, and it is no less wrong"
 
 

@@ -16,8 +16,8 @@ from autotuner.jobs.nightly import history
 from autotuner.jobs.nightly.history import Entry
 from autotuner.jobs.nightly.plan import Plan, read_plan
 from autotuner.jobs.nightly.run import GRACE_SECONDS, due, run_night
-from autotuner.report.nightly.night import look_at
-from autotuner.report.nightly.page import page
+from autotuner.report.nightly import look_at
+from autotuner.report.nights import page
 from autotuner.space.table import Config
 from autotuner.store.figures import Figure
 from autotuner.store.store import NewRun, Store

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from autotuner.errors import UsageError
-from autotuner.report.compare.join import Comparison, ResultSet, compare
-from autotuner.report.compare.render import document, markdown, to_csv
-from autotuner.report.compare.rules import find_rule
+from autotuner.report.compare import Comparison, ResultSet, compare, find_rule
+from autotuner.report.compared import document, markdown, to_csv
 from autotuner.store.figures import Failure, Figure, Measurements
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from autotuner.errors import UsageError
-from autotuner.report.compare.rules import find_rule
+from autotuner.report.compare import find_rule
 from autotuner.store.figures import Figure
 
 

@@ -12,10 +12,9 @@ import pytest
 from autotuner.devices.conditions import Conditions
 from autotuner.devices.device import Timing
 from autotuner.errors import AutotuneError, UsageError
-from autotuner.report.compare.join import compare
-from autotuner.report.compare.rules import find_rule
-from autotuner.report.compare.sets import open_set
+from autotuner.report.compare import compare, find_rule
 from autotuner.report.exports import export_csv, export_parquet, export_records
+from autotuner.report.sets import open_set
 from autotuner.space.table import Config
 from autotuner.store.figures import Figure
 from autotuner.store.store import NewRun, RunKind, Store

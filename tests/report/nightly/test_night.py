@@ -13,9 +13,8 @@ import pytest
 
 from autotuner.jobs.nightly.history import Entry
 from autotuner.jobs.nightly.plan import Limits, Part, Plan
-from autotuner.report.nightly.night import look_at
-from autotuner.report.nightly.page import page
-from autotuner.report.nightly.trends import trends
+from autotuner.report.nightly import look_at, trends
+from autotuner.report.nights import page
 from autotuner.store.figures import Failure, Figure
 
 CHIP = "chip <img src=x onerror=alert(1)>"
@@ -97,7 +96,7 @@ def test_the_page_has_every_section_and_strangers_text_is_text(tmp_path: Path) -
     whole[-1] = replace(whole[-1], failures=(bad,))
     text = page(look_at(a_plan(tmp_path), whole))
     for section in ("summary", "parts", "changes", "trends", "versions", "golden", "environment"):
-        assert f'id="{section}"' in text
+        assert f'id="night-{section}"' in text
     assert "5.1% slower since 2026-01-31 (IREE 3.13.0 → 3.13.1)" in text
     outside = re.sub(r"<script.*?</script>", "", text, flags=re.S)
     assert "<img src=x" not in outside

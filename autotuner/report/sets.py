@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from autotuner.errors import EnvironmentFailure, UsageError
-from autotuner.report.compare.join import ResultSet
+from autotuner.errors import UsageError
+from autotuner.report.compare import ResultSet
 from autotuner.store.figures import (
     BEST,
     DEFAULT,
@@ -23,6 +21,7 @@ from autotuner.store.figures import (
     device_of,
     measurements,
 )
+from autotuner.store.interchange import MAKE_ONE, read_export
 from autotuner.store.store import Store
 from autotuner.system.text import printable, short
 from autotuner.system.workspace import refuse_endless
@@ -31,12 +30,8 @@ WHICH: tuple[Which, ...] = get_args(Which)
 FORMS = "Name a run, a workspace, a database (FILE.db or a URL) or an export (.json, .csv or .parquet)."
 _RUN = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 _SQLITE = b"SQLite format 3\0"
-_ENCODING = "utf-8-sig"
-"""Spreadsheets put a mark before what they save."""
 _WHY = 200
 """Characters of what is wrong with an export."""
-_MOST_BYTES = 2**30
-"""Of an export that is read into memory."""
 
 
 def open_set(word: str, *, workspace: Path = Path(), storage: str | None = None, which: Which = "named") -> ResultSet:
@@ -68,74 +63,18 @@ def _of_database(name: str, url: str, *, which: Which) -> ResultSet:
 
 
 def _of_export(path: Path, *, which: Which) -> ResultSet:
-    if path.suffix not in _READERS:
-        raise UsageError(f"{path} is neither a database nor an export.", remedy=FORMS)
-    if path.stat().st_size > _MOST_BYTES:
-        raise UsageError(f"{path} is larger than {_MOST_BYTES >> 30} GiB.", remedy="Compare the databases instead.")
+    records = read_export(path)
     try:
-        records = _READERS[path.suffix](path.read_bytes())
         models = {one["run"] for one in records if one.get("op") == "model"}
         whole = [one for one in records if one.get("parent") not in models]
         figures = tuple(figure for one in whole for figure in _figures(one, which=which))
         known = {json.dumps(one["environment"], sort_keys=True): one["environment"] for one in records}
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, csv.Error) as error:
-        remedy = "Make one with `autotune export --json`, `--csv` or `--parquet`."
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
         why = f"a row has no {error.args[0]!r}" if isinstance(error, KeyError) else str(error)
         raise UsageError(
-            f"{path} is not an export that can be compared: {printable(why)[:_WHY].rstrip('.')}.", remedy=remedy
+            f"{path} is not an export that can be compared: {printable(why)[:_WHY].rstrip('.')}.", remedy=MAKE_ONE
         ) from None
     return ResultSet(str(path), Measurements(figures, (), tuple(known.values())))
-
-
-def _from_json(content: bytes) -> list[dict[str, Any]]:
-    found = json.loads(content.decode(_ENCODING))
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise ValueError("it is not a list of objects")
-    return found
-
-
-def _from_csv(content: bytes) -> list[dict[str, Any]]:
-    """Columns `config.tile` and `figures.sustained/warm.us` become tables again."""
-    lines = csv.DictReader(io.StringIO(content.decode(_ENCODING)), strict=True)
-    if "problem" not in (lines.fieldnames or ()):
-        raise ValueError("it has no column `problem`")
-    return [_nested(line) for line in lines]
-
-
-def _from_parquet(content: bytes) -> list[dict[str, Any]]:
-    """The same columns, in types of their own."""
-    try:
-        from pyarrow import ArrowException, parquet  # takes 0.2 s, and only these files need it
-    except ModuleNotFoundError as error:
-        remedy = 'Run: pip install "autotune-iree[parquet]"'
-        raise EnvironmentFailure("Parquet needs the pyarrow package.", remedy=remedy) from error
-    try:
-        return [_nested(line) for line in parquet.read_table(io.BytesIO(content)).to_pylist()]
-    except ArrowException as error:
-        raise ValueError(str(error)) from None
-
-
-def _nested(line: Mapping[str, Any]) -> dict[str, Any]:
-    record: dict[str, Any] = {"config": {}, "figures": {}, "environment": {}}
-    for name, value in line.items():
-        first, _, rest = name.partition(".")
-        if value in ("", None) or (rest and first not in record):
-            continue
-        if first == "figures":
-            place, _, field = rest.rpartition(".")
-            record["figures"].setdefault(place, {})[field] = float(value)
-        elif rest:
-            record[first][rest] = value
-        else:
-            record[name] = value
-    return record
-
-
-_READERS: Mapping[str, Callable[[bytes], list[dict[str, Any]]]] = {
-    ".json": _from_json,
-    ".csv": _from_csv,
-    ".parquet": _from_parquet,
-}
 
 
 def _figures(record: Mapping[str, Any], *, which: Which) -> Iterator[Figure]:
