@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from autotuner.specfiles.check import Report
-    from autotuner.specfiles.files import MergedFiles
+    from autotuner.specfiles.merge import MergedFiles
 
 app = typer.Typer(name="spec", help="Merge, check and show spec files.", no_args_is_help=True, rich_markup_mode=None)
 Spec = Annotated[Path, typer.Argument(metavar="SPEC", help="A tuning spec, microkernel spec or configured executable.")]
@@ -42,7 +42,7 @@ def merge(
     """Put tuning specs into one. Of entries that match the same, the faster is kept."""
     from autotuner.cli.console import emit_json, make_console
     from autotuner.cli.tuning import find_tools
-    from autotuner.specfiles.files import merge_files
+    from autotuner.specfiles.merge import merge_files
 
     tools = find_tools(iree_tools, no_color=no_color)
     done = merge_files(specs, output=output, tools=tools, force=force, trust=trust)

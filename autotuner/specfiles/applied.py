@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,15 +11,14 @@ from typing import Any
 from iree.compiler import ir
 
 from autotuner.carriers.calls import extern, roots
-from autotuner.carriers.carrier import Carrier, MicrokernelCarrier, SpecCarrier, SubstitutionCarrier
 from autotuner.carriers.flagfile import tuning_flag
 from autotuner.carriers.flags import SUBSTITUTION
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.iree.compile import Compile, inspect
 from autotuner.iree.mlir import parse, same_attributes, walk
 from autotuner.iree.tools import Tools
-from autotuner.specfiles.entries import FOREACH, Entry, module_of, parse_spec, read_module, references, symbol
-from autotuner.specfiles.matchers import symbols
+from autotuner.specfiles.entries import EXECUTABLE, Entry, foreaches, parse_spec, read_module
+from autotuner.specfiles.matchers import symbol, symbols
 
 BY = "__autotune_by__"
 """Says on an operation which entry of the instrumented spec has matched it."""
@@ -69,55 +68,33 @@ def applied(
     with ir.Context() as context, ir.Location.unknown():
         module = parse_spec(spec, context, name="the spec")
         file = read_module(module, name="the spec")
-        asked = replace(job, flags=(*flags, *where)) if file.carrier.brings_objects else job
-        return _ASK[file.carrier](module, file.entries, asked, tools)
-
-
-def _ask_kernels(module: ir.Module, entries: Sequence[Entry], job: Compile, tools: Tools) -> tuple[Use, ...]:
-    """The preprocessed program shows where kernels are called."""
-    asked = replace(job, spec_flag=SPEC_FLAG, stop="preprocessing")
-    return _kernels_used(module, entries, parse(inspect(asked, tools).text, module.context))
-
-
-def _ask_executables(module: ir.Module, entries: Sequence[Entry], job: Compile, tools: Tools) -> tuple[Use, ...]:
-    """The configured program has an executable of each name, or has not."""
-    before = parse(inspect(replace(job, spec=None), tools).text, module.context)
-    return tuple(_substituted(entry, before, job, tools) for entry in entries)
-
-
-def _ask_entries(module: ir.Module, entries: Sequence[Entry], job: Compile, tools: Tools) -> tuple[Use, ...]:
-    """An instrumented spec says on each operation which of its entries has matched."""
-    instrument(module)
-    asked = replace(job, spec=str(module), spec_flag=tuning_flag(job.flags))
-    return _entries_used(entries, parse(inspect(asked, tools).text, module.context))
-
-
-_Ask = Callable[[ir.Module, Sequence[Entry], Compile, Tools], tuple[Use, ...]]
-_ASK: dict[type[Carrier], _Ask] = {
-    SpecCarrier: _ask_entries,
-    SubstitutionCarrier: _ask_executables,
-    MicrokernelCarrier: _ask_kernels,
-}
+        if file.carrier.brings_objects:  # the preprocessed program shows where kernels are called
+            asked = replace(job, flags=(*flags, *where), spec_flag=SPEC_FLAG, stop="preprocessing")
+            return _kernels_used(module, file.entries, parse(inspect(asked, tools).text, context))
+        if file.carrier.by_name:  # the configured program has an executable of each name, or has not
+            before = parse(inspect(replace(job, spec=None), tools).text, context)
+            return tuple(_substituted(entry, before, job, tools) for entry in file.entries)
+        instrument(module)
+        asked = replace(job, spec=str(module), spec_flag=tuning_flag(job.flags))
+        return _entries_used(file.entries, parse(inspect(asked, tools).text, context))
 
 
 def instrument(module: ir.Module) -> None:
     """Gives every matcher an action of its own that also says on the operation whose it is."""
     number = 0
-    for foreach in [op for op in walk(module.operation) if op.name == FOREACH]:
-        home = module_of(foreach)
-        named = symbols(home)
-        actions = []
-        for matcher, action in zip(references(foreach, "matchers"), references(foreach, "actions"), strict=True):
-            if matcher not in named or action not in named:
-                actions.append(action)
-                continue
-            clone = named[action].clone()
-            clone.attributes["sym_name"] = ir.StringAttr.get(f"__autotune_action_{number}")
-            home.regions[0].blocks[0].append(clone)
-            _annotate(clone, str(number))
-            actions.append(f"__autotune_action_{number}")
-            number += 1
-        foreach.attributes["actions"] = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(name) for name in actions])
+    for foreach in foreaches(module.operation):
+        said = []
+        for names in foreach.names:
+            pair = foreach.pair(names)
+            if pair is not None:
+                clone = pair.action.clone()
+                names = (names[0], f"__autotune_action_{number}")
+                clone.attributes["sym_name"] = ir.StringAttr.get(names[1])
+                foreach.home.regions[0].blocks[0].append(clone)
+                _annotate(clone, str(number))
+                number += 1
+            said.append(names)
+        foreach.set(said)
 
 
 def _annotate(action: Any, value: str) -> None:
@@ -179,7 +156,7 @@ def _calls(program: ir.Module) -> Counter[str]:
 
 
 def _executable(op: Any) -> str:
-    while op.name != "hal.executable":
+    while op.name != EXECUTABLE:
         op = op.parent.operation
     return symbol(op)
 
@@ -205,7 +182,7 @@ def _kernels_used(module: ir.Module, entries: Sequence[Entry], program: ir.Modul
 def _substituted(entry: Entry, program: ir.Module, job: Compile, tools: Tools) -> Use:
     """Is there a dispatch of this name, and has it the file's configuration when it was substituted?"""
     calls = _calls(program)
-    if not any(op.name == "hal.executable" and symbol(op) == entry.name for op in walk(program.operation)):
+    if not any(op.name == EXECUTABLE and symbol(op) == entry.name for op in walk(program.operation)):
         return Use(entry, 0, 0, 0)
     text = inspect(replace(job, spec_flag=f"{SUBSTITUTION}={entry.name}"), tools).text
     after = parse(text, program.context)

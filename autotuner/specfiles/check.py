@@ -113,53 +113,49 @@ def _versions(file: SpecFile, tools: Tools) -> list[Finding]:
     return [Finding("ok", f"made for IREE {tools.release}")]
 
 
-# --- the flagfile ---------------------------------------------------------------------------------------------------
-
-
 def _flagfile(path: Path, file: SpecFile, flagfile: Flagfile | None, target: Target | None) -> list[Finding]:
+    """Does it name these very files, by the flags that work on the target? Otherwise: what it should say."""
     right = _carriers(path, file, flagfile, target)
     if flagfile is None:
-        wanted = shown(right)
-        return [Finding("note", f"there is no {beside(path, '.flags').name}: a compile needs the target's and", wanted)]
-    wrong, named = [], False
-    needed = {name_of(flag) for flag in right}
-    for name, value in flagfile.carriers:
-        if not Path(value).exists():
-            wrong.append(f"{name} names {printable(value)}, which is not there")
-        elif _is_partner(name, value, path, file):
-            continue
-        elif not _same_file(value, path):
-            wrong.append(f"{name} names another file than this spec: {printable(value)}")
-        elif name not in needed:
-            ignored = name == TUNING_SPEC and right == [f"{LIBRARY}={path.absolute()}"]
-            why = "CUDA and Vulkan ignore it without a word" if ignored else f"this is a {file.what}"
-            wrong.append(f"{name} is the wrong flag here: {why}")
-        else:
-            named = True
-    if not named and not wrong:
+        words = f"there is no {beside(path, '.flags').name}: a compile needs the target's and"
+        return [Finding("note", words, _lines(right))]
+    wrong = [words for name, value in flagfile.carriers if (words := _objection(name, value, path, file, right))]
+    if not wrong and not any(_same_file(value, path) for _, value in flagfile.carriers):
         wrong.append("it does not name the spec")
-    for folder in flagfile.executables:
-        if not Path(folder).is_dir():
-            wrong.append(f"{SUBSTITUTIONS} names {printable(folder)}, which is not there")
-    for folder in flagfile.folders:
-        if not Path(folder).is_dir():
-            wrong.append(f"{OBJECTS_FLAG} names {printable(folder)}, which is not there")
-        elif (own := beside(path, ".objects")).is_dir() and not _same_file(folder, own):
-            wrong.append(f"{OBJECTS_FLAG} names another folder than {own.name} beside the spec: {printable(folder)}")
+    folders = [(SUBSTITUTIONS, folder) for folder in flagfile.executables]
+    folders += [(OBJECTS_FLAG, folder) for folder in flagfile.folders]
+    wrong += [f"{name} names {printable(one)}, which is not there" for name, one in folders if not Path(one).is_dir()]
+    own = beside(path, ".objects")
+    others = [one for one in flagfile.folders if Path(one).is_dir() and own.is_dir() and not _same_file(one, own)]
+    wrong += [f"{OBJECTS_FLAG} names another folder than {own.name} beside the spec: {printable(o)}" for o in others]
     if file.carrier.brings_objects and not flagfile.folders:
         wrong.append(f"{OBJECTS_FLAG} is missing: the objects would not be found")
-    others, of_target = flagfile.others, _target_flags(file, target)
+    flags, of_target = flagfile.others, _target_flags(file, target)
     if missing := sorted(set(of_target) - set(flagfile.flags)):
         wrong.append(f"it is for another target: {' '.join(missing)} is missing")
         known = {name_of(flag) for one in all_targets() for flag in one.flags}
-        others = (*of_target, *(flag for flag in others if name_of(flag) not in known))
+        flags = (*of_target, *(flag for flag in flags if name_of(flag) not in known))
     if not wrong:
         return [Finding("ok", f"{flagfile.path.name} names this spec by the right flag")]
-    lines = shown([*others, *_beside(path, flagfile), *right])
-    return [
-        *(Finding("error", f"{flagfile.path.name}: {text}") for text in wrong),
-        Finding("note", f"{flagfile.path.name} would be right as", lines),
-    ]
+    lines = _lines([*flags, *_beside(path, flagfile), *right])
+    said = Finding("note", f"{flagfile.path.name} would be right as", lines)
+    return [*(Finding("error", f"{flagfile.path.name}: {text}") for text in wrong), said]
+
+
+def _objection(name: str, value: str, path: Path, file: SpecFile, right: Sequence[str]) -> str:
+    """What is wrong with a flag that names a spec; empty: nothing. A flagfile may carry a model's two specs, each by
+    its own flag."""
+    if not Path(value).exists():
+        return f"{name} names {printable(value)}, which is not there"
+    if _same_file(value, _partner(path)) and (name == SPEC_FLAG) != file.carrier.brings_objects:
+        return ""
+    if not _same_file(value, path):
+        return f"{name} names another file than this spec: {printable(value)}"
+    if name in {name_of(flag) for flag in right}:
+        return ""
+    ignored = name == TUNING_SPEC and name_of(right[0]) == LIBRARY
+    why = "CUDA and Vulkan ignore it without a word" if ignored else f"this is a {file.what}"
+    return f"{name} is the wrong flag here: {why}"
 
 
 def _beside(path: Path, flagfile: Flagfile) -> list[str]:
@@ -176,20 +172,13 @@ def _partner(path: Path) -> Path:
     return beside(path.absolute(), ".mlir" if path.name.endswith(KERNELS) else KERNELS)
 
 
-def _is_partner(name: str, value: str, path: Path, file: SpecFile) -> bool:
-    """A flagfile may carry a model's two specs, each by its own flag."""
-    calls = name == SPEC_FLAG
-    return _same_file(value, _partner(path)) and calls == (not file.carrier.brings_objects)
-
-
-def shown(flags: Sequence[str]) -> tuple[str, ...]:
-    return tuple(flagfile_text(flags).splitlines()) if flags else ()
+def _lines(flags: Sequence[str]) -> tuple[str, ...]:
+    return tuple(flagfile_text(flags).splitlines())
 
 
 def _carriers(path: Path, file: SpecFile, flagfile: Flagfile | None, target: Target | None) -> list[str]:
     """The flags that a compile with this spec needs beside the target's."""
-    here = path.absolute()
-    chosen = target or _recorded(file)
+    here, chosen = path.absolute(), target or _recorded(file)
     spec_flag = chosen.spec_flag if chosen else tuning_flag(flagfile.flags if flagfile else ())
     return file.flags(here, spec_flag=spec_flag, objects=beside(here, ".objects"))
 

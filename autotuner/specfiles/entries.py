@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from autotuner.carriers.provenance import ENTRY, OBJECTS, Provenance
 from autotuner.carriers.render import MARKER
 from autotuner.errors import UsageError
 from autotuner.iree.mlir import walk
-from autotuner.specfiles.matchers import Matches, describe, key, symbols
+from autotuner.specfiles.matchers import Matches, describe, key, symbol, symbols
 from autotuner.specfiles.vetting import vet_spec
 from autotuner.system.text import nesting, printable
 from autotuner.system.workspace import refuse_endless
@@ -25,7 +25,9 @@ MAIN = "__transform_main"
 FOREACH = "transform.foreach_match"
 _LONGEST = 1 << 26
 """Bytes of a spec that are read: a file of gigabytes is something else."""
+EXECUTABLE, VARIANT = "hal.executable", "hal.executable.variant"
 _DISPATCHES = _EXTERN, _DISPATCH = "hal.dispatch.extern", "flow.dispatch"
+_PAIRED = ("matchers", "actions")
 _DEEPEST = 200
 """Brackets within brackets: thousands of them overflow the parser's stack."""
 
@@ -37,12 +39,12 @@ class Entry:
     name: str
     """The matcher's symbol; of a microkernel spec the kernel's, of a configured executable its own."""
     matches: Matches
-    compilation_info: str
-    """Empty for microkernels."""
-    lowering_config: str
-    translation_info: str
-    decomposition_config: str
     provenance: Provenance | None
+    compilation_info: str = ""
+    """Empty for microkernels."""
+    lowering_config: str = ""
+    translation_info: str = ""
+    decomposition_config: str = ""
     action: str = ""
     key: str = ""
     """Two entries with the same key match the same operations."""
@@ -166,15 +168,15 @@ def text_of(module: ir.Module, *, name: str) -> str:
 
 def read_module(module: ir.Module, *, name: str) -> SpecFile:
     top = module.operation
-    if any(op.name == "hal.executable" for op in _children(top)) and not list(pairs(top)):
-        return SpecFile("executable", tuple(_executables(top)))
     found = list(pairs(top))
+    if any(op.name == EXECUTABLE for op in walk(top)) and not found:
+        return SpecFile("executable", tuple(_executables(top)))
     if not found:
         raise UsageError(f"{name} has no entries: there is no foreach_match in it.", remedy="Is it a spec?")
     named = symbols(top)
     if MAIN in named and CONFIG not in named:
         return SpecFile("microkernel", tuple(_kernels(found)), _hashes(found))
-    return SpecFile("tuning", tuple(_entry(*pair) for pair in found))
+    return SpecFile("tuning", tuple(_entry(pair) for pair in found))
 
 
 @dataclass(frozen=True)
@@ -185,96 +187,103 @@ class Pair:
     action: Any
     named: Mapping[str, Any]
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter((self.matcher, self.action, self.named))
+    @property
+    def kernels(self) -> list[Any]:
+        """The functions that the action puts in. One that only calls another (to flatten a batch, to fold weights) is a
+        way to that kernel, and no kernel."""
+        imported = [op for op in walk(self.action) if op.name == "transform.util.import_symbol"]
+        names = [ir.SymbolRefAttr(op.attributes["symbol"]).value[-1] for op in imported]
+        functions = [self.named[name] for name in names if name in self.named and self.named[name].name == "util.func"]
+        return [one for one in functions if any(op.name in _DISPATCHES for op in walk(one))] or functions
+
+
+class Foreach:
+    """A foreach_match of a module."""
+
+    def __init__(self, op: Any) -> None:
+        self._op = op
+        self.home = op.parent
+        while self.home.operation.name != "builtin.module":
+            self.home = self.home.operation.parent
+        self.named = symbols(self.home.operation)
+
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        """Of its matchers and their actions, in the order in which they are tried; a nested one by its first part."""
+        matchers, actions = (ir.ArrayAttr(self._op.attributes[words]) for words in _PAIRED)
+        return [(_first(one), _first(other)) for one, other in zip(matchers, actions, strict=True)]
+
+    def pair(self, names: tuple[str, str]) -> Pair | None:
+        """None where something that it names is not there."""
+        matcher, action = names
+        there = matcher in self.named and action in self.named
+        return Pair(self.named[matcher], self.named[action], self.named) if there else None
+
+    def set(self, names: Sequence[tuple[str, str]]) -> None:
+        """Only these are tried. One without a pair is refused: what it goes through then is as it was."""
+        if not names and len(self._op.results) == 1:
+            self._op.results[0].replace_all_uses_with(self._op.operands[0])
+            self._op.erase()
+            return
+        for place, words in enumerate(_PAIRED):
+            self._op.attributes[words] = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(both[place]) for both in names])
+
+
+def foreaches(top: Any) -> list[Foreach]:
+    return [Foreach(op) for op in walk(top) if op.name == FOREACH]
 
 
 def pairs(top: Any) -> Iterator[Pair]:
     """Every (matcher, action) of every foreach_match, in the order in which they are tried."""
-    for op in walk(top):
-        if op.name == FOREACH:
-            named = symbols(module_of(op))
-            for matcher, action in zip(references(op, "matchers"), references(op, "actions"), strict=True):
-                if matcher in named and action in named:
-                    yield Pair(named[matcher], named[action], named)
+    for foreach in foreaches(top):
+        yield from (pair for names in foreach.names if (pair := foreach.pair(names)) is not None)
 
 
-def module_of(op: Any) -> Any:
-    parent = op.parent
-    while parent.operation.name != "builtin.module":
-        parent = parent.operation.parent
-    return parent.operation
+def _first(reference: Any) -> str:
+    return str(ir.SymbolRefAttr(reference).value[0])
 
 
-def references(op: Any, attribute: str) -> list[str]:
-    """The names in an array of symbols; a nested one by its first part."""
-    return [ir.SymbolRefAttr(entry).value[0] for entry in ir.ArrayAttr(op.attributes[attribute])]
-
-
-def symbol(op: Any) -> str:
-    return str(ir.StringAttr(op.attributes["sym_name"]).value)
-
-
-def provenance_of(op: Any) -> Provenance | None:
+def _provenance(op: Any) -> Provenance | None:
     return Provenance.read(op.attributes[ENTRY]) if ENTRY in op.attributes else None
 
 
-def _children(op: Any) -> list[Any]:
-    return [child.operation for region in op.regions for block in region.blocks for child in block.operations]
-
-
-def _entry(matcher: Any, action: Any, named: Mapping[str, Any]) -> Entry:
-    constants = [op.attributes["value"] for part in (matcher, action) for op in walk(part) if _is_constant(op)]
+def _entry(pair: Pair) -> Entry:
+    inside = [op for part in (pair.matcher, pair.action) for op in walk(part)]
+    constants = [op.attributes["value"] for op in inside if op.name == "transform.param.constant"]
     info = next((value for value in constants if isinstance(value, iree_codegen.CompilationInfoAttr)), None)
     other = next((value for value in constants if isinstance(value, ir.DictAttr)), None)
     return Entry(
-        name=symbol(matcher),
-        matches=describe(matcher),
+        name=symbol(pair.matcher),
+        matches=describe(pair.matcher),
+        provenance=_provenance(pair.matcher),
         compilation_info=str(info) if info is not None else "",
         lowering_config=str(info.lowering_config) if info is not None else "",
         translation_info=str(info.translation_info) if info is not None else "",
         decomposition_config=str(other) if other is not None else "",
-        provenance=provenance_of(matcher),
-        action=symbol(action),
-        key=key(matcher, named),
-        id=symbol(matcher),
+        action=symbol(pair.action),
+        key=key(pair.matcher, pair.named),
+        id=symbol(pair.matcher),
     )
-
-
-def _is_constant(op: Any) -> bool:
-    return bool(op.name == "transform.param.constant")
 
 
 def _kernels(found: list[Pair]) -> Iterator[Entry]:
     """One entry a kernel: several matchers may lead to it, one for each form of the operation."""
     seen = set()
-    for matcher, action, named in found:
-        imported = [op for op in walk(action) if op.name == "transform.util.import_symbol"]
-        names = [ir.SymbolRefAttr(op.attributes["symbol"]).value[-1] for op in imported]
-        functions = [named[name] for name in names if name in named and named[name].name == "util.func"]
-        # One that only calls another (to flatten a batch, to fold weights) is a way to that kernel, and no kernel.
-        for function in [one for one in functions if _dispatches(one)] or functions:
+    for pair in found:
+        for function in pair.kernels:
             if symbol(function) in seen:
                 continue
             seen.add(symbol(function))
-            kernel, objects = _kernel(function, named)
+            kernel, objects = _kernel(function, pair.named)
             yield Entry(
                 name=kernel,
-                matches=describe(matcher),
-                compilation_info="",
-                lowering_config="",
-                translation_info="",
-                decomposition_config="",
-                provenance=provenance_of(matcher),
+                matches=describe(pair.matcher),
+                provenance=_provenance(pair.matcher),
                 action=symbol(function),
-                key=key(matcher, named),
+                key=key(pair.matcher, pair.named),
                 objects=objects,
                 id=symbol(function),
             )
-
-
-def _dispatches(function: Any) -> bool:
-    return any(op.name in _DISPATCHES for op in walk(function))
 
 
 def _kernel(function: Any, named: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
@@ -285,11 +294,8 @@ def _kernel(function: Any, named: Mapping[str, Any]) -> tuple[str, tuple[str, ..
             return ir.StringAttr(op.attributes["export_name"]).value, tuple(map(_path, objects))
         if op.name == _DISPATCH:
             names = ir.SymbolRefAttr(ir.ArrayAttr(op.attributes["entry_points"])[0]).value
-            executable = named.get(names[0])
-            if executable is None:
-                break
-            inner = list(walk(executable))
-            variants = [one for one in inner if one.name == "hal.executable.variant" and "objects" in one.attributes]
+            inner = list(walk(named[names[0]])) if names[0] in named else []
+            variants = [one for one in inner if one.name == VARIANT and "objects" in one.attributes]
             objects = [one for variant in variants for one in ir.ArrayAttr(variant.attributes["objects"])]
             imports = [symbol(one) for one in inner if "hal.import.static" in one.attributes]
             return (imports or [names[-1]])[0], tuple(map(_path, objects))
@@ -305,21 +311,16 @@ def _path(attribute: Any) -> str:
 
 def _hashes(found: list[Pair]) -> dict[str, str]:
     """What the matchers say of their kernels' objects."""
-    hashes = {}
-    for matcher, _, _ in found:
-        table = matcher.attributes[OBJECTS] if OBJECTS in matcher.attributes else None  # noqa: SIM401
-        for entry in table if isinstance(table, ir.DictAttr) else ():
-            if isinstance(entry.attr, ir.StringAttr):
-                hashes[entry.name] = entry.attr.value
-    return hashes
+    tables = [pair.matcher.attributes[OBJECTS] for pair in found if OBJECTS in pair.matcher.attributes]
+    entries = [entry for table in tables if isinstance(table, ir.DictAttr) for entry in table]
+    return {entry.name: entry.attr.value for entry in entries if isinstance(entry.attr, ir.StringAttr)}
 
 
 def _executables(top: Any) -> Iterator[Entry]:
-    for executable in _children(top):
-        if executable.name != "hal.executable":
-            continue
+    for executable in [op for op in walk(top) if op.name == EXECUTABLE]:
         inner = list(walk(executable))
-        configured = [op for op in inner if "lowering_config" in op.attributes and _is_main(op)]
+        # Not a fill or a copy beside the operation that counts.
+        configured = [op for op in inner if "lowering_config" in op.attributes and len(op.operands) >= 3]
         root = next((op for op in configured if MARKER in op.attributes), configured[0] if configured else None)
         function = next((op for op in inner if "translation_info" in op.attributes), None)
         config = str(root.attributes["lowering_config"]) if root is not None else ""
@@ -328,15 +329,9 @@ def _executables(top: Any) -> Iterator[Entry]:
         yield Entry(
             name=symbol(executable),
             matches=Matches(root.name if root is not None else "executable", (), types, (), exact=True),
+            provenance=_provenance(executable),
             compilation_info=f"lowering_config = {config}, translation_info = {translation}" if config else "",
             lowering_config=config,
             translation_info=translation,
-            decomposition_config="",
-            provenance=provenance_of(executable),
             id=symbol(executable),
         )
-
-
-def _is_main(op: Any) -> bool:
-    """Not a fill or a copy beside the operation that counts."""
-    return len(op.operands) >= 3

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from iree.compiler import ir
@@ -14,9 +13,8 @@ from autotuner.patterns.graph import is_main
 
 _STRUCTURE = "transform.iree.match."
 _KINDS = ("contraction", "convolution", "attention", "online_attention")
-_CONSTANT, _YIELD = "transform.param.constant", "transform.yield"
+_CONSTANT, _YIELD, _INCLUDE = "transform.param.constant", "transform.yield", "transform.include"
 _GENERAL = ("transform.iree.match.dim_bounds", "transform.iree.match.dim_is_multiple_of")
-_NAMING = ("sym_name", "sym_visibility")
 _EQUAL = f"{_STRUCTURE}dims_equal"
 _UNSAID = f"{_STRUCTURE}has_no_lowering_config"
 """What many ask beside: which operations are meant does not depend on it."""
@@ -53,11 +51,11 @@ class Matches:
 
 def symbols(module: Any) -> dict[str, Any]:
     """The operations of a module that have a name."""
-    return {
-        ir.StringAttr(op.operation.attributes["sym_name"]).value: op.operation
-        for op in module.regions[0].blocks[0].operations
-        if "sym_name" in op.operation.attributes
-    }
+    return {symbol(op): op for op in _body(module) if "sym_name" in op.attributes}
+
+
+def symbol(op: Any) -> str:
+    return str(ir.StringAttr(op.attributes["sym_name"]).value)
 
 
 def describe(matcher: Any) -> Matches:
@@ -74,25 +72,21 @@ def describe(matcher: Any) -> Matches:
         ordered = tuple((role, sizes[role]) for role in wanted if role in sizes)
         exact = not bounds and len(ordered) == len(wanted)
         return Matches(kind, ordered, types, bounds, exact, _layout(structure))
+    first = {op.name: op for op in reversed(ops)}
     asked = [op for op in ops if op.name == f"{_STRUCTURE}cast_compatible_type"]
-    types = tuple(str(op.attributes["target_type"]) for op in asked)
-    named = next((op for op in ops if op.name == "transform.match.operation_name"), None)
-    if named is not None:
+    kind, types = "any operation", tuple(str(op.attributes["target_type"]) for op in asked)
+    if (named := first.get("transform.match.operation_name")) is not None:
         kind = ", ".join(ir.StringAttr(name).value for name in ir.ArrayAttr(named.attributes["op_names"]))
-    elif (
-        graph := next((op for op in ops if op.name == f"{_STRUCTURE}cast_compatible_dag_from_root"), None)
-    ) is not None:
+    elif (graph := first.get(f"{_STRUCTURE}cast_compatible_dag_from_root")) is not None:
         kind, types = _dag(graph)
-    else:
-        kind = "any operation"
     return Matches(kind, (), types, bounds, exact=bool(types) and not bounds and not any("?" in t for t in types))
 
 
 def _layout(structure: Any) -> str:
     """Which operands of a product are transposed; empty where none is, or where it is no plain product."""
-    if structure.name != f"{_STRUCTURE}contraction" or "indexing_maps" not in structure.attributes:
+    maps = _maps(structure)
+    if not maps:
         return ""
-    maps = [ir.AffineMapAttr(entry).value for entry in ir.ArrayAttr(structure.attributes["indexing_maps"])]
     _, m, n, k = contraction_roles(maps)
     if not len(m) == len(n) == len(k) == 1:
         return ""
@@ -101,12 +95,18 @@ def _layout(structure: Any) -> str:
     return "" if transposed == "nn" else transposed
 
 
+def _maps(structure: Any) -> list[Any]:
+    """Those that a matcher of products asks for; none where it asks for none, or for something else."""
+    if structure.name != f"{_STRUCTURE}contraction" or "indexing_maps" not in structure.attributes:
+        return []
+    return [ir.AffineMapAttr(entry).value for entry in ir.ArrayAttr(structure.attributes["indexing_maps"])]
+
+
 def _sizes(ops: list[Any], structure: Any, roles: list[str]) -> dict[str, tuple[int, ...]]:
     """By role, as they are asked for; a role that the operation's own maps have no loop for has none."""
-    sizes: dict[str, tuple[int, ...]] = {}
-    if structure.name == f"{_STRUCTURE}contraction" and "indexing_maps" in structure.attributes:
-        maps = [ir.AffineMapAttr(entry).value for entry in ir.ArrayAttr(structure.attributes["indexing_maps"])]
-        sizes = {role: () for role, loops in zip(roles, contraction_roles(maps), strict=False) if not loops}
+    maps = _maps(structure)
+    loops_of = zip(roles, contraction_roles(maps), strict=False) if maps else ()
+    sizes: dict[str, tuple[int, ...]] = {role: () for role, loops in loops_of if not loops}
     for op in ops:
         if op.name == _EQUAL:
             value = ir.OpResult(op.operands[0])
@@ -129,58 +129,33 @@ def _exact_key(matcher: Any) -> str | None:
 
 
 def key(matcher: Any, named: Mapping[str, Any]) -> str:
-    """The same for two matchers that accept the same, whatever constants they yield and in which order they ask.
+    """The same for two matchers that accept the same, whatever constants they yield; of those that ask for one size of
+    everything, whatever the order is in which they ask.
 
     `named` are the symbols of the matcher's module: what a matcher includes is a part of it.
     """
-    if (exact := _exact_key(matcher)) is not None:
-        return exact
-    keys = _Keys(named)
-    return "\n".join(sorted(keys.op(op) for op in _body(matcher) if op.name not in (_CONSTANT, _YIELD)))
+    return _exact_key(matcher) or _text(matcher, named, without=(_CONSTANT, _YIELD))
 
 
 def body_key(sequence: Any, named: Mapping[str, Any]) -> str:
     """The same for two named sequences that do the same, in the same order."""
-    return _Keys(named).sequence(sequence)
+    return f"{sequence.attributes['function_type']}\n{_text(sequence, named)}"
+
+
+def _text(sequence: Any, named: Mapping[str, Any], without: tuple[str, ...] = ()) -> str:
+    """The operations of a sequence, whatever it and its values are called, with all that it includes."""
+    texts = []
+    for op in [op for op in _body(sequence) if op.name not in without]:
+        text = op.get_asm(use_local_scope=True)
+        if op.name == _INCLUDE:
+            target = ir.SymbolRefAttr(op.attributes["target"]).value[0]
+            text = text.replace(f"@{target}", body_key(named[target], named)) if target in named else text
+        texts.append(text)
+    return "\n".join(texts)
 
 
 def _body(op: Any) -> list[Any]:
     return [child.operation for region in op.regions for block in region.blocks for child in block.operations]
-
-
-@dataclass(frozen=True)
-class _Keys:
-    """Operations as text that does not depend on what their values are called."""
-
-    named: Mapping[str, Any]
-    known: dict[Any, str] = field(default_factory=dict)
-
-    def sequence(self, sequence: Any) -> str:
-        return "\n".join([str(sequence.attributes["function_type"]), *map(self.op, _body(sequence))])
-
-    def op(self, op: Any) -> str:
-        """The operation with what it works on, down to the arguments."""
-        if op not in self.known:
-            attributes = [f"{name}={op.attributes[name]}" for name in sorted(op.attributes) if name not in _NAMING]
-            if op.name == "transform.include":
-                target = ir.SymbolRefAttr(op.attributes["target"]).value
-                if len(target) == 1 and target[0] in self.named:
-                    attributes = [self.sequence(self.named[target[0]])]
-            parts = (
-                map(self.value, op.operands),
-                attributes,
-                map(self.op, _body(op)),
-                (str(v.type) for v in op.results),
-            )
-            self.known[op] = " ".join([op.name, *(f"({'; '.join(part)})" for part in parts)])
-        return self.known[op]
-
-    def value(self, value: Any) -> str:
-        if isinstance(value.owner, ir.Block):
-            return f"argument {ir.BlockArgument(value).arg_number}:{value.type}"
-        # Hashed: values that are used twice would double the text at every step.
-        origin = hashlib.sha256(self.op(value.owner).encode()).hexdigest()
-        return f"{ir.OpResult(value).result_number} of {origin}"
 
 
 def _type_names(structure: Any) -> list[str]:
@@ -192,15 +167,13 @@ def _bound(op: Any, structure: Any) -> str:
     where = _where(op, structure)
     if op.name.endswith("dim_is_multiple_of"):
         return f"{where} % {ir.IntegerAttr(op.attributes['size']).value} = 0"
-    low, high = (
-        ir.IntegerAttr(op.attributes[name]).value if name in op.attributes else None
-        for name in ("lower_bound", "upper_bound")
+    names = [name for name in ("lower_bound", "upper_bound") if name in op.attributes]
+    bounds = {name: ir.IntegerAttr(op.attributes[name]).value for name in names}
+    if len(bounds) == 2:
+        return f"{bounds['lower_bound']}<={where}<={bounds['upper_bound']}"
+    return (
+        f"{where}<={bounds['upper_bound']}" if "upper_bound" in bounds else f"{where}>={bounds.get('lower_bound', 0)}"
     )
-    if low is not None and high is not None:
-        return f"{low}<={where}<={high}"
-    if high is not None:
-        return f"{where}<={high}"
-    return f"{where}>={low or 0}"
 
 
 def _where(op: Any, structure: Any) -> str:
@@ -210,17 +183,12 @@ def _where(op: Any, structure: Any) -> str:
     if isinstance(owner, ir.Block) or owner.name != "transform.get_operand":
         return f"dimension {dim}"
     number = next(iter(ir.DenseI64ArrayAttr(owner.attributes["raw_position_list"])), 0)
-    if (
-        structure is not None
-        and structure.name == f"{_STRUCTURE}contraction"
-        and "indexing_maps" in structure.attributes
-    ):
-        maps = [ir.AffineMapAttr(entry).value for entry in ir.ArrayAttr(structure.attributes["indexing_maps"])]
-        if 0 <= number < len(maps) == 3 and dim < len(maps[number].results):
-            loop = positions(maps[number])[dim]
-            for role, loops in zip(ROLES["contraction"], contraction_roles(maps), strict=True):
-                if loop in loops:
-                    return role
+    maps = [] if structure is None else _maps(structure)
+    if 0 <= number < len(maps) and dim < len(maps[number].results):
+        loop = positions(maps[number])[dim]
+        for role, loops in zip(ROLES["contraction"], contraction_roles(maps), strict=True):
+            if loop in loops:
+                return role
     return f"operand {number} dimension {dim}"
 
 

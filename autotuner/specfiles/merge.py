@@ -1,8 +1,8 @@
-"""Many tuning specs in one: the faster of two that match the same, linked by IREE's own pass, proven to be whole."""
+"""Many tuning specs in one: the faster of two that match the same, proven to be whole; and on disk, with a flagfile
+when those of the inputs agree."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,29 +11,22 @@ from typing import Any
 from iree.compiler import ir
 
 from autotuner._version import __version__
-from autotuner.carriers.provenance import today
+from autotuner.carriers.flagfile import Flagfile, flagfile_text, use_line
+from autotuner.carriers.outputs import SPEC, Outputs
+from autotuner.carriers.provenance import Provenance, today
 from autotuner.errors import EnvironmentFailure, UsageError
+from autotuner.iree.compile import shell_line
+from autotuner.iree.mlir import walk
 from autotuner.iree.tools import Tools
-from autotuner.specfiles.choice import Dropped, Place, choose
-from autotuner.specfiles.entries import (
-    CONFIG,
-    FOREACH,
-    Entry,
-    parse_spec,
-    read_module,
-    read_text,
-    references,
-    verifies,
-)
-from autotuner.specfiles.matchers import body_key, symbols
+from autotuner.specfiles.entries import CONFIG, FOREACH, Entry, Foreach, parse_spec, read_module, read_text, verifies
+from autotuner.specfiles.matchers import body_key, symbol, symbols
 from autotuner.specfiles.vetting import vet_spec
-from autotuner.system import process
 from autotuner.system.text import printable
 
 _DEFAULT = "iree_codegen.tuning_spec_with_default_entrypoint"
 _ENTRY = "iree_codegen.tuning_spec_entrypoint"
 _SEQUENCE, _INCLUDE = "transform.named_sequence", "transform.include"
-_TIMEOUT = 120.0
+_REPORT = "Please report it with the inputs."
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +38,18 @@ class Kept:
 
     def to_json(self) -> dict[str, Any]:
         return {**self.entry.to_json(), "source": self.source}
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """An entry that is not in the merged spec."""
+
+    entry: Entry
+    source: str
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.entry.name, "source": self.source, "reason": self.reason}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +66,23 @@ class Merged:
         return tuple(kept.entry for kept in self.kept)
 
 
-@dataclass
-class _Source:
-    """One input, parsed; its operations live as long as `module`."""
+@dataclass(frozen=True, slots=True)
+class MergedFiles:
+    """What was written, and what a user should know of it."""
 
-    name: str
-    module: ir.Module
-    entries: tuple[Entry, ...]
+    merged: Merged
+    spec: Path
+    flagfile: Path | None
+    notes: tuple[str, ...]
 
-    @property
-    def foreach(self) -> Any:
-        return _foreach(self.module.operation)
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "spec": str(self.spec),
+            "flagfile": str(self.flagfile) if self.flagfile else None,
+            "entries": [kept.to_json() for kept in self.merged.kept],
+            "dropped": [dropped.to_json() for dropped in self.merged.dropped],
+            "notes": list(self.notes),
+        }
 
 
 def merge(
@@ -92,59 +103,117 @@ def merge(
     """
     if not specs:
         raise UsageError("there is nothing to merge.", remedy="Name at least one spec.")
+    called = names or [str(spec) if isinstance(spec, Path) else f"spec {i}" for i, spec in enumerate(specs, start=1)]
     with ir.Context() as context, ir.Location.unknown():
-        sources = [_source(spec, context, name=_called(spec, i, names), trust=trust) for i, spec in enumerate(specs)]
+        sources = [
+            _Source.read(spec, context, name=name, trust=trust) for spec, name in zip(specs, called, strict=True)
+        ]
         _refuse_clashes(sources)
-        kept, dropped = choose(sources, force=force)
-        for number, source in enumerate(sources):
-            _reduce(source, {place.position for place in kept if place.source == number})
-        _rename(sources)
-        left = [source for source in sources if references(source.foreach, "matchers")]
-        module = _link([source.module for source in left], context, tools)
-        _tidy(module, kept)
-        origin = {place.entry.key: sources[place.source].name for place in kept}
-        entries = _prove(module, kept)
-        result = tuple(Kept(entry, origin[entry.key]) for entry in entries)
-        header = _header(result, len(specs), made_by, tools)
-        text = "".join(f"// {printable(line)}\n" for line in header) + str(module)
-    read_back = _read_back(text)
-    if [entry.name for entry in read_back] != [entry.name for entry in entries]:
-        raise EnvironmentFailure(
-            "the merged spec does not read back whole.", remedy="Please report it with the inputs."
-        )
-    return Merged(text, result, tuple(dropped))
+        kept, dropped = _choose(sources, force=force)
+        text = str(_linked(sources, kept))
+    entries = _prove(text, kept)
+    origin = {one.entry.key: one.source for one in kept}
+    result = tuple(Kept(entry, origin[entry.key]) for entry in entries)
+    header = _header(result, len(specs), made_by, tools)
+    return Merged("".join(f"// {printable(line)}\n" for line in header) + text, result, tuple(dropped))
 
 
-def _called(spec: str | Path, number: int, names: Sequence[str]) -> str:
-    if names:
-        return names[number]
-    return str(spec) if isinstance(spec, Path) else f"spec {number + 1}"
+def merge_files(
+    paths: Sequence[Path], *, output: Path, tools: Tools, force: bool = False, trust: bool = False
+) -> MergedFiles:
+    """Merges the specs at these paths into `output`; without `trust`, none that could do harm."""
+    if output.suffix != ".mlir":
+        raise UsageError(f"-o {output} is not an .mlir file.", remedy="Name the spec, such as -o merged.mlir.")
+    path, flagfile = output.absolute(), output.absolute().with_suffix(".flags")
+    flags, notes = _common_flags(paths, path, trust=trust)
+    files = Outputs(path, SPEC if flags else SPEC[:1], force=force)
+    files.claim([*paths, *(one.with_suffix(".flags") for one in paths)])
+    options = [word for word, given in (("--force", force), ("--trust", trust)) if given]
+    command = ["autotune", "spec", "merge", *map(str, paths), "-o", str(output), *options]
+    use = [f"use:        {use_line(flagfile)}"] if flags else []
+    made_by = [f"made by:    {shell_line(command)}", *use]
+    merged = merge(paths, tools=tools, force=force, trust=trust, made_by=made_by)
+    other = {_said(entry).iree for entry in merged.entries} - {"", tools.release}
+    notes += [f"the entries are for IREE {version}; this is {tools.release}" for version in sorted(other)]
+    files.write(path, merged.text)
+    if flags:
+        files.write(flagfile, flagfile_text(flags))
+    elif flagfile.exists():
+        notes.append(f"{flagfile} was there before and is left as it is")
+    return MergedFiles(merged, path, flagfile if flags else None, tuple(notes))
 
 
-def _source(spec: str | Path, context: ir.Context, *, name: str, trust: bool) -> _Source:
-    text = read_text(spec) if isinstance(spec, Path) else spec
-    module = parse_spec(text, context, name=name)
-    if not trust:
-        vet_spec(module, name=name)
-    file = read_module(module, name=name)
-    if not file.carrier.merges:
-        raise UsageError(f"{name} is a {file.what}: only tuning specs are merged.", remedy="Leave it out.")
-    config = symbols(module.operation).get(CONFIG)
-    body = [] if config is None else [op.operation.name for op in config.regions[0].blocks[0].operations]
-    if config is None or body != [FOREACH, "transform.yield"]:
-        raise UsageError(
-            f"{name} has another form than one foreach_match in @{CONFIG}, so IREE does not merge it.",
-            remedy="Merge the specs that it was linked from.",
-        )
-    if _ENTRY not in config.attributes:
-        _make_entry(config)
-    module.operation.attributes[_DEFAULT] = ir.UnitAttr.get()
-    if not verifies(module.operation):
-        raise UsageError(
-            f"{name} is not a tuning spec that IREE merges.",
-            remedy=f"See what `iree-opt` says of it with the attribute {_DEFAULT}.",
-        )
-    return _Source(name, module, file.entries)
+def _common_flags(paths: Sequence[Path], output: Path, *, trust: bool) -> tuple[tuple[str, ...], list[str]]:
+    """The flags of the merged spec; none, and why, when the inputs do not agree on them."""
+    found: dict[tuple[str, ...], Path] = {}
+    for path in paths:
+        flagfile = Flagfile.beside(path, trust=trust)
+        if flagfile is None:
+            return (), [f"no flagfile is written: {path} has none beside it"]
+        if flagfile.executables:
+            return (), [f"no flagfile is written: {flagfile.path} also substitutes executables, which fit one program"]
+        if flagfile.kernels:
+            return (), [f"no flagfile is written: {flagfile.path} also names a spec that calls microkernels"]
+        found.setdefault((*flagfile.others, f"{flagfile.right_carrier}={output}"), path)
+    if len(found) > 1:
+        first, second = list(found)[:2]
+        different = shell_line(sorted(set(first) ^ set(second)))
+        one, other = (found[flags].with_suffix(".flags") for flags in (first, second))
+        return (), [f"no flagfile is written: {one} and {other} differ in {different}"]
+    return next(iter(found)), []
+
+
+# --- which entries stay ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Source:
+    """One input, parsed; its operations live as long as `module`."""
+
+    name: str
+    module: ir.Module
+    entries: tuple[Entry, ...]
+
+    @classmethod
+    def read(cls, spec: str | Path, context: ir.Context, *, name: str, trust: bool) -> _Source:
+        text = read_text(spec) if isinstance(spec, Path) else spec
+        module = parse_spec(text, context, name=name)
+        if not trust:
+            vet_spec(module, name=name)
+        file = read_module(module, name=name)
+        if not file.carrier.merges:
+            raise UsageError(f"{name} is a {file.what}: only tuning specs are merged.", remedy="Leave it out.")
+        config = symbols(module.operation).get(CONFIG)
+        body = [] if config is None else [op.operation.name for op in config.regions[0].blocks[0].operations]
+        if config is None or body != [FOREACH, "transform.yield"]:
+            raise UsageError(
+                f"{name} has another form than one foreach_match in @{CONFIG}, so it cannot be merged.",
+                remedy="Merge the specs that it was linked from.",
+            )
+        if _ENTRY not in config.attributes:
+            _make_entry(config)
+        module.operation.attributes[_DEFAULT] = ir.UnitAttr.get()
+        if not verifies(module.operation):
+            raise UsageError(
+                f"{name} is not a tuning spec that IREE takes.",
+                remedy=f"See what `iree-opt` says of it with the attribute {_DEFAULT}.",
+            )
+        return cls(name, module, file.entries)
+
+    @property
+    def foreach(self) -> Foreach:
+        return _foreach(self.module)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """An entry and where it stands."""
+
+    source: str
+    number: int
+    """Of the source."""
+    position: int
+    entry: Entry
 
 
 def _make_entry(config: Any) -> None:
@@ -162,172 +231,153 @@ def _make_entry(config: Any) -> None:
 
 def _refuse_clashes(sources: Sequence[_Source]) -> None:
     """Specs of several targets or compilers in one file would be wrong for all but one of them."""
-    for what, of in (("targets", _target), ("IREE versions", _iree), ("kinds of target", _family)):
-        found: dict[str, str] = {}
-        for source in sources:
-            for entry in source.entries:
-                if value := of(entry):
-                    found.setdefault(value, source.name)
+    entries = [(source.name, entry) for source in sources for entry in source.entries]
+    for what, said in (
+        ("targets", [(_said(entry).target, name) for name, entry in entries]),
+        ("IREE versions", [(_said(entry).iree, name) for name, entry in entries]),
+        ("kinds of target", [(entry.family, name) for name, entry in entries]),
+    ):
+        found = {value: name for value, name in reversed(said) if value}
         if len(found) > 1:
-            parts = ", ".join(f"{value} ({name})" for value, name in found.items())
+            parts = ", ".join(f"{value} ({name})" for value, name in reversed(found.items()))
             raise UsageError(
                 f"the specs are for different {what}: {parts}.", remedy="Merge those of each on their own."
             )
 
 
-def _target(entry: Entry) -> str:
-    return entry.provenance.target if entry.provenance else ""
+def _said(entry: Entry) -> Provenance:
+    return entry.provenance or Provenance()
 
 
-def _iree(entry: Entry) -> str:
-    return entry.provenance.iree if entry.provenance else ""
+def _choose(sources: Sequence[_Source], *, force: bool) -> tuple[list[_Place], list[Dropped]]:
+    """Of entries that match the same operations one stays: the faster by what is recorded, or the one that was timed.
 
-
-def _family(entry: Entry) -> str:
-    return entry.family
-
-
-# --- modules --------------------------------------------------------------------------------------------------------
-
-
-def _foreach(top: Any) -> Any:
-    return symbols(top)[CONFIG].regions[0].blocks[0].operations[0].operation
-
-
-def _set_references(op: Any, attribute: str, names: Sequence[str]) -> None:
-    op.attributes[attribute] = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(name) for name in names])
-
-
-def _reduce(source: _Source, positions: set[int]) -> None:
-    """Takes out the other entries, and what nothing refers to any more."""
-    foreach = source.foreach
-    for attribute in ("matchers", "actions"):
-        names = references(foreach, attribute)
-        _set_references(foreach, attribute, [name for i, name in enumerate(names) if i in positions])
-    _sweep(source.module.operation)
-
-
-def _sweep(top: Any) -> None:
-    named = symbols(top)
-    foreach = _foreach(top)
-    wanted = {CONFIG, *references(foreach, "matchers"), *references(foreach, "actions")}
-    todo = list(wanted)
-    while todo:
-        for name in _included(named[todo.pop()]) & named.keys() - wanted:
-            wanted.add(name)
-            todo.append(name)
-    for name, op in named.items():
-        if op.name == _SEQUENCE and name not in wanted:
-            op.erase()
-
-
-def _included(sequence: Any) -> set[str]:
-    found = set()
-    for block in sequence.regions[0].blocks:
-        for op in block.operations:
-            if op.operation.name == _INCLUDE:
-                found.add(ir.SymbolRefAttr(op.operation.attributes["target"]).value[0])
-    return found
-
-
-def _rename(sources: Sequence[_Source]) -> None:
-    """Names that are in one file each: IREE's pass renames sequences, but not where another includes them."""
-    taken: set[str] = set()
-    for source in sources:
-        named = symbols(source.module.operation)
-        for name, op in named.items():
-            if op.name != _SEQUENCE or name == CONFIG:
-                continue
-            new, number = name, 0
-            while new in taken or (new != name and new in named):
-                number += 1
-                new = f"{name}_{number}"
-            taken.add(new)
-            if new != name:
-                ir.SymbolTable.replace_all_symbol_uses(name, new, source.module.operation)
-                ir.SymbolTable.set_symbol_name(op, new)
-
-
-def _link(modules: Sequence[ir.Module], context: ir.Context, tools: Tools) -> ir.Module:
-    """One module by IREE's own pass. A single one is linked already."""
-    if len(modules) == 1:
-        return modules[0]
-    outer = ir.Module.parse("module attributes {transform.with_named_sequence} {}", context=context)
-    for number, module in enumerate(modules):
-        clone = module.operation.clone()
-        clone.attributes["sym_name"] = ir.StringAttr.get(f"spec_{number}")
-        outer.body.append(clone)
-    with tempfile.TemporaryDirectory(prefix="autotune-") as folder:
-        path = Path(folder) / "specs.mlir"
-        path.write_text(str(outer), encoding="utf-8")
-        flags = ("--iree-codegen-link-tuning-specs", *tools.printing)
-        done = process.run([tools.iree_opt, *flags, path, "-o", "-"], timeout=_TIMEOUT)
-    if not done.ok:
-        raise EnvironmentFailure(f"IREE does not link these specs: {done.why()[-300:]}", remedy="Merge fewer of them.")
-    linked = parse_spec(done.stdout, context, name="what IREE linked")
-    if _DEFAULT not in linked.operation.attributes:
-        raise UsageError(
-            "IREE does not link these specs into one: they have symbols of the same name beside their matchers.",
-            remedy="Rename them.",
-        )
-    return linked
-
-
-def _tidy(module: ir.Module, kept: Sequence[Place]) -> None:
-    """Exact sizes before ranges, which would hide them; one action where several do the same.
-
-    Ranges stay in the order in which the files first had them: it may be the reason why the right one matches.
+    Where nothing tells, that is an error, unless `force` lets the later one win.
     """
-    top = module.operation
-    named, foreach = symbols(top), _foreach(top)
-    matchers, actions = references(foreach, "matchers"), references(foreach, "actions")
+    best: dict[str, _Place] = {}
+    dropped = []
+    for number, source in enumerate(sources):
+        for position, entry in enumerate(source.entries):
+            new = _Place(source.name, number, position, entry)
+            old = best.setdefault(entry.key, new)
+            if old is new:
+                continue
+            newer, reason = _better(old, new, force=force)
+            best[entry.key], loser = (new, old) if newer else (old, new)
+            dropped.append(Dropped(loser.entry, loser.source, reason.format(best[entry.key].source)))
+    return list(best.values()), dropped
+
+
+def _better(old: _Place, new: _Place, *, force: bool) -> tuple[bool, str]:
+    """Is it the new one, and why? The reason has a place for the name of the other's file."""
+    if old.number == new.number:
+        return False, f"never reached: @{old.entry.name} before it matches the same"
+    mine, yours = _said(old.entry), _said(new.entry)
+    same_place = mine.target and (mine.target, mine.device) == (yours.target, yours.device)
+    if _configuration(old.entry) == _configuration(new.entry):
+        return yours.has_figures and not mine.has_figures, "the same configuration as in {}"
+    if mine.us is not None and yours.us is not None and same_place:
+        slow, fast = max(mine.us, yours.us), min(mine.us, yours.us)
+        return yours.us < mine.us, f"slower: {slow:.1f} µs, {{}} has {fast:.1f} µs"
+    if mine.median is not None and yours.median is not None:
+        less, more = min(mine.median, yours.median), max(mine.median, yours.median)
+        return yours.median > mine.median, f"gains less: {less:.3f}x, {{}} has {more:.3f}x"
+    if mine.has_figures != yours.has_figures:
+        return yours.has_figures, "it has no figures, and {} was timed"
+    if force:
+        return True, "by --force: {} comes later and matches the same"
+    raise UsageError(
+        f"{old.source} (@{old.entry.name}) and {new.source} (@{new.entry.name}) match the same "
+        f"({new.entry.matches.text}), and neither was timed: nothing tells which is faster.",
+        remedy="Leave one out, or give --force: then the later file wins.",
+    )
+
+
+def _configuration(entry: Entry) -> tuple[str, str]:
+    return entry.compilation_info, entry.decomposition_config
+
+
+# --- one module -----------------------------------------------------------------------------------------------------
+
+
+def _foreach(module: ir.Module) -> Foreach:
+    return Foreach(symbols(module.operation)[CONFIG].regions[0].blocks[0].operations[0].operation)
+
+
+def _linked(sources: Sequence[_Source], kept: Sequence[_Place]) -> ir.Module:
+    """All that stays, in the first source's module. Exact sizes come before ranges, which would hide them; ranges stay
+    in the order in which the files first had them: it may be the reason why the right one matches. Of actions that do
+    the same there is one."""
+    module = sources[0].module
+    for source in sources[1:]:
+        _rename(source.module, set(symbols(module.operation)))
+        for name, op in symbols(source.module.operation).items():
+            if name != CONFIG:
+                module.body.append(op.clone())
+    foreach = _foreach(module)
     first: dict[str, str] = {}
-    same = [first.setdefault(body_key(named[action], named), action) for action in actions]
-    entries = {entry.name: entry for entry in read_module(module, name="the merged spec").entries}
-    seen = {place.entry.key: number for number, place in enumerate(kept)}
-
-    def order(number: int) -> tuple[bool, int]:
-        entry = entries[matchers[number]]
-        return not entry.matches.exact, seen[entry.key]
-
-    ordered = sorted(range(len(matchers)), key=order)
-    _set_references(foreach, "matchers", [matchers[i] for i in ordered])
-    _set_references(foreach, "actions", [same[i] for i in ordered])
-    _sweep(top)
-    if not verifies(top):
-        raise EnvironmentFailure("the merged spec does not verify.", remedy="Please report it with the inputs.")
+    pairs = []
+    for place in sorted(kept, key=lambda one: not one.entry.matches.exact):
+        matcher, action = sources[place.number].foreach.names[place.position]
+        pairs.append((matcher, first.setdefault(body_key(foreach.named[action], foreach.named), action)))
+    foreach.set(pairs)
+    _sweep(module.operation, foreach)
+    if not verifies(module.operation):
+        raise EnvironmentFailure("the merged spec does not verify.", remedy=_REPORT)
+    return module
 
 
-def _prove(module: ir.Module, kept: Sequence[Place]) -> tuple[Entry, ...]:
-    """Every entry that was kept is there, with its configuration and its provenance; nothing else is."""
-    found = read_module(module, name="the merged spec").entries
+def _rename(module: ir.Module, taken: set[str]) -> None:
+    """Gives whatever has a name that is taken another one."""
+    named = symbols(module.operation)
+    for name in [name for name in named if name in taken and name != CONFIG]:
+        numbers = iter(range(1, len(taken) + len(named) + 2))
+        new = next(other for n in numbers if (other := f"{name}_{n}") not in taken and other not in named)
+        taken.add(new)
+        ir.SymbolTable.replace_all_symbol_uses(name, new, module.operation)
+        ir.SymbolTable.set_symbol_name(named[name], new)
+
+
+def _sweep(top: Any, foreach: Foreach) -> None:
+    """Takes out the sequences that nothing refers to any more."""
+    todo = [CONFIG, *(name for names in foreach.names for name in names)]
+    wanted: set[str] = set()
+    while todo:
+        name = todo.pop()
+        if name in foreach.named and name not in wanted:
+            wanted.add(name)
+            included = [op for op in walk(foreach.named[name]) if op.name == _INCLUDE]
+            todo += [ir.SymbolRefAttr(op.attributes["target"]).value[0] for op in included]
+    for op in [op for op in symbols(top).values() if op.name == _SEQUENCE and symbol(op) not in wanted]:
+        op.erase()
+
+
+def _prove(text: str, kept: Sequence[_Place]) -> tuple[Entry, ...]:
+    """Every entry that was kept reads back with its configuration and its provenance; nothing else does."""
+    with ir.Context() as context:
+        found = read_module(parse_spec(text, context, name="the merged spec"), name="the merged spec").entries
     expected = {place.entry.key: _content(place.entry) for place in kept}
     if len(found) != len(expected) or {entry.key: _content(entry) for entry in found} != expected:
         missing = [place.entry.name for place in kept if place.entry.key not in {entry.key for entry in found}]
         raise EnvironmentFailure(
-            f"linking has changed the entries: {', '.join(missing) or 'a configuration'} is lost.",
-            remedy="Please report it with the inputs.",
+            f"merging has changed the entries: {', '.join(missing) or 'a configuration'} is lost.", remedy=_REPORT
         )
     return found
 
 
 def _content(entry: Entry) -> Entry:
-    """The entry without the names that linking may change."""
+    """The entry without the names that merging may change."""
     return replace(entry, name="", action="", id="")
 
 
-def _read_back(text: str) -> tuple[Entry, ...]:
-    with ir.Context() as context:
-        return read_module(parse_spec(text, context, name="the merged spec"), name="the merged spec").entries
-
-
 def _header(kept: Sequence[Kept], count: int, made_by: Sequence[str], tools: Tools) -> list[str]:
-    targets = sorted({_target(k.entry) for k in kept if _target(k.entry)}) or ["not recorded"]
-    versions = sorted({_iree(k.entry) for k in kept if _iree(k.entry)}) or [tools.release]
+    said = [_said(one.entry) for one in kept]
+    targets = sorted({one.target for one in said if one.target}) or ["not recorded"]
+    versions = sorted({one.iree for one in said if one.iree}) or [tools.release]
     lines = [
         f"Tuning spec by autotune {__version__}, merged: {len(kept)} entries of {count} specs",
         f"target:     {', '.join(targets)}; IREE {', '.join(versions)}",
-        f"linked by:  IREE {tools.build}",
+        f"merged by:  IREE {tools.build}",
         f"date:       {today()}",
         *made_by,
     ]

@@ -1,4 +1,5 @@
-"""A spec's text with some of its entries, each with a new provenance: what is proven again is written anew."""
+"""Specs written anew for the compiler of today: with some of their entries, each with a new provenance, and with the
+executable target that it has."""
 
 from __future__ import annotations
 
@@ -12,18 +13,17 @@ from autotuner.carriers.provenance import ENTRY, Provenance
 from autotuner.errors import UsageError
 from autotuner.iree.mlir import walk
 from autotuner.specfiles.entries import (
-    FOREACH,
-    Entry,
-    module_of,
+    EXECUTABLE,
+    VARIANT,
+    SpecFile,
+    foreaches,
     parse_spec,
     read_module,
     read_text,
-    references,
-    symbol,
     text_of,
     verifies,
 )
-from autotuner.specfiles.matchers import symbols
+from autotuner.specfiles.matchers import symbol
 from autotuner.system.text import printable
 
 
@@ -33,8 +33,7 @@ def renew(path: Path, kept: Mapping[str, Provenance], *, header: Sequence[str]) 
     with ir.Context() as context, ir.Location.unknown():
         module = parse_spec(read_text(path), context, name=name, file=path)
         file = read_module(module, name=name)
-        for entry in file.entries:
-            _renew(module.operation, entry, kept.get(entry.id), by_name=file.carrier.by_name)
+        _renew(module.operation, file, kept)
         if not verifies(module.operation):
             raise UsageError(f"{name} cannot be written without its dropped entries.", remedy="Tune anew.")
         left = read_module(module, name=name).entries
@@ -43,49 +42,49 @@ def renew(path: Path, kept: Mapping[str, Provenance], *, header: Sequence[str]) 
         return "".join(f"// {printable(line)}\n" for line in header) + text_of(module, name=name)
 
 
-def _renew(top: Any, entry: Entry, provenance: Provenance | None, *, by_name: bool) -> None:
-    for op in _places(top, entry, by_name=by_name):
-        if provenance is not None:
-            op.attributes[ENTRY] = ir.Attribute.parse(provenance.attribute())
-        elif by_name:
-            op.erase()
-        else:
-            _take_out(top, symbol(op))
+def _renew(top: Any, file: SpecFile, kept: Mapping[str, Provenance]) -> None:
+    """Nothing tries the matchers of what is dropped; what they refer to stays, for others may refer to it."""
+    if file.carrier.by_name:
+        for op in [op for op in walk(top) if op.name == EXECUTABLE]:
+            if not _stamp(op, [symbol(op)], kept):
+                op.erase()
+        return
+    dropped: dict[Any, None] = {}
+    for foreach in foreaches(top):
+        left = []
+        for names in foreach.names:
+            pair = foreach.pair(names)
+            functions = [] if pair is None else [symbol(one) for one in pair.kernels]
+            ids = functions if file.carrier.brings_objects else [names[0]]
+            if pair is None or not ids or _stamp(pair.matcher, ids, kept):
+                left.append(names)
+            else:
+                dropped[pair.matcher] = None
+        foreach.set(left)
+    for op in dropped:
+        op.erase()
 
 
-def _places(top: Any, entry: Entry, *, by_name: bool) -> list[Any]:
-    """The matchers that lead to an entry, or its executable."""
-    if by_name:
-        return [op for op in walk(top) if op.name == "hal.executable" and symbol(op) == entry.name]
-    found = []
-    for foreach in [op for op in walk(top) if op.name == FOREACH]:
-        named = symbols(module_of(foreach))
-        pairs = zip(references(foreach, "matchers"), references(foreach, "actions"), strict=True)
-        for matcher, action in pairs:
-            there = matcher in named and action in named
-            if there and (matcher == entry.name or _calls(named[action], entry.action)):
-                found.append(named[matcher])
-    return found
+def _stamp(op: Any, ids: Sequence[str], kept: Mapping[str, Provenance]) -> bool:
+    """Gives what leads to an entry its new provenance; False where the entry is dropped."""
+    found = [kept[id] for id in ids if id in kept]
+    if found:
+        op.attributes[ENTRY] = ir.Attribute.parse(found[0].attribute())
+    return bool(found)
 
 
-def _calls(action: Any, function: str) -> bool:
-    """Of a microkernel's action: is this the function that it puts in?"""
-    imported = [op for op in walk(action) if op.name == "transform.util.import_symbol"]
-    return any(ir.SymbolRefAttr(op.attributes["symbol"]).value[-1] == function for op in imported)
+def retargeted(text: str, target: str, *, name: str) -> str | None:
+    """The text with this executable target wherever one is named; None where it is the same already.
 
-
-def _take_out(top: Any, matcher: str) -> None:
-    """Nothing tries the matcher any more; the operations themselves stay where others may refer to them."""
-    for foreach in [op for op in walk(top) if op.name == FOREACH]:
-        names = references(foreach, "matchers")
-        actions = references(foreach, "actions")
-        left = [number for number, name in enumerate(names) if name != matcher]
-        if not left and len(foreach.results) == 1:  # one without a pair is refused: what it goes through is as it was
-            foreach.results[0].replace_all_uses_with(foreach.operands[0])
-            foreach.erase()
-            continue
-        for attribute, of in (("matchers", names), ("actions", actions)):
-            foreach.attributes[attribute] = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(of[i]) for i in left])
-    named = symbols(top)
-    if matcher in named:
-        named[matcher].erase()
+    A microkernel of a processor, and a configured executable, name what the compiler took the processor for. Another
+    release knows of more features: its own executables then have another target, IREE links those of one target
+    together, and the module that comes of two does not run.
+    `target` is what the compiler says (`executable_target`). Comments are not kept.
+    """
+    with ir.Context() as context, ir.Location.unknown():
+        module = parse_spec(text, context, name=name)
+        wanted = ir.Attribute.parse(target)
+        others = [op for op in walk(module.operation) if op.name == VARIANT and op.attributes["target"] != wanted]
+        for op in others:
+            op.attributes["target"] = wanted
+        return text_of(module, name=name) if others else None

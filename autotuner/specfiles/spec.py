@@ -9,7 +9,7 @@ from autotuner.iree.tools import Tools
 from autotuner.specfiles import check as checking
 from autotuner.specfiles.check import Report
 from autotuner.specfiles.entries import SpecFile, read
-from autotuner.specfiles.files import MergedFiles, merge_files
+from autotuner.specfiles.merge import MergedFiles, merge_files
 from autotuner.targets import Target
 
 __all__ = ["check", "merge", "show"]

@@ -15,8 +15,7 @@ from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm, Problem
 from autotuner.specfiles.entries import read, read_spec
-from autotuner.specfiles.files import merge_files
-from autotuner.specfiles.merge import Merged, merge
+from autotuner.specfiles.merge import Merged, merge, merge_files
 from autotuner.targets import Target
 from autotuner.tuning.plan import Plan
 from tests.support.spec_files import FRAME, TIMED, make_spec
@@ -156,7 +155,7 @@ def test_files_of_others_that_use_the_same_names_are_kept_apart(tmp_path: Path, 
     merged = merge(paths, tools=tools)
     assert len(merged.entries) == 2
     assert {entry.name for entry in merged.entries} == {"match", "match_1"}
-    assert [key.count("array<i64: 16>") for key in (entry.key for entry in merged.entries)] == [1, 0]
+    assert [key.count("%arg0, [16]") for key in (entry.key for entry in merged.entries)] == [1, 0]
     assert merged.text.count("@apply(") == 1, "actions that do the same are one"
 
 

@@ -11,8 +11,7 @@ from autotuner.carriers.provenance import Provenance
 from autotuner.microkernels.instance import Binding, Call, Instance
 from autotuner.problems import Gemm
 from autotuner.specfiles.entries import read, read_spec
-from autotuner.specfiles.renew import renew
-from autotuner.specfiles.retarget import retargeted
+from autotuner.specfiles.renew import renew, retargeted
 from tests.support.spec_files import TIMED
 
 ENCODER = Path(__file__).parents[2] / "results/reference/h200/encoder/encoder-sm_80.mlir"

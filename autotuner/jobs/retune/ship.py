@@ -29,8 +29,7 @@ from autotuner.problems.render import problem_mlir
 from autotuner.programs.model import Model, ModelFile
 from autotuner.specfiles.entries import read_text
 from autotuner.specfiles.merge import merge
-from autotuner.specfiles.renew import renew
-from autotuner.specfiles.retarget import retargeted
+from autotuner.specfiles.renew import renew, retargeted
 from autotuner.system.alone import one_at_a_time
 from autotuner.system.digests import path_digest
 from autotuner.system.files import write_whole
