@@ -33,9 +33,9 @@ from autotuner.iree.repeats import TWICE, with_repeats
 from autotuner.iree.splice import spliced, spliced_late
 from autotuner.iree.tools import Tools
 from autotuner.space.gpu_config import CompilationInfo
-from autotuner.system.alone import one_at_a_time
 from autotuner.system.cache import Cache
 from autotuner.system.digests import content_digest, known_digest, read_by_flags
+from autotuner.system.locks import one_at_a_time
 
 HOST = "host"
 BINARIES: Dump = "binaries"

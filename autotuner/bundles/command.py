@@ -13,8 +13,7 @@ from typing import NoReturn
 
 from autotuner.bundles import words as w
 from autotuner.errors import EXIT_INTERRUPTED, AutotuneError, ToolMissingError, UsageError
-from autotuner.system.interrupts import stopping
-from autotuner.system.progress import Progress, Stop
+from autotuner.system.progress import Progress, Stop, stopping
 from autotuner.system.text import clean
 
 NEEDS = {"numpy": "numpy", "ml_dtypes": "ml_dtypes", "iree.runtime": "iree-base-runtime"}
@@ -86,8 +85,8 @@ def run(
     from autotuner.bundles import archive, there
     from autotuner.bundles.documents import Manifest, Report
     from autotuner.bundles.fitting import fitting
-    from autotuner.system.durations import parse_budget
     from autotuner.system.files import claim
+    from autotuner.system.progress import parse_budget
 
     if bundle.is_dir():
         raise UsageError(f"{bundle} is a folder.", remedy="Name a bundle, such as out.zip.")

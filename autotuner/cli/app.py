@@ -33,8 +33,8 @@ from autotuner.errors import (
     UsageError,
 )
 from autotuner.system.process import Closing
+from autotuner.system.settings import given_command
 from autotuner.system.text import clean
-from autotuner.system.words import given_command
 from autotuner.system.workspace import is_text
 
 COMMANDS: Mapping[str, Callable[..., None]] = {

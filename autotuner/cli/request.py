@@ -14,8 +14,8 @@ from autotuner.cli import completion
 from autotuner.cli import options as o
 from autotuner.cli.options import option
 from autotuner.errors import UsageError
-from autotuner.system.durations import parse_budget, parse_duration
-from autotuner.system.words import given_command
+from autotuner.system.progress import parse_budget, parse_duration
+from autotuner.system.settings import given_command
 from autotuner.tuning.effort import parse_effort
 
 if TYPE_CHECKING:

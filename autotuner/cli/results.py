@@ -162,7 +162,7 @@ def export(
     from autotuner.cli.console import emit
     from autotuner.report.exports import our_export
     from autotuner.store.store import Store
-    from autotuner.system.collecting import uncollected
+    from autotuner.system.execution import uncollected
     from autotuner.system.files import claim, write_whole
 
     asked = {"csv": as_csv, "json": as_json, "parquet": as_parquet, "t4": as_t4, "optuna": as_optuna}
@@ -217,7 +217,7 @@ def import_results(
     from autotuner.cli.console import emit, emit_json
     from autotuner.store.imports import Imported, import_file
     from autotuner.store.store import Store
-    from autotuner.system.collecting import uncollected
+    from autotuner.system.execution import uncollected
 
     with Store.open(storage, workspace=workspace) as store, uncollected():
         found = [import_file(store, file) for file in files]

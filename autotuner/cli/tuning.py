@@ -18,8 +18,7 @@ from autotuner.microkernels.instance import own_folder
 from autotuner.microkernels.library import is_shipped
 from autotuner.microkernels.loader import FILE
 from autotuner.microkernels.variants import AUTO, Kernel
-from autotuner.system.interrupts import stopping
-from autotuner.system.progress import Stop
+from autotuner.system.progress import Stop, stopping
 from autotuner.system.text import printable
 from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import D, Result

@@ -48,7 +48,7 @@ from autotuner.devices.loaded import Function, Loaded, mapped
 from autotuner.devices.memory import Memory
 from autotuner.devices.warming import needs_warming, warm_up
 from autotuner.errors import EnvironmentFailure
-from autotuner.system.raw import write_raw
+from autotuner.system.parsing import write_raw
 
 KEPT_MODULES, KEPT_MODULE_BYTES = 24, 1 << 29
 """A race has about a dozen; a model's module may hold all its weights."""

@@ -16,8 +16,8 @@ from autotuner.errors import EnvironmentFailure
 from autotuner.iree.run import Invocation
 from autotuner.problems import Array, Bound, Operand, Problem
 from autotuner.problems.base import FUNCTION
-from autotuner.system.parts import part
-from autotuner.system.raw import write_raw
+from autotuner.system.parsing import write_raw
+from autotuner.system.process import part
 
 if TYPE_CHECKING:
     from autotuner.iree.compile import FailureClass

@@ -17,7 +17,7 @@ from autotuner.problems.dtypes import SUMMED, element_type, parse_dtype
 from autotuner.problems.operation import Operation
 from autotuner.system import process
 from autotuner.system.execution import local_executor
-from autotuner.system.parts import PIECE, part
+from autotuner.system.process import PIECE, part
 
 HEADS_FIRST, TOKENS_FIRST, PACKED = "bhsd", "bshd", "bs3hd"
 _SHARPNESS = 4.0

@@ -15,7 +15,7 @@ from autotuner.problems.base import Operand, parse_dims, refuse_if_too_large
 from autotuner.problems.dtypes import ACCUMULATORS, SUMMED, element_type, parse_dtype, parse_rounded
 from autotuner.problems.epilogue import NOTHING, Epilogue, refuse_epilogue
 from autotuner.problems.operation import Product
-from autotuner.system.parts import PIECE, in_parts
+from autotuner.system.process import PIECE, in_parts
 
 LAYOUTS = ("nhwc-hwcf", "nchw-fchw")
 Pair = tuple[int, int]

@@ -14,7 +14,7 @@ from autotuner.problems.base import Operand, parse_dims, refuse_if_too_large
 from autotuner.problems.dtypes import PAIRS, element_type, parse_accumulator, parse_dtype, parse_rounded
 from autotuner.problems.epilogue import NOTHING, TURN, Epilogue, refuse_epilogue
 from autotuner.problems.operation import Product
-from autotuner.system.parts import PIECE, in_parts
+from autotuner.system.process import PIECE, in_parts
 
 LAYOUTS = ("nn", "nt", "tn", "tt")
 

@@ -18,8 +18,7 @@ from autotuner.problems.dtypes import element_type, known_type
 from autotuner.programs.arbiter import HostAnswer
 from autotuner.programs.builder import ModelBuilder
 from autotuner.system import process
-from autotuner.system.parsing import read_npy
-from autotuner.system.raw import write_raw
+from autotuner.system.parsing import read_npy, write_raw
 from autotuner.targets import Target
 from autotuner.targets.backends.llvm_cpu import CPU_FLAG, LLVM_CPU
 from autotuner.targets.base import decomposed_attention, flag_name

@@ -21,7 +21,7 @@ from autotuner.programs.signature import Signature
 from autotuner.specfiles.vetting import refuse_damaged, vet_program
 from autotuner.system.digests import known_digest
 from autotuner.system.names import checked_name
-from autotuner.system.raw import write_raw
+from autotuner.system.parsing import write_raw
 from autotuner.system.workspace import Workspace
 from autotuner.targets import Target
 

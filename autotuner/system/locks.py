@@ -8,14 +8,15 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from threading import Lock, RLock
 
 from autotuner.errors import BusyError, StorageError
-from autotuner.system.words import given_command
+from autotuner.system.settings import given_command
 
 POLL_SECONDS = 0.2
 _LOOKS, _LOOK_SECONDS = 5, 0.05
@@ -203,3 +204,44 @@ def _file_name(device: str) -> str:
 def _unusable(path: Path, error: OSError) -> StorageError:
     remedy = "Check that you may write there and that its file system has locks, or choose another --workspace."
     return StorageError(f"{path} cannot be locked ({error.strerror}).", remedy=remedy)
+
+
+# --- Of threads that want the same thing, one makes it; the others wait ---------------------------------------------
+
+
+@dataclass
+class _Place:
+    """What one thing is guarded by, as long as somebody has it or waits for it."""
+
+    lock: RLock = field(default_factory=RLock)
+    users: int = 0
+
+
+_places: dict[Hashable, _Place] = {}
+_guard = Lock()
+
+
+def _forget_in_child() -> None:
+    """A forked child has none of the threads that would let go."""
+    global _guard
+    _guard = Lock()
+    _places.clear()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
+
+
+@contextmanager
+def one_at_a_time(key: Hashable) -> Iterator[None]:
+    """Alone, in this process, with what the key stands for; a thread that has it may take it again."""
+    with _guard:
+        place = _places.setdefault(key, _Place())
+        place.users += 1
+    try:
+        with place.lock:
+            yield
+    finally:
+        with _guard:
+            place.users -= 1
+            if not place.users:
+                _places.pop(key, None)

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from autotuner.errors import EnvironmentFailure
+
 _PARSING = Lock()
 
 
@@ -40,3 +42,14 @@ def read_npy(path: Path | str, *, mapped: bool = False) -> npt.NDArray[Any]:
         return array
     array.close()
     raise SeveralArraysError(f"{path} holds several arrays")
+
+
+def write_raw(array: npt.NDArray[Any], path: Path) -> None:
+    """The bytes of an array. numpy's own `tofile` does not say why it could not write them."""
+    try:
+        with path.open("wb") as file:
+            file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    except OSError as error:
+        raise EnvironmentFailure(
+            f"cannot write {path}: {error.strerror or error}.", remedy="Free some space or choose another --workspace."
+        ) from error

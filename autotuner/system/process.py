@@ -19,8 +19,7 @@ from typing import BinaryIO, TypeVar
 
 from autotuner.errors import INSTALL_IREE, OutOfTimeError, ToolMissingError
 from autotuner.system import watcher
-from autotuner.system.deadlock import Suspicion
-from autotuner.system.waiting import turns
+from autotuner.system.waiting import Suspicion, turns
 
 _KEEP = 32 * 1024
 """Characters of stderr that are kept, at each end."""
@@ -323,3 +322,26 @@ def _kill_group(pid: int) -> None:
 def _signal_group(pid: int, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
+
+
+# --- Long computations of this process ------------------------------------------------------------------------------
+
+PIECE = 2 * 10**10
+"""Flops that numpy computes without a look at the clock, about a second's worth."""
+
+
+@contextlib.contextmanager
+def part(number: int, of: int) -> Iterator[None]:
+    """One of so many parts, about equally long, counted from 0; not begun where the time is up."""
+    raise_if_late(done=number / of)
+    try:
+        yield
+    except OutOfTimeError as error:
+        raise OutOfTimeError(done=(number + error.done) / of) from error
+
+
+def in_parts(parts: Sequence[T]) -> Iterator[T]:
+    """One after another, as long as there is time."""
+    for number, one in enumerate(parts):
+        raise_if_late(done=number / len(parts))
+        yield one

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
+import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Protocol
+
+from autotuner.errors import UsageError
+from autotuner.system import process
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,3 +140,73 @@ def clocked(seconds: dict[str, float], step: str) -> Iterator[None]:
         spent = time.monotonic() - started
         with _ADDING:
             seconds[step] += spent
+
+
+# --- How long something may take, as people write it ----------------------------------------------------------------
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")
+LEAST_BUDGET = 5.0
+"""Seconds: in less nothing can be timed, let alone compared."""
+
+
+def parse_budget(text: str) -> float:
+    """The seconds of a run that times; what no verdict can come of is refused at once."""
+    seconds = parse_duration(text)
+    if seconds < LEAST_BUDGET:
+        raise UsageError(
+            f"--budget {text} is too short for any verdict.",
+            remedy=f"Give {LEAST_BUDGET:.0f}s at the least; a small problem takes about 30s, a model minutes.",
+        )
+    return seconds
+
+
+def parse_duration(text: str) -> float:
+    """`90`, `90s`, `10m`, `1h30m` in seconds."""
+    match = _DURATION.fullmatch(text.strip().lower())
+    if not match or not any(match.groups()):
+        raise UsageError(f"--budget {text!r} is not a duration.", remedy="Write it as 90s, 10m or 1h30m.")
+    hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    total = hours * _UNITS["h"] + minutes * _UNITS["m"] + seconds
+    if total <= 0:
+        raise UsageError(f"--budget {text!r} leaves no time.", remedy="Write it as 90s, 10m or 1h30m.")
+    return total
+
+
+# --- How a user ends a run ------------------------------------------------------------------------------------------
+
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_STOPPING = "stopping: what is under way is finished and reported; Ctrl-C again stops at once"
+
+
+@contextmanager
+def stopping(stop: Stop, say: Callable[[str], None]) -> Iterator[None]:
+    """Ctrl-C, SIGTERM, and SIGHUP when the terminal is closed; one that the caller has us ignore (nohup) stays so."""
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            _leave_terminal()
+        if stop.requested:
+            process.shut_down()
+            raise KeyboardInterrupt
+        stop.request()
+        with suppress(OSError):  # who watched may be gone
+            say(_STOPPING)
+
+    wanted = [number for number in INTERRUPTS if signal.getsignal(number) is not signal.SIG_IGN]
+    old = {number: signal.signal(number, handle) for number in wanted}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+
+def _leave_terminal() -> None:
+    """A terminal that has been closed answers every write with an error."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            if os.isatty(stream.fileno()):
+                os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)

@@ -15,7 +15,7 @@ from autotuner.iree.benchmark import CacheState
 from autotuner.measure.caches import Cache
 from autotuner.microkernels.variants import AUTO, Kernel
 from autotuner.problems import Array
-from autotuner.system.words import given_command
+from autotuner.system.settings import given_command
 from autotuner.tuning.effort import EFFORTS, Effort, Further, parse_effort
 from autotuner.tuning.evaluate import KEEP
 

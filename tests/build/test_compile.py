@@ -22,7 +22,7 @@ from autotuner.programs.builder import ModelBuilder
 from autotuner.programs.model import Model, ModelFile
 from autotuner.programs.structure import structure_in
 from autotuner.system.cache import Cache
-from autotuner.system.deadlock import LOOKS
+from autotuner.system.waiting import LOOKS
 from autotuner.targets import Target
 from tests.support.patience import ENOUGH
 

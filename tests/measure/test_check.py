@@ -23,7 +23,7 @@ from autotuner.measure.check import Checker, Data, compare, poison
 from autotuner.problems import Array, Bound, Gemm
 from autotuner.problems.dtypes import element_type
 from autotuner.problems.render import problem_mlir
-from autotuner.system.raw import write_raw
+from autotuner.system.parsing import write_raw
 from autotuner.targets import Target
 
 Compile = Callable[[str], Path]

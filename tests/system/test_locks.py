@@ -7,15 +7,18 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from autotuner.errors import BusyError, StorageError
-from autotuner.system.locks import device_lock, workspace_lock
-from tests.support.patience import wait_until
+from autotuner.system import locks
+from autotuner.system.locks import device_lock, one_at_a_time, workspace_lock
+from tests.support.patience import ENOUGH, wait_until
 
 HOLD = """
 import sys, time
@@ -185,3 +188,53 @@ def test_devices_are_locked_apart_even_when_their_names_look_alike_as_files(tmp_
         for name in names:
             held.enter_context(device_lock(name, tmp_path, timeout=0))
         assert len(list((tmp_path / "locks").iterdir())) == len(names)
+
+
+def test_who_wants_the_same_waits_and_who_wants_another_thing_does_not() -> None:
+    inside, leave, went = threading.Event(), threading.Event(), threading.Event()
+
+    def first() -> None:
+        with one_at_a_time("a"):
+            inside.set()
+            assert leave.wait(ENOUGH)
+
+    def second() -> bool:
+        with one_at_a_time("a"):
+            went.set()
+            return leave.is_set()
+
+    with ThreadPoolExecutor(2) as pool:
+        holding = pool.submit(first)
+        assert inside.wait(ENOUGH)
+        waiting = pool.submit(second)
+        with one_at_a_time("b"):
+            assert not went.is_set()
+        leave.set()
+        assert waiting.result(ENOUGH), "the second went in before the first was out"
+        holding.result(ENOUGH)
+
+
+def test_a_thread_may_take_again_what_it_has() -> None:
+    with one_at_a_time("a"), one_at_a_time("a"):
+        assert "a" in locks._places
+
+
+def test_what_nobody_holds_is_forgotten_also_after_an_error() -> None:
+    with pytest.raises(ValueError, match="of its work"), one_at_a_time("a"):
+        raise ValueError("of its work")
+    assert "a" not in locks._places
+
+
+def test_many_threads_are_never_two_at_once_and_leave_nothing_behind() -> None:
+    inside: list[int] = []
+
+    def work(number: int) -> int:
+        with one_at_a_time(number % 2):
+            inside.append(number % 2)
+            most = inside.count(number % 2)
+            inside.remove(number % 2)
+        return most
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(work, range(400))) == {1}
+    assert not {0, 1} & set(locks._places)

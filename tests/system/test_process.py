@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.errors import ToolMissingError
+from autotuner.errors import OutOfTimeError, ToolMissingError
 from autotuner.system import process, watcher
-from autotuner.system.deadlock import LOOKS
 from autotuner.system.execution import local_executor
+from autotuner.system.process import in_parts, part
+from autotuner.system.waiting import LOOKS
 from tests.support.patience import ENOUGH, wait_until
 
 
@@ -127,7 +128,7 @@ KILLED = """
 import os, signal, sys, threading, time
 from pathlib import Path
 from autotuner.system import process, watcher
-from autotuner.system.deadlock import LOOKS
+from autotuner.system.waiting import LOOKS
 from autotuner.system.execution import local_executor
 for name in ("one", "two"):
     script = f"sleep 3600 & echo $! > {name}.tmp; mv {name}.tmp {name}; wait"
@@ -223,7 +224,7 @@ def test_an_error_ends_what_was_started_beside_it_and_starts_no_other(tmp_path: 
 INTERRUPTED = """
 import os, signal
 from autotuner.system import process
-from autotuner.system.interrupts import stopping
+from autotuner.system.progress import stopping
 from autotuner.system.progress import Stop
 
 tell = process._tell_watcher
@@ -256,3 +257,21 @@ def test_what_gives_way_is_nicer_than_autotune_itself(own: int, said: str, monke
     with process.behind_timings():
         done = process.run(["sh", "-c", "sleep 0.3; cut -d' ' -f19 /proc/self/stat"], timeout=60)
     assert done.stdout.strip() == said
+
+
+def test_what_is_cut_off_says_how_much_of_all_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = iter([1.0, 1.0, 1.0, 0.0])
+    monkeypatch.setattr(process, "seconds_left", lambda: next(left))
+    done: list[str] = []
+    with pytest.raises(OutOfTimeError) as caught, part(2, 4):
+        done.extend(in_parts("abcd"))
+    assert done == ["a", "b"]
+    assert caught.value.done == 0.625
+
+
+def test_nothing_is_begun_where_the_time_is_up() -> None:
+    with process.until(0.0):
+        with pytest.raises(OutOfTimeError), part(0, 1):
+            pytest.fail("begun")
+        with pytest.raises(OutOfTimeError):
+            next(in_parts([1]))

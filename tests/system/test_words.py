@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autotuner.system.words import without_passwords
+from autotuner.system.settings import without_passwords
 
 SECRET = "s3cr3t"
 

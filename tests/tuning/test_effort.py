@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotuner.errors import UsageError
-from autotuner.system.durations import parse_duration
+from autotuner.system.progress import parse_duration
 from autotuner.tuning.effort import EFFORTS, parse_effort
 
 

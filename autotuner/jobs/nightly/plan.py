@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from autotuner.errors import AutotuneError, UsageError
 from autotuner.jobs.suite.load import load
-from autotuner.system.durations import parse_budget
 from autotuner.system.names import checked_name, is_name
+from autotuner.system.progress import parse_budget
 from autotuner.system.text import short
 from autotuner.system.workspace import refuse_endless
 from autotuner.targets import Target

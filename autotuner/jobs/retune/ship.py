@@ -30,9 +30,9 @@ from autotuner.programs.model import Model, ModelFile
 from autotuner.specfiles.entries import read_text
 from autotuner.specfiles.merge import merge
 from autotuner.specfiles.renew import renew, retargeted
-from autotuner.system.alone import one_at_a_time
 from autotuner.system.digests import path_digest
 from autotuner.system.files import write_whole
+from autotuner.system.locks import one_at_a_time
 from autotuner.system.text import count
 from autotuner.tuning.result import Files
 from autotuner.tuning.run import Run

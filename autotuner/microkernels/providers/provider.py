@@ -17,8 +17,8 @@ from autotuner.iree.compile import first_error
 from autotuner.microkernels.instance import PROBLEM, Binding, Buffer, Instance, shipped_folder
 from autotuner.microkernels.manifest import Manifest
 from autotuner.problems import Conv, Gemm, Operation, Problem
-from autotuner.system.alone import one_at_a_time
 from autotuner.system.digests import file_digest
+from autotuner.system.locks import one_at_a_time
 from autotuner.system.settings import cache_dir
 
 ELEMENTS = ("f32", "f16", "bf16", "i8", "i32", "f8E4M3FN", "f8E4M3FNUZ")
