@@ -59,7 +59,7 @@ BUILD_SECONDS, DEVICE_SECONDS = 1.65, 0.27
 MODULE_BYTES = 60_000
 WORKERS = (1, 4, 16, 64)
 _IN_A_PROCESS = 16
-_DEVICE = {"state": "sustained", "starts_quickly": True, "invocation_us": 3000.0}
+_DEVICE = {"state": "sustained", "invocation_us": 3000.0}
 
 
 @dataclass(eq=False)

@@ -112,7 +112,7 @@ def record(folder: Path) -> Recorded:
         if name == "model" and not line_of(printed[name], "verdict").startswith("win"):
             raise SystemExit(f"{printed[name]}\nthe model does not win: try again on a quieter machine")
     here = capture("local-task", Tools.find())
-    return Recorded(printed, f"{here.cpu}, {here.cores} cores", here.cores, tuple(loads))
+    return Recorded(printed, f"{here['cpu']}, {here['cores']} cores", here["cores"], tuple(loads))
 
 
 def _own(text: str) -> str:

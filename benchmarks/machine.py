@@ -8,4 +8,4 @@ from autotuner.iree.tools import Tools
 
 def machine() -> str:
     here = capture("local-task", Tools.find())
-    return f"{here.cpu}, {here.cores} cores, {here.machine}, IREE {here.iree}, load {here.load:.2f}"
+    return f"{here['cpu']}, {here['cores']} cores, {here['machine']}, IREE {here['iree']}, load {here['load']:.2f}"

@@ -277,7 +277,7 @@ def record(request: Request, *, on_row: OnRow | None = None) -> Path:
                 "space": len(recorder.plan.space),
                 "seed": request.seed,
             },
-            environment=capture(request.device, Tools.find()).as_dict(),
+            environment=capture(request.device, Tools.find()),
         )
 
 

@@ -20,7 +20,7 @@ from statistics import median
 
 from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.devices.device import INVOCATION_US, Device, choose_repeat
-from autotuner.devices.opening import open_device
+from autotuner.devices.many import open_device
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import open_resident
 from autotuner.iree.benchmark import Benchmark

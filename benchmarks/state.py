@@ -23,7 +23,6 @@ from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.devices.device import Device, Timing, choose_repeat
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import open_resident
-from autotuner.devices.sampled import SampledDevice
 from autotuner.devices.sampling import open_sampler
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.tools import Tools
@@ -77,8 +76,9 @@ def main() -> None:
 @contextmanager
 def opened(alone: ProcessDevice, state: str) -> Iterator[Device]:
     under_load = state == "sustained"
-    with open_resident(alone, state="burst" if state == "burst" else "sustained", under_load=under_load) as device:
-        yield SampledDevice(device, open_sampler(alone.uri))
+    watched = replace(alone, sampler=open_sampler(alone.uri))
+    with open_resident(watched, state="burst" if state == "burst" else "sustained", under_load=under_load) as device:
+        yield device
 
 
 def build(shape: str, dtype: str, target: Target, builder: Builder, alone: ProcessDevice) -> Kernel:

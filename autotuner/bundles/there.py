@@ -15,7 +15,7 @@ from autotuner.bundles.bench import LOOK, Bench, Traveller
 from autotuner.bundles.documents import BASELINE, Manifest, Report, judgement_to_json
 from autotuner.bundles.fitting import Fit
 from autotuner.devices.environment import capture
-from autotuner.devices.opening import open_device
+from autotuner.devices.many import open_device
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import DeviceError, UsageError
 from autotuner.measure.check import Data
@@ -98,7 +98,7 @@ def run_bundle(fit: Fit, modules: Mapping[str, Path], here: Here, *, bundle: str
         )
     with device_lock(uri, cache_dir(), on_wait=reporter.note, given_up=lambda: here.stop.requested):
         clock = replace(clock, started=time.monotonic())
-        environment = capture(uri, fit.tools).as_dict()
+        environment = capture(uri, fit.tools)
         alone = ProcessDevice(fit.tools, uri, here.folder, starts_quickly=fit.target.compiles_on_device)
         with open_device(alone, isolate=False, state=manifest.state) as device, process.until(clock.latest):
             try:

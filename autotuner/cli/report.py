@@ -70,7 +70,7 @@ def _measured(store: "Store", runs: Sequence[str], *, no_color: bool) -> dict[st
     tools, found = Tools.find(), {}
     for target, device in dict.fromkeys((row.target, row.device) for row in rows if row.device != NO_DEVICE):
         first = device.partition(",")[0]
-        name = capture(first, tools).device_name
+        name = capture(first, tools)["device_name"]
         if any(store.environment(row.id).get("device_name") == name for row in rows if row.device == device):
             found[name] = measure_bandwidth(first, Target.parse(target))
         else:

@@ -61,7 +61,7 @@ class Facts:
 
     @classmethod
     def of_this_machine(cls, tools: Tools, *, builds: int, device: str = "", resource: str = "") -> Facts:
-        environment = capture(device, tools).as_dict() if device else {}
+        environment = capture(device, tools) if device else {}
         model = str(environment.get("device_name", ""))
         backend = backend_on(device) if device else None
         return cls(

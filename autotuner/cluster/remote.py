@@ -161,7 +161,6 @@ class RemoteDevice:
     uri: str
     """With its worker's name: there are many of one URI."""
     state: DeviceState
-    starts_quickly: bool
     invocation_us: float
     alone: Mapping[str, Any] | None = None
     """What is other of the same device, isolated; None: this one is."""

@@ -34,7 +34,7 @@ from autotuner.cluster.remote import Result, is_content, moved
 from autotuner.devices.conditions import DeviceState
 from autotuner.devices.connection import OPEN_SECONDS
 from autotuner.devices.device import Computed, Device
-from autotuner.devices.opening import open_device
+from autotuner.devices.many import open_device
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import AutotuneError, BusyError, DeviceError, EnvironmentFailure, StorageError, UsageError
 from autotuner.iree.tools import Tools
@@ -167,7 +167,7 @@ class Workplace(WorkerPlugin):  # type: ignore[misc]
 
 
 def _described(device: Device) -> dict[str, Any]:
-    return {name: getattr(device, name) for name in ("state", "starts_quickly", "invocation_us")}
+    return {name: getattr(device, name) for name in ("state", "invocation_us")}
 
 
 def _guarded(do: Callable[[], T], left: float = math.inf, *, longest: float) -> T | AutotuneError:

@@ -11,8 +11,7 @@ each request has one answer. A crash or a hang is its parent's to see: here is n
             flight                               so many calls at once, each with a context and inputs of its own
     pairs   module, call, count, sets            seconds of a call on each copy in turn, and of the same call once more
     sustain module, call                         is called between the other requests from now on
-    lend                                         not until the next request, which finds the device settled
-    rest                                         not until the next request, which settles it anew
+    lend    busy                                 not until the next request; not `busy`: that settles it anew
 
 `call` is a function with its inputs (each a file of bytes, its shape and its element type, and whether it is passed as
 a bare buffer) and parameter files.
@@ -26,10 +25,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
@@ -40,13 +37,9 @@ import numpy as np
 import numpy.typing as npt
 from iree import runtime
 
-from autotuner.devices.flight import OUT_OF_MEMORY, Lasting, as_many_as_fit, in_flight
-from autotuner.devices.frames import Message, frame, read_frame
-from autotuner.devices.kept import Kept
-from autotuner.devices.load import Load, context_of_this_thread
-from autotuner.devices.loaded import Function, Loaded, mapped
-from autotuner.devices.memory import Memory
-from autotuner.devices.warming import needs_warming, warm_up
+from autotuner.devices.child_base import Message, needs_warming, serve, warm_up
+from autotuner.devices.load import OUT_OF_MEMORY, Lasting, Load, as_many_as_fit, context_of_this_thread, in_flight
+from autotuner.devices.loaded import Function, Kept, Loaded, Memory, mapped
 from autotuner.errors import EnvironmentFailure
 from autotuner.system.parsing import write_raw
 
@@ -59,6 +52,15 @@ class UnusedDeviceError(Exception):
     """It went wrong before the device ran anything: what comes next need not fear for its state."""
 
 
+@contextlib.contextmanager
+def _unused() -> Iterator[None]:
+    """Within it the device runs nothing."""
+    try:
+        yield
+    except Exception as error:
+        raise UnusedDeviceError(str(error)) from error
+
+
 @dataclass(frozen=True)
 class Arguments:
     """A call's inputs on the device, and what they are to hold."""
@@ -68,40 +70,28 @@ class Arguments:
 
 
 class Device:
-    """A device with what was used on it last."""
+    """A device with what was used on it last. What it is asked are its public methods."""
 
     def __init__(self, uri: str) -> None:
         device = runtime.get_device(uri)
         self._config = runtime.Config(device=device)
         self._memory = Memory(device)
+        self._between: Load | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Gives the device's memory back."""
         self._modules: Kept[Loaded] = Kept(KEPT_MODULES, KEPT_MODULE_BYTES)
         self._calls: Kept[Arguments] = Kept(KEPT_CALLS, KEPT_CALL_BYTES)
         self._copied: tuple[Arguments, list[tuple[Any, ...]]] | None = None
         self._swept: tuple[Any, Any] | None = None
         self._last: Loaded | None = None
-        self._between: Load | None = None
 
-    def load(self, module: Path, parameters: Iterable[str] = (), *, flight: int = 1) -> Loaded:
-        """With as many contexts beside it as `flight` calls at once need, or as there is memory for."""
-        try:
-            named = list(parameters)
-            key = json.dumps([_version(module), named])
-            found = self._modules.get(key, lambda: self._load(module, named))
-            while len(found.beside) < flight - 1 and (context := self._open_beside(found, named, key)) is not None:
-                found.beside.append(Loaded(context, found.module))
-                self._modules.grow(key, module.stat().st_size)
-        except Exception as error:
-            raise UnusedDeviceError(str(error)) from error
-        if found is not self._last:
-            found.busy_s = 0.0
-        return found
-
-    def try_load(self, module: Path) -> None:
+    def load(self, request: Message) -> Message:
         """Loads a module, and lets it go."""
-        try:
-            self._load(module, [])
-        except Exception as error:
-            raise UnusedDeviceError(str(error)) from error
+        with _unused():
+            self._load(Path(request["module"]), [])
+        return {}
 
     def call(self, request: Message) -> Message:
         """One call; each result goes to a file unless the same lies there."""
@@ -115,7 +105,7 @@ class Device:
     def time(self, request: Message) -> Message:
         """Calls until each repetition has lasted; before that as long to warm up, unless it has just run, or its calls
         are so long that what a warm-up changes is no part of them."""
-        flight = request.get("flight", 1)
+        flight = request["flight"]
         with self._ready(request, settled=True, flight=flight) as (loaded, function, arguments):
             sets = self._copies(max(request["sets"], flight), arguments)
             for views in sets[1:] if flight > 1 else ():
@@ -141,7 +131,7 @@ class Device:
             for views in sets:
                 loaded.call(function, views)
             for _, views in zip(range(request["count"]), cycle(sets), strict=False):
-                self._empty_cache(request.get("empty", 0))
+                self._empty_cache(request["empty"])
                 cold.append(loaded.call(function, views)[0])
                 warm.append(loaded.call(function, views)[0])
         return {"cold": cold, "warm": warm, "sets": len(sets)}
@@ -154,18 +144,11 @@ class Device:
         self._between = Load(lambda: own.call(function, arguments.views)[0], begin=context_of_this_thread())
         return {}
 
-    def lend(self) -> Message:
-        """Another process has the device until the next request, in the state that the load has brought it to."""
+    def lend(self, request: Message) -> Message:
+        """Another process has the device until the next request; `busy`: it keeps the state that the load brings."""
         if self._between is not None:
-            self._between.lend()
+            self._between.rest(settled=request["busy"])
         self._last = None  # whatever ran last here, another has run since
-        return {}
-
-    def rest(self) -> Message:
-        """No load until the next request."""
-        if self._between is not None:
-            self._between.rest()
-        self._last = None
         return {}
 
     def end(self) -> None:
@@ -174,26 +157,30 @@ class Device:
             self._between.end()
         self._between = None
 
-    def forget(self) -> None:
-        """Gives the device's memory back."""
-        self._modules.clear()
-        self._calls.clear()
-        self._copied = None
-        self._swept = None
-        self._last = None
-
     @contextlib.contextmanager
     def _ready(
         self, request: Message, *, settled: bool = False, flight: int = 1
     ) -> Iterator[tuple[Loaded, Function, Arguments]]:
         """A module with its inputs, and the device for itself."""
-        loaded = self.load(Path(request["module"]), request["call"]["parameters"], flight=flight)
+        with _unused():
+            loaded = self.loaded(Path(request["module"]), request["call"]["parameters"], flight=flight)
         with self._between.paused(settled=settled) if self._between else contextlib.nullcontext():
             self._last = loaded
             yield loaded, *self._prepare(loaded, request["call"])
 
+    def loaded(self, module: Path, parameters: Iterable[str] = (), *, flight: int = 1) -> Loaded:
+        """With as many contexts beside it as `flight` calls at once need, or as there is memory for."""
+        named = list(parameters)
+        found = self._modules.get(json.dumps([_version(module), named]), lambda: self._load(module, named))
+        with _short_of_memory():
+            while len(found.beside) < flight - 1:
+                found.beside.append(Loaded(self._context(found.module, named), found.module))
+        if found is not self._last:
+            found.busy_s = 0.0
+        return found
+
     def _prepare(self, loaded: Loaded, call: Message) -> tuple[Function, Arguments]:
-        try:
+        with _unused():
             exported = loaded.module.lookup_function(call["function"])
             if exported is None:
                 raise KeyError(f"the module has no function {call['function']!r}")
@@ -202,8 +189,6 @@ class Device:
             function = Function(exported, bare, self._memory.fences if fenced else None)
             names = [[_version(Path(one["file"])), one["shape"], one["element"]] for one in call["inputs"]]
             arguments = self._calls.get(json.dumps(names), lambda: self._upload_all(call["inputs"]))
-        except Exception as error:
-            raise UnusedDeviceError(str(error)) from error
         self._restore(arguments.views, arguments)
         return function, arguments
 
@@ -219,12 +204,9 @@ class Device:
         if self._copied is None or self._copied[0] is not arguments:
             self._copied = (arguments, [arguments.views])
         sets = self._copied[1]
-        try:
+        with _short_of_memory():
             while len(sets) < count:
                 sets.append(tuple(self._memory.duplicate(view) for view in arguments.views))
-        except Exception as error:
-            if OUT_OF_MEMORY not in str(error):
-                raise
         return sets[:count]
 
     def _empty_cache(self, size: int) -> None:
@@ -240,29 +222,14 @@ class Device:
         return Loaded(self._context(found, parameters), found), module.stat().st_size
 
     def _context(self, module: Any, parameters: list[str]) -> Any:
-        modules = [*self._config.default_vm_modules, *self._providers(parameters), module]
-        return runtime.VmContext(self._config.vm_instance, modules=modules)
-
-    def _open_beside(self, loaded: Loaded, parameters: list[str], key: str) -> Any | None:
-        """One more context of a module, with weights of its own; None where there is no memory for it, even when
-        nothing else is kept."""
-        for _ in range(2):
-            try:
-                return self._context(loaded.module, parameters)
-            except Exception as error:
-                if OUT_OF_MEMORY not in str(error):
-                    raise
-            self._modules.keep_only(key)
-        return None
-
-    def _providers(self, parameters: list[str]) -> list[Any]:
-        """A module that gives the parameters of these files, as `--parameters=[SCOPE=]FILE` names them."""
-        scopes: dict[str, Any] = {}
+        """With a module beside it that gives the parameters of files, as `--parameters=[SCOPE=]FILE` names them."""
+        instance, scopes = self._config.vm_instance, dict[str, Any]()
         for text in parameters:
             scope, _, file = text.rpartition("=")
             scopes.setdefault(scope, runtime.ParameterIndex()).load(file)
         providers = [index.create_provider(scope=scope) for scope, index in scopes.items()]
-        return [runtime.create_io_parameters_module(self._config.vm_instance, *providers)] if providers else []
+        beside = [runtime.create_io_parameters_module(instance, *providers)] if providers else []
+        return runtime.VmContext(instance, modules=[*self._config.default_vm_modules, *beside, module])
 
     def _upload_all(self, inputs: list[Message]) -> tuple[Arguments, int]:
         views = tuple(self._memory.upload(one) for one in inputs)
@@ -275,6 +242,16 @@ class Device:
             return None, value
         view = value.deref(runtime.HalBufferView)
         return view, self._memory.download(view.get_buffer())
+
+
+@contextlib.contextmanager
+def _short_of_memory() -> Iterator[None]:
+    """What is made within may be less than is wanted, where the device's memory does not suffice."""
+    try:
+        yield
+    except Exception as error:
+        if OUT_OF_MEMORY not in str(error):
+            raise
 
 
 def _call(loaded: Loaded, turns: Iterator[tuple[Any, ...]], function: Function) -> float:
@@ -300,20 +277,10 @@ def _repetitions(request: Message, loaded: Loaded, lasting: Lasting, *, brief: b
 
 
 class Server:
-    """Answers requests, one after the other."""
+    """Answers requests by what the device does."""
 
     def __init__(self) -> None:
-        self._device: Device | None = None
-        self._asks: Mapping[str, Callable[[Message], Message]] = {
-            "open": self._open,
-            "load": self._load,
-            "call": lambda request: self.device.call(request),
-            "time": lambda request: self.device.time(request),
-            "pairs": lambda request: self.device.pairs(request),
-            "sustain": lambda request: self.device.sustain(request),
-            "lend": lambda _: self.device.lend(),
-            "rest": lambda _: self.device.rest(),
-        }
+        self.device: Device | None = None
 
     def answer(self, request: Message) -> Message:
         """`error` where the runtime refuses; `usable` says whether the device can be trusted afterwards.
@@ -321,38 +288,26 @@ class Server:
         What does not load has not run. After a call that failed a CUDA device answers nothing more. With a `remedy` it
         is this machine's fault, not the module's.
         """
-        ask = self._asks[request["ask"]]
         try:
             try:
-                return ask(request)
+                return self._answer(request)
             except Exception as error:
-                if OUT_OF_MEMORY not in str(error) or self._device is None:
+                if OUT_OF_MEMORY not in str(error) or self.device is None:
                     raise
-                self._device.forget()  # what stays on the device must not be what a module lacks
-            return ask(request)
+                self.device.forget()  # what stays on the device must not be what a module lacks
+            return self._answer(request)
         except EnvironmentFailure as error:
             return {"error": error.message, "remedy": error.remedy, "usable": True}
         except Exception as error:  # whatever the runtime throws is what became of this module
             usable = isinstance(error, UnusedDeviceError)
             return {"error": str(error) if usable else f"{type(error).__name__}: {error}", "usable": usable}
 
-    def end(self) -> None:
-        if self._device is not None:
-            self._device.end()
-
-    @property
-    def device(self) -> Device:
-        if self._device is None:
-            raise ValueError("no device is open")
-        return self._device
-
-    def _open(self, request: Message) -> Message:
-        self._device = Device(request["device"])
-        return {}
-
-    def _load(self, request: Message) -> Message:
-        self.device.try_load(Path(request["module"]))
-        return {}
+    def _answer(self, request: Message) -> Message:
+        if request["ask"] == "open":
+            self.device = Device(request["device"])
+            return {}
+        answer: Message = getattr(self.device, request["ask"])(request)
+        return answer
 
 
 def _written(data: npt.NDArray[np.uint8], view: Any, folder: Path) -> Message:
@@ -381,14 +336,10 @@ def main() -> None:
     # When memory runs out it is this process that goes: the run's own would take all its rows' future with it.
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
-    # The pipe of answers is ours alone: what a driver prints to stdout goes to stderr.
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
     server = Server()
-    while (request := read_frame(sys.stdin.buffer)) is not None:
-        answers.write(frame(server.answer(request)))
-        answers.flush()
-    server.end()
+    serve(lambda: server.answer)
+    if server.device is not None:
+        server.device.end()
 
 
 if __name__ == "__main__":

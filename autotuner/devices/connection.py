@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autotuner.devices.frames import LENGTH, Message, frame
+from autotuner.devices.child_base import LENGTH, Message, frame
 from autotuner.devices.process import missing
 from autotuner.errors import AutotuneError, EnvironmentFailure, OutOfTimeError
 from autotuner.system import process
@@ -31,15 +31,19 @@ OPEN_SECONDS = 120.0
 """A first context on a GPU takes seconds; on a machine that is busy with other compilers many."""
 
 
-class Lost(Exception):
-    """The child gave no answer."""
+class Unanswered(Exception):
+    """What was asked did not come to an answer."""
 
     def __init__(self, failure: FailureClass, detail: str) -> None:
         self.failure: FailureClass = failure
         super().__init__(detail)
 
 
-class Refused(Exception):
+class Lost(Unanswered):
+    """The child gave none."""
+
+
+class Refused(Unanswered):
     """The child's answer is why the module does not run."""
 
 
@@ -86,7 +90,7 @@ class Connection:
                     self.close()
                 if "remedy" in answer:
                     raise EnvironmentFailure(answer["error"], remedy=answer["remedy"])
-                raise Refused(answer["error"])
+                raise Refused("run-error", answer["error"])
             return answer
 
     def _asked(self, request: Message, *, timeout: float) -> Message:

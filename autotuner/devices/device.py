@@ -109,10 +109,6 @@ class Device(Protocol):
         """In which state it times."""
 
     @property
-    def starts_quickly(self) -> bool:
-        """A timing begins in less time than two repetitions take."""
-
-    @property
     def invocation_us(self) -> float:
         """An invocation must last this long: below, what is not the device's work is part of the number."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import pwd
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,62 +16,34 @@ from autotuner.targets.backends.base import UNKNOWN, DeviceFacts
 from autotuner.targets.naming import which_device
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
-    """Everything about a run that is not the run, for whoever must explain its numbers later."""
+def capture(device_uri: str, tools: Tools) -> dict[str, Any]:
+    """Everything about a run that is not the run, for whoever must explain its numbers later, as it is stored.
 
-    iree: str
-    iree_runtime: str
-    compiler: str
-    """Which build: version, revision and digest."""
-    iree_tools: str
-    """Where the user's own build is; empty: the wheels."""
-    autotune: str
-    python: str
-    host: str
-    user: str
-    kernel: str
-    machine: str
-    cpu: str
-    cores: int
-    governor: str
-    mhz: float | None
-    load: float
-    device: str
-    device_name: str
-    driver: str
-    device_mhz: float | None
-    time: str
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def capture(device_uri: str, tools: Tools) -> Environment:
-    """The environment now. Never fails: a fact that cannot be had is an empty string, or None for a number."""
+    Never fails: a fact that cannot be had is an empty string, or None for a number.
+    """
     device = described(device_uri)
-    return Environment(
-        iree=tools.release,
-        iree_runtime=tools.runtime_release,
-        compiler=tools.build,
-        iree_tools=str(tools.folder or ""),
-        autotune=__version__,
-        python=platform.python_version(),
-        host=platform.node(),
-        user=_user(),
-        kernel=platform.release(),
-        machine=platform.machine(),
-        cpu=machine.processor(),
-        cores=len(_cores()),
-        governor=_cpu_file("scaling_governor"),
-        mhz=_cpu_mhz(),
-        load=round(machine.load() or 0.0, 2),
-        device=device_uri,
-        device_name=device.name,
-        driver=device.driver,
-        device_mhz=device.mhz,
-        time=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
+    return {
+        "iree": tools.release,
+        "iree_runtime": tools.runtime_release,
+        "compiler": tools.build,
+        "iree_tools": str(tools.folder or ""),
+        "autotune": __version__,
+        "python": platform.python_version(),
+        "host": platform.node(),
+        "user": _user(),
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "cpu": machine.processor(),
+        "cores": len(_cores()),
+        "governor": _cpu_file("scaling_governor"),
+        "mhz": _cpu_mhz(),
+        "load": round(machine.load() or 0.0, 2),
+        "device": device_uri,
+        "device_name": device.name,
+        "driver": device.driver,
+        "device_mhz": device.mhz,
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
 
 
 def described(uri: str) -> DeviceFacts:

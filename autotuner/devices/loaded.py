@@ -1,15 +1,36 @@
-"""A module on a device that stays open, and how its function is called."""
+"""Modules on a device that stays open, its memory, and what of both is kept."""
 
 from __future__ import annotations
 
 import mmap
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 from iree import runtime
+
+from autotuner.devices.child_base import Message
+
+ELEMENTS = {
+    "f64": "FLOAT_64",
+    "f32": "FLOAT_32",
+    "f16": "FLOAT_16",
+    "bf16": "BFLOAT_16",
+    "f8E4M3FN": "FLOAT_8_E4M3_FN",
+    "f8E4M3FNUZ": "FLOAT_8_E4M3_FNUZ",
+    "i64": "INT_64",
+    "i32": "INT_32",
+    "i16": "INT_16",
+    "i8": "INT_8",
+    "i1": "BOOL_8",
+}
+"""MLIR's names of types, in the runtime's words."""
+T = TypeVar("T")
 
 
 def mapped(instance: Any, module: Path) -> Any:
@@ -47,9 +68,9 @@ class Loaded:
     beside: list[Loaded] = field(default_factory=list)
     """The same module in contexts of their own, for calls that are in flight at once."""
 
-    def call(self, function: Function, inputs: Iterable[Any], *, results: int = 1) -> tuple[float, Any]:
+    def call(self, function: Function, inputs: Iterable[Any]) -> tuple[float, Any]:
         """One call, in seconds, and its results: it ends when the device is done."""
-        given, out = runtime.VmVariantList(8), runtime.VmVariantList(results)
+        given, out = runtime.VmVariantList(8), runtime.VmVariantList(1)
         for view, bare in zip(inputs, function.bare, strict=True):
             given.push_ref(view.get_buffer() if bare else view)
         fences = function.fences() if function.fences else ()
@@ -63,3 +84,74 @@ class Loaded:
         self.busy_s += seconds
         self.call_s = seconds
         return seconds, out
+
+
+class Memory:
+    """Buffers on one device, and views of them."""
+
+    def __init__(self, device: Any) -> None:
+        self._device = device
+
+    def allocate(self, size: int) -> Any:
+        """So many bytes, with anything in them."""
+        return self._device.allocator.allocate_buffer(**_kind(), allocation_size=size)
+
+    def upload(self, one: Message) -> Any:
+        """A view of what a file holds, of the shape and the element type that are named with it."""
+        data = np.fromfile(one["file"], np.uint8)
+        buffer = self._device.allocator.allocate_buffer_copy(**_kind(), device=self._device, buffer=data)
+        element = int(getattr(runtime.HalElementType, ELEMENTS[one["element"]]))
+        return runtime.HalBufferView(buffer, one["shape"], element)
+
+    def download(self, buffer: Any) -> npt.NDArray[np.uint8]:
+        """Its bytes."""
+        view = runtime.HalBufferView(buffer, [buffer.byte_length()], int(runtime.HalElementType.UINT_8))
+        host: npt.NDArray[np.uint8] = runtime.DeviceArray(self._device, view).to_host()
+        return np.ascontiguousarray(host)
+
+    def duplicate(self, view: Any) -> Any:
+        """The same in another place."""
+        source = view.get_buffer()
+        buffer = self.allocate(source.byte_length())
+        self.copy(source, buffer)
+        return runtime.HalBufferView(buffer, view.shape, view.element_type)
+
+    def copy(self, source: Any, target: Any) -> None:
+        """Is over when it is done."""
+        before, after = self.fences()
+        self._device.queue_copy(source, target, wait_semaphores=before, signal_semaphores=after)
+        after.wait()
+
+    def fences(self) -> tuple[Any, Any]:
+        """One that is reached, and one that is not yet."""
+        semaphore = self._device.create_semaphore(0)
+        return runtime.HalFence.create_at(semaphore, 0), runtime.HalFence.create_at(semaphore, 1)
+
+
+def _kind() -> dict[str, int]:
+    """Not host visible: on GPUs such memory would be another, slower one."""
+    return {
+        "memory_type": int(runtime.MemoryType.DEVICE_LOCAL),
+        "allowed_usage": int(runtime.BufferUsage.DEFAULT),
+    }
+
+
+@dataclass
+class Kept(Generic[T]):
+    """What was used last: as many things, and as many bytes, as may stay."""
+
+    count: int
+    bytes: int
+    items: OrderedDict[str, tuple[T, int]] = field(default_factory=OrderedDict)
+    """Each with its bytes."""
+
+    def get(self, key: str, make: Callable[[], tuple[T, int]]) -> T:
+        if key not in self.items:
+            self.items[key] = make()
+            while len(self.items) > 1 and (len(self.items) > self.count or self._size() > self.bytes):
+                self.items.popitem(last=False)
+        self.items.move_to_end(key)
+        return self.items[key][0]
+
+    def _size(self) -> int:
+        return sum(size for _, size in self.items.values())

@@ -7,12 +7,14 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from autotuner.devices.conditions import DeviceState
+from autotuner.devices.conditions import Conditions, DeviceState, Sample
 from autotuner.devices.device import INVOCATION_US, CallPairs, Computed, Device, Module, Timing
+from autotuner.devices.sampling import Sampler, sampled
 from autotuner.errors import DeviceError
 from autotuner.iree.benchmark import (
     Benchmark,
@@ -55,6 +57,8 @@ class ProcessDevice:
     """Where results are written before they are read."""
     starts_quickly: bool = True
     """Not so on a GPU, whose driver wants most of a second."""
+    sampler: Sampler = field(default=Sample, compare=False, repr=False)
+    """What is looked at before and after each timing."""
     before: Callable[[], None] = field(default=lambda: None, compare=False, repr=False)
     """What is called before each process, for the device to be free."""
 
@@ -98,6 +102,10 @@ class ProcessDevice:
     def time(
         self, module: Module, benchmark: Benchmark, *, repetitions: int = 3, give_up_us: float = math.inf
     ) -> Timing:
+        timed = partial(self._timed, module, benchmark, repetitions, give_up_us)
+        return sampled(timed, self.sampler, Conditions(self.state, benchmark.cache, device=self.uri))
+
+    def _timed(self, module: Module, benchmark: Benchmark, repetitions: int, give_up_us: float) -> Timing:
         if repetitions == 1 or not self.starts_quickly or not math.isfinite(give_up_us):
             return self._time(module, benchmark, repetitions)
         first = self._time(module, benchmark, 1)

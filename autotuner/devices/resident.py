@@ -1,9 +1,14 @@
-"""A device that stays open: a child process that calls and times modules, replaced when it crashes or hangs."""
+"""A device that stays open: a child process that calls and times modules, replaced when it crashes or hangs.
+
+It takes inputs as files of bytes with shape and type; what IREE's tools are told in words is turned into that.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import math
+import re
 import shutil
 import tempfile
 from collections import OrderedDict
@@ -17,20 +22,19 @@ from typing import Any
 
 import numpy as np
 
-from autotuner.devices.cache_size import Rotation, Sizes, sizes_of
+from autotuner.devices.child_base import STEADY, Message
 from autotuner.devices.conditions import Conditions, DeviceState
-from autotuner.devices.connection import OPEN_SECONDS, Connection, Lost, Refused
+from autotuner.devices.connection import OPEN_SECONDS, Connection, Unanswered
 from autotuner.devices.device import CallPairs, Computed, Module, Timing
-from autotuner.devices.frames import Message
-from autotuner.devices.inputs import Call, read_call
 from autotuner.devices.process import ProcessDevice
-from autotuner.devices.warming import STEADY
+from autotuner.devices.sampling import Rotation, Sizes, sampled, sizes_of
 from autotuner.errors import DeviceError, OutOfTimeError
 from autotuner.iree.benchmark import Benchmark, DispatchTime
 from autotuner.iree.run import Invocation
 from autotuner.problems import Array
-from autotuner.problems.dtypes import element_type
+from autotuner.problems.dtypes import ElementType, element_type, known_type
 from autotuner.system.execution import done
+from autotuner.system.parsing import read_npy
 
 ASSEMBLE_SECONDS = 20.0
 """The driver assembles most kernels in a tenth of a second, and some in one."""
@@ -42,6 +46,38 @@ BURST_PAUSE = 0.2
 """Idle before each repetition: a GPU that a load has slowed down is at its highest clock again in less."""
 _KEPT_RESULTS = 16
 """Results that stay in files: modules that compute the same bits share one."""
+_TYPED = re.compile(r"((?:\d+x)*)([a-zA-Z]\w*)")
+_BETWEEN = re.compile(r"[\s,\[\]]+")
+_IN_NUMPY = ("f64", "f32", "f16", "i64", "i32", "i16", "i8", "i1")
+_MOST_VALUES = 1 << 20
+"""More than that belongs in a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One input."""
+
+    file: Path
+    shape: tuple[int, ...]
+    element: str
+    buffer: bool = False
+    """It is passed as a bare buffer, without its shape and type."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"file": str(self.file), "shape": list(self.shape), "element": self.element, "buffer": self.buffer}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An invocation that has no words left which only IREE's tools understand."""
+
+    function: str
+    inputs: tuple[Tensor, ...]
+    parameters: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        inputs = [one.to_json() for one in self.inputs]
+        return {"function": self.function, "inputs": inputs, "parameters": list(self.parameters)}
 
 
 @dataclass(eq=False)
@@ -82,10 +118,6 @@ class ResidentDevice:
         return replace(self.alone, before=partial(self.lend, busy=False))
 
     @property
-    def starts_quickly(self) -> bool:
-        return True
-
-    @property
     def invocation_us(self) -> float:
         return INVOCATION_US
 
@@ -100,8 +132,11 @@ class ResidentDevice:
     ) -> Timing:
         call = self._call(benchmark.invocation)
         if call is None:
-            timing = self.isolated.time(module, benchmark, repetitions=repetitions, give_up_us=give_up_us)
-            return replace(timing, conditions=Conditions(self.isolated.state))
+            return self.isolated.time(module, benchmark, repetitions=repetitions, give_up_us=give_up_us)
+        timed = partial(self._timed, module, benchmark, call, repetitions, give_up_us)
+        return sampled(timed, self.alone.sampler, Conditions(self.state, benchmark.cache, device=self.uri))
+
+    def _timed(self, module: Module, benchmark: Benchmark, call: Call, repetitions: int, give_up_us: float) -> Timing:
         asked = {
             "ask": "time",
             "repetitions": repetitions,
@@ -116,10 +151,8 @@ class ResidentDevice:
             answer = self._ask(asked, module.vmfb, call, timeout=benchmark.timeout)
             if self._load is None and min(answer["seconds"]) >= LOAD_SECONDS and self._sustain(module.vmfb, call):
                 answer = self._ask(asked, module.vmfb, call, timeout=benchmark.timeout)
-        except Lost as lost:
-            return Timing((), lost.failure, str(lost))
-        except Refused as refused:
-            return Timing((), "run-error", str(refused))
+        except Unanswered as why:
+            return Timing((), why.failure, str(why))
         us = tuple(seconds * 1e6 / module.repeat for seconds in answer["seconds"])
         return Timing(us, aborted=len(us) < repetitions, flight=answer["flight"])
 
@@ -128,15 +161,12 @@ class ResidentDevice:
         if call is None:
             return None
         rotation = Rotation(1, exceeds=True) if benchmark.emptied else self._rotation(call)
-        asked = {"ask": "pairs", "count": count, "sets": rotation.sets}
-        if benchmark.emptied:
-            asked["empty"] = self._sizes.emptying
+        empty = self._sizes.emptying if benchmark.emptied else 0
+        asked = {"ask": "pairs", "count": count, "sets": rotation.sets, "empty": empty}
         try:
             answer = self._ask(asked, module.vmfb, call, timeout=benchmark.timeout)
-        except Lost as lost:
-            return CallPairs(failure=lost.failure, detail=str(lost))
-        except Refused as refused:
-            return CallPairs(failure="run-error", detail=str(refused))
+        except Unanswered as why:
+            return CallPairs(failure=why.failure, detail=str(why))
         cold, warm = (tuple(seconds * 1e6 / module.repeat for seconds in answer[name]) for name in ("cold", "warm"))
         return CallPairs(cold, warm, exceeds=rotation.exceeds and answer["sets"] >= rotation.sets)
 
@@ -151,8 +181,8 @@ class ResidentDevice:
     def lend(self, *, busy: bool) -> None:
         """The load rests until this one is asked again."""
         if self._load is not None and self.connection.pid is not None:
-            with contextlib.suppress(Lost, Refused):
-                self.connection.ask({"ask": "lend" if busy else "rest"}, timeout=OPEN_SECONDS)
+            with contextlib.suppress(Unanswered):
+                self.connection.ask({"ask": "lend", "busy": busy}, timeout=OPEN_SECONDS)
 
     def prepare(self, vmfb: Path) -> Future[None]:
         if self._pool is None:
@@ -169,7 +199,7 @@ class ResidentDevice:
         """In whichever loader is free; what goes wrong there goes wrong again where it counts."""
         loader = self._free.get()
         try:
-            with contextlib.suppress(Lost, Refused, DeviceError, OutOfTimeError):
+            with contextlib.suppress(Unanswered, DeviceError, OutOfTimeError):
                 loader.ask({"ask": "load", "module": str(vmfb.absolute())}, timeout=ASSEMBLE_SECONDS)
         finally:
             self._free.put(loader)
@@ -181,10 +211,8 @@ class ResidentDevice:
             return computed
         try:
             answer = self._ask({"ask": "call", "folder": str(self.folder)}, vmfb, call, timeout=timeout)
-        except Lost as lost:
-            return Computed(failure=lost.failure, detail=str(lost))
-        except Refused as refused:
-            return Computed(failure="run-error", detail=str(refused))
+        except Unanswered as why:
+            return Computed(failure=why.failure, detail=str(why))
         results = answer["results"]
         if len(results) != len(invocation.results):
             detail = f"{len(results)} results came out, not {len(invocation.results)}"
@@ -234,7 +262,7 @@ class ResidentDevice:
         if not self.under_load or self.state != "sustained":
             return False
         self._load = (vmfb, call)
-        with contextlib.suppress(Lost, Refused):  # without it timings still go on
+        with contextlib.suppress(Unanswered):  # without it timings still go on
             self._ask({"ask": "sustain"}, vmfb, call, timeout=OPEN_SECONDS)
         return True
 
@@ -252,3 +280,73 @@ def open_resident(
     finally:
         device.close()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+# --- inputs -----------------------------------------------------------------------------------------------------
+
+
+def read_call(invocation: Invocation, folder: Path) -> Call | None:
+    """The call that an invocation names; values that stand in it are written to the folder.
+
+    None where it says what only IREE's tools read: scalars, values of rare types, archives.
+    """
+    if not all(map(known_type, invocation.results)):
+        return None
+    inputs = [_tensor(text, folder) for text in invocation.inputs]
+    found = tuple(one for one in inputs if one is not None)
+    if len(found) < len(inputs) or any(Path(text).suffix == ".safetensors" for text in invocation.parameters):
+        return None
+    return Call(invocation.function, found, invocation.parameters)
+
+
+def _tensor(text: str, folder: Path) -> Tensor | None:
+    if text.startswith("&"):
+        stored = _tensor(text[1:], folder)
+        return replace(stored, buffer=True) if stored else None
+    words, equals, value = text.partition("=")
+    if text.startswith("@"):
+        return _numpy_file(Path(text[1:]), folder)
+    typed = _TYPED.fullmatch(words)
+    if typed is None or not known_type(typed[2]) or not typed[1]:
+        return None
+    shape, element = tuple(int(size) for size in typed[1].split("x")[:-1]), element_type(typed[2])
+    if not value.startswith("@"):
+        return _values(value if equals else "0", shape, element, folder)
+    file = Path(value[1:])
+    wanted = math.prod(shape) * element.bytes
+    fits = file.suffix != ".npy" and file.is_file() and file.stat().st_size == wanted
+    return Tensor(file, shape, element.mlir) if fits else None
+
+
+def _numpy_file(path: Path, folder: Path) -> Tensor | None:
+    try:
+        array = read_npy(path)
+    except (OSError, ValueError):
+        return None
+    names = {np.dtype(element_type(name).numpy): name for name in _IN_NUMPY}
+    if array.dtype not in names:
+        return None
+    return _written(array, names[array.dtype], folder)
+
+
+def _values(text: str, shape: tuple[int, ...], element: ElementType, folder: Path) -> Tensor | None:
+    words, size = [word for word in _BETWEEN.split(text) if word], math.prod(shape)
+    if len(words) not in (1, size) or len(words) > _MOST_VALUES:
+        return None
+    try:
+        numbers = [float(word) if element.is_float else int(word) for word in words]
+        array = np.asarray(numbers).astype(element.numpy)
+    except (ValueError, OverflowError):
+        return None
+    if not element.is_float and array.astype(object).tolist() != numbers:
+        return None
+    whole = array.reshape(shape) if array.size == size else np.full(shape, array[0], array.dtype)
+    return _written(whole, element.mlir, folder)
+
+
+def _written(array: Array, element: str, folder: Path) -> Tensor:
+    data = np.ascontiguousarray(array).tobytes()
+    file = folder / f"{hashlib.sha256(data).hexdigest()}.bin"
+    if not file.exists():
+        file.write_bytes(data)
+    return Tensor(file, array.shape, element)

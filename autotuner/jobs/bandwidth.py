@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from autotuner.build import Builder, BuildJob
-from autotuner.devices.cache_size import sizes_of
 from autotuner.devices.process import ProcessDevice
+from autotuner.devices.sampling import sizes_of
 from autotuner.errors import DeviceError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation

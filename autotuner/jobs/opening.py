@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autotuner.devices.warming import needs_warming
+from autotuner.devices.child_base import needs_warming
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
 from autotuner.measure.reference import WORDS

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from autotuner.devices.warming import needs_warming
+from autotuner.devices.child_base import needs_warming
 from autotuner.measure.blocks import LOOKS
 from autotuner.system.progress import LATE_SECONDS, Clock
 

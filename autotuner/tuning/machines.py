@@ -12,8 +12,7 @@ from autotuner.build import Builder
 from autotuner.build.executor import BuildExecutor
 from autotuner.cluster.address import Scheduler, need_dask
 from autotuner.devices.environment import described
-from autotuner.devices.many import Devices
-from autotuner.devices.opening import open_devices
+from autotuner.devices.many import Devices, open_devices
 from autotuner.devices.process import ProcessDevice
 from autotuner.microkernels.variants import kernel_chip
 from autotuner.system.execution import local_executor

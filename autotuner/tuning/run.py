@@ -141,7 +141,7 @@ class Run:
         else:
             run, rows = before.id, tuple(store.candidates(before.id))
             store.resume_run(run)
-        environment = session.environment or capture(session.device, session.tools).as_dict()
+        environment = session.environment or capture(session.device, session.tools)
         store.record_environment(run, environment)
         begun = cls(
             id=run,

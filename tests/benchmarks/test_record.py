@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from autotuner.devices.child_base import Message
 from autotuner.devices.connection import Connection
-from autotuner.devices.frames import Message
 from benchmarks.record import Request, parse, record
 from benchmarks.recording import Row, Rows
 from benchmarks.replay import load

@@ -15,9 +15,9 @@ from iree import runtime
 
 from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.devices.child import Device
-from autotuner.devices.flight import as_many_as_fit, in_flight
-from autotuner.devices.frames import Message
-from autotuner.devices.memory import Memory
+from autotuner.devices.child_base import Message
+from autotuner.devices.load import as_many_as_fit, in_flight
+from autotuner.devices.loaded import Memory
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import ResidentDevice, open_resident
 from autotuner.iree.benchmark import Benchmark
@@ -27,7 +27,7 @@ from autotuner.measure.check import Checker, Data
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
-from tests.support.patience import one_of_three
+from tests.support.patience import ENOUGH, one_of_three
 
 HERE = Path(__file__).parent
 PROBLEM = Gemm.parse(shape="64x64x64", dtype="f32")
@@ -53,13 +53,21 @@ def device(tools: Tools, tmp_path: Path) -> Iterator[ResidentDevice]:
         yield opened
 
 
-@one_of_three
-def test_what_one_waits_for_is_filled_by_the_other() -> None:
-    with in_flight([napping], begin=list) as alone, in_flight([napping, napping], begin=list) as both:
-        (one, calls), (two, more) = alone(0.2), both(0.2)
-    assert one / calls == pytest.approx(NAP, rel=0.01)
-    assert two / more == pytest.approx(NAP / 2, rel=0.3)
-    assert 0.2 <= two < 0.3
+def test_one_alone_is_called_until_its_calls_have_lasted() -> None:
+    with in_flight([lambda: NAP], begin=list) as alone:
+        seconds, calls = alone(2.5 * NAP)
+    assert (seconds, calls) == (3 * NAP, 3)
+
+
+def test_several_are_called_at_once() -> None:
+    together = threading.Barrier(2)
+
+    def call() -> float:
+        together.wait(ENOUGH)
+        return NAP
+
+    with in_flight([call, call], begin=list) as both:
+        assert both(0.0)[1] == 2
 
 
 def test_each_thread_begins_with_what_the_device_wants() -> None:
@@ -114,7 +122,7 @@ def asked(module: Compiled, inputs: list[tuple[Path, bool]], **others: Any) -> M
     """A request to time a module whose inputs are four numbers each."""
     given = [{"file": str(file), "shape": [4], "element": "f32", "buffer": bare} for file, bare in inputs]
     call = {"function": "main", "inputs": given, "parameters": []}
-    known = {"repetitions": 2, "seconds": 0.01, "sets": 1, "pause": 0.0, "give_up": None}
+    known = {"repetitions": 2, "seconds": 0.01, "sets": 1, "pause": 0.0, "give_up": None, "flight": 1}
     return {**known, "module": str(module.vmfb), "call": call, **others}
 
 
@@ -135,10 +143,10 @@ def test_each_writes_its_results_into_storage_of_its_own(model: str, builder: Bu
     answer = device.time(request)
     assert (answer["flight"], answer["sets"], len(answer["seconds"])) == (2, 2, 2)
     assert stored(device) == [[0.0, 2.0, 4.0, 6.0]] * 2
-    contexts = device.load(module.vmfb).beside
+    contexts = device.loaded(module.vmfb).beside
     device.time({**request, "flight": 3})
     assert stored(device) == [[0.0, 2.0, 4.0, 6.0]] * 3
-    assert device.load(module.vmfb).beside[0] is contexts[0], "what is open stays"
+    assert device.loaded(module.vmfb).beside[0] is contexts[0], "what is open stays"
 
 
 @one_of_three

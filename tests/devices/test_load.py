@@ -61,7 +61,7 @@ def test_it_runs_by_itself_and_rests_while_something_is_measured(calls: Calls, u
 
 @one_of_three
 def test_a_timing_waits_for_the_lasting_state_at_first_and_for_less_between_two(calls: Calls, under_load: Load) -> None:
-    under_load.rest()
+    under_load.rest(settled=False)
     before = calls.count
     with under_load.paused(settled=True):
         first = calls.count - before
@@ -72,9 +72,9 @@ def test_a_timing_waits_for_the_lasting_state_at_first_and_for_less_between_two(
 
 @one_of_three
 def test_a_device_that_is_lent_is_settled_and_rests_until_it_is_asked_for_again(calls: Calls, under_load: Load) -> None:
-    under_load.rest()
+    under_load.rest(settled=False)
     before = calls.count
-    under_load.lend()
+    under_load.rest(settled=True)
     lent = calls.count - before
     assert lent >= load.SETTLE_SECONDS / 0.01
     time.sleep(0.02)
@@ -111,7 +111,7 @@ def test_settling_ends_though_the_process_was_stopped_meanwhile(
     """As after a machine has stood still: nobody has asked for longer than the load waits."""
     moments = itertools.chain([0.0], itertools.repeat(10 * load.IDLE_SECONDS))
     monkeypatch.setattr(load, "time", SimpleNamespace(monotonic=lambda: next(moments), sleep=time.sleep))
-    under_load.rest()
+    under_load.rest(settled=False)
     before = calls.count
     with under_load.paused(settled=True):
         assert calls.count - before >= load.SETTLE_SECONDS / 0.01

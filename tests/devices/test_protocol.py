@@ -14,7 +14,7 @@ import pytest
 
 from autotuner.build import Builder, BuildJob
 from autotuner.devices.device import Device
-from autotuner.devices.opening import open_device
+from autotuner.devices.many import open_device
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
@@ -193,6 +193,14 @@ def test_the_runs_deadline_cuts_it_off_and_blames_no_module(device: Device, exam
     with process.until(time.monotonic() + 0.5), pytest.raises(OutOfTimeError):
         device.time(example, benchmark(HANGS), repetitions=1)
     assert device.time(example, benchmark(gather()), repetitions=1).ok
+
+
+def test_a_timing_says_where_and_in_which_state_it_was_taken(device: Device, example: Vmfb) -> None:
+    for one in (device, device.isolated):
+        conditions = one.time(example, benchmark(gather()), repetitions=1).conditions
+        assert conditions is not None
+        assert (conditions.state, conditions.cache, conditions.device) == (one.state, "warm", URI)
+    assert device.isolated.state == "process"
 
 
 @pytest.mark.parametrize("repetitions", [1, 4])

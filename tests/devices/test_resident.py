@@ -15,9 +15,8 @@ import pytest
 from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.devices.connection import Connection, Lost
 from autotuner.devices.device import INVOCATION_US, Device, choose_repeat
-from autotuner.devices.inputs import read_call
 from autotuner.devices.process import ProcessDevice
-from autotuner.devices.resident import ResidentDevice, open_resident
+from autotuner.devices.resident import ResidentDevice, open_resident, read_call
 from autotuner.errors import DeviceError, EnvironmentFailure
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation

@@ -1,26 +1,35 @@
-"""Clock, power and temperature: read where they are, empty where they are not, and stored with each timing."""
+"""What drivers tell of a device (clock, power, heat, what slows it down, how large cache and memory are), or do not."""
 
 from __future__ import annotations
 
-import math
+import ctypes
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from autotuner.devices.conditions import NO_SAMPLE, Conditions, DeviceState, Sample
-from autotuner.devices.device import Computed, Module, Timing
-from autotuner.devices.sampled import SampledDevice
-from autotuner.devices.sampling import open_sampler
-from autotuner.iree.benchmark import Benchmark, DispatchTime
-from autotuner.iree.run import Invocation
-from tests.support.bare_device import BareDevice
+from autotuner.devices.conditions import NO_SAMPLE, Conditions, Sample
+from autotuner.devices.device import Timing
+from autotuner.devices.sampling import (
+    FALLBACK_BYTES,
+    MEMORY_SHARE,
+    MOST_SETS,
+    POWER,
+    Rotation,
+    Sizes,
+    open_sampler,
+    open_throttle,
+    sampled,
+    sizes_of,
+)
 
 CPU = min(os.sched_getaffinity(0))
+MIB = 2**20
+HEAT = "sys/devices/system/cpu/cpu1/thermal_throttle/package_throttle_count"
+SHARE = "sys/fs/cgroup/cpu.stat"
 
 
 def write(root: Path, files: Mapping[str, object]) -> None:
@@ -135,74 +144,6 @@ def test_without_the_library_an_nvidia_gpu_says_nothing(monkeypatch: pytest.Monk
     assert open_sampler("cuda")() == NO_SAMPLE
 
 
-@dataclass
-class Counted(BareDevice):
-    """A device whose clock falls with each look at it."""
-
-    uri: str = "counted"
-    state: DeviceState = "sustained"
-    starts_quickly: bool = True
-    invocation_us: float = 1.0
-    renewed: int = 0
-    looks: list[int] = field(default_factory=list)
-
-    def renew(self) -> None:
-        self.renewed += 1
-
-    def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
-        del vmfb, timeout
-        return tuple(Computed() for _ in invocations)
-
-    def time(
-        self, module: Module, benchmark: Benchmark, *, repetitions: int = 3, give_up_us: float = math.inf
-    ) -> Timing:
-        del give_up_us
-        del module, benchmark
-        self.looks.append(0)
-        return Timing((1.0,) * repetitions)
-
-    def dispatch_times(
-        self, vmfb: Path, invocation: Invocation, *, timeout: float
-    ) -> Mapping[str, DispatchTime] | None:
-        del vmfb, invocation, timeout
-        return {"main": DispatchTime(1.0)}
-
-    def sample(self) -> Sample:
-        self.looks.append(1)
-        return Sample(mhz=2000.0 - sum(self.looks))
-
-
-@dataclass(frozen=True)
-class Vmfb:
-    vmfb: Path = Path("module.vmfb")
-    repeat: int = 1
-
-
-@pytest.fixture
-def benchmark() -> Benchmark:
-    return Benchmark(Invocation("main", (), ("f32",)), seconds=0.01, timeout=1)
-
-
-def test_a_timing_has_the_samples_before_and_after_it(benchmark: Benchmark) -> None:
-    counted = Counted()
-    watched = SampledDevice(counted, counted.sample)
-    timing = watched.time(Vmfb(), benchmark, repetitions=2)
-    assert timing.conditions == Conditions("sustained", "warm", Sample(mhz=1999), Sample(mhz=1998), "counted")
-    assert counted.looks == [1, 0, 1]
-    assert timing.us == (1.0, 1.0)
-
-
-def test_all_else_is_the_devices_own(benchmark: Benchmark) -> None:
-    counted = Counted()
-    watched = SampledDevice(counted, Sample)
-    watched.renew()
-    assert (counted.renewed, watched.invocation_us) == (1, 1.0)
-    assert watched.isolated is watched
-    assert (watched.uri, watched.state, watched.starts_quickly) == ("counted", "sustained", True)
-    assert watched.check(Path(), [benchmark.invocation] * 2, timeout=1) == (Computed(), Computed())
-    assert watched.dispatch_times(Path(), benchmark.invocation, timeout=1) == {"main": DispatchTime(1.0)}
-
-
 @pytest.mark.parametrize(
     "conditions",
     [
@@ -226,3 +167,164 @@ def test_the_middle_of_some_looks_is_the_median_of_each_figure_that_is_known() -
     looks = [Sample(1000.0, 90.0), Sample(1400.0), Sample(1100.0, 70.0)]
     assert Sample.middle(looks) == Sample(mhz=1100.0, watts=80.0, celsius=None)
     assert Sample.middle([]) == Sample()
+
+
+def test_a_timing_has_the_samples_before_and_after_it() -> None:
+    looks = iter([Sample(mhz=1999), Sample(mhz=1998)])
+    usual = Conditions("sustained", device="counted")
+    timing = sampled(lambda: Timing((1.0, 1.0)), lambda: next(looks), usual)
+    assert timing.conditions == Conditions("sustained", "warm", Sample(mhz=1999), Sample(mhz=1998), "counted")
+    own = sampled(lambda: Timing((1.0,), conditions=Conditions("process")), Sample, usual)
+    assert own.conditions == Conditions("process")
+
+
+# --- what slows it down -------------------------------------------------------------------------------------------
+
+
+def test_a_processor_is_slowed_down_where_a_count_has_grown_since_the_last_look(tmp_path: Path) -> None:
+    write(tmp_path, {HEAT: "3"})
+    write(tmp_path, {SHARE: "usage_usec 5\nnr_throttled 7"})
+    look = open_throttle("local-task", root=tmp_path)
+    assert look() == frozenset()
+    write(tmp_path, {HEAT: "4"})
+    assert look() == {"heat"}
+    write(tmp_path, {SHARE: "usage_usec 9\nnr_throttled 8"})
+    assert look() == {"the container's share of the processor"}
+    assert look() == frozenset()
+
+
+@pytest.mark.parametrize("uri", ["local-task", "hip://0", "nonsense"])
+def test_where_nobody_tells_nothing_is_said(tmp_path: Path, uri: str) -> None:
+    assert open_throttle(uri, root=tmp_path)() == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("bits", "says"), [(0, set()), (1, set()), (0x04, {POWER}), (0x44, {POWER, "heat"}), (0x88, None)]
+)
+def test_a_gpus_reasons_are_named(bits: int, says: set[str] | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stands in for NVML, which needs a GPU."""
+    nvml = ModuleType("pynvml")
+    nvml.nvmlInit = lambda: None  # type: ignore[attr-defined]
+    nvml.nvmlDeviceGetHandleByIndex = lambda index: index  # type: ignore[attr-defined]
+    nvml.nvmlDeviceGetCurrentClocksThrottleReasons = lambda _: bits  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    wanted = {"a hardware slowdown", "the power brake"} if says is None else says
+    assert open_throttle("cuda://1")() == wanted
+
+
+# --- cache and memory ---------------------------------------------------------------------------------------------
+
+
+def cache(core: int, index: int, *, level: int, size: str, shared: str, kind: str = "Unified") -> dict[str, object]:
+    folder = f"sys/devices/system/cpu/cpu{core}/cache/index{index}"
+    return {
+        f"{folder}/{n}": v for n, v in {"level": level, "size": size, "shared_cpu_list": shared, "type": kind}.items()
+    }
+
+
+@pytest.fixture
+def cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 4})
+
+
+@pytest.mark.usefixtures("cores")
+def test_a_cache_that_cores_share_counts_once_and_others_are_summed(tmp_path: Path) -> None:
+    for core in (0, 1, 4, 5, 9):
+        shared = "0-3" if core < 4 else "4-7" if core < 8 else "8-11"
+        write(tmp_path, cache(core, 0, level=1, size="32K", shared=str(core), kind="Data"))
+        write(tmp_path, cache(core, 3, level=3, size="16M", shared=shared))
+    assert sizes_of("local-task", root=tmp_path).cache == 32 * MIB
+
+
+@pytest.mark.usefixtures("cores")
+def test_without_a_third_level_the_second_is_the_last(tmp_path: Path) -> None:
+    write(tmp_path, cache(0, 1, level=2, size="1024K", shared="0"))
+    write(tmp_path, cache(1, 1, level=2, size="1024K", shared="1"))
+    write(tmp_path, cache(1, 2, level=3, size="8M", shared="0-1", kind="Instruction"))
+    write(tmp_path, {"proc/meminfo": "MemTotal:  16 kB\nMemAvailable:   24076952 kB"})
+    assert sizes_of("local-sync", root=tmp_path) == Sizes(2 * MIB, 24076952 * 1024)
+
+
+def test_an_amd_gpus_are_in_the_topology_of_its_driver(tmp_path: Path) -> None:
+    nodes = "sys/class/kfd/kfd/topology/nodes"
+    write(tmp_path, {f"{nodes}/0/properties": "cpu_cores_count 96\nsimd_count 0"})
+    write(tmp_path, {f"{nodes}/0/caches/0/properties": "level 3\nsize 999999"})
+    for node, memory in ((2, 64), (10, 192)):
+        write(tmp_path, {f"{nodes}/{node}/properties": "simd_count 1216\nmax_waves_per_simd 8"})
+        write(
+            tmp_path, {f"{nodes}/{node}/caches/{n}/properties": "level 2\nsize 4096\nsibling_map 1,1" for n in range(8)}
+        )
+        write(tmp_path, {f"{nodes}/{node}/caches/9/properties": "level 3\nsize 262144"})
+        write(tmp_path, {f"{nodes}/{node}/mem_banks/0/properties": f"heap_type 1\nsize_in_bytes {memory * 2**30}"})
+    assert sizes_of("hip://0", root=tmp_path) == Sizes(256 * MIB, 64 * 2**30)
+    assert sizes_of("hip://1", root=tmp_path) == Sizes(256 * MIB, 192 * 2**30)
+    assert sizes_of("hip://2", root=tmp_path) == Sizes()
+
+
+class Driver:
+    """CUDA's driver of one device."""
+
+    def __init__(self, *, refuses: str = "") -> None:
+        self.refuses = refuses
+
+    def __getattr__(self, name: str) -> object:
+        def call(*words: object) -> int:
+            values = {"cuDeviceGetAttribute": 50 * MIB, "cuDeviceTotalMem_v2": 141 * 2**30}
+            if name == "cuDeviceGetAttribute":
+                assert words[1] == 38
+            if name in values:
+                words[0]._obj.value = values[name]  # type: ignore[attr-defined]
+            return 1 if name == self.refuses or (name == "cuDeviceGet" and words[1] != 0) else 0
+
+        return call
+
+
+@pytest.mark.parametrize(
+    ("uri", "refuses", "found"),
+    [
+        ("cuda", "", Sizes(50 * MIB, 141 * 2**30)),
+        ("cuda://1", "", Sizes()),
+        ("cuda", "cuInit", Sizes()),
+        ("cuda", "cuDeviceGetAttribute", Sizes(None, 141 * 2**30)),
+        ("cuda", "cuDeviceTotalMem_v2", Sizes(50 * MIB, None)),
+    ],
+)
+def test_an_nvidia_gpus_driver_is_asked(monkeypatch: pytest.MonkeyPatch, uri: str, refuses: str, found: Sizes) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: Driver(refuses=refuses))
+    assert sizes_of(uri) == found
+
+
+@pytest.mark.parametrize("uri", ["local-task", "cuda", "hip", "nonsense"])
+def test_where_nothing_is_said_nothing_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str) -> None:
+    def missing(name: str) -> None:
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr(ctypes, "CDLL", missing)
+    assert sizes_of(uri, root=tmp_path) == Sizes()
+
+
+def test_this_machines_are_found() -> None:
+    found = sizes_of("local-task")
+    assert found.cache is None or 2**17 <= found.cache < 2**33
+    assert found.memory is not None
+    assert found.memory > 2**27
+
+
+@pytest.mark.parametrize(
+    ("sizes", "footprint", "rotation"),
+    [
+        (Sizes(50 * MIB, 1000 * MIB), 10 * MIB, Rotation(11, exceeds=True)),
+        (Sizes(50 * MIB, 1000 * MIB), 120 * MIB, Rotation(2, exceeds=True)),
+        (Sizes(50 * MIB, 1000 * MIB), 1, Rotation(MOST_SETS, exceeds=False)),
+        (Sizes(50 * MIB, 200 * MIB), 10 * MIB, Rotation(5, exceeds=False)),
+        (Sizes(50 * MIB, 200 * MIB), 80 * MIB, Rotation(0, exceeds=False)),
+        (Sizes(50 * MIB, None), 25 * MIB, Rotation(5, exceeds=True)),
+        (Sizes(), FALLBACK_BYTES, Rotation(3, exceeds=True)),
+    ],
+)
+def test_the_buffers_exceed_the_cache_twice_within_a_share_of_memory(
+    sizes: Sizes, footprint: int, rotation: Rotation
+) -> None:
+    assert sizes.rotation(footprint) == rotation
+    if sizes.memory is not None:
+        assert rotation.sets * footprint <= MEMORY_SHARE * sizes.memory

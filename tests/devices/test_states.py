@@ -14,13 +14,13 @@ import pytest
 
 from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.devices import resident
-from autotuner.devices.cache_size import Sizes
+from autotuner.devices.child_base import Message
 from autotuner.devices.conditions import DeviceState
-from autotuner.devices.frames import Message
 from autotuner.devices.load import SETTLE_SECONDS
-from autotuner.devices.opening import open_device
+from autotuner.devices.many import open_device
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import BURST_PAUSE, LOAD_SECONDS, ResidentDevice, open_resident
+from autotuner.devices.sampling import Sizes
 from autotuner.errors import DeviceError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation

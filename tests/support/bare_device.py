@@ -18,7 +18,6 @@ class BareDevice:
     """Nothing stays open on it; what a test does not expect to be asked fails it."""
 
     state: DeviceState = "process"
-    starts_quickly = True
     invocation_us = INVOCATION_US
 
     @property

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from autotuner.build import Compiled
-from autotuner.devices import opening
+from autotuner.devices import many
 from autotuner.devices.conditions import DeviceState
 from autotuner.devices.device import CallPairs, Computed, Device, Module, Timing
 from autotuner.devices.process import ProcessDevice
@@ -40,7 +40,6 @@ class Pretended(BareDevice):
     _default: str = ""
 
     state: DeviceState = "sustained"
-    starts_quickly = True
     invocation_us = 1.0
 
     @cached_property
@@ -112,5 +111,5 @@ def pretend(monkeypatch: pytest.MonkeyPatch, **settings: object) -> list[Pretend
         made.append(Pretended(alone, **settings))  # type: ignore[arg-type]
         yield made[-1]
 
-    monkeypatch.setattr(opening, "open_device", opened)
+    monkeypatch.setattr(many, "open_device", opened)
     return made

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol
 
 from autotuner.build import Compiled
 from autotuner.devices.device import Computed
-from autotuner.devices.inputs import Tensor, read_call
+from autotuner.devices.resident import Tensor, read_call
 from autotuner.errors import AutotuneError, NoCandidateError
 from autotuner.iree.compile import FailureClass
 from autotuner.iree.run import Invocation

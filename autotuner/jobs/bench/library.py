@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from autotuner.devices import frames, warming
+from autotuner.devices import child_base
+from autotuner.devices.child_base import Message
 from autotuner.devices.conditions import Conditions, DeviceState
 from autotuner.devices.connection import Connection, Lost, Refused
 from autotuner.devices.device import Computed, Timing
-from autotuner.devices.frames import Message
-from autotuner.devices.inputs import Tensor
+from autotuner.devices.resident import Tensor
 from autotuner.devices.sampling import Sampler
 from autotuner.errors import AutotuneError, EnvironmentFailure
 from autotuner.iree.benchmark import CacheState
@@ -120,7 +120,7 @@ class LibraryProcess:
         asked |= {"waited": plan.waited}
         before = self.sampler()
         try:
-            steady = dict(warming.STEADY) if plan.steady else None
+            steady = dict(child_base.STEADY) if plan.steady else None
             answer = self._ask({**asked, "steady": steady, "pause": plan.pause, "sets": sets}, timeout=plan.timeout)
         except (Lost, Refused) as error:
             failed = _failed(error)
@@ -160,7 +160,7 @@ def open_library(
 ) -> Iterator[LibraryProcess]:
     """A library's process, ended with the command. It has as many threads as there are cores."""
     folder.mkdir(parents=True, exist_ok=True)
-    command = (python, CHILD, frames.__file__, warming.__file__, library.script, str(usable_cores()))
+    command = (python, CHILD, child_base.__file__, library.script, str(usable_cores()))
     missing = _missing(library, python)
     log = folder / f"{library.name}.txt"
     connection = Connection("cpu" if on_host else torch_device(device), log, command, missing=missing)

@@ -12,11 +12,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from autotuner.devices.cache_size import sizes_of
 from autotuner.devices.conditions import Sample
 from autotuner.devices.device import Timing
 from autotuner.devices.resident import BURST_PAUSE
-from autotuner.devices.sampling import POWER, Throttle, open_sampler
+from autotuner.devices.sampling import POWER, Throttle, open_sampler, sizes_of
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import failed_because

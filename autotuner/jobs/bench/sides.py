@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from autotuner.build import Compiled
-from autotuner.devices.cache_size import Rotation
 from autotuner.devices.conditions import Conditions
 from autotuner.devices.device import Computed, Device, Timing, choose_repeat
+from autotuner.devices.sampling import Rotation
 from autotuner.iree.benchmark import Benchmark
 from autotuner.jobs.bench.library import LibraryProcess, Plan, Ready
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autotuner.carriers.carrier import Parts
+from autotuner.devices.child_base import needs_warming
 from autotuner.devices.device import Timing
-from autotuner.devices.warming import needs_warming
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled
 from autotuner.jobs.model.context import Context

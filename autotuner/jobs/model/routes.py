@@ -9,8 +9,8 @@ from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from autotuner.devices.child_base import needs_warming
 from autotuner.devices.device import Computed, Timing
-from autotuner.devices.warming import needs_warming
 from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled, first_error

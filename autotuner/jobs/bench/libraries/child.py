@@ -1,10 +1,10 @@
 """The child of another library: it computes and times problems by it. The Python that has the library runs it.
 
-    child.py FRAMES.py WARMING.py LIBRARY.py THREADS
+    child.py CHILD_BASE.py LIBRARY.py THREADS
 
-It needs numpy and the library. Of this package it has files by their paths: the frames that it speaks in, the warm-up
-that all have, and the library's own part. Each request has one answer; `error` stands in the place of one, and
-`refused` where the library does not compute what is asked.
+It needs numpy and the library. Of this package it has files by their paths: what every child has (the frames that it
+speaks in, the warm-up), and the library's own part. Each request has one answer; `error` stands in the place of one,
+and `refused` where the library does not compute what is asked.
 
     open     device                               its name and version
     prepare  task, inputs                         how it is computed, and in which type the result comes
@@ -66,8 +66,8 @@ class Library(Protocol):
 class Server:
     """Answers requests, one after the other."""
 
-    def __init__(self, library: Any, warming: Any, threads: int) -> None:
-        self._module, self._warm_up, self._threads = library, warming.warm_up, threads
+    def __init__(self, library: Any, base: Any, threads: int) -> None:
+        self._module, self._warm_up, self._threads = library, base.warm_up, threads
         self._library: Library | None = None
         self._prepared: Prepared | None = None
         self._asks = {"open": self.open, "prepare": self.prepare, "call": self.call, "time": self.time}
@@ -146,15 +146,10 @@ def _loaded(path: str) -> Any:
 
 def main() -> None:
     sys.path.append(sys.path.pop(0))  # the folder of this script: what is installed comes first
-    frames_file, warming_file, library_file, threads = *sys.argv[1:4], int(sys.argv[4])
+    base_file, library_file, threads = *sys.argv[1:3], int(sys.argv[3])
     os.environ.update(dict.fromkeys(_THREADS, str(threads)))  # before the library is imported, which reads it once
-    # The pipe of answers is ours alone: what a library prints to stdout goes to stderr.
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    frames, server = _loaded(frames_file), Server(_loaded(library_file), _loaded(warming_file), threads)
-    while (request := frames.read_frame(sys.stdin.buffer)) is not None:
-        answers.write(frames.frame(server.answer(request)))
-        answers.flush()
+    base = _loaded(base_file)
+    base.serve(lambda: Server(_loaded(library_file), base, threads).answer)
 
 
 if __name__ == "__main__":

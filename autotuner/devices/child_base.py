@@ -1,21 +1,52 @@
-"""A warm-up that ends when it has lasted long enough, or when the device has come to a lasting state.
+"""What every child has that times for a parent: the frames that it speaks in, and the warm-up before a timing.
 
-It stands by itself: the processes of other libraries have this file too.
+Frames are JSON after a length of four bytes. It stands by itself: the processes of other libraries have this file, too.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import struct
+import sys
 from collections.abc import Callable, Mapping
+from typing import Any, BinaryIO
 
+Message = dict[str, Any]
+LENGTH = struct.Struct("<I")
 STEADY: Mapping[str, float] = {"window": 0.06, "within": 0.003, "most": 0.6}
 """Two windows of so many seconds that differ by no more than this part are one state; in any case so many seconds.
 
 A GPU at its power limit follows what it computes with a delay of some tenths of a second: on an NVIDIA H200 a product
 took 7 % longer after another library's, which draws more power, than after itself.
 """
-
 _LONG = 10
 """A call of so many times as many seconds as a warm-up lasts needs none: what a warm-up changes is over in a tenth."""
+
+
+def frame(message: Mapping[str, Any]) -> bytes:
+    """A message as it goes through the pipe."""
+    body = json.dumps(message).encode()
+    return LENGTH.pack(len(body)) + body
+
+
+def serve(begin: Callable[[], Callable[[Message], Message]]) -> None:
+    """Answers requests, one after the other, until there are no more: by what `begin` gives."""
+    # The pipe of answers is ours alone: what a driver or a library prints to stdout goes to stderr.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    answer = begin()
+    while (request := _read_frame(sys.stdin.buffer)) is not None:
+        answers.write(frame(answer(request)))
+        answers.flush()
+
+
+def _read_frame(pipe: BinaryIO) -> Message | None:
+    head = pipe.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        return None
+    message: Message = json.loads(pipe.read(*LENGTH.unpack(head)))
+    return message
 
 
 def needs_warming(call: float, seconds: float) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from autotuner.devices.warming import needs_warming, warm_up
+from autotuner.devices.child_base import needs_warming, warm_up
 
 STEADY = {"window": 0.04, "within": 0.01, "most": 1.0}
 
