@@ -30,7 +30,7 @@ from sqlalchemy import Table, insert
 
 from autotuner.space.table import Config
 from autotuner.store.database import connect, locate, writer
-from autotuner.store.schema import BUILDS, CANDIDATES, ENVIRONMENT, RUNS, TIMINGS, VERDICTS
+from autotuner.store.rows import BUILDS, CANDIDATES, ENVIRONMENT, RUNS, TIMINGS, VERDICTS
 from autotuner.store.store import Store
 from benchmarks.machine import machine
 

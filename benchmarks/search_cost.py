@@ -34,8 +34,7 @@ from autotuner.problems import Gemm
 from autotuner.search import make_search
 from autotuner.search.history import Shape, suggest
 from autotuner.space.table import Space
-from autotuner.store.rows import NewRun
-from autotuner.store.schema import CANDIDATES
+from autotuner.store.rows import CANDIDATES, NewRun
 from autotuner.store.store import Store
 from autotuner.system.cache import Cache
 from autotuner.tuning.learned import earlier_runs

@@ -17,7 +17,7 @@ from autotuner.errors import UsageError
 from autotuner.system.text import count
 
 if TYPE_CHECKING:
-    from autotuner.store.filters import RunFilter
+    from autotuner.store.queries import RunFilter
     from autotuner.store.store import Store
 
 Run = Annotated[str | None, typer.Argument(metavar="RUN", help="A run, as `history` names it. [default: all]")]
@@ -58,7 +58,7 @@ def history(
     """
     from autotuner.cli.console import emit, emit_json, show
     from autotuner.report.history import history_records, listed_records, runs_table, trend_records, trend_table
-    from autotuner.store.filters import ALL_RUNS
+    from autotuner.store.queries import ALL_RUNS
     from autotuner.store.store import Store
 
     if run is not None:
@@ -93,7 +93,7 @@ def which_runs(
 ) -> "RunFilter":
     """Which runs are meant by the words of the command line."""
     from autotuner.report.history import VERDICT_WORDS
-    from autotuner.store.filters import RunFilter
+    from autotuner.store.queries import RunFilter
 
     if shape is not None and not _SHAPE.fullmatch(shape.lower()):
         remedy = "Give the sizes as the problem's name has them, such as 512x512x1024."
@@ -125,7 +125,7 @@ def parse_since(text: str, *, now: datetime | None = None) -> datetime:
 
 def _with_known_target(store: "Store", which: "RunFilter") -> "RunFilter":
     """A product's name is that of its chip. The catalogue is only asked where no run has the name itself."""
-    from autotuner.store.filters import RunFilter
+    from autotuner.store.queries import RunFilter
 
     if which.target is None or store.runs(1, which=RunFilter(target=which.target)):
         return which

@@ -242,9 +242,7 @@ def export_t4(store: Store, run: str) -> str:
             f"run {run} has no candidates of its own.",
             remedy=f"`autotune history {run}` lists its parts: name one of them.",
         )
-    timings: dict[int, list[TimingRow]] = {}
-    for timing in store.timings(run):
-        timings.setdefault(timing.candidate, []).append(timing)
+    timings = store.timings_by_candidate(run)
     seconds = {build.candidate: build.seconds for build in store.builds(run)}
     known = {candidate.id: candidate for candidate in candidates}
     results = []

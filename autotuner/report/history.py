@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from autotuner.report.tables import Field, Table, interval, us
-from autotuner.store.filters import ALL_RUNS, RunFilter
+from autotuner.store.queries import ALL_RUNS, RunFilter
 from autotuner.store.rows import NO_CANDIDATES, CandidateRow, RunRow, Tally
 from autotuner.store.store import Store
 from autotuner.system.text import count

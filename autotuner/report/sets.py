@@ -21,7 +21,7 @@ from autotuner.store.figures import (
     device_of,
     measurements,
 )
-from autotuner.store.interchange import MAKE_ONE, read_export
+from autotuner.store.imports import MAKE_ONE, read_export
 from autotuner.store.store import Store
 from autotuner.system.text import printable, short
 from autotuner.system.workspace import refuse_endless

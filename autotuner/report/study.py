@@ -48,9 +48,7 @@ def export_studies(store: Store, run: str | None = None) -> bytes:
 
 def _write(storage: JournalStorage, store: Store, run: RunRow, candidates: Sequence[CandidateRow]) -> None:
     name, about = f"{run.problem.get('name', '')} {run.id}".strip(), _about(store, run)
-    times: dict[int, list[datetime]] = {}
-    for timing in store.timings(run.id):
-        times.setdefault(timing.candidate, []).append(timing.time)
+    times = {one: [timing.time for timing in own] for one, own in store.timings_by_candidate(run.id).items()}
     baseline = min((c.us for c in candidates if c.kind == "baseline" and c.us), default=None)
     for title, parameters in _studies(candidates).items():
         study = optuna.create_study(storage=storage, study_name=f"{name} {title}".strip())

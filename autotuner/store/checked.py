@@ -13,9 +13,7 @@ from autotuner.devices.conditions import Conditions, DeviceState, Sample
 from autotuner.iree.figures import Isa
 from autotuner.space.table import Config
 from autotuner.store.figures import TOLD
-from autotuner.store.interchange import Record
-from autotuner.store.rows import Kind, Phase, RunKind, Status
-from autotuner.store.schema import IMPORTED
+from autotuner.store.rows import IMPORTED, Kind, Phase, RunKind, Status
 from autotuner.system.text import short
 
 _RUN = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
@@ -29,6 +27,7 @@ _MOST_US = 1e12
 _WORD = re.compile(r"[a-z]+(-[a-z]+){0,3}")
 _SPEEDUP = ("median", "low", "high", "confidence")
 
+Record = Mapping[str, Any]
 T = TypeVar("T")
 
 

@@ -1,23 +1,31 @@
-"""From a `--storage` URL to an engine, and from a database's errors to words that a user can act on."""
+"""From a `--storage` URL to a database that is read and written, and from its errors to words that a user can act on.
+
+Where the connection to a server is lost, reads and writes are tried again: no row is lost, and none is written twice.
+"""
 
 from __future__ import annotations
 
 import errno
 import json
 import math
+import os
+import shutil
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
 
 from sqlalchemy import (
     URL,
     BigInteger,
     Connection,
     Engine,
+    Executable,
+    Row,
     Text,
     case,
     create_engine,
@@ -30,11 +38,22 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy import cast as sql_cast
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError, StatementError
 from sqlalchemy.schema import CreateColumn
 
 from autotuner.errors import AutotuneError, EnvironmentFailure, StorageError, UsageError
-from autotuner.store.schema import ADDED, METADATA, RUNS, SCHEMA, VERSION
+from autotuner.store.rows import ADDED, METADATA, RUNS, SCHEMA, VERSION
+
+T = TypeVar("T")
+OnWait = Callable[[str], None]
+
+PATIENCE_SECONDS = 120.0
+"""How long a server may stay away. A restart takes seconds, one that moves to another machine a minute or two."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
+
+_PASSES = ("08", "57P", "53300", "40001", "40P01")
+"""How the codes of what passes begin: connections, shutdown and start, too many clients, two that were in each other's
+way."""
 
 DATABASE_ERRORS = (SQLAlchemyError, sqlite3.Error, OSError)
 """What may come out of a database; the last two come unwrapped from a connection's first statements."""
@@ -51,6 +70,9 @@ _UPGRADES = 0x6175746F74756E65
 
 KINDS_SINCE = 3
 """The schema's version whose runs have kinds."""
+
+_LOG = "-wal"
+"""Beside a SQLite database: what is not in the file itself yet."""
 
 ELSEWHERE = "choose another --workspace or --storage."
 
@@ -215,6 +237,21 @@ def _keep_write_ahead_log(engine: Engine) -> None:
         connection.close()
 
 
+def may_be_written(file: Path) -> bool:
+    """Else a copy is read, of a colleague's say: SQLite writes beside a file that it only reads, and a file of an older
+    autotune is upgraded when it is opened."""
+    return os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)
+
+
+def copied(file: Path) -> TemporaryDirectory[str]:
+    """A folder with a copy of the file, which goes away with the folder."""
+    folder = TemporaryDirectory(prefix="autotune-", ignore_cleanup_errors=True)
+    for one in (file, file.with_name(f"{file.name}{_LOG}")):
+        if one.exists():
+            shutil.copyfile(one, Path(folder.name) / one.name)
+    return folder
+
+
 def cause_of(error: BaseException, url: URL) -> str:
     """What the database itself said, in one line without the password."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
@@ -250,3 +287,96 @@ def explain(error: Exception, url: URL) -> AutotuneError:
     if says("no such table", "no such column"):
         return StorageError(f"{name} is not a database of autotune ({text}).", remedy=f"Please {ELSEWHERE}")
     return StorageError(f"{name} does not work ({text}).", remedy=f"Check it, or {ELSEWHERE}")
+
+
+# --- reads and writes ------------------------------------------------------------------------------------------------
+
+
+class Transactions:
+    """One database. A failure of it is a StorageError."""
+
+    def __init__(self, engine: Engine, *, on_wait: OnWait | None = None) -> None:
+        self.engine = engine
+        self._writer = writer(engine)
+        self._on_wait = on_wait
+        self._given_up = False
+
+    def read(self, query: Executable) -> Sequence[Row[Any]]:
+        """The rows that a question has."""
+
+        def once() -> Sequence[Row[Any]]:
+            with self.engine.connect() as connection:
+                return connection.execute(query).all()
+
+        return self._lasting(once)
+
+    def write(self, action: Callable[[Connection], T]) -> T:
+        """All that the action writes, once, or nothing. It may be called again, so it must do nothing else."""
+
+        def once() -> T:
+            with self._writer.connect() as connection:
+                value = action(connection)
+                self._commit(connection)
+                return value
+
+        return self._lasting(once)
+
+    def _commit(self, connection: Connection) -> None:
+        """Where the connection is lost here nobody knows whether the server has them: they are not written again."""
+        try:
+            connection.commit()
+        except DBAPIError as error:
+            if not self._lost(error):
+                raise
+            remedy = "Give the same command with --resume: it goes on with what was written."
+            lost = f"the connection to {name_of(self.engine.url)} was lost in the middle of a write."
+            raise StorageError(lost, remedy=remedy) from None
+
+    def _lasting(self, once: Callable[[], T]) -> T:
+        began, pause, told = time.monotonic(), FIRST_PAUSE, False
+        while True:
+            try:
+                with explained(self.engine):
+                    return once()
+            except StorageError as error:
+                if not self._lost(error.__cause__):
+                    raise
+                if self._given_up or time.monotonic() - began + pause > PATIENCE_SECONDS:
+                    self._given_up = True  # what follows, such as the run's end, is tried once
+                    raise self._away(error) from error
+            if self._on_wait is not None and not told and pause > FIRST_PAUSE:
+                told = True
+                self._on_wait(
+                    f"{name_of(self.engine.url)} does not answer; the run waits for it, up to {PATIENCE_SECONDS:.0f} s"
+                )
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _lost(self, error: BaseException | None) -> bool:
+        """A server that is gone or going, which may come back."""
+        if not isinstance(error, DBAPIError) or not on_server(self.engine.url):
+            return False
+        code = getattr(error.orig, "sqlstate", None)
+        return (
+            error.connection_invalidated
+            or (isinstance(error, OperationalError) and code is None)
+            or str(code or "").startswith(_PASSES)
+        )
+
+    def _away(self, error: Exception) -> StorageError:
+        reason = cause_of(error.__cause__ or error, self.engine.url)
+        return StorageError(
+            f"{name_of(self.engine.url)} has not answered for {PATIENCE_SECONDS:.0f} s ({reason}).",
+            remedy="What was written before is kept: start the server, then give the same command with --resume.",
+        )
+
+
+@contextmanager
+def explained(engine: Engine) -> Iterator[None]:
+    try:
+        yield
+    except DATABASE_ERRORS as error:
+        if isinstance(error, StatementError) and not isinstance(error, DBAPIError) and error.orig:
+            # A value that no column can take: a bug of the caller, not a trouble of the disk.
+            raise error.orig from None
+        raise explain(error, engine.url) from error

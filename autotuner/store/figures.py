@@ -160,12 +160,8 @@ class RunFigures:
         else:
             rows = store.candidates(run.id)
         timed = tuple(row for row in rows if row.us is not None and row.state != "failed")
-        timings: dict[int, list[TimingRow]] = {}
-        if few:
-            timings = {row.id: store.timings_of(row.id) for row in timed}
-        else:
-            for timing in store.timings(run.id) if timed else ():
-                timings.setdefault(timing.candidate, []).append(timing)
+        each = few or not timed
+        timings = {row.id: store.timings_of(row.id) for row in timed} if each else store.timings_by_candidate(run.id)
         return cls(run, store.environment(run.id), timed, timings)
 
     def kernels(self, *, which: Which) -> Iterator[Figure]:

@@ -1,12 +1,16 @@
-"""Rows of another store, by way of a file: all of it checked first, then written at once or not at all.
+"""Exports of another store: read, checked, then written at once or not at all.
 
-A file can give nothing but rows: no path of it is kept, nothing of it is run, no run that was measured here is changed,
-and what it brings is neither continued by --resume nor learned from.
+Anyone may have written such a file. It can give nothing but rows: no path of it is kept, nothing of it is run, no run
+that was measured here is changed, and what it brings is neither continued by --resume nor learned from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,13 +18,18 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, insert, select
 
-from autotuner.errors import UsageError
-from autotuner.store.checked import Candidate, Refused, Run, take
-from autotuner.store.interchange import MAKE_ONE, read_export
-from autotuner.store.schema import BUILDS, CANDIDATES, ENVIRONMENT, IMPORTED, RUNS, TIMINGS
+from autotuner.errors import EnvironmentFailure, UsageError
+from autotuner.store.checked import Candidate, Record, Refused, Run, take
+from autotuner.store.rows import BUILDS, CANDIDATES, ENVIRONMENT, IMPORTED, RUNS, TIMINGS
 from autotuner.store.store import Store
 from autotuner.system.text import printable, short
+from autotuner.system.workspace import refuse_endless
 
+MOST_BYTES = 1 << 30
+MAKE_ONE = "Make one with `autotune export`: --json, --csv or --parquet."
+_NESTED = ("config", "isa", "environment", "run_facts", "figures")
+_WHOLE = re.compile(r"-?\d{1,18}")
+_NUMBERS = frozenset({"us", "error", "speedup", "cold_us", "call_us"})
 _AT_ONCE = 5000
 _NOT_BUILT_HERE = {"seconds": 0.0, "cached": True, "binary": "", "applied": 0, "command": [], "vmfb": ""}
 
@@ -111,3 +120,99 @@ def _insert(connection: Connection, table: Table, rows: Iterator[Mapping[str, An
 def _few(names: Sequence[str]) -> Iterator[Sequence[str]]:
     for start in range(0, len(names), _AT_ONCE):
         yield names[start : start + _AT_ONCE]
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+class NotAnExport(ValueError):
+    """What is wrong with a file, in a few words."""
+
+
+def read_export(path: Path) -> list[Record]:
+    """The records of an export, nested as --json has them; no value of them is checked yet."""
+    if path.suffix.lower() not in _READERS:
+        raise UsageError(f"{path} ends in none of {', '.join(_READERS)}.", remedy=MAKE_ONE)
+    try:
+        refuse_endless(path)
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Name a file that is there.") from error
+    if len(data) > MOST_BYTES:
+        raise UsageError(f"{path} is larger than {MOST_BYTES >> 30} GiB.", remedy="Export fewer runs at a time.")
+    try:
+        return _READERS[path.suffix.lower()](data)
+    except (ValueError, csv.Error, RecursionError) as error:
+        raise UsageError(f"{path} is no export of autotune ({short(str(error))}).", remedy=MAKE_ONE) from error
+
+
+def _from_json(data: bytes) -> list[Record]:
+    found = json.loads(data.decode("utf-8-sig"), parse_constant=_no_number)
+    if isinstance(found, dict) and "schema_version" in found:
+        raise NotAnExport("a T4 document does not say which run it is of")
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise NotAnExport("it is not a list of objects")
+    return found
+
+
+def _no_number(word: str) -> float:
+    raise NotAnExport(f"{word} is not JSON")
+
+
+def _from_csv(data: bytes) -> list[Record]:
+    csv.field_size_limit(1 << 24)  # the timings of a long race are one cell
+    lines = csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True)
+    return [_nested({name: _typed(name, cell) for name, cell in line.items() if cell}) for line in lines]
+
+
+def _typed(name: str | None, cell: Any) -> Any:
+    """A cell as the type that it was written from."""
+    if name is None or not isinstance(cell, str):
+        raise NotAnExport("a row has more cells than the header has columns")
+    if cell in ("True", "False"):
+        return cell == "True"
+    if _WHOLE.fullmatch(cell) and name not in ("parent", "route"):
+        return int(cell)
+    if name in _NUMBERS or name.startswith(("run_facts.speedup", "run_facts.best", "run_facts.baseline")):
+        return float(cell)
+    return cell
+
+
+def _from_parquet(data: bytes) -> list[Record]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ModuleNotFoundError as error:
+        remedy = 'Install it with `pip install "autotune-iree[parquet]"`.'
+        raise EnvironmentFailure("Parquet needs the pyarrow package.", remedy=remedy) from error
+    try:
+        rows = parquet.read_table(io.BytesIO(data)).to_pylist()
+    except (pyarrow.ArrowException, OSError, MemoryError) as error:
+        raise NotAnExport(str(error).partition("\n")[0]) from error
+    return [_nested({name: value for name, value in row.items() if value is not None}) for row in rows]
+
+
+def _nested(row: Mapping[str, Any]) -> Record:
+    """Columns `config.tile` become a table again, `figures.sustained/warm.us` one of tables, `timings`
+    a list. What is none of an export's is left out."""
+    record: dict[str, Any] = {part: {} for part in _NESTED}
+    for name, value in row.items():
+        part, dot, rest = name.partition(".")
+        if part == "figures" and dot:
+            place, _, field = rest.rpartition(".")
+            record[part].setdefault(place, {})[field] = value
+        elif dot and part in _NESTED:
+            record[part][rest] = value
+        elif not dot and name not in _NESTED:
+            record[name] = value
+    if isinstance(written := record.get("timings"), str):
+        record["timings"] = json.loads(written, parse_constant=_no_number)
+    return record
+
+
+_READERS: Mapping[str, Callable[[bytes], list[Record]]] = {
+    ".json": _from_json,
+    ".csv": _from_csv,
+    ".parquet": _from_parquet,
+}

@@ -10,21 +10,47 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
-from sqlalchemy import URL, Column, ColumnElement, Engine, Executable, Row, Select, case, func, or_, select, update
+from sqlalchemy import URL, Column, Engine, Executable, Row, Select, case, func, or_, select, update
 
 from autotuner.devices.conditions import Sample
 from autotuner.errors import StorageError, UsageError
 from autotuner.iree.figures import NO_FIGURES, Isa
-from autotuner.store.copies import copied, may_be_written
-from autotuner.store.database import DATABASE_ERRORS, ELSEWHERE, connect, explain, file_of, locate, name_of, prepare
-from autotuner.store.filters import ALL_RUNS, RunFilter
-from autotuner.store.keys import home_of, question_of
+from autotuner.store.database import (
+    DATABASE_ERRORS,
+    ELSEWHERE,
+    OnWait,
+    Transactions,
+    connect,
+    copied,
+    explain,
+    file_of,
+    locate,
+    may_be_written,
+    name_of,
+    prepare,
+)
+from autotuner.store.keys import home_of
+from autotuner.store.queries import (
+    ALL_RUNS,
+    RunFilter,
+    fastest_first,
+    leading_queries,
+    read_tally,
+    tally_query,
+    times_query,
+)
 from autotuner.store.rows import (
+    BUILDS,
+    CANDIDATES,
+    ENVIRONMENT,
+    IMPORTED,
     NO_CANDIDATES,
+    RUNS,
+    TIMINGS,
+    VERDICTS,
     BuildRow,
     CandidateRow,
     Json,
-    NewRun,
     Phase,
     RunKind,
     RunRow,
@@ -37,9 +63,6 @@ from autotuner.store.rows import (
     read_run,
     read_timing,
 )
-from autotuner.store.schema import BUILDS, CANDIDATES, ENVIRONMENT, IMPORTED, RUNS, TIMINGS, VERDICTS
-from autotuner.store.summaries import fastest_first, leading_queries, read_tally, tally_query, times_query
-from autotuner.store.transactions import OnWait, Transactions
 from autotuner.system.locks import nobody_works_in
 
 if TYPE_CHECKING:
@@ -154,34 +177,6 @@ class Reader:
         query = select(RUNS).where(RUNS.c.parent == run).order_by(RUNS.c.started, RUNS.c.id)
         return self._rows(query, read_run)
 
-    def unfinished_run(self, key: str, *, kind: RunKind = "single", parent: str | None = None) -> RunRow | None:
-        """The latest run of this key, in this workspace, that did not come to its end."""
-        return self._latest(RUNS.c.key == key, RUNS.c.status != "finished", kind=kind, parent=parent)
-
-    def finished_run(self, key: str, *, kind: RunKind = "single", parent: str | None = None) -> RunRow | None:
-        """The latest run of this key, in this workspace, that came to its end."""
-        return self._latest(RUNS.c.key == key, RUNS.c.status == "finished", kind=kind, parent=parent)
-
-    def outdated_run(
-        self, key: str, *, kind: RunKind = "single", parent: str | None = None, finished: bool = False
-    ) -> RunRow | None:
-        """The latest run that asked the same of other programs or files: unfinished, or with `finished` any."""
-        same = RUNS.c.key.startswith(f"{question_of(key)}-", autoescape=True)
-        which = [same, RUNS.c.key != key, *([] if finished else [RUNS.c.status != "finished"])]
-        return self._latest(*which, kind=kind, parent=parent)
-
-    def like_it(self, new: NewRun, *, finished: bool = False) -> RunRow | None:
-        """The latest run on the same problem and target that asked something else: unfinished, or `finished` any."""
-        problem = RUNS.c.problem["name"].as_string() == str(new.problem["name"])
-        which = [problem, RUNS.c.target == new.target, RUNS.c.key != new.key]
-        which += [] if finished else [RUNS.c.status != "finished"]
-        return self._latest(*which, kind=new.kind, parent=new.parent)
-
-    def _latest(self, *which: ColumnElement[bool], kind: RunKind, parent: str | None) -> RunRow | None:
-        mine = (RUNS.c.workspace == self._home(), RUNS.c.kind == kind, RUNS.c.parent.is_not_distinct_from(parent))
-        rows = self._rows(select(RUNS).where(*which, *mine).order_by(RUNS.c.started.desc()).limit(1), read_run)
-        return rows[0] if rows else None
-
     def verdict(self, run: str) -> tuple[str, Json] | None:
         """The last verdict on a run, with its evidence."""
         query = select(VERDICTS).where(VERDICTS.c.run == run).order_by(VERDICTS.c.id.desc()).limit(1)
@@ -290,7 +285,7 @@ class Reader:
         rows = []
         for owner in self._owners(run):
             candidates = [c for c in self.candidates(owner.id) if c.us is not None]
-            isa, timings = self.isa(owner.id), self._timings_by_candidate(owner.id)
+            isa, timings = self.isa(owner.id), self.timings_by_candidate(owner.id)
             baseline = min((c.us for c in candidates if c.kind == "baseline" and c.us), default=None)
             for candidate in candidates:
                 us = cast(float, candidate.us)
@@ -308,7 +303,8 @@ class Reader:
             return self.runs()[::-1]
         return [self.run(run), *(part for parts in self.below([run]).values() for part in parts if part.id != run)]
 
-    def _timings_by_candidate(self, run: str) -> dict[int, list[TimingRow]]:
+    def timings_by_candidate(self, run: str) -> dict[int, list[TimingRow]]:
+        """A run's measurements by the id of the candidate that was measured."""
         found: dict[int, list[TimingRow]] = {}
         for timing in self.timings(run):
             found.setdefault(timing.candidate, []).append(timing)

@@ -9,10 +9,17 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import Connection, Table, func, insert, update
+from sqlalchemy import ColumnElement, Connection, Table, func, insert, select, update
 
+from autotuner.store.keys import question_of
 from autotuner.store.reader import Reader
 from autotuner.store.rows import (
+    BUILDS,
+    CANDIDATES,
+    ENVIRONMENT,
+    RUNS,
+    TIMINGS,
+    VERDICTS,
     BuildRow,
     CandidateRow,
     Json,
@@ -26,8 +33,8 @@ from autotuner.store.rows import (
     Tally,
     TimedRow,
     TimingRow,
+    read_run,
 )
-from autotuner.store.schema import BUILDS, CANDIDATES, ENVIRONMENT, RUNS, TIMINGS, VERDICTS
 
 if TYPE_CHECKING:
     from autotuner.devices.device import Timing
@@ -60,6 +67,34 @@ wrong, and prints the program after it; of a crash the last words name the cause
 
 class Store(Reader):
     """One results database. Each method is one short transaction; a failure of the database is a StorageError."""
+
+    def unfinished_run(self, key: str, *, kind: RunKind = "single", parent: str | None = None) -> RunRow | None:
+        """The latest run of this key, in this workspace, that did not come to its end."""
+        return self._latest(RUNS.c.key == key, RUNS.c.status != "finished", kind=kind, parent=parent)
+
+    def finished_run(self, key: str, *, kind: RunKind = "single", parent: str | None = None) -> RunRow | None:
+        """The latest run of this key, in this workspace, that came to its end."""
+        return self._latest(RUNS.c.key == key, RUNS.c.status == "finished", kind=kind, parent=parent)
+
+    def outdated_run(
+        self, key: str, *, kind: RunKind = "single", parent: str | None = None, finished: bool = False
+    ) -> RunRow | None:
+        """The latest run that asked the same of other programs or files: unfinished, or with `finished` any."""
+        same = RUNS.c.key.startswith(f"{question_of(key)}-", autoescape=True)
+        which = [same, RUNS.c.key != key, *([] if finished else [RUNS.c.status != "finished"])]
+        return self._latest(*which, kind=kind, parent=parent)
+
+    def like_it(self, new: NewRun, *, finished: bool = False) -> RunRow | None:
+        """The latest run on the same problem and target that asked something else: unfinished, or `finished` any."""
+        problem = RUNS.c.problem["name"].as_string() == str(new.problem["name"])
+        which = [problem, RUNS.c.target == new.target, RUNS.c.key != new.key]
+        which += [] if finished else [RUNS.c.status != "finished"]
+        return self._latest(*which, kind=new.kind, parent=new.parent)
+
+    def _latest(self, *which: ColumnElement[bool], kind: RunKind, parent: str | None) -> RunRow | None:
+        mine = (RUNS.c.workspace == self._home(), RUNS.c.kind == kind, RUNS.c.parent.is_not_distinct_from(parent))
+        rows = self._rows(select(RUNS).where(*which, *mine).order_by(RUNS.c.started.desc()).limit(1), read_run)
+        return rows[0] if rows else None
 
     def start_run(self, new: NewRun, *, space_size: int | None = None) -> str:
         """A new run; gives its id, which begins with the date and sorts by it."""

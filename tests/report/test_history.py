@@ -15,8 +15,8 @@ from autotuner.cli.results import parse_since, which_runs
 from autotuner.errors import UsageError
 from autotuner.report.history import history_records, listed_records, trend_records
 from autotuner.space import Config
-from autotuner.store.filters import RunFilter
-from autotuner.store.schema import RUNS
+from autotuner.store.queries import RunFilter
+from autotuner.store.rows import RUNS
 from autotuner.store.store import NewRun, Store
 from autotuner.system.locks import workspace_lock
 from tests.support.command_line import complaint, in_this_process

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from autotuner import load_results
-from autotuner.store.schema import VERSION
+from autotuner.store.rows import VERSION
 from autotuner.store.store import Store
 from tests.support.command_line import in_this_process
 

@@ -30,8 +30,8 @@ from autotuner.devices.device import Timing
 from autotuner.errors import EnvironmentFailure, StorageError, UsageError
 from autotuner.space.table import Config
 from autotuner.store.database import connect, locate
-from autotuner.store.filters import RunFilter
 from autotuner.store.keys import run_key
+from autotuner.store.queries import RunFilter
 from autotuner.store.store import BuildRow, NewRun, Store
 from tests.support.patience import ENOUGH
 

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,20 +90,17 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-Loss = Literal["question", "answer", "early"]
+Loss = Literal["question", "answer"]
 
 
 @dataclass
 class Line:
-    """Between a client and a server. It breaks at a commit when told to: before the server has it (`question`), when
-    the server has done it and the client does not know (`answer`), or while the server does it (`early`)."""
+    """Between a client and a server. It breaks at a commit when told to: before the server has it (`question`), or when
+    the server has done it and the client does not know (`answer`)."""
 
     server: int
     breaks: list[Loss] = field(default_factory=list)
     """How the next commits' lines break, the first one first."""
-    meanwhile: Callable[[], None] = lambda: None
-    """What happens when one breaks before the server has it. Its client gets no other line until it has happened."""
-    away: threading.Lock = field(default_factory=threading.Lock)
     listener: socket.socket = field(default_factory=socket.socket)
 
     def __post_init__(self) -> None:
@@ -116,8 +113,7 @@ class Line:
         with suppress(OSError):
             while True:
                 client, _ = self.listener.accept()
-                with self.away:
-                    backend = socket.create_connection(("127.0.0.1", self.server))
+                backend = socket.create_connection(("127.0.0.1", self.server))
                 broken = threading.Event()
                 for one in ((self._ask, client, backend, broken), (self._answer, backend, client, broken)):
                     threading.Thread(target=one[0], args=one[1:], daemon=True).start()
@@ -127,14 +123,10 @@ class Line:
             while data := client.recv(65536):
                 loss = self.breaks.pop(0) if b"COMMIT" in data and self.breaks else None
                 if loss == "question":
-                    with self.away:
-                        self.meanwhile()
                     break
                 if loss == "answer":
                     broken.set()
                 backend.sendall(data)
-                if loss == "early":
-                    break
         _close(client, backend)
 
     def _answer(self, backend: socket.socket, client: socket.socket, broken: threading.Event) -> None:

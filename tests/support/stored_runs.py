@@ -9,8 +9,7 @@ from typing import Any
 from sqlalchemy import insert
 
 from autotuner.space.table import Config
-from autotuner.store.rows import NewRun, RunKind
-from autotuner.store.schema import BUILDS, CANDIDATES, TIMINGS
+from autotuner.store.rows import BUILDS, CANDIDATES, TIMINGS, NewRun, RunKind
 from autotuner.store.store import Store
 
 PROBLEM: dict[str, Any] = {

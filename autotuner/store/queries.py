@@ -1,0 +1,120 @@
+"""Questions to the tables: which runs are meant, and what tells of a run without all of its candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, Select, case, func, or_, select
+
+from autotuner.store.rows import CANDIDATES, ENVIRONMENT, LEFT_OUT, RUNS, VERDICTS, CandidateRow, Tally
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFilter:
+    """What a run must have; None: anything."""
+
+    op: str | None = None
+    shape: str | None = None
+    """A whole part of the problem's name, `512x512x1024`."""
+    target: str | None = None
+    device: str | None = None
+    """IREE's device, with or without what follows `://`, or a piece of the device's own name."""
+    since: datetime | None = None
+    verdict: str | None = None
+    """The verdict, or of a run that has none its status."""
+
+    @property
+    def names_problem(self) -> bool:
+        """A problem is meant wherever it was tuned, also as a part of a suite or a model."""
+        return self.op is not None or self.shape is not None
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        found: list[ColumnElement[bool]] = []
+        if self.op is not None:
+            found.append(RUNS.c.problem["op"].as_string() == self.op)
+        if self.shape is not None:
+            # The name between two underscores, so that 12x12x12 is not found in 512x12x12.
+            padded = "_" + RUNS.c.problem["name"].as_string() + "_"
+            found.append(padded.contains(f"_{self.shape}_", autoescape=True))
+        if self.target is not None:
+            found.append(RUNS.c.target == self.target)
+        if self.device is not None:
+            found.append(_on_device(self.device))
+        if self.since is not None:
+            found.append(RUNS.c.started >= self.since.astimezone(UTC).isoformat(timespec="microseconds"))
+        if self.verdict is not None:
+            found.append(_verdict() == self.verdict)
+        return found
+
+
+ALL_RUNS = RunFilter()
+
+
+def _on_device(device: str) -> ColumnElement[bool]:
+    named = func.lower(ENVIRONMENT.c.document["device_name"].as_string())
+    return or_(
+        RUNS.c.device == device,
+        ("," + RUNS.c.device + ",").contains(f",{device},", autoescape=True),  # one of several
+        RUNS.c.device.startswith(f"{device}://", autoescape=True),
+        select(ENVIRONMENT.c.id)
+        .where(ENVIRONMENT.c.run == RUNS.c.id, named.contains(device.lower(), autoescape=True))
+        .exists(),
+    )
+
+
+def _verdict() -> ColumnElement[str]:
+    """As `history` shows it."""
+    last = (
+        select(VERDICTS.c.verdict)
+        .where(VERDICTS.c.run == RUNS.c.id)
+        .order_by(VERDICTS.c.id.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    return func.coalesce(RUNS.c.result["verdict"].as_string(), last, RUNS.c.status)
+
+
+def leading_queries(run: str, limit: int) -> tuple[Select[Any], ...]:
+    """The fastest of a run, the first that were not timed, so many of each, and IREE's default in any case."""
+    own, us = select(CANDIDATES).where(CANDIDATES.c.run == run), CANDIDATES.c.us
+    fastest = own.where(us.is_not(None)).order_by(us, CANDIDATES.c.ordinal).limit(limit)
+    others = own.where(us.is_(None)).order_by(CANDIDATES.c.ordinal).limit(limit)
+    return fastest, others, own.where(CANDIDATES.c.kind == "baseline")
+
+
+def times_query(kinds: Sequence[str]) -> Select[Any]:
+    """What candidates of some kinds took that worked; their knobs are many words, and read where they are needed."""
+    worked = CANDIDATES.c.us.is_not(None) & (CANDIDATES.c.us > 0) & (CANDIDATES.c.failure == "")
+    query = select(CANDIDATES.c.run, CANDIDATES.c.id, CANDIDATES.c.us)
+    return query.where(worked, CANDIDATES.c.kind.in_(kinds)).order_by(CANDIDATES.c.run, CANDIDATES.c.ordinal)
+
+
+def fastest_first(rows: Iterable[CandidateRow]) -> list[CandidateRow]:
+    """Each once; those that were not timed come last, as they were asked for."""
+    found = {row.id: row for row in rows}
+    return sorted(found.values(), key=lambda row: (row.us is None, row.us or 0.0, row.ordinal))
+
+
+def tally_query() -> Select[Any]:
+    """One row for each run that has candidates."""
+    failed = (CANDIDATES.c.state == "failed") & CANDIDATES.c.failure.not_in(LEFT_OUT)
+    look = CANDIDATES.c.kind == "default"
+    tuned = CANDIDATES.c.kind.in_(("codegen", "microkernel")) & (CANDIDATES.c.state != "failed")
+    return select(
+        CANDIDATES.c.run,
+        func.count().label("asked"),
+        func.count(CANDIDATES.c.us).label("timed"),
+        func.count(case((failed, 1))).label("failed"),
+        func.count(case((look, 1))).label("looks"),
+        func.count(case((look, CANDIDATES.c.us))).label("looks_timed"),
+        func.count(case((look & failed, 1))).label("looks_failed"),
+        func.min(case((CANDIDATES.c.kind == "baseline", CANDIDATES.c.us))).label("baseline_us"),
+        func.min(case((tuned, CANDIDATES.c.us))).label("best_us"),
+    ).group_by(CANDIDATES.c.run)
+
+
+def read_tally(row: Row[Any]) -> Tally:
+    return Tally(**{name: value for name, value in row._mapping.items() if name != "run"})
