@@ -21,9 +21,8 @@ from autotuner.build import Builder, Compiled
 from autotuner.iree.tools import Tools
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.space import Config, Value
-from autotuner.space.duplicates import DUPLICATES, FEW_REGISTERS, IDLE_REQUEST, NO_PADDING, TURNED_LINE
 from autotuner.space.gpu_config import BANK_CONFLICTS, IN_ORDER, PREFETCH, REORDER, WAVES
-from autotuner.space.prune import RULES
+from autotuner.space.prune import DUPLICATES, FEW_REGISTERS, IDLE_REQUEST, NO_PADDING, RULES, TURNED_LINE
 from autotuner.system.cache import Cache
 from autotuner.tuning.plan import Plan
 from benchmarks.machine import machine

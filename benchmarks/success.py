@@ -26,8 +26,7 @@ from autotuner.iree.tools import Tools
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.problems.render import problem_mlir
 from autotuner.space import Config
-from autotuner.space.gpu import Batch
-from autotuner.space.gpu_dispatch import DispatchSpace, read_dispatch_space
+from autotuner.space.gpu import Batch, DispatchSpace, read_dispatch_space
 from autotuner.space.prune import Rule
 from autotuner.system.cache import Cache
 from autotuner.targets import Target

@@ -18,6 +18,7 @@ from iree.compiler.dialects import iree_codegen, iree_gpu  # noqa: F401  (import
 from iree.compiler.dialects.smt import IntPredicate
 
 from autotuner.errors import EnvironmentFailure
+from autotuner.iree.mlir import walk
 from autotuner.iree.versions import SUPPORTED, bindings_version
 
 Column = npt.NDArray[np.int64]
@@ -80,13 +81,7 @@ class Program:
 
 def constraint_operations(operation: Any) -> Iterator[Any]:
     """Every constraints op below an operation, in the order of the text."""
-    for region in operation.regions:
-        for block in region.blocks:
-            for child in block.operations:
-                if child.operation.name == "iree_codegen.smt.constraints":
-                    yield child.operation
-                else:
-                    yield from constraint_operations(child.operation)
+    return (one for one in walk(operation) if one.name == "iree_codegen.smt.constraints")
 
 
 _PLAIN = {

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,10 @@ from iree.compiler import ir
 from iree.compiler.dialects import iree_codegen, iree_gpu
 
 from autotuner.errors import NoCandidateError, UsageError
-from autotuner.space import attributes, prune
+from autotuner.iree.mlir import ATTENTION
+from autotuner.space import gpu_config, prune
 from autotuner.space.constraints import Column, constraint_operations, read_program
-from autotuner.space.duplicates import TURNED_LINE, USED
+from autotuner.space.gpu_attention import AttentionSpace
 from autotuner.space.gpu_config import (
     BY_SWIZZLED_DMA,
     COLUMN_MAJOR,
@@ -32,11 +33,10 @@ from autotuner.space.gpu_config import (
     translation_info,
 )
 from autotuner.space.gpu_kernel import Rows, read_chip, read_kernel
+from autotuner.space.prune import TURNED_LINE, USED
 from autotuner.space.solver import legal
 from autotuner.space.table import Config, Knob, Space, Value
 from autotuner.targets.backends import Backend
-
-__all__ = ["CompilationInfo", "GpuSpace"]
 
 IGEMM = "/igemm"
 """Ends the name of a pipeline that turns a convolution into a matrix product first."""
@@ -96,7 +96,7 @@ class GpuSpace:
         if batch.loops:  # the line of one batch entry is one of many
             rules = [rule for rule in rules if rule is not TURNED_LINE]
         with module.context:
-            self._root = attributes.root_operation(function)
+            self._root = gpu_config.root_operation(function)
             for operation in operations:
                 label, pipeline = self._read_pipeline(operation, rules, pruned)
                 if batch.loops and batch.at and not label.endswith(IGEMM):
@@ -168,12 +168,12 @@ class GpuSpace:
         with self._module.context:
             info = iree_codegen.materialize_compilation_info(operation, assignment)
             decomposition = None
-            if "decomposition_config" in attributes.entries(operation.attributes["knobs"]):
+            if "decomposition_config" in gpu_config.entries(operation.attributes["knobs"]):
                 decomposition = iree_codegen.materialize_configuration_attr(
                     operation, "decomposition_config", assignment
                 )
                 if values.get(COLUMN_MAJOR):
-                    decomposition = attributes.with_column_major(decomposition)
+                    decomposition = gpu_config.with_column_major(decomposition)
             own = self._function.attributes["translation_info"]
             return CompilationInfo(
                 lowering_config=str(self._lowering_config(info, values, pipeline.dimensions)),
@@ -186,7 +186,7 @@ class GpuSpace:
         with self._module.context:
             translation = self._function.attributes["translation_info"]
             more: dict[str, Value] = {COPIES: BY_SWIZZLED_DMA} if copied_by_dma(self._root) else {}
-            return self._nearest(translation, attributes.chosen(self._function, self._root), more)
+            return self._nearest(translation, gpu_config.chosen(self._function, self._root), more)
 
     def near(self, info: CompilationInfo) -> Config | None:
         """The legal configuration nearest to one that a spec has; None where that is of another pipeline or form."""
@@ -196,7 +196,7 @@ class GpuSpace:
             try:
                 lowering = ir.Attribute.parse(info.lowering_config)
                 translation = ir.Attribute.parse(info.translation_attribute)
-                return self._nearest(translation, attributes.named(lowering, translation), {})
+                return self._nearest(translation, gpu_config.named(lowering, translation), {})
             except (ir.MLIRError, AttributeError, KeyError, TypeError, ValueError):
                 return None  # another release wrote it, with attributes that this one does not have
 
@@ -206,7 +206,7 @@ class GpuSpace:
             known: dict[str, int] = {}
             operation = pipeline.operation
             same = operation.attributes["pipeline"] == translation.pass_pipeline
-            if not (same and len(pipeline.space) and attributes.match(operation.attributes["knobs"], real, known)):
+            if not (same and len(pipeline.space) and gpu_config.match(operation.attributes["knobs"], real, known)):
                 continue
             distance = _distance(pipeline.columns, known)
             row = int(distance.argmin())
@@ -223,7 +223,7 @@ class GpuSpace:
         self, operation: Any, rules: Sequence[prune.Rule], pruned: dict[str, int]
     ) -> tuple[str, _Pipeline]:
         program = read_program(operation)
-        places = attributes.places(operation.attributes["knobs"])
+        places = gpu_config.places(operation.attributes["knobs"])
         name = operation.attributes["pipeline"].value.name
         columns, rows = _searched(legal(program), places)
         free = free_knobs(name, self._backend, self._root, column_major=self._column_major)
@@ -233,7 +233,7 @@ class GpuSpace:
             kernel = read_kernel(operation, self._root, read_chip(self._function), program.dimensions, grid)
             keep = prune.apply(kernel, rules, shape=grid.shape, pruned=pruned)
         # IGEMM has one loop where the convolution has its window and its channels.
-        loops = len(attributes.entries(operation.attributes["knobs"])["workgroup"])
+        loops = len(gpu_config.entries(operation.attributes["knobs"])["workgroup"])
         label = f"{name}{IGEMM}" if loops < len(program.dimensions) else name
         return label, _Pipeline(operation, columns, rows, rows.cross(free).keep(keep.reshape(-1)), program.dimensions)
 
@@ -241,20 +241,20 @@ class GpuSpace:
     def _column_major(self) -> bool:
         """Attention on CDNA: the compiler's choice has column-major instructions, its constraints never do."""
         own = self._root.attributes
-        return "decomposition_config" in own and attributes.column_major(own["decomposition_config"])
+        return "decomposition_config" in own and gpu_config.column_major(own["decomposition_config"])
 
     def _lowering_config(self, info: Any, values: Mapping[str, Value], dimensions: Sequence[int]) -> Any:
-        parts = attributes.entries(info.lowering_config)
+        parts = gpu_config.entries(info.lowering_config)
         parts.update(copies(parts, values, self._root))
         if info.translation_info.pass_pipeline == self._function.attributes["translation_info"].pass_pipeline:
             # Flags that the compiler's own configuration of this pipeline carries beside the knobs.
-            for name, attribute in attributes.entries(self._root.attributes["lowering_config"]).items():
+            for name, attribute in gpu_config.entries(self._root.attributes["lowering_config"]).items():
                 if isinstance(attribute, ir.UnitAttr):
                     parts.setdefault(name, attribute)
         if "subgroup" in parts:
             parts.update(padding(parts, self._root, dimensions))
         if self._batch.loops:
-            parts = attributes.batched(parts, self._batch.loops, at=self._batch.at)
+            parts = gpu_config.batched(parts, self._batch.loops, at=self._batch.at)
         return iree_gpu.LoweringConfigAttr.get(ir.DictAttr.get(parts))
 
 
@@ -268,7 +268,7 @@ def _distance(columns: Mapping[str, Column], known: Mapping[str, int]) -> npt.ND
     return distance
 
 
-def _searched(columns: Mapping[str, Column], places: Mapping[str, attributes.Place]) -> tuple[dict[str, Column], Space]:
+def _searched(columns: Mapping[str, Column], places: Mapping[str, gpu_config.Place]) -> tuple[dict[str, Column], Space]:
     """The space over the knobs that the others do not determine, and all columns in the order of its rows.
 
     Tile sizes go first: with subgroup tiles and counts left, one of them can change alone and stay legal.
@@ -301,9 +301,43 @@ def _searched(columns: Mapping[str, Column], places: Mapping[str, attributes.Pla
         values = tuple(int(v) for v in np.unique(columns[name]))
         options = places[name].options if name in places else ()
         if options:
-            labels = attributes.option_names(options)
+            labels = gpu_config.option_names(options)
             knobs.append(Knob(name.removesuffix("_idx"), tuple(labels[v] for v in values)))
         else:
             knobs.append(Knob(name, values))
     table = np.stack([indices[name][order] for name in kept], axis=1) if kept else np.zeros((len(order), 0), np.int64)
     return ordered, Space(knobs, table)
+
+
+class DispatchSpace(Protocol):
+    """The configurations of a dispatch, and what they stand for."""
+
+    @property
+    def pruned(self) -> Mapping[str, int]:
+        """Configurations that are known not to work or to give the code of another, counted by reason."""
+
+    @property
+    def space(self) -> Space: ...
+
+    def compilation_info(self, config: Config) -> CompilationInfo: ...
+
+    def default(self) -> Config | None:
+        """What the compiler chose itself, or the configuration nearest to it."""
+
+    def near(self, info: CompilationInfo) -> Config | None:
+        """The configuration nearest to one that a spec has; None where that cannot be told."""
+
+
+def read_dispatch_space(
+    text: str, *, backend: Backend, batch: Batch = UNBATCHED, rules: Sequence[prune.Rule] = USED
+) -> DispatchSpace:
+    """From the module that `--iree-codegen-emit-pipeline-constraints` writes; see `GpuSpace.read`."""
+    try:
+        return GpuSpace.read(text, backend=backend, batch=batch, rules=rules)
+    except NoCandidateError as none:
+        if ATTENTION not in text:
+            raise
+        try:
+            return AttentionSpace.read(text, rules=rules)
+        except NoCandidateError:
+            raise none from None

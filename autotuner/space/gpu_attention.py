@@ -18,8 +18,8 @@ from iree.compiler import ir
 from iree.compiler.dialects import iree_codegen, iree_gpu
 
 from autotuner.errors import NoCandidateError, UsageError
-from autotuner.space import attributes, prune
-from autotuner.space.duplicates import USED
+from autotuner.iree.mlir import ATTENTION, dispatch_of, enclosing, map_positions, walk
+from autotuner.space import gpu_config, prune
 from autotuner.space.gpu_config import (
     BANK_CONFLICTS,
     IN_ORDER,
@@ -29,10 +29,10 @@ from autotuner.space.gpu_config import (
     chosen_free,
     translation_info,
 )
-from autotuner.space.gpu_kernel import read_chip
+from autotuner.space.gpu_kernel import read_chip, target_info
+from autotuner.space.prune import USED
 from autotuner.space.table import Columns, Config, Knob, Space, Value
 
-OPERATION = "iree_linalg_ext.online_attention"
 _FAMILY = "NV_MMA_SYNC"
 """The older NV_WMMA instructions have no layout that attention could use: the compiler crashes."""
 _SUBGROUP = 32
@@ -59,25 +59,18 @@ class _Loops:
     @classmethod
     def read(cls, root: Any) -> _Loops | None:
         """None when an operand is not indexed by plain loops, or a role has several."""
-        maps = [a.value for a in root.attributes["indexing_maps"]]
-        shapes = [ir.ShapedType(root.operands[i].type) for i in range(3)]
-        sizes = [1] * maps[0].n_dims
-        operands = []
-        for value, shape in zip(maps[:3], shapes, strict=True):
-            if not all(isinstance(e, ir.AffineDimExpr) for e in value.results) or not shape.has_static_shape:
-                return None
-            loops = tuple(int(e.position) for e in value.results)
-            operands.append(loops)
-            for loop, size in zip(loops, shape.shape, strict=True):
-                sizes[loop] = int(size)
-        query, key, value = (set(loops) for loops in operands)
-        roles = (query - key - value, value - query - key, (query & key) - value, (key & value) - query)
-        # A dimension of heads that keys do not have also looks like a row of the query: the last one is it.
-        if not all(roles) or any(len(role) > 1 for role in roles[1:]):
+        dispatch = dispatch_of(root)
+        if dispatch is None or dispatch.dynamic or not dispatch.dims("m"):
             return None
-        bits = tuple(int(s.element_type.width) for s in shapes)
-        m, n, k1, k2 = (max(role) for role in roles)
-        return cls(tuple(sizes), m, n, k1, k2, operands=tuple(operands), bits=bits)
+        roles = [dispatch.dims(role) for role in ("n", "k1", "k2")]
+        operands = tuple(tuple(p for p in map_positions(text) if p is not None) for text in dispatch.maps[:3])
+        shapes = [ir.ShapedType(root.operands[i].type) for i in range(3)]
+        if any(len(role) != 1 for role in roles) or [len(o) for o in operands] != [shape.rank for shape in shapes]:
+            return None
+        (n,), (k1,), (k2,) = roles
+        bits = tuple(int(shape.element_type.width) for shape in shapes)
+        # A dimension of heads that keys do not have also looks like a row of the query: the last one is it.
+        return cls(dispatch.loops, max(dispatch.dims("m")), n, k1, k2, operands=operands, bits=bits)
 
 
 class AttentionSpace:
@@ -106,12 +99,9 @@ class AttentionSpace:
         """From a module of configured dispatches (`--iree-codegen-add-tuner-attributes`), by its attention."""
         with ir.Context():
             module = ir.Module.parse(text)
-            for operation in _walk(module.operation):
-                if operation.name == OPERATION and "lowering_config" in operation.attributes:
-                    function = operation.parent
-                    while "translation_info" not in function.operation.attributes:
-                        function = function.operation.parent
-                    return cls(module, function.operation, operation, rules=rules)
+            for operation in walk(module.operation):
+                if operation.name == ATTENTION and "lowering_config" in operation.attributes:
+                    return cls(module, enclosing(operation, "translation_info"), operation, rules=rules)
         raise NoCandidateError(
             "no dispatch of this module is an attention.", remedy="Its operation was compiled into something else."
         )
@@ -143,9 +133,9 @@ class AttentionSpace:
             workgroup[loops.k1] = workgroup[loops.k2] = 0
             reduction[loops.k2] = int(values["red_k2"])
             basis[loops.m], basis[loops.n] = groups
-            parts = attributes.entries(self._root.attributes["lowering_config"])
+            parts = gpu_config.entries(self._root.attributes["lowering_config"])
             parts = {name: part for name, part in parts.items() if name in ("promote_operands", "promotion_types")}
-            parts |= {"workgroup": attributes.integers(workgroup), "reduction": attributes.integers(reduction)}
+            parts |= {"workgroup": gpu_config.integers(workgroup), "reduction": gpu_config.integers(reduction)}
             mma = self._mma[str(values["mma"])]
             chosen = [operand for name, operand in _PROMOTED.items() if values[name]]
             qk = self._matmul(mma, [o for o in chosen if o < 2], basis, without=loops.n)
@@ -171,12 +161,12 @@ class AttentionSpace:
     def default(self) -> Config | None:
         """The configuration that the compiler chose itself, or the one nearest to it."""
         with self._module.context:
-            parts = attributes.entries(self._root.attributes["lowering_config"])
+            parts = gpu_config.entries(self._root.attributes["lowering_config"])
             if "decomposition_config" not in self._root.attributes or "reduction" not in parts:
                 return None
-            decomposition = attributes.entries(self._root.attributes["decomposition_config"])
+            decomposition = gpu_config.entries(self._root.attributes["decomposition_config"])
             qk, pv = (
-                attributes.entries(attributes.entries(decomposition[name])["lowering_config"])
+                gpu_config.entries(gpu_config.entries(decomposition[name])["lowering_config"])
                 for name in ("qk_attrs", "pv_attrs")
             )
             if "mma_kind" not in pv or "subgroup_basis" not in pv:
@@ -188,7 +178,7 @@ class AttentionSpace:
             own = self._function.attributes["translation_info"]
             wanted: dict[str, Value] = {
                 **chosen_free(own, column_major=False),
-                "mma": attributes.option_name(pv["mma_kind"]),
+                "mma": gpu_config.option_name(pv["mma_kind"]),
                 "m_tile": workgroup[self._loops.m],
                 "n_tile": workgroup[self._loops.n],
                 "red_k2": ir.IntegerAttr(parts["reduction"][self._loops.k2]).value,
@@ -203,11 +193,7 @@ class AttentionSpace:
     def _instructions(self) -> Iterator[tuple[str, Any]]:
         """The target's instructions for these element types that accumulate in f32, which softmax is computed in."""
         elements = {ir.ShapedType(self._root.operands[i].type).element_type for i in range(3)}
-        parent = self._function
-        while "target" not in parent.operation.attributes:
-            parent = parent.operation.parent
-        target = iree_gpu.TargetInfo.get_gpu_target_info(parent.operation.attributes["target"])
-        for intrinsic in target.mma_intrinsics:
+        for intrinsic in target_info(self._function).mma_intrinsics:
             if isinstance(intrinsic, iree_gpu.MMAIntrinsic) and intrinsic.name.startswith(_FAMILY):
                 mma = iree_gpu.MMAAttr.get(int(intrinsic))
                 left, right, accumulator = mma.abc_element_types
@@ -292,10 +278,10 @@ class AttentionSpace:
         used = [loop for loop in range(len(basis)) if loop != without]
         parts = {
             "mma_kind": mma,
-            "subgroup_basis": ir.ArrayAttr.get([attributes.integers(basis), attributes.integers(used)]),
+            "subgroup_basis": ir.ArrayAttr.get([gpu_config.integers(basis), gpu_config.integers(used)]),
         }
         if promoted:
-            parts["promote_operands"] = attributes.integers(promoted)
+            parts["promote_operands"] = gpu_config.integers(promoted)
             parts["promotion_types"] = ir.ArrayAttr.get([ir.Attribute.parse(_DERIVED)] * len(promoted))
         return ir.DictAttr.get({"lowering_config": iree_gpu.LoweringConfigAttr.get(ir.DictAttr.get(parts))})
 
@@ -312,11 +298,3 @@ def _whole_instructions(m: int, n: int) -> _TableRule:
         return whole & (_SUBGROUP * along_m * along_n <= _MOST_THREADS)
 
     return rule
-
-
-def _walk(operation: Any) -> Iterator[Any]:
-    for region in operation.regions:
-        for block in region.blocks:
-            for child in block.operations:
-                yield child.operation
-                yield from _walk(child.operation)

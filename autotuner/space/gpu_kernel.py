@@ -11,7 +11,8 @@ import numpy as np
 from iree.compiler import ir
 from iree.compiler.dialects import iree_codegen, iree_gpu, linalg
 
-from autotuner.space import attributes
+from autotuner.iree.mlir import enclosing
+from autotuner.space import gpu_config
 from autotuner.space.constraints import Column, ConstraintsError
 from autotuner.space.gpu_config import (
     BANK_CONFLICTS,
@@ -32,14 +33,16 @@ _LANES = 64
 _SWIZZLED = 8
 
 
-def read_chip(function: Any) -> Chip:
-    """The chip that a dispatch function is compiled for."""
-    parent = function
-    while parent is not None and "target" not in parent.operation.attributes:
-        parent = parent.operation.parent
-    if parent is None:
+def target_info(function: Any) -> Any:
+    """What the compiler knows of the chip that a dispatch function is compiled for."""
+    variant = enclosing(function, "target")
+    if variant is None:
         raise ConstraintsError("the module with pipeline constraints names no target.")
-    info = iree_gpu.TargetInfo.get_gpu_target_info(parent.operation.attributes["target"])
+    return iree_gpu.TargetInfo.get_gpu_target_info(variant.attributes["target"])
+
+
+def read_chip(function: Any) -> Chip:
+    info = target_info(function)
     return Chip(info.arch, int(info.max_workgroup_memory_bytes), int(info.simds_per_workgroup or 0))
 
 
@@ -86,7 +89,7 @@ class Rows:
 
 def read_kernel(operation: Any, root: Any, chip: Chip, dimensions: Sequence[int], rows: Rows) -> Kernel:
     """The kernels that the rows of a constraints op stand for."""
-    knobs = attributes.entries(operation.attributes["knobs"])
+    knobs = gpu_config.entries(operation.attributes["knobs"])
     if "decomposition_config" in knobs:
         return _attention(knobs, root, chip, dimensions, rows)
     derived = operation.attributes["pipeline"].value.name == "VectorDistribute"
@@ -105,7 +108,7 @@ def _contraction(
         shape: list[Grid] = []
         seen: set[int] = set()
         for expression in maps[operand].results:
-            loops = [min(loop, last) for loop in attributes.loops(expression)]
+            loops = [min(loop, last) for loop in gpu_config.loops_of(expression)]
             # Of a window, the tile is one position of the filter: then the image has no more than the output's tile.
             sizes = [tiles[loop] for loop in loops if loop not in seen]
             seen.update(loops)
@@ -114,7 +117,7 @@ def _contraction(
             elif sizes:
                 shape.append(np.maximum.reduce(np.broadcast_arrays(*sizes)))
         promoted.append(Tile(tuple(shape), _bits(root, operand)))
-    parallel = {loop for result in maps[2].results for loop in attributes.loops(result)}
+    parallel = {loop for result in maps[2].results for loop in gpu_config.loops_of(result)}
     counts = [*dimensions[:last], math.prod(dimensions[last:])]
     trips = _product([-(-counts[i] // np.maximum(tiles[i], 1)) for i in range(len(tiles)) if i not in parallel])
     stages, by_threads = rows.free_knob(PREFETCH), rows.chosen(COPIES, BY_THREADS)
@@ -172,7 +175,7 @@ def _strided(maps: Sequence[Any], parallel: set[int]) -> bool:
 
     def scaled(expression: Any) -> bool:
         if isinstance(expression, ir.AffineMulExpr):
-            return bool(parallel & set(attributes.loops(expression)))
+            return bool(parallel & set(gpu_config.loops_of(expression)))
         binary = isinstance(expression, ir.AffineBinaryExpr)
         return binary and (scaled(expression.lhs) or scaled(expression.rhs))
 
@@ -181,8 +184,8 @@ def _strided(maps: Sequence[Any], parallel: set[int]) -> bool:
 
 def _attention(knobs: Mapping[str, Any], root: Any, chip: Chip, dimensions: Sequence[int], rows: Rows) -> Kernel:
     maps = [a.value for a in root.attributes["indexing_maps"]]
-    parts = {name: attributes.entries(part) for name, part in attributes.entries(knobs["decomposition_config"]).items()}
-    matmuls = {name: attributes.entries(part["lowering_config"]) for name, part in parts.items()}
+    parts = {name: gpu_config.entries(part) for name, part in gpu_config.entries(knobs["decomposition_config"]).items()}
+    matmuls = {name: gpu_config.entries(part["lowering_config"]) for name, part in parts.items()}
     qk, pv = matmuls["qk_attrs"]["mma_kind"], matmuls["pv_attrs"]["mma_kind"]
     tiles = _tiles(knobs, rows, counted_in_instructions=False)
     # A loop that is tiled at no level is whole in every tile: the one that queries and keys are multiplied over.
@@ -192,16 +195,16 @@ def _attention(knobs: Mapping[str, Any], root: Any, chip: Chip, dimensions: Sequ
     ]
 
     def tile(operand: int) -> Tile:
-        loops = [loop for result in maps[operand].results for loop in attributes.loops(result)]
+        loops = [loop for result in maps[operand].results for loop in gpu_config.loops_of(result)]
         return Tile(tuple(full[loop] for loop in loops), _bits(root, operand))
 
     query, key, value = tile(0), tile(1), tile(2)
-    roles = [{loop for r in maps[i].results for loop in attributes.loops(r)} for i in range(3)]
+    roles = [{loop for r in maps[i].results for loop in gpu_config.loops_of(r)} for i in range(3)]
     keys = max((roles[1] & roles[2]) - roles[0])
     rows_of_out = roles[0] - roles[1]
     score_shape = (*(full[loop] for loop in sorted(rows_of_out)), full[keys])
     scores = Tile(score_shape, 32)
-    out = {loop for result in maps[-3].results for loop in attributes.loops(result)}  # maximum and sum come last
+    out = {loop for result in maps[-3].results for loop in gpu_config.loops_of(result)}  # maximum and sum come last
     weights = Tile(score_shape, value.bits).bytes * (1 - _stays(rows, pv))
     return Kernel(
         chip=chip,

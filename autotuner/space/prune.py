@@ -1,8 +1,10 @@
-"""Configurations that the compiler's constraints allow but that cannot work, each rejected by a named rule.
+"""Configurations that the compiler's constraints allow but that cannot work, each rejected by a named rule; and those
+that give the code of another one, which nobody has to build to know (`DUPLICATES`).
 
 A rule sees a whole space at once: every quantity of a kernel is an array over the rows of the constraints (first
 axis) and the values of each knob beside them (one further axis a knob), and numpy broadcasts the rest.
-`benchmarks/pruning.py` builds a sample of what each rule rejects.
+`benchmarks/pruning.py` builds a sample of what each rule rejects. The rules for duplicates were found by comparing
+binaries (`python -m benchmarks.duplicates`); what they leave out differs in one knob from what stays: its plain value.
 """
 
 from __future__ import annotations
@@ -264,6 +266,39 @@ def _widened(kernel: Kernel) -> Mask:
     return np.zeros(1, bool) if kernel.widened is None else kernel.widened > 0
 
 
+def _idle_request(kernel: Kernel) -> Mask:
+    if not kernel.chip.cdna:
+        return np.zeros(1, bool)
+    simds, waves = max(kernel.chip.simds, 1), -(-kernel.threads // _CDNA_WAVE)
+    # Shared memory is counted without padding, so there is never less room than this.
+    possible: Grid = -(-(kernel.chip.shared_memory // np.maximum(kernel.shared, 1) * waves) // simds)
+    idle: Mask = kernel.waves > possible
+    return idle
+
+
+def _turned_line(kernel: Kernel) -> Mask:
+    return np.zeros(1, bool) if kernel.turned_line is None else kernel.turned_line > 0
+
+
+def _no_padding(kernel: Kernel) -> Mask:
+    if kernel.unpadded is None or kernel.padding is None:
+        return np.zeros(1, bool)
+    room = kernel.chip.shared_memory - kernel.shared
+    no_room: Mask = (kernel.padding > room) & kernel.product
+    idle: Mask = (kernel.unpadded > 0) & ((kernel.padding == 0) | no_room)
+    return idle
+
+
+def _few_registers(kernel: Kernel) -> Mask:
+    if not kernel.chip.cdna or not kernel.product:
+        return np.zeros(1, bool)
+    held: Grid = kernel.staged // 4
+    for tile in kernel.accumulators:
+        held = held + tile.elements * tile.bits // 32
+    few: Mask = (kernel.waves == 2) & (held <= _CDNA_REGISTERS // 4 * kernel.threads)
+    return few
+
+
 WIDENED = Rule("accumulator", "an instruction that adds up in another type than the operation", _widened)
 """IREE fails with 'failed to distribute' (VectorDistribute) or on a write that is not distributed (TileAndFuse)."""
 
@@ -303,6 +338,25 @@ RULES: tuple[Rule, ...] = (
     REGISTERS,
     COPIES,
 )
+
+
+IDLE_REQUEST = Rule("waves", "the same as without a request: more waves than shared memory has room for", _idle_request)
+"""LLVM ignores the request."""
+
+FEW_REGISTERS = Rule(
+    "registers", "the same as without a request: registers enough for two waves anyway", _few_registers
+)
+"""Two waves leave each thread 256 registers. What accumulators and prefetched operands need is known, the rest is not:
+they may have half of them."""
+
+TURNED_LINE = Rule("order", "the same as untransposed: all workgroups in one line", _turned_line)
+
+NO_PADDING = Rule("padding", "the same as with padding in shared memory: nothing is padded", _no_padding)
+"""IREE pads where there is room; without a promoted operand there is nothing to pad."""
+
+DUPLICATES: tuple[Rule, ...] = (IDLE_REQUEST, FEW_REGISTERS, TURNED_LINE, NO_PADDING)
+USED: tuple[Rule, ...] = (*RULES, *DUPLICATES)
+"""All that is left out of a space."""
 
 
 def apply(

@@ -28,9 +28,8 @@ from autotuner.problems.render import problem_mlir
 from autotuner.search.history import Shape
 from autotuner.space import ABSENT, Config, Space, Value
 from autotuner.space.cpu import CpuSpace
-from autotuner.space.gpu import Batch
+from autotuner.space.gpu import Batch, DispatchSpace, read_dispatch_space
 from autotuner.space.gpu_config import CompilationInfo
-from autotuner.space.gpu_dispatch import DispatchSpace, read_dispatch_space
 from autotuner.system.settings import usable_cores
 from autotuner.targets import PLAIN, Route, Target
 

@@ -8,9 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autotuner.space.duplicates import DUPLICATES, FEW_REGISTERS, IDLE_REQUEST, NO_PADDING, TURNED_LINE
 from autotuner.space.gpu import Batch, GpuSpace
-from autotuner.space.prune import RULES, Chip, Kernel, Tile
+from autotuner.space.prune import (
+    DUPLICATES,
+    FEW_REGISTERS,
+    IDLE_REQUEST,
+    NO_PADDING,
+    RULES,
+    TURNED_LINE,
+    Chip,
+    Kernel,
+    Tile,
+)
 from autotuner.space.table import Value
 from autotuner.targets.backends import CUDA, ROCM
 

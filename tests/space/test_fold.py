@@ -58,7 +58,7 @@ def test_the_compilers_own_choice_stays_in_the_space(product: tuple[Dispatch, Cp
     dispatch, facts = product
     declared = CpuSpace.declare(dispatch, facts, cores=2)
     assert declared is not None
-    every = CpuSpace(dispatch, declared.part.space(dispatch, facts, 2), declared.part)
+    every = CpuSpace(dispatch, declared.part.space(), declared.part)
     assert len(declared.space) < len(every.space)
     assert declared.default() == every.default()
 
@@ -68,14 +68,14 @@ def test_a_size_that_is_not_known_leaves_everything_unfolded(product: tuple[Disp
     unknown = replace(dispatch, dynamic=dispatch.dims("m"))
     declared = CpuSpace.declare(unknown, facts, cores=2)
     assert declared is not None
-    assert len(declared.space) == len(declared.part.space(unknown, facts, 2))
+    assert len(declared.space) == len(declared.part.space())
 
 
 def twins(every: Space, declared: CpuSpace, knob: str) -> Iterator[tuple[Config, Config]]:
     """Random pairs of the same form, the first with 0 and the second with more for this knob."""
     frame = every.frame()
     columns = {str(name): frame[name].to_numpy(dtype=np.int64) for name in frame}
-    form = declared.part.form(declared.dispatch, columns)
+    form = declared.part.form(columns)
     changed = np.flatnonzero(form[knob] != columns[knob])
     for row in np.random.default_rng(7).permutation(changed)[:PAIRS]:
         alike = [int(form[name][row]) for name in form]
@@ -88,12 +88,11 @@ def test_what_is_folded_compiles_to_the_same_binary(
     make_job: MakeJob,
     builder: Builder,
     executor: Executor,
-    product: tuple[Dispatch, CpuFacts],
     knob: str,
 ) -> None:
-    plan, (dispatch, facts) = make_plan(Gemm.parse(shape=SHAPE, dtype="f32"), "cpu"), product
+    plan = make_plan(Gemm.parse(shape=SHAPE, dtype="f32"), "cpu")
     declared = plan.cpu["plain"]
-    pairs = list(twins(declared.part.space(dispatch, facts, 2), declared, knob))
+    pairs = list(twins(declared.part.space(), declared, knob))
     assert len(pairs) == PAIRS
     builds = executor.map(builder.build, [_job(plan, make_job, config) for pair in pairs for config in pair])
     binaries = [build.binary for build in builds]

@@ -17,8 +17,8 @@ from autotuner.iree.mlir import read_root
 from autotuner.problems import Attention
 from autotuner.problems.render import problem_mlir
 from autotuner.space import Config, GpuSpace
+from autotuner.space.gpu import read_dispatch_space
 from autotuner.space.gpu_attention import AttentionSpace
-from autotuner.space.gpu_dispatch import read_dispatch_space
 from autotuner.space.prune import REGISTERS, UNDERIVABLE
 from autotuner.targets import Target
 from autotuner.targets.backends import CUDA

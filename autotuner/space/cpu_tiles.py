@@ -1,0 +1,132 @@
+"""Tiles on llvm-cpu as data: which knobs make up the tile of each loop at each level.
+
+From that follows what a configuration means to the compiler, and how the compiler's own tiles read as knobs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from autotuner.iree.mlir import Dispatch
+from autotuner.iree.processor import CpuFacts
+from autotuner.space.table import Columns, Knob, Space
+
+Mask = npt.NDArray[np.bool_]
+Rule = Callable[[Columns], Mask]
+Levels = Mapping[str, tuple[int, ...]]
+WORK, CACHE, CACHE_SUM, VECTOR, VECTOR_SUM = (
+    *("distribution", "cache_parallel", "cache_reduction"),
+    *("vector_common_parallel", "vector_reduction"),
+)
+"""Levels of tiles: what a workgroup computes, what stays in a cache, what is one step of vectors; each of sums, too."""
+PEELING = "enable_loop_peeling"
+_MOST_WORKGROUPS = 8192
+"""For each entry of a batch: more are too small to be worth their start."""
+_LARGE_VECTOR = 512
+"""Native vectors: the compiler refuses a function that holds a vector this large."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTiling:
+    """A configuration in the compiler's terms: tile sizes by level, a pipeline and its options."""
+
+    pipeline: str
+    levels: tuple[tuple[str, tuple[int, ...]], ...]
+    peel: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The tile of a loop at a level: a product of knobs and numbers.
+
+    The last one may be 0: then there is no such level. Where it is none of this level's, it counts as 1.
+    """
+
+    level: str
+    loop: int
+    factors: tuple[str | int, ...]
+    untiled: int = 0
+    """What it counts as where the compiler's own configuration does not tile the loop here."""
+
+    def of(self, values: Mapping[str, int]) -> int:
+        *inner, last = (values[one] if isinstance(one, str) else one for one in self.factors)
+        return math.prod(max(size, 1) for size in inner) * last
+
+    @property
+    def knob(self) -> str:
+        """The knob that decides about it; empty: it is fixed."""
+        last = self.factors[-1]
+        return last if isinstance(last, str) else ""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One way to tile a dispatch."""
+
+    pipeline: str
+    knobs: tuple[Knob, ...]
+    rules: tuple[Rule, ...]
+    tiles: tuple[Tile, ...]
+    """Those that others are multiples of come first."""
+    peel: bool | None = False
+    """None: a knob says it."""
+    form: Callable[[Columns], Columns] = lambda columns: columns
+    """What is left of the knobs when those that change nothing are set to one value: equal forms give equal code."""
+
+    def space(self) -> Space:
+        return Space.product(self.knobs, self.rules)
+
+    def tiling(self, values: Mapping[str, int], *, loops: int) -> CpuTiling:
+        """What a configuration means."""
+        absent = {tile.level for tile in self.tiles if tile.knob and not tile.of(values)}
+        levels = []
+        for level in (WORK, CACHE, CACHE_SUM, VECTOR, VECTOR_SUM):
+            sizes = {tile.loop: tile.of(values) for tile in self.tiles if tile.level == level}
+            if sizes and level not in absent:
+                levels.append((level, tuple(sizes.get(loop, 0) for loop in range(loops))))
+        return CpuTiling(self.pipeline, tuple(levels), bool(values["peel"]) if self.peel is None else self.peel)
+
+    def read(self, levels: Levels, *, peel: bool) -> dict[str, int]:
+        """The knobs of a configuration of the compiler's, or of a spec."""
+        values = {"peel": int(peel)} if self.peel is None else {}
+        for tile in self.tiles:
+            if tile.knob and tile.knob not in values:
+                sizes = levels.get(tile.level, ())
+                size = (sizes[tile.loop] if tile.loop < len(sizes) else 0) or tile.untiled
+                values[tile.knob] = max(size // tile.of({**values, tile.knob: 1}), min(tile.untiled, 1))
+        return values
+
+
+def below(limit: int, choices: tuple[int, ...]) -> tuple[int, ...]:
+    """The choices up to a limit; the first of them at least."""
+    return tuple(c for c in choices if c <= limit) or (choices[0],)
+
+
+def divisors(n: int, *, least: int = 1, most: int | None = None) -> tuple[int, ...]:
+    return tuple(d for d in range(least, min(n, most or n) + 1) if n % d == 0)
+
+
+def ones(*levels: str, loops: tuple[int, ...]) -> tuple[Tile, ...]:
+    """One iteration of these loops at a time."""
+    return tuple(Tile(level, loop, (1,)) for level in levels for loop in loops)
+
+
+def out_bytes(dispatch: Dispatch) -> int:
+    """Of one element of the result: vectors of the accumulator are what fills the registers."""
+    return {"f16": 2, "bf16": 2, "i8": 1}.get(dispatch.element_types[-1], 4)
+
+
+def vector_limit(facts: CpuFacts) -> int:
+    """The bytes that no vector may reach."""
+    return _LARGE_VECTOR * facts.vector_bytes
+
+
+def enough(groups: npt.NDArray[np.int64], least: npt.NDArray[np.int64] | int, *, batch: int) -> Mask:
+    """Workgroups for all cores, and not so many for each entry of a batch that their start is all they do."""
+    mask: Mask = (groups >= least) & (groups <= _MOST_WORKGROUPS * batch)
+    return mask
