@@ -123,9 +123,9 @@ def ship_together(
     for name, build in compiles(shipped.flagfile).items():
         made = build.result()
         if not made.ok:
-            lost[name] = f"it does not compile with {files.flagfile.name}: {first_error(made.stderr)}"
+            lost[name] = f"it does not compile with what is written: {first_error(made.stderr)}"
         elif made.binary != binaries.get(name):
-            lost[name] = f"{files.flagfile.name} gives it another binary"
+            lost[name] = "what is written gives it other code"
     if lost and len(lost) == len(binaries):
         files.clear()
         return None, lost

@@ -1,8 +1,8 @@
-"""What is compiled before anything is timed, for all parts at once: no core waits, and no timing is disturbed."""
+"""What is asked of the compiler before anything is timed, for all parts at once: which entries still apply, and the
+modules that are raced. No core waits, and no timing is disturbed."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
@@ -11,7 +11,6 @@ from typing import Any
 
 from autotuner.build import Compiled
 from autotuner.carriers.microkernel import executable_target
-from autotuner.devices.device import choose_repeat
 from autotuner.errors import AutotuneError
 from autotuner.jobs.ab.arms import DEFAULT, Arm
 from autotuner.jobs.ab.recipe import ArmSite
@@ -20,21 +19,15 @@ from autotuner.jobs.retune.origin import Part
 from autotuner.jobs.retune.plan import Plan, identity
 from autotuner.jobs.retune.proof import Key, Proof, Prover, compile_flags
 from autotuner.jobs.retune.races import Races, arm_of
-from autotuner.jobs.retune.ship import Writer, opened, program_of
+from autotuner.jobs.retune.ship import Writer, program_of
 from autotuner.jobs.retune.unit import Unit
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
-from autotuner.programs.builder import ModelBuilder
-from autotuner.programs.model import Model
 from autotuner.system import process
-from autotuner.system.cache import Cache
-from autotuner.system.execution import after
-from autotuner.system.settings import cache_dir
 from autotuner.tuning.run import Run
 
 _LISTENING = 0.2
 """Seconds: so often it is asked whether the user wants to stop."""
-_READING = 60.0
 
 
 @dataclass(frozen=True)
@@ -43,6 +36,15 @@ class Proven:
 
     part: Part
     proofs: dict[Key, Proof]
+    build: Future[Compiled] | None = None
+    """With its files, where it is raced."""
+
+    @property
+    def seconds(self) -> float:
+        """What compiling it with its files took; 0 where that is not known."""
+        with suppress(AutotuneError):
+            return self.build.result().took if self.build is not None and not self.build.cancelled() else 0.0
+        return 0.0
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,6 @@ class Ahead:
     proofs: dict[int, Future[Proven]] = field(default_factory=dict)
     """By part."""
     _builds: list[Future[Any]] = field(default_factory=list)
-    _winners: dict[int, Future[Compiled]] = field(default_factory=dict)
-    """By part: the compile with its files."""
 
     @property
     def run(self) -> Run:
@@ -78,13 +78,6 @@ class Ahead:
         self._wait([*self.proofs.values()])
         self._wait(self._builds)
 
-    def seconds(self, part: Part) -> float:
-        """What compiling a part with its files took; 0 where that is not known."""
-        build = self._winners.get(id(part))
-        with suppress(AutotuneError):
-            return build.result().took if build is not None and not build.cancelled() else 0.0
-        return 0.0
-
     def _wait(self, jobs: Sequence[Future[Any]]) -> None:
         left = set(jobs)
         while left:
@@ -99,18 +92,14 @@ class Ahead:
         run = self.run
         program, flags = program_of(part, run)
         if first:
-            self._start(part, DEFAULT, winner=False)
+            self._start(part, DEFAULT)
         own = self._for_compiler(part)
         timeout = compile_timeout(run.options, run.clock)
         proofs = Prover(own.unit, program, flags, run.target, run.session.tools, timeout).prove(own.entries)
         lost = sum(bool(proof.lost) for proof in proofs.values())
-        if raced and (not lost or (part.model is not None and lost < len(proofs))):
-            build = self._start(own, arm_of(own.unit, trust=self.races.trust, proofs=proofs), winner=True)
-            if build is not None:
-                self._winners[id(part)] = build
-        if first and part.model is not None:
-            self._read(part.model)
-        return Proven(own, proofs)
+        if not raced or (lost and (part.model is None or lost == len(proofs))):
+            return Proven(own, proofs)
+        return Proven(own, proofs, self._start(own, arm_of(own.unit, trust=self.races.trust, proofs=proofs)))
 
     def _for_compiler(self, part: Part) -> Part:
         """With executables of the target that this compiler makes code for, and a flagfile that names files which are
@@ -134,46 +123,27 @@ class Ahead:
             return ""
         smallest = run.target.prepare(Gemm.parse(shape="8x8x8", dtype="f32"))
         # Flags of the route (which microkernels of IREE's own, say) are part of an executable's target.
-        flags = compile_flags(unit, run.target)
-        return executable_target(run.session.builder.inspect(problem_mlir(smallest), flags, timeout=_READING))
+        flags, timeout = compile_flags(unit, run.target), run.options.effort.compile_timeout
+        return executable_target(run.session.builder.inspect(problem_mlir(smallest), flags, timeout=timeout))
 
-    def _start(self, part: Part, arm: Arm, *, winner: bool) -> Future[Compiled] | None:
-        """An arm as it will be checked, and as often repeated as its time from before says."""
-        run = self.run
+    def _start(self, part: Part, arm: Arm) -> Future[Compiled] | None:
+        """An arm as it will be checked."""
+        run, executor = self.run, self.run.session.executor
         timeout = compile_timeout(run.options, run.clock)
         program, flags = program_of(part, run)
-        site = ArmSite.within(
-            run.session,
-            run.target,
-            program=program,
-            flags=flags,
-            problem=run.target.prepare(part.problem) if part.problem is not None else None,
-            folder=run.folder,
-            timeout=timeout,
-        )
-        known = self.races.before(part)
-        us = (known.us if winner else known.baseline_us) if known else None
-        often = choose_repeat(us or math.inf)
-        executor = run.session.executor
+        problem = run.target.prepare(part.problem) if part.problem is not None else None
         with suppress(AutotuneError), process.until(run.clock.at(run.clock.budget)):
-            how = arm.recipe(site)
-            if not isinstance(program, str):
-                whole = executor.start_whole(how.job(program, timeout=timeout, read=False))
-                self._builds.append(whole)
-                return whole
-            first = executor.start(how.job(program, timeout=timeout))
-            self._builds.append(first)
-            if often > 1 and how.repeatable:
-                # It has most of the first one in it, and would only wait for that.
-                again = how.job(program, timeout=timeout, repeat=often)
-                self._builds.append(after(first, lambda _: executor.start(again).result(), within=executor.here))
-            return first
+            site = ArmSite.within(
+                run.session,
+                run.target,
+                program=program,
+                flags=flags,
+                problem=problem,
+                folder=run.folder,
+                timeout=timeout,
+            )
+            job = arm.recipe(site).job(program, timeout=timeout, read=isinstance(program, str))
+            build = executor.start(job) if isinstance(program, str) else executor.start_whole(job)
+            self._builds.append(build)
+            return build
         return None
-
-    def _read(self, model: Model) -> None:
-        """A model's dispatches, which its race asks for."""
-        run = self.run
-        builder = ModelBuilder(run.session.tools, Cache(cache_dir()), opened(model, run))
-        timeout = compile_timeout(run.options, run.clock)
-        reading = run.session.executor.here.submit(builder.configured, run.target.compile_flags, timeout=timeout)
-        self._builds.append(reading)

@@ -14,6 +14,7 @@ from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.provenance import Provenance
 from autotuner.errors import EnvironmentFailure
 from autotuner.jobs.retune.decide import Raced, State
+from autotuner.jobs.retune.ship import Written
 from autotuner.measure.blocks import ALPHA, Interval
 from autotuner.system.listing import Listing
 from autotuner.system.text import count, microseconds
@@ -72,21 +73,6 @@ class EntryRow:
             "before_baseline_us": before.baseline_us if before else None,
             "old": old.to_json() if old else None,
         }
-
-
-@dataclass(frozen=True)
-class Written:
-    """The files that a unit became."""
-
-    unit: Path
-    files: Files
-    notes: tuple[str, ...] = ()
-    program: Path | None = None
-    """The model that all of it is for."""
-
-    def to_json(self) -> dict[str, Any]:
-        names = {"spec": self.files.spec, "flagfile": self.files.flagfile}
-        return {"from": str(self.unit), **{name: str(path) if path else None for name, path in names.items()}}
 
 
 @dataclass(frozen=True)

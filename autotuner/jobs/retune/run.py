@@ -16,8 +16,8 @@ from autotuner.jobs.retune.origin import Part
 from autotuner.jobs.retune.plan import Plan, Wanted, identity, read_plan
 from autotuner.jobs.retune.proof import Key, Proof
 from autotuner.jobs.retune.races import LEAST_SEARCH, Races
-from autotuner.jobs.retune.result import EntryRow, RetuneDetails, RetuneResult, Written, retune_result
-from autotuner.jobs.retune.ship import Draft, OtherCodeError, Staying, Writer, model_of
+from autotuner.jobs.retune.result import EntryRow, RetuneDetails, RetuneResult, retune_result
+from autotuner.jobs.retune.ship import OtherCodeError, Staying, Writer, Written
 from autotuner.jobs.retune.unit import Unit
 from autotuner.system import process
 from autotuner.system.progress import Clock
@@ -67,12 +67,11 @@ class _RetuneRun:
     known: dict[tuple[object, ...], tuple[Raced | None, Searched | None, Path | None]] = field(default_factory=dict)
     """By what was raced: the same entry may stand in several files."""
     anew: float = 0.0
-    """Seconds for compiling what is written and is not as it was raced."""
+    """Seconds for compiling what is written."""
 
     def __post_init__(self) -> None:
         self.races = Races(self.run, self.wanted.trust)
-        reads = frozenset(self.plan.reads)
-        self.writer = Writer(self.run, self.wanted.in_place, self.wanted.trust, reads)
+        self.writer = Writer(self.run, self.wanted.in_place, self.wanted.trust)
         self.ahead = Ahead(self.races, self.writer)
         self.writes = self.run.timed or self.run.options.output is not None or self.wanted.in_place
 
@@ -125,8 +124,8 @@ class _RetuneRun:
                 raise
             self._leave(part, f"it cannot be proven: {error.message}")
             return
-        seconds, part, proofs = self.ahead.seconds(part), proven.part, proven.proofs
-        self.anew += _COMPILE * seconds if any(proof.lost for proof in proofs.values()) else 0.0
+        part, proofs = proven.part, proven.proofs
+        self.anew += _COMPILE * proven.seconds
         ends = began + self._budget(parts, left)
         # What the user's own model does not have may be for another one: it stays as it is.
         others = {key for key, proof in proofs.items() if proof.unmatched and self.wanted.model is not None}
@@ -220,7 +219,7 @@ class _RetuneRun:
 
     def _stay(self, part: Part, kept: Mapping[Key, Provenance], found: Path | None, raced: Raced | None = None) -> None:
         unit, binary = part.unit, self.races.binary(raced.run) if raced and raced.run else ""
-        before = self.stays.get(unit.home) or Staying(unit, {}, (), {}, {}, alone=False)
+        before = self.stays.get(unit.home) or Staying(unit)
         own = [one for one in self.plan.parts if one.unit.spec == unit.home]
         self.stays[unit.home] = replace(
             before,
@@ -243,26 +242,29 @@ class _RetuneRun:
                 )
 
     def _write(self) -> None:
-        """Nothing is timed any more: all are compiled at once."""
+        """Nothing is timed any more."""
         with process.however_late():
-            drafts = [self._draft(staying) for staying in self.stays.values()]
-            for draft in drafts:
-                if draft is None:
-                    continue
-                unit = draft.staying.unit
-                try:
-                    files, notes = self.writer.write(draft)
-                except OtherCodeError as error:
-                    self._fail(unit, error)
-                    continue
-                except _UNWRITTEN as error:
-                    self.run.account.note(f"{unit.name} is not written: {error}")
-                    continue
-                self.written.append(Written(unit.path, files, notes, model_of(draft.staying.parts, self.run)))
+            for staying in self.stays.values():
+                self._write_unit(staying)
+
+    def _write_unit(self, staying: Staying) -> None:
+        unit, account = staying.unit, self.run.account
+        if self.run.timed and self.run.clock.left <= 0 and not staying.decided:
+            account.note(f"{unit.name} is not written: the time was up before a verdict, and the old files stay")
+            return
+        account.stage(f"writing {unit.name}")
+        # What cannot be retuned stays as it is.
+        skipped = {one.id: one.old or Provenance() for one in self.plan.left if one.id and one.unit.spec == unit.home}
+        more = {(file.path, e.id): skipped[e.id] for file, e in unit.entries if e.id in skipped}
+        try:
+            self.written.append(self.writer.write(replace(staying, kept={**staying.kept, **more})))
+        except (OtherCodeError, *_UNWRITTEN) as error:
+            account.note(f"{unit.name} is not written: {error}")
+            if isinstance(error, OtherCodeError):
+                self._fail(unit, error)
 
     def _fail(self, unit: Unit, error: OtherCodeError) -> None:
         """What would have stayed of a unit is not written: the old files are."""
-        self.run.account.note(f"{unit.name} is not written: {error}")
         own = {unit.path, *(unit.shown(one.path) for one in unit.files)}
         self.rows = [
             replace(row, state="failed", reason=f"it is not written: {error.message}")
@@ -270,22 +272,3 @@ class _RetuneRun:
             else row
             for row in self.rows
         ]
-
-    def _draft(self, staying: Staying) -> Draft | None:
-        if self.run.timed and self.run.clock.left <= 0 and not staying.decided:
-            name = staying.unit.name
-            self.run.account.note(f"{name} is not written: the time was up before a verdict, and the old files stay")
-            return None
-        self.run.account.stage(f"writing {staying.unit.name}")
-        home = staying.unit.home
-        skipped = {(one.unit.spec, one.id): one.old for one in self.plan.left if one.id}
-        more = {
-            (file.path, entry.id): skipped[home, entry.id] or Provenance()
-            for file, entry in staying.unit.entries
-            if (home, entry.id) in skipped
-        }
-        try:
-            return self.writer.draft(replace(staying, kept={**staying.kept, **more}))
-        except _UNWRITTEN as error:
-            self.run.account.note(f"{staying.unit.name} is not written: {error}")
-            return None

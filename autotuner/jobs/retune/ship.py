@@ -8,9 +8,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from autotuner.build import BuildJob
-from autotuner.build.ship import write_shipped
+from autotuner.build.ship import ship_together, write_shipped
 from autotuner.carriers.carrier import FLAGS, Parts, SpecCarrier
 from autotuner.carriers.flagfile import Flagfile, flagfile_text
 from autotuner.carriers.flags import SUBSTITUTION
@@ -21,7 +22,6 @@ from autotuner.errors import EnvironmentFailure
 from autotuner.iree.compile import Compiled, first_error, shell_line
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.recipe import absolute
-from autotuner.jobs.retune.alike import says_the_same
 from autotuner.jobs.retune.origin import Part
 from autotuner.jobs.retune.proof import Key
 from autotuner.jobs.retune.unit import Unit, read_unit
@@ -30,7 +30,6 @@ from autotuner.programs.model import Model, ModelFile
 from autotuner.specfiles.entries import read_text
 from autotuner.specfiles.merge import merge
 from autotuner.specfiles.renew import renew, retargeted
-from autotuner.system.digests import path_digest
 from autotuner.system.files import write_whole
 from autotuner.system.locks import one_at_a_time
 from autotuner.system.text import count
@@ -49,32 +48,33 @@ class Staying:
     """What a unit becomes."""
 
     unit: Unit
-    kept: Mapping[Key, Provenance]
+    kept: Mapping[Key, Provenance] = field(default_factory=dict)
     """The entries that stay, each with what it says of itself from now on."""
-    parts: Sequence[Part]
+    parts: Sequence[Part] = ()
     """The programs that must give the same code as before."""
-    new: Mapping[str, Path]
+    new: Mapping[str, Path] = field(default_factory=dict)
     """Of what was found anew, by program: its flagfile."""
-    binaries: Mapping[str, str]
-    """By program: the code that was raced; of others both files are compiled."""
-    alone: bool
+    binaries: Mapping[str, str] = field(default_factory=dict)
+    """By program: the code that was raced; of others the old files are compiled."""
+    alone: bool = False
     """All of the unit is one program's, and was found anew."""
     decided: bool = False
     """A race of it came to a verdict, or a search found something."""
-    header: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
-class Draft:
-    """A unit as it becomes, whose programs are being compiled with it."""
+class Written:
+    """The files that a unit became."""
 
-    staying: Staying
-    parts: Parts
-    flags: Sequence[str]
-    notes: tuple[str, ...]
-    compiles: Sequence[tuple[Part, Future[Compiled] | str, Future[Compiled]]]
-    """Of each program: the code that it must have, and with the files written anew. Of those that say the same to the
-    compiler as what was raced there is none."""
+    unit: Path
+    files: Files
+    notes: tuple[str, ...] = ()
+    program: Path | None = None
+    """The model that all of it is for."""
+
+    def to_json(self) -> dict[str, Any]:
+        names = {"spec": self.files.spec, "flagfile": self.files.flagfile}
+        return {"from": str(self.unit), **{name: str(path) if path else None for name, path in names.items()}}
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,6 @@ class Writer:
     run: Run
     in_place: bool
     trust: bool
-    reads: frozenset[str]
-    """Digests of the files as they were when the run began."""
-    copies: set[str] = field(default_factory=set)
-    """Digests of the copies that were made for the new compiler, or of files that were moved."""
 
     def place(self, unit: Unit) -> Outputs:
         workspace = self.run.session.workspace
@@ -112,9 +108,7 @@ class Writer:
         parts, flags = _parts(unit, {}, (), spec_flag=self.run.target.spec_flag, whole=texts)
         copy = Outputs(self.run.folder / "copy" / f"{unit.name}.mlir", MODEL)
         write_shipped(copy, parts, flags or self.run.target.compile_flags)
-        made = replace(read_unit(copy.spec, trust=self.trust), was=unit.spec)
-        self.copies.update(path_digest(path) for path in made.reads)
-        return made
+        return replace(read_unit(copy.spec, trust=self.trust), was=unit.spec)
 
     def _with_files_beside(self, unit: Unit) -> Unit:
         """With a flagfile of our own, that names the files where they were moved to."""
@@ -123,11 +117,10 @@ class Writer:
         flags = unit.flagfile.found_in(unit.spec.parent)
         flagfile = Flagfile(self.run.folder / "copy" / f"{unit.name}.flags", flags)
         write_whole(flagfile.path, flagfile_text(flags))
-        self.copies.add(path_digest(flagfile.path))
         return replace(unit, flagfile=flagfile)
 
-    def draft(self, staying: Staying) -> Draft:
-        """The files where they harm nothing, and the compiles that are to prove what is not as it was raced."""
+    def write(self, staying: Staying) -> Written:
+        """First where it harms nothing. What gives other code there than was raced is not written."""
         unit, target = staying.unit, self.run.target
         header = self._header(staying)
         notes: tuple[str, ...] = ()
@@ -139,39 +132,30 @@ class Writer:
         else:
             parts, flags = _parts(unit, staying.kept, header, spec_flag=target.spec_flag)
             parts, notes = self._merged(staying, parts, header)
-        flags = flags or target.compile_flags
         draft = Outputs(self.run.folder / "draft" / f"{unit.name}.mlir", MODEL)
-        shipped = write_shipped(draft, parts, flags)
+        flags, programs = flags or target.compile_flags, {part.name: part for part in staying.parts}
+        wanted = {name: self._raced(part, staying) for name, part in programs.items()}
+        shipped, lost = ship_together(
+            draft,
+            parts,
+            flags,
+            compiles=lambda flagfile: {name: self._compile(part, flagfile) for name, part in programs.items()},
+            binaries={name: _binary(name, binary) for name, binary in wanted.items()},
+        )
+        if shipped is None or lost:
+            raise OtherCodeError("; ".join(f"{name}: {why}" for name, why in lost.items()) + ".", remedy=_AGAIN)
         if shipped.objects is not None:  # those of the old files may be written over
             parts = replace(parts, objects=tuple(shipped.objects / path.name for path in parts.objects))
-        same = self._untouched(unit) and says_the_same(unit, read_unit(draft.spec, trust=self.trust), target)
-        compiles = []
-        for part in staying.parts:
-            raced = "" if part.name in staying.new else staying.binaries.get(part.name, "")
-            if same and raced:
-                continue
-            before = raced or self._compile(part, staying.new.get(part.name))
-            compiles.append((part, before, self._compile(part, shipped.flagfile)))
-        return Draft(staying, parts, flags, notes, compiles)
-
-    def write(self, draft: Draft) -> tuple[Files, tuple[str, ...]]:
-        """The files, and what is to be said of them; nothing is written that gives other code than was raced."""
-        unit = draft.staying.unit
-        for part, before, after in draft.compiles:
-            raced = "what was raced" if part.name in draft.staying.new else "the old files"
-            wanted = before if isinstance(before, str) else _binary(part, before, what=raced)
-            if _binary(part, after, what="what is written") != wanted:
-                raise OtherCodeError(f"the files written anew give {part.name} other code.", remedy=_AGAIN)
-        files = self.place(unit)
         if self.in_place:
             self._set_aside(read_unit(unit.home, trust=self.trust))
-        final = write_shipped(files, draft.parts, draft.flags)
-        return Files(final.spec, final.flagfile, final.carrier), draft.notes
+        final = write_shipped(self.place(unit), parts, flags)
+        files = Files(final.spec, final.flagfile, final.carrier)
+        return Written(unit.path, files, notes, model_of(staying.parts, self.run))
 
-    def _untouched(self, unit: Unit) -> bool:
-        """Its files are what they were when they were read, and raced."""
-        known = self.copies if unit.was else self.copies | self.reads
-        return all(path_digest(path) in known for path in unit.reads)
+    def _raced(self, part: Part, staying: Staying) -> Future[Compiled] | str:
+        """The code that a program must have: as it was raced, or as what was there, or found, gives it."""
+        known = "" if part.name in staying.new else staying.binaries.get(part.name, "")
+        return known or self._compile(part, staying.new.get(part.name))
 
     def _merged(self, staying: Staying, parts: Parts, header: Sequence[str]) -> tuple[Parts, tuple[str, ...]]:
         """With the tuning specs of what was found anew; what has other flags keeps files of its own."""
@@ -239,14 +223,15 @@ class Writer:
             f"date:       {today()}",
             f"made by:    {shell_line(('autotune', *self.run.options.command[1:]))}",
             *(f"precision:  {words}" for words in sorted({part.accepted for part in staying.parts} - {""})),
-            *staying.header,
         ]
 
 
-def _binary(part: Part, build: Future[Compiled], *, what: str) -> str:
-    made = build.result()
+def _binary(name: str, code: Future[Compiled] | str) -> str:
+    made = code if isinstance(code, str) else code.result()
+    if isinstance(made, str):
+        return made
     if not made.ok:
-        raise OtherCodeError(f"{part.name} does not compile with {what}: {first_error(made.stderr)}", remedy=_AGAIN)
+        raise OtherCodeError(f"{name} does not compile any more: {first_error(made.stderr)}", remedy=_AGAIN)
     return made.binary
 
 
