@@ -270,7 +270,7 @@ def test_a_file_that_would_give_other_code_fails_alone(
     document = json.loads(done.stdout)
     rows = {row["problem"]: row for row in document["entries"]}
     assert (rows[SMALL.name]["state"], document["states"]["failed"]) == ("failed", 1)
-    assert rows[SMALL.name]["reason"] == f"it is not written: the files written anew give {SMALL.name} other code."
+    assert rows[SMALL.name]["reason"] == f"it is not written: {SMALL.name}: what is written gives it other code."
     assert [Path(one["from"]).stem for one in document["written"]] == [*others]
     assert all(rows[name]["state"] == "kept" for name in others)
     assert (done.returncode, document["verdict"]) == ((0, "win") if others else (5, "inconclusive"))
