@@ -33,9 +33,9 @@ from typing import Any
 import numpy as np
 
 from autotuner.errors import AutotuneError
+from autotuner.jobs.bench.given import task_of
 from autotuner.jobs.bench.libraries.child import Message
 from autotuner.jobs.bench.libraries.torch_library import Library, OnGpu
-from autotuner.jobs.bench.tasks import task_of
 from autotuner.jobs.suite.suites import SUITES
 from autotuner.measure.check import compare
 from autotuner.microkernels.instance import Instance, shipped_folder

@@ -65,12 +65,9 @@ class BenchWords:
 def run_bench(wanted: BenchWords, request: Request) -> None:
     """Times the problems and ends the process with the contract's exit code."""
     from autotuner.cli.tuning import show, watched
-    from autotuner.jobs.bench.backends import TUNED, Chosen
-    from autotuner.jobs.bench.model import bench_model
-    from autotuner.jobs.bench.opening import Terms
+    from autotuner.jobs.bench.backends import TUNED, Chosen, Terms, given_arm
     from autotuner.jobs.bench.result import OUR_TABLE
-    from autotuner.jobs.bench.run import bench
-    from autotuner.jobs.bench.tuned import given_arm
+    from autotuner.jobs.bench.run import bench, bench_model
     from autotuner.jobs.suite.run import Selection
     from autotuner.system.files import claim
 

@@ -54,7 +54,8 @@ class Recipe:
 
     def command(self, program: Path) -> tuple[str, ...]:
         """What makes a model's module by hand."""
-        return self.job(program, timeout=math.inf, read=False).by_hand(self.tools)
+        job = BuildJob(program, self.flags, math.inf, timed=self.repeatable, dumps=(BINARIES,))
+        return (self.inserted.carried_by(job) if self.inserted else job).by_hand(self.tools)
 
     @property
     def repeatable(self) -> bool:
@@ -65,13 +66,10 @@ class Recipe:
         """Which problems a microkernel computes, by which variant, and how often that is called."""
         return self.inserted.listed() if self.inserted else ()
 
-    def job(self, program: str | Path, *, timeout: float, repeat: int = 1, read: bool = True) -> BuildJob:
-        """`read`: its dispatches are looked at, beside its code."""
+    def job(self, program: str | Path, *, timeout: float, repeat: int = 1) -> BuildJob:
         job = BuildJob(program, self.flags, timeout, repeat=repeat, timed=self.repeatable)
-        if read and isinstance(program, Path):
+        if isinstance(program, Path):
             job = whole_job(program, self.flags, timeout=timeout)
-        elif not read:
-            job = replace(job, dumps=(BINARIES,))
         return self.inserted.carried_by(job) if self.inserted else job
 
 
@@ -86,10 +84,10 @@ class ArmSite(KernelSite):
         target: Target,
         *,
         program: str | Path,
-        flags: Sequence[str],
-        problem: Problem | None,
         folder: Path,
         timeout: float,
+        flags: Sequence[str] = (),
+        problem: Problem | None = None,
         allow: Precision = "",
     ) -> ArmSite:
         """`flags` are those that the program needs itself."""

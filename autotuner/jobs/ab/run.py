@@ -227,8 +227,7 @@ class _ExperimentRun:
             self.run.session.executor.start(side.how.job(subject.source, timeout=self.compile_timeout, repeat=repeat))
 
     def _compile(self, side: ArmRun, subject: Program, repeat: int) -> Future[Compiled]:
-        read = subject.repeated or not self.wanted.has_won
-        job = side.how.job(subject.source, timeout=self.compile_timeout, repeat=repeat, read=read)
+        job = side.how.job(subject.source, timeout=self.compile_timeout, repeat=repeat)
         return self.run.session.executor.start_in(side.folder, job, side.how.tools)
 
     def _check(self, subject: Program) -> None:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from autotuner.errors import UsageError
+from autotuner.jobs.ab.arms import Arm, FlagfileArm, SpecArm, parse_arm
+from autotuner.store.rows import RunRow
 from autotuner.targets import Target
 
 IREE, TUNED, HIPBLASLT = "iree", "tuned", "hipblaslt"
 HIPBLASLT_BENCH, HIPBLASLT_INSTALL = "hipblaslt-bench", "apt install hipblaslt-benchmarks"
 """AMD's program, and what brings it where ROCm's packages come from AMD."""
-_ROCM = Path("/opt/rocm/bin")
+BLOCKS, MOST_BLOCKS = 6, 1000
+"""The fewest that give a median an interval of 95 %; and the most that can be meant."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,83 @@ def _python(text: str, chosen: Sequence[str]) -> tuple[str, Path]:
     return name, file
 
 
-def hipblaslt_bench() -> Path | None:
-    """AMD's own program, where ROCm has brought it."""
-    found = shutil.which(HIPBLASLT_BENCH) or shutil.which(HIPBLASLT_BENCH, path=str(_ROCM))
-    return Path(found) if found else None
+# --- what `tuned` is --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SpecFolder:
+    """Specs of several problems, by the names under which they are shipped."""
+
+    path: Path
+    workspace: Path
+    trust: bool
+
+    @property
+    def reads(self) -> tuple[Path, ...]:
+        return (self.path,)
+
+    def arm(self, problem: str, target: Target) -> Arm | str:
+        """The one of this problem, or why there is none, in words."""
+        shipped = [self.path / f"{problem}-{target.name}{ending}" for ending in (".mlir", ".flags")]
+        for file in (file for file in shipped if file.is_file()):
+            return parse_arm(str(file), workspace=self.workspace, trust=self.trust)
+        return f"{self.path} has no {shipped[0].name} or .flags"
+
+
+def given_arm(path: Path | None, *, workspace: Path, trust: bool) -> Arm | SpecFolder | None:
+    """`--spec FILE`: a spec (.mlir) or a flagfile (.flags); or a folder of specs."""
+    if path is None:
+        return None
+    if path.is_dir():
+        return SpecFolder(path, workspace, trust)
+    if path.suffix not in (".mlir", ".flags"):
+        raise UsageError(
+            f"--spec {path} is neither a spec (.mlir) nor a flagfile (.flags), nor a folder.",
+            remedy="Name one of them.",
+        )
+    return parse_arm(str(path), workspace=workspace, trust=trust)
+
+
+def won_arm(runs: Sequence[RunRow], target: Target) -> Arm | str:
+    """What the last of these runs that won has shipped; or why there is nothing, in words."""
+    won = [run for run in runs if run.target == target.name and (run.result or {}).get("verdict") == "win"]
+    if not won:
+        tuned = any(run.target == target.name for run in runs)
+        return "it was tuned, and nothing won" if tuned else "it was not tuned in this workspace"
+    for run in won:
+        shipped = {name: (run.result or {}).get(name) for name in ("flagfile", "spec")}
+        flagfile, spec = (Path(path) if path else None for path in shipped.values())
+        if flagfile is not None and flagfile.is_file():
+            return FlagfileArm(str(flagfile), flagfile.absolute())
+        if spec is not None and spec.is_file():
+            return SpecArm(str(spec), spec.absolute())
+    return f"the files of run {won[0].id} are gone"
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a user wants things compared, whatever they are."""
+
+    chosen: Chosen = field(default_factory=Chosen)
+    arm: Arm | SpecFolder | None = None
+    """What `tuned` is made of; None: the last that won in the workspace."""
+    blocks: int = BLOCKS
+    csv: Path | None = None
+    onnx: Path | None = None
+    """The model as other libraries take it, where IREE is given another file."""
+
+    def __post_init__(self) -> None:
+        if self.onnx is not None and not (self.onnx.suffix == ".onnx" and self.onnx.is_file()):
+            raise UsageError(f"--onnx {self.onnx} is no ONNX file.", remedy="Name the model's .onnx file.")
+        if not 1 <= self.blocks <= MOST_BLOCKS:
+            raise UsageError(
+                f"--blocks {self.blocks} is not between 1 and {MOST_BLOCKS}.", remedy=f"{BLOCKS} is the default."
+            )
+
+    def tuned(self, problem: str, runs: Sequence[RunRow], target: Target) -> Arm | str:
+        """What `tuned` is for a problem or a model that these runs tuned; or why there is nothing, in words."""
+        if TUNED not in self.chosen.names:
+            return "it is not asked for"
+        if isinstance(self.arm, SpecFolder):
+            return self.arm.arm(problem, target)
+        return self.arm or won_arm(runs, target)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import ClassVar
 
 from autotuner.devices.conditions import Conditions, DeviceState
 from autotuner.devices.device import Timing
 from autotuner.devices.sampling import Sampler
-from autotuner.jobs.bench.tasks import Task
+from autotuner.jobs.bench.given import Given, Task
+from autotuner.jobs.bench.result import UNSUPPORTED
+from autotuner.jobs.bench.sides import Manner, NoSideError
+from autotuner.store.rows import Kind
 from autotuner.system import process
 
-WARM_CALLS, CALLS = 200, 100
-ROTATING_MB = 512
-"""Over so much memory a cold timing goes: twice the largest cache of their GPUs."""
+_CALLS = ("--cold_iters", 200, "--iters", 100)
+_ROTATING = ("--rotating", 512)
+"""Megabytes over which a cold timing goes: twice the largest cache of their GPUs."""
 _TYPES = {"f32": "f32_r", "f16": "f16_r", "bf16": "bf16_r", "i8": "i8_r", "i32": "i32_r"}
 _TYPES |= {"f8E4M3FN": "f8_r", "f8E4M3FNUZ": "f8_fnuz_r"}
 _FIGURE, _TIME = "hipblaslt-Gflops", "us"
@@ -41,8 +45,7 @@ def command(program: Path, task: Task, *, device: str, cold: bool) -> list[str]:
     words = [
         *(program, *sizes, "--transA", right, "--transB", left, *types, "--compute_type", _TYPES[task["acc"]]),
         *("--alpha", 1, "--beta", 0, "--initialization", "hpl", "--use_gpu_timer"),
-        *("--cold_iters", WARM_CALLS, "--iters", CALLS, "--device", which if which.isdecimal() else 0),
-        *(("--rotating", ROTATING_MB) if cold else ()),
+        *(*_CALLS, "--device", which if which.isdecimal() else 0, *(_ROTATING if cold else ())),
     ]
     return [str(word) for word in words]
 
@@ -62,18 +65,32 @@ def read_us(text: str) -> float | None:
 
 
 @dataclass(frozen=True)
+class Hipblaslt:
+    """AMD's own program."""
+
+    program: Path
+    device: str
+    state: DeviceState
+    sampler: Sampler
+
+    version: ClassVar[str] = ""
+    kind: ClassVar[Kind] = "library"
+
+    def prepare(self, given: Given, manner: Manner) -> HipblasltSide:
+        if why := refusal(given.task):
+            raise NoSideError(UNSUPPORTED, why)
+        return HipblasltSide(self, given.task, manner)
+
+
+@dataclass(frozen=True)
 class HipblasltSide:
     """One product, timed by the program itself."""
 
-    program: Path
+    backend: Hipblaslt
     task: Task
-    device: str
-    timeout: float
-    state: DeviceState
-    sampler: Sampler
-    lend: Callable[[], None]
+    manner: Manner
 
-    how = "hipblaslt-bench, on inputs of its own"
+    how: ClassVar[str] = "hipblaslt-bench, on inputs of its own"
 
     @property
     def elements(self) -> tuple[str, ...]:
@@ -95,13 +112,14 @@ class HipblasltSide:
         """It times many calls in a row."""
 
     def _timed(self, *, cold: bool) -> Timing:
-        self.lend()
-        before = self.sampler()
-        words: Sequence[str] = command(self.program, self.task, device=self.device, cold=cold)
-        done = process.run(words, timeout=self.timeout)
+        own = self.backend
+        self.manner.lend()
+        before = own.sampler()
+        words: Sequence[str] = command(own.program, self.task, device=own.device, cold=cold)
+        done = process.run(words, timeout=self.manner.timeout)
         if done.timed_out:
             return Timing((), "run-timeout", done.why())
         us = read_us(done.stdout) if done.ok else None
         if us is None:
             return Timing((), "run-error", done.why() if not done.ok else "it printed no time")
-        return Timing((us,), conditions=Conditions(self.state, "cold" if cold else "warm", before, self.sampler()))
+        return Timing((us,), conditions=Conditions(own.state, "cold" if cold else "warm", before, own.sampler()))

@@ -1,13 +1,17 @@
-"""The parent's side of another library's process: started once for a command, and again after it is gone."""
+"""Other libraries, each in a process of its own: started once for a command, and again after it is gone.
+
+Who is not there is left out by name, or is an error where the user has named it.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,47 +20,39 @@ from autotuner.devices.child_base import Message
 from autotuner.devices.conditions import Conditions, DeviceState
 from autotuner.devices.connection import Connection, Lost, Refused
 from autotuner.devices.device import Computed, Timing
-from autotuner.devices.resident import Tensor
-from autotuner.devices.sampling import Sampler
+from autotuner.devices.sampling import Rotation, Sampler, open_sampler, sizes_of
 from autotuner.errors import AutotuneError, EnvironmentFailure
 from autotuner.iree.benchmark import CacheState
-from autotuner.jobs.bench.backends import Library
-from autotuner.jobs.bench.tasks import Task
+from autotuner.iree.compile import FailureClass
+from autotuner.jobs.bench.backends import (
+    HIPBLASLT,
+    HIPBLASLT_BENCH,
+    HIPBLASLT_INSTALL,
+    IREE,
+    LIBRARIES,
+    TUNED,
+    Chosen,
+    LeftOut,
+    Library,
+)
+from autotuner.jobs.bench.given import Given
+from autotuner.jobs.bench.hipblaslt import Hipblaslt
+from autotuner.jobs.bench.result import UNSUPPORTED
+from autotuner.jobs.bench.sides import Backend, Manner, NoSideError
 from autotuner.problems.dtypes import element_type
+from autotuner.store.rows import Kind
 from autotuner.system import process
 from autotuner.system.process import last_line
 from autotuner.system.settings import usable_cores
+from autotuner.targets import Target
+from autotuner.tuning.options import Options
+from autotuner.tuning.session import Session
 
 CHILD = Path(__file__).with_name("libraries") / "child.py"
 PREPARE_SECONDS = 180.0
 """A library may compile or choose a kernel when it first sees a problem."""
 _ABSENT = "No module named"
-
-
-@dataclass(frozen=True)
-class Ready:
-    """A problem as a library computes it."""
-
-    how: str
-    elements: tuple[str, ...]
-    """The type of each result."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How long a library times."""
-
-    seconds: float
-    """A repetition."""
-    warm: float
-    """The warm-up before."""
-    steady: bool
-    """The warm-up goes on until the device is in a lasting state."""
-    pause: float
-    """Idle before each repetition."""
-    timeout: float
-    waited: bool = False
-    """One call at a time, by the host's clock."""
+_ROCM = "/opt/rocm/bin"
 
 
 @dataclass(eq=False)
@@ -71,15 +67,15 @@ class LibraryProcess:
     state: DeviceState
     halted: bool
     """Between requests it is stopped: its idle threads would take the cores that others are timed on."""
+    rotation: Callable[[int], Rotation]
+    """Over how many copies of so many bytes a cold timing goes."""
     _again: Message | None = field(default=None, repr=False)
     """What a new process is asked at first: what the lost one had prepared."""
 
     def __post_init__(self) -> None:
         self.connection.on_open = self._prepare_again
 
-    @property
-    def name(self) -> str:
-        return self.library.name
+    kind: ClassVar[Kind] = "library"
 
     @property
     def version(self) -> str:
@@ -93,38 +89,39 @@ class LibraryProcess:
     def close(self) -> None:
         self.connection.close()
 
-    def prepare(self, task: Task, inputs: Sequence[Tensor]) -> Ready | Computed | str:
-        """How it computes this; why it does not, in words; or how it failed."""
+    def prepare(self, given: Given, manner: Manner) -> LibrarySide:
+        manner.device.lend(busy=False)
         self._again = None
-        request = {"ask": "prepare", "task": task, "inputs": [one.to_json() for one in inputs]}
+        request = {"ask": "prepare", "task": given.task, "inputs": [one.to_json() for one in given.tensors]}
         try:
             answer = self._ask(request, timeout=PREPARE_SECONDS)
         except (Lost, Refused) as error:
-            return _failed(error)
+            raise NoSideError(_failure(error), str(error)) from error
         if "refused" in answer:
-            return str(answer["refused"])
+            raise NoSideError(UNSUPPORTED, str(answer["refused"]))
         self._again = request
-        return Ready(answer["how"], tuple(answer["elements"]))
+        footprint = sum(one.file.stat().st_size for one in given.tensors)
+        return LibrarySide(self, manner, answer["how"], tuple(answer["elements"]), self.rotation(footprint))
 
-    def results(self, ready: Ready, *, timeout: float) -> Computed:
+    def results(self, elements: tuple[str, ...], *, timeout: float) -> Computed:
         try:
             answer = self._ask({"ask": "call", "folder": str(self.folder)}, timeout=timeout)
         except (Lost, Refused) as error:
-            return _failed(error)
-        pairs = zip(answer["results"], ready.elements, strict=True)
+            return Computed(failure=_failure(error), detail=str(error))
+        pairs = zip(answer["results"], elements, strict=True)
         return Computed(tuple(self._array(one, element) for one, element in pairs))
 
-    def time(self, plan: Plan, *, repetitions: int, sets: int = 1) -> Timing:
+    def time(self, manner: Manner, *, repetitions: int, sets: int = 1, waited: bool = False) -> Timing:
+        """On so many copies of the inputs in turn; `waited`: one call at a time, by the host's clock."""
         cache: CacheState = "warm" if sets == 1 else "cold"
-        asked = {"ask": "time", "repetitions": repetitions, "seconds": plan.seconds, "warm": plan.warm}
-        asked |= {"waited": plan.waited}
+        steady = dict(child_base.STEADY) if manner.steady else None
+        asked: Message = {"ask": "time", "repetitions": repetitions, "seconds": manner.seconds, "warm": manner.seconds}
+        asked |= {"steady": steady, "pause": manner.pause, "sets": sets, "waited": waited}
         before = self.sampler()
         try:
-            steady = dict(child_base.STEADY) if plan.steady else None
-            answer = self._ask({**asked, "steady": steady, "pause": plan.pause, "sets": sets}, timeout=plan.timeout)
+            answer = self._ask(asked, timeout=manner.timeout)
         except (Lost, Refused) as error:
-            failed = _failed(error)
-            return Timing((), failed.failure, failed.detail)
+            return Timing((), _failure(error), str(error))
         if "refused" in answer:
             return Timing((), "run-error", answer["refused"])
         conditions = Conditions(self.state, cache, before, self.sampler())
@@ -154,6 +151,39 @@ class LibraryProcess:
         return np.fromfile(file, np.uint8).view(kind).reshape(result["shape"])
 
 
+@dataclass(frozen=True)
+class LibrarySide:
+    """What a library has prepared."""
+
+    process: LibraryProcess
+    manner: Manner
+    how: str
+    elements: tuple[str, ...]
+    rotation: Rotation
+    """Over how many copies of the inputs a cold timing goes."""
+
+    def answer(self) -> Computed:
+        return self.process.results(self.elements, timeout=self.manner.timeout)
+
+    def time(self, *, repetitions: int) -> Timing:
+        self.manner.lend()
+        return self.process.time(self.manner, repetitions=repetitions)
+
+    def time_cold(self, warm_us: float) -> Timing | None:
+        del warm_us
+        if not self.rotation.exceeds:
+            return None
+        self.manner.lend()
+        sets = max(2, self.rotation.sets)
+        found = self.process.time(replace(self.manner, pause=0.0), repetitions=1, sets=sets)
+        return found if found.ok else None
+
+    def time_call(self) -> Timing | None:
+        self.manner.lend()
+        found = self.process.time(self.manner, repetitions=1, waited=True)
+        return found if found.ok else None
+
+
 @contextmanager
 def open_library(
     library: Library, *, python: Path, device: str, on_host: bool, folder: Path, sampler: Sampler, state: DeviceState
@@ -164,7 +194,8 @@ def open_library(
     missing = _missing(library, python)
     log = folder / f"{library.name}.txt"
     connection = Connection("cpu" if on_host else torch_device(device), log, command, missing=missing)
-    opened = LibraryProcess(library, connection, folder, sampler, state, halted=on_host)
+    rotation = sizes_of(device).rotation
+    opened = LibraryProcess(library, connection, folder, sampler, state, halted=on_host, rotation=rotation)
     try:
         opened.open()
         yield opened
@@ -194,7 +225,78 @@ def _missing(library: Library, python: Path) -> Callable[[str, str], AutotuneErr
     return missing
 
 
-def _failed(error: Lost | Refused) -> Computed:
-    if isinstance(error, Lost):
-        return Computed(failure=error.failure, detail=str(error))
-    return Computed(failure="run-error", detail=str(error))
+def _failure(error: Lost | Refused) -> FailureClass:
+    return error.failure if isinstance(error, Lost) else "run-error"
+
+
+# --- who takes part ---------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Libraries:
+    """The libraries that take part, in their processes, and the backends that do not."""
+
+    there: dict[str, Backend] = field(default_factory=dict)
+    left_out: tuple[LeftOut, ...] = ()
+
+    def timed_of(self, chosen: Chosen) -> int:
+        """How many of the chosen backends take part."""
+        return len(chosen.names) - len(self.left_out)
+
+    @classmethod
+    @contextmanager
+    def open(cls, chosen: Chosen, target: Target, options: Options, session: Session) -> Iterator[Libraries]:
+        """One that the user has named and that is not there is an error."""
+        found = cls()
+        with ExitStack() as stack:
+            folder = stack.enter_context(session.builder.cache.scratch())
+            for name in (name for name in chosen.names if name not in (IREE, TUNED)):
+                session.reporter.stage(f"opening {name}")
+                try:
+                    if name == HIPBLASLT:
+                        found.there[name] = _hipblaslt(target, options, session)
+                        continue
+                    opening = open_library(
+                        _library(name, target),
+                        python=chosen.python(name),
+                        device=session.device,
+                        on_host=target.backend.on_host,
+                        folder=folder / name,
+                        sampler=open_sampler(session.device),
+                        state=options.state,
+                    )
+                    found.there[name] = stack.enter_context(opening)
+                except EnvironmentFailure as error:
+                    if chosen.named:
+                        raise
+                    found.left_out += (_left_out(name, error),)
+            yield found
+
+
+def _library(name: str, target: Target) -> Library:
+    """The library, where it can run at all."""
+    library = LIBRARIES[name]
+    if why := library.objection(target):
+        raise EnvironmentFailure(f"{why}.", remedy="Leave it out of --backends.")
+    return library
+
+
+def _hipblaslt(target: Target, options: Options, session: Session) -> Hipblaslt:
+    """AMD's own program, where ROCm has brought it."""
+    if HIPBLASLT not in target.backend.libraries:
+        raise EnvironmentFailure(
+            f"{HIPBLASLT} computes on AMD GPUs, and the target is {target.name}.", remedy="Leave it out of --backends."
+        )
+    program = shutil.which(HIPBLASLT_BENCH) or shutil.which(HIPBLASLT_BENCH, path=_ROCM)
+    if program is None:
+        raise EnvironmentFailure(f"there is no {HIPBLASLT_BENCH} here.", remedy=f"Run: {HIPBLASLT_INSTALL}.")
+    return Hipblaslt(Path(program), session.device, options.state, open_sampler(session.device))
+
+
+def _left_out(name: str, error: EnvironmentFailure) -> LeftOut:
+    """By its name, with the line that would bring it where that is what is missing."""
+    lines = {HIPBLASLT: HIPBLASLT_INSTALL, **{one.name: one.install for one in LIBRARIES.values()}}
+    missing = "not installed" in error.message or "there is no" in error.message
+    reason = error.message.rstrip(".")
+    known = f"it {reason.removeprefix(name).lstrip()}" if reason.startswith(f"{name} ") else reason
+    return LeftOut(name, known, lines[name] if missing else "")

@@ -4,30 +4,35 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Unpack
 
+from autotuner.devices.resident import BURST_PAUSE
 from autotuner.devices.sampling import open_throttle
-from autotuner.errors import AutotuneError, OutOfTimeError, StorageError
+from autotuner.errors import AutotuneError, Bug, OutOfTimeError, StorageError
 from autotuner.jobs.ab.arms import DEFAULT, Arm
-from autotuner.jobs.bench.backends import IREE, TUNED
+from autotuner.jobs.ab.opening import Experiment, open_model
+from autotuner.jobs.ab.recipe import ArmSite
+from autotuner.jobs.bench.backends import IREE, TUNED, Terms
 from autotuner.jobs.bench.budget import share_of, short_of, unreached
-from autotuner.jobs.bench.building import Built, Given, ProblemGiven, Site
-from autotuner.jobs.bench.opening import Libraries, Terms
+from autotuner.jobs.bench.given import Given, ModelGiven, ProblemGiven
+from autotuner.jobs.bench.library import Libraries
 from autotuner.jobs.bench.problem import ProblemBench
 from autotuner.jobs.bench.result import OUR_TABLE, BenchResult, ProblemRows, to_csv
-from autotuner.jobs.bench.tuned import tuned_arm
+from autotuner.jobs.bench.sides import Backend, IreeBackend, Manner
+from autotuner.jobs.opening import MIN_TIME, compile_timeout, model_clock, run_timeout
 from autotuner.jobs.suite.workload import Entry, Workload
 from autotuner.measure.check import too_large
-from autotuner.problems import Problem
+from autotuner.problems.render import problem_mlir
+from autotuner.programs.model import Model
+from autotuner.programs.program import ModelProgram
 from autotuner.store.rows import Json, RunKind
 from autotuner.system import process
 from autotuner.system.digests import path_digest, read_by_flags
-from autotuner.system.execution import local_executor
 from autotuner.system.files import write_whole
 from autotuner.system.progress import Clock
 from autotuner.system.text import count
@@ -36,164 +41,236 @@ from autotuner.tuning.options import Options
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session, Watched
 
-_CHECKERS = 4
-"""Results that are compared at once, where that takes no core from what is timed."""
+FLIGHT = 2
+"""So many calls of a model are in flight at once on a GPU, whose dispatches are not repeated: a library's graph has no
+gap between calls either. On an NVIDIA H200 four decoder layers took 461 µs with one, 352 with two, 348 with three."""
 
 
-def question(
-    problem: Json, terms: Terms, target: Target, options: Options, session: Session, *, reads: Sequence[str] = ()
-) -> Question:
-    """What a comparison asks; it reads the programs, what flags and --spec name, and what else is named."""
-    asks = {**problem, "bench": list(terms.chosen.names), "blocks": terms.blocks, "cold": options.cache != "warm"}
-    files = read_by_flags(target.user_flags, folder=session.workspace.candidates)
-    given = map(path_digest, terms.arm.reads if terms.arm is not None else ())
-    return Question("bench", problem, target, asks=asks, reads=(*session.tools.programs, *files, *given, *reads))
+@dataclass(frozen=True)
+class Item:
+    """A problem or a model, which is timed on all backends."""
 
+    described: Json
+    """As the row and the JSON document have it."""
+    asks: Json
+    """The words that tell it from others."""
+    site: Callable[[Path], ArmSite]
+    """Where IREE compiles it, given a folder."""
+    given: Callable[[Run, Path], Given]
+    seconds: float
+    """A repetition, at least."""
+    timeout: float
+    calls: int = 1
+    reads: tuple[str, ...] = ()
+    tuned_by: tuple[RunKind, ...] = ("single", "ab")
+    """The runs that may have tuned it."""
+    flight: int = 1
 
-def read_of(libraries: Libraries, tuned: Arm | str) -> tuple[str, ...]:
-    """What the times of one problem depend on beside: the libraries, and what `tuned` is."""
-    spec = [tuned] if isinstance(tuned, str) else [path_digest(path) for path in tuned.reads]
-    return (*(f"{name} {library.version}" for name, library in libraries.there.items()), *spec)
+    @property
+    def name(self) -> str:
+        return str(self.described["name"])
 
 
 def bench(
-    workload: Workload,
-    terms: Terms,
-    target: Target,
-    *,
-    options: Options | None = None,
-    **watched: Unpack[Watched],
+    workload: Workload, terms: Terms, target: Target, *, options: Options | None = None, **watched: Unpack[Watched]
 ) -> BenchResult:
     """Times a problem, or all of a workload, on the backends that a user wants."""
     options = options or Options()
-    entries = workload.entries
-    with ExitStack() as stack:
-        session = stack.enter_context(Session.open(target, options, **watched))
+    with Session.open(target, options, **watched) as session:
         clock = Clock(options.budget or math.inf, session.began)
-        stack.enter_context(process.until(clock.latest))
+        with _Parties.met(terms, target, options, session, clock) as parties:
+            items = [parties.problem(entry) for entry in workload.entries]
+            return parties.timed(items, items[0].described if len(items) == 1 else workload.describe())
+
+
+def bench_model(
+    model: Model, terms: Terms, target: Target, *, options: Options | None = None, **watched: Unpack[Watched]
+) -> BenchResult:
+    """Times a model on the backends that a user wants: of libraries those that take ONNX."""
+    options = options or Options()
+    with (
+        Session.open(target, options, **watched) as session,
+        _Parties.met(terms, target, options, session, model_clock(options, session)) as parties,
+    ):
+        item = parties.model(model)
+        return parties.timed([item], item.described)
+
+
+def model_flight(target: Target) -> int:
+    """On a processor a call has all cores: none idles until the next."""
+    return 1 if target.backend.on_host else FLIGHT
+
+
+@dataclass(frozen=True)
+class _Parties:
+    """Who takes part in a comparison, on which terms."""
+
+    terms: Terms
+    target: Target
+    options: Options
+    session: Session
+    account: Account
+    libraries: Libraries
+
+    @classmethod
+    @contextmanager
+    def met(cls, terms: Terms, target: Target, options: Options, session: Session, clock: Clock) -> Iterator[_Parties]:
+        """With the libraries' processes; those that are not there are named."""
         account = Account(session.reporter, clock)
-        libraries = stack.enter_context(Libraries.open(terms.chosen, target, options, session))
-        for missing in libraries.left_out:
-            account.note(str(missing))
-        one = entries[0].problem if len(entries) == 1 else None
-        described = one.describe() if one is not None else workload.describe()
-        reads = read_of(libraries, last_tuned(one.name, terms, target, session)) if one is not None else ()
-        asked = question(described, terms, target, options, session, reads=reads)
-        with Run.begin(replace(asked, recalls=True), session=session, options=options, account=account) as run:
-            return _BenchRun(workload, terms, run, libraries).go()
+        with process.until(clock.latest), Libraries.open(terms.chosen, target, options, session) as libraries:
+            for missing in libraries.left_out:
+                account.note(str(missing))
+            yield cls(terms, target, options, session, account, libraries)
 
+    def timed(self, items: Sequence[Item], described: Json) -> BenchResult:
+        """The run of all of them, to its end."""
+        one = self.question(items[0]) if len(items) == 1 else self._question(described, described)
+        asked, account = replace(one, recalls=True), self.account
+        with Run.begin(asked, session=self.session, options=self.options, account=account) as run:
+            return _BenchRun(items, self, run).go()
 
-def last_tuned(
-    name: str, terms: Terms, target: Target, session: Session, *, kinds: Sequence[RunKind] = ("single", "ab")
-) -> Arm | str:
-    """What `tuned` is for a problem or a model; or why there is nothing, in words."""
-    if TUNED not in terms.chosen.names:
-        return "it is not asked for"
-    return tuned_arm(terms.arm, name, session.store.runs_of(name, kinds=kinds), target)
+    def problem(self, entry: Entry) -> Item:
+        problem, effort = self.target.prepare(entry.problem), self.options.effort
 
+        def given(run: Run, folder: Path) -> Given:
+            del run
+            try:
+                return ProblemGiven.make(problem, folder / "inputs", seed=self.options.seed)
+            except MemoryError as error:
+                raise too_large(problem) from error
 
-def known_rows(document: Json, session: Session) -> ProblemRows | None:
-    """What a finished comparison of one problem or model has come to, where nothing is missing."""
-    with session.store.intact():
-        found = [ProblemRows.from_json(one) for one in document.get("problems") or ()]
-    return found[0] if found and found[0].whole and not document.get("interrupted") else None
+        def site(folder: Path) -> ArmSite:
+            timeout, flags = effort.compile_timeout, problem.flags
+            where = partial(ArmSite.within, self.session, self.target, folder=folder, timeout=timeout)
+            return where(program=problem_mlir(problem), flags=flags, problem=problem)
 
+        described = entry.problem.describe()
+        return Item(described, described, site, given, effort.repetition_seconds, effort.run_timeout, calls=entry.calls)
 
-def say_again(rows: ProblemRows, account: Account) -> None:
-    """Of a comparison of one problem that is recalled: that it is, and its own notes."""
-    account.stage("this is timed already")
-    for note in rows.notes:
-        account.note(note)
+    def model(self, model: Model) -> Item:
+        options, onnx = self.options, self.terms.onnx
+        experiment = Experiment(DEFAULT, DEFAULT, model=model)
+        opened = open_model(experiment, model, self.target, options, self.session, self.account)
+        asked, flight = opened.question, model_flight(self.target)
 
+        def given(run: Run, folder: Path) -> Given:
+            program = opened.subject(run)
+            if not isinstance(program, ModelProgram):
+                raise Bug(f"{model.path} is no model.")
+            described = {**run.problem, "arguments": str(model.path)}
+            return ModelGiven.make(program, described, onnx or model.path, folder / "inputs")
 
-@dataclass
-class _Ahead:
-    """What is made of a problem before its turn."""
+        def site(folder: Path) -> ArmSite:
+            file = model.opened_in(self.session.workspace, self.session.tools)
+            timeout = compile_timeout(options, self.account.clock)
+            return ArmSite.within(self.session, self.target, program=file.path, folder=folder, timeout=timeout)
 
-    problem: Problem
-    site: Site
-    builds: dict[str, Future[Built] | str]
-    given: Future[Given] | None = None
+        asks = {**asked.asks, **({"flight": flight} if flight > 1 else {})}
+        item = Item(asked.problem, asks, site, given, MIN_TIME, run_timeout(options), flight=flight)
+        reads = (*asked.reads, *([path_digest(onnx)] if onnx is not None else []))
+        return replace(item, reads=reads, tuned_by=("model", "ab"))
+
+    def tuned(self, item: Item) -> Arm | str:
+        """What `tuned` is for it; or why there is nothing, in words."""
+        return self.terms.tuned(item.name, self.session.store.runs_of(item.name, kinds=item.tuned_by), self.target)
+
+    def question(self, item: Item) -> Question:
+        """What is asked of one problem: its times depend on the libraries, and on what `tuned` is, too."""
+        tuned = self.tuned(item)
+        spec = [tuned] if isinstance(tuned, str) else [path_digest(path) for path in tuned.reads]
+        libraries = (f"{name} {one.version}" for name, one in self.libraries.there.items())
+        return self._question(item.described, item.asks, (*item.reads, *libraries, *spec))
+
+    def _question(self, described: Json, asks: Json, reads: Sequence[str] = ()) -> Question:
+        """A comparison reads the programs, what flags and --spec name, and what else is named."""
+        terms, session = self.terms, self.session
+        asked = {"bench": list(terms.chosen.names), "blocks": terms.blocks, "cold": self.options.cache != "warm"}
+        files = read_by_flags(self.target.user_flags, folder=session.workspace.candidates)
+        given = map(path_digest, terms.arm.reads if terms.arm is not None else ())
+        reads = (*session.tools.programs, *files, *given, *reads)
+        return Question("bench", described, self.target, asks={**asks, **asked}, reads=reads)
 
 
 @dataclass
 class _BenchRun:
-    """All problems, one after the other; what runs beside a GPU is compiled and computed ahead."""
+    """All problems, one after the other; for a GPU all are compiled at once."""
 
-    workload: Workload
-    terms: Terms
+    items: Sequence[Item]
+    parties: _Parties
     run: Run
-    libraries: Libraries
     rows: dict[int, ProblemRows] = field(default_factory=dict)
     """By the place of the problem in the workload."""
+    compiled: dict[int, dict[str, Backend]] = field(default_factory=dict)
+    """Likewise: IREE's modules, which are being compiled."""
 
     def __post_init__(self) -> None:
-        self.target, self.session, self.options = self.run.target, self.run.session, self.run.options
-        self.entries = self.workload.entries
-        self.on_host = self.target.backend.on_host
+        self.session, self.options, self.terms = self.run.session, self.run.options, self.parties.terms
+        self.on_host = self.run.target.backend.on_host
         self.throttle = open_throttle(self.session.device)
-        self._open = [*range(len(self.entries))]
+        self._open = [*range(len(self.items))]
 
     def go(self) -> BenchResult:
-        with ExitStack() as stack:
-            beside = None if self.on_host else stack.enter_context(local_executor(_CHECKERS))
-            folder = stack.enter_context(self.session.builder.cache.scratch())
-            ahead: dict[int, _Ahead] = {}
+        with self.session.builder.cache.scratch() as folder:
             self._recall()
             self._warn_of_short_time()
             for number in tuple(self._open):
                 if self.run.stopped or self.run.clock.left <= 0:
                     break
                 try:
-                    self._look_ahead(number, ahead, folder, beside)
-                    if self._one(number, ahead.pop(number), beside):
+                    self._compile([number] if self.on_host else self._open, folder)
+                    if self._one(number, folder / str(number)):
                         self._open.remove(number)
                 except OutOfTimeError:
                     break
                 if self._open:
                     self._keep()
                 shutil.rmtree(folder / str(number), ignore_errors=True)
-        missing, problems = len(self._open), len(self.entries)
+        missing, problems = len(self._open), len(self.items)
         if missing and self.run.stopped:
             left = f"{missing} of {count(problems, 'problem')} were not reached"
             self.run.account.note(f"it was stopped: {left}; the same command with --resume goes on")
         elif said := unreached(self.run.clock, problems - missing, problems):
             self.run.account.note(said)
-        return concluded(self.run, self._so_far())
+        result = self._so_far()
+        self._write_table(result)
+        self.run.finish(result)
+        return result
 
     def _recall(self) -> None:
         """With --resume, what this comparison has timed to the end is not timed again."""
-        session, several = self.session, len(self.entries) > 1
+        session, several = self.session, len(self.items) > 1
         known = {0: self.run.known}
         if several and self.run.earlier is not None:
-            keys = [self._asked(entry, session).row(session, self.options).key for entry in self.entries]
-            done = {
-                part.key: part.result or {} for part in session.store.parts(self.run.id) if part.status == "finished"
-            }
+            keys = [self.parties.question(item).row(session, self.options).key for item in self.items]
+            parts = session.store.parts(self.run.id)
+            done = {part.key: part.result or {} for part in parts if part.status == "finished"}
             known = {number: done.get(key, {}) for number, key in enumerate(keys)}
-        found = {number: known_rows(document, session) for number, document in known.items()}
+        found = {number: self._known_rows(document) for number, document in known.items()}
         self.rows = {number: rows for number, rows in found.items() if rows is not None}
         self._open = [number for number in self._open if number not in self.rows]
         if self.rows and several:
-            self.run.account.stage(f"{count(len(self.rows), 'problem')} of {len(self.entries)} are timed already")
+            self.run.account.stage(f"{count(len(self.rows), 'problem')} of {len(self.items)} are timed already")
         elif self.rows:
-            say_again(self.rows[0], self.run.account)
+            self.run.account.stage("this is timed already")
+            for note in self.rows[0].notes:
+                self.run.account.note(note)
         self._keep()
 
-    def _asked(self, entry: Entry, session: Session) -> Question:
-        """What is asked of one of several problems."""
-        reads = read_of(self.libraries, last_tuned(entry.problem.name, self.terms, self.target, session))
-        return question(entry.problem.describe(), self.terms, self.target, self.options, session, reads=reads)
+    def _known_rows(self, document: Json) -> ProblemRows | None:
+        """What a finished comparison of one problem or model has come to, where nothing is missing."""
+        with self.session.store.intact():
+            found = [ProblemRows.from_json(one) for one in document.get("problems") or ()]
+        return found[0] if found and found[0].whole and not document.get("interrupted") else None
 
     def _warn_of_short_time(self) -> None:
-        missing, backends = len(self._open), self.libraries.timed_of(self.terms.chosen)
-        short = short_of(self.run.clock, missing, backends, lasting=self.options.effort.repetition_seconds)
+        missing, backends = len(self._open), self.parties.libraries.timed_of(self.terms.chosen)
+        short = short_of(self.run.clock, missing, backends, lasting=self.items[0].seconds)
         if missing and short:
             self.run.account.note(short)
 
     def _so_far(self) -> BenchResult:
-        terms, names = self.terms, tuple(self.entries[number].problem.name for number in self._open)
-        left_out = self.libraries.left_out
+        terms, names = self.terms, tuple(self.items[number].name for number in self._open)
+        left_out = self.parties.libraries.left_out
         rows = tuple(self.rows[number] for number in sorted(self.rows))
         return BenchResult(self.run.facts(), rows, left_out, terms.blocks, terms.csv, not_reached=names)
 
@@ -203,46 +280,44 @@ class _BenchRun:
             return
         result = self._so_far()
         self.run.session.store.keep_so_far(self.run.id, result.to_json())
-        write_table(result, force=self.run.options.force)
+        self._write_table(result)
 
-    def _look_ahead(self, number: int, ahead: dict[int, _Ahead], folder: Path, beside: Executor | None) -> None:
-        """On a processor this problem alone; else all are compiled at once, and the next one's answer is computed."""
-        wanted = [number] if self.on_host else self._open
+    def _write_table(self, result: BenchResult) -> None:
+        """The table that --csv asks for."""
+        if result.csv is not None:
+            write_whole(result.csv, to_csv(result.problems), OUR_TABLE, force=self.options.force)
+
+    def _compile(self, numbers: Sequence[int], folder: Path) -> None:
+        """Begins with what is not begun; on a processor it is done before anything is timed."""
+        version = str(self.run.environment.get("iree", ""))
         with process.behind_timings():
-            for one in wanted:
-                if one not in ahead:
-                    ahead[one] = self._start(one, folder / str(one))
-        following = [one for one in self._open if one > number][:1]
-        for one in (number, *(() if beside is None else following)):
-            if one in ahead and ahead[one].given is None:
-                ahead[one].given = self._given(ahead[one], beside)
+            for number in numbers:
+                if number in self.compiled:
+                    continue
+                item = self.items[number]
+                arms = {IREE: DEFAULT, TUNED: self.parties.tuned(item)}
+                self.compiled[number] = {
+                    name: IreeBackend.start(name, arms[name], item.site(folder / str(number)), self.session, version)
+                    for name in self.terms.chosen.names
+                    if name in arms
+                }
+        if self.on_host:
+            for number in numbers:
+                for backend in self.compiled[number].values():
+                    _ = backend.kind
 
-    def _start(self, number: int, folder: Path) -> _Ahead:
-        problem = self.target.prepare(self.entries[number].problem)
-        timeout = self.options.effort.compile_timeout
-        site = Site.of(problem, self.target, self.session, timeout=timeout, folder=folder)
-        builds = start_builds(site, self.terms, last_tuned(problem.name, self.terms, self.target, self.session))
-        return _Ahead(problem, site, builds)
-
-    def _given(self, ahead: _Ahead, beside: Executor | None) -> Future[Given]:
-        def make() -> Given:
-            return ProblemGiven.make(ahead.problem, ahead.site.folder / "inputs", seed=self.options.seed)
-
-        return beside.submit(make) if beside is not None else at_once(make)
-
-    def _one(self, number: int, ahead: _Ahead, beside: Executor | None) -> bool:
+    def _one(self, number: int, folder: Path) -> bool:
         """One problem; what goes wrong with it is its own end. Whether it was reached."""
-        entry = self.entries[number]
-        if len(self.entries) == 1:
-            return self._add(number, self._bench(self.run, entry, ahead, beside))
-        session = self.run.within(f"{number + 1}/{len(self.entries)} {entry.problem.name}: ")
-        asked = self._asked(entry, session)
+        item = self.items[number]
+        if len(self.items) == 1:
+            return self._add(number, self._bench(self.run, number, folder))
+        session = self.run.within(f"{number + 1}/{len(self.items)} {item.name}: ")
         whole = self.run.clock
         left = whole.budget - (session.began - whole.started)
         account = Account(session.reporter, Clock(left, session.began, part=True))
         try:
-            with Run.begin(asked, session=session, options=self.options, account=account) as part:
-                found = self._bench(part, entry, ahead, beside)
+            with Run.begin(self.parties.question(item), session=session, options=self.options, account=account) as part:
+                found = self._bench(part, number, folder)
                 rows = () if found is None else (found,)
                 part.finish(BenchResult(part.facts(), rows, blocks=self.terms.blocks))
             if found is not None:
@@ -251,7 +326,7 @@ class _BenchRun:
         except (StorageError, OutOfTimeError):
             raise
         except AutotuneError as error:
-            self.run.account.note(f"{entry.problem.name} failed: {error}")
+            self.run.account.note(f"{item.name} failed: {error}")
             return True
         finally:
             self.run.account.add(account.seconds)
@@ -261,62 +336,25 @@ class _BenchRun:
             self.rows[number] = found
         return found is not None
 
-    def _bench(self, run: Run, entry: Entry, ahead: _Ahead, beside: Executor | None) -> ProblemRows | None:
-        if ahead.given is None:
-            raise ValueError("its inputs were not made")
-        try:
-            return ProblemBench(
-                run=run,
-                calls=entry.calls,
-                libraries=self.libraries.there,
-                hipblaslt=self.libraries.hipblaslt,
-                site=ahead.site,
-                builds=ahead.builds,
-                given=ahead.given,
-                blocks=self.terms.blocks,
-                cold=self.options.cache != "warm",
-                throttle=self.throttle,
-                checks=beside,
-                seconds=self.options.effort.repetition_seconds,
-                timeout=self.options.effort.run_timeout,
-                ends=share_of(run.clock, len(self._open)),
-            ).go()
-        except MemoryError as error:
-            raise too_large(entry.problem) from error
-
-
-def start_builds(site: Site, terms: Terms, tuned: Arm | str) -> dict[str, Future[Built] | str]:
-    """IREE's modules, or in words why there is none; on a processor they are done before anything is timed."""
-    arms: dict[str, Arm | str] = {IREE: DEFAULT, TUNED: tuned}
-    builds: dict[str, Future[Built] | str] = {}
-    for name in (name for name in terms.chosen.names if name in arms):
-        arm = arms[name]
-        builds[name] = arm if isinstance(arm, str) else site.start(arm)
-    if site.target.backend.on_host:
-        for build in builds.values():
-            if not isinstance(build, str):
-                build.exception()
-    return builds
-
-
-def concluded(run: Run, result: BenchResult) -> BenchResult:
-    """The end of a comparison: its table, and its row."""
-    write_table(result, force=run.options.force)
-    run.finish(result)
-    return result
-
-
-def write_table(result: BenchResult, *, force: bool) -> None:
-    """The table that --csv asks for."""
-    if result.csv is not None:
-        write_whole(result.csv, to_csv(result.problems), OUR_TABLE, force=force)
-
-
-def at_once(make: Callable[[], Given]) -> Future[Given]:
-    """What is made here and now; what goes wrong shows where it is used."""
-    future: Future[Given] = Future()
-    try:
-        future.set_result(make())
-    except (AutotuneError, MemoryError) as error:
-        future.set_exception(error)
-    return future
+    def _bench(self, run: Run, number: int, folder: Path) -> ProblemRows | None:
+        item, state = self.items[number], self.options.state
+        manner = Manner(
+            device=self.session.runner,
+            seconds=item.seconds,
+            timeout=item.timeout,
+            on_host=self.on_host,
+            steady=not self.on_host and state == "sustained",
+            pause=BURST_PAUSE if not self.on_host and state == "burst" else 0.0,
+            flight=item.flight,
+        )
+        return ProblemBench(
+            run=run,
+            calls=item.calls,
+            backends={**self.compiled.pop(number), **self.parties.libraries.there},
+            given=item.given(run, folder),
+            manner=manner,
+            throttle=self.throttle,
+            blocks=self.terms.blocks,
+            cold=self.options.cache != "warm",
+            ends=share_of(run.clock, len(self._open)),
+        ).go()

@@ -1,36 +1,70 @@
-"""The sides of a comparison: IREE's modules on their device, and libraries in their processes, timed alike."""
+"""The sides of a comparison, timed alike: IREE's modules on their device here; other libraries have their own files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 from autotuner.build import Compiled
 from autotuner.devices.conditions import Conditions
 from autotuner.devices.device import Computed, Device, Timing, choose_repeat
-from autotuner.devices.sampling import Rotation
+from autotuner.errors import AutotuneError, NoCandidateError
 from autotuner.iree.benchmark import Benchmark
-from autotuner.jobs.bench.library import LibraryProcess, Plan, Ready
+from autotuner.jobs.ab.arms import Arm
+from autotuner.jobs.ab.recipe import ArmSite, Recipe
+from autotuner.jobs.bench.backends import IREE
+from autotuner.jobs.bench.given import Given
+from autotuner.jobs.bench.result import UNTUNED
+from autotuner.store.rows import Kind
+from autotuner.tuning.session import Session
 
-MOST_PAIRS, LEAST_PAIRS, PAIRS_US = 20, 3, 250_000.0
+_PAIRS, _LEAST_PAIRS, _PAIRS_US = 20, 3, 250_000.0
 """Single calls of a cold timing: so many as fit into this time, within these bounds."""
-LENGTHENED = 2
+_LENGTHENED = 2
 """How often, at most, a module is compiled anew to last long enough."""
 GPU_CALL_US = 32_000.0
 """So long a call lasts on a GPU. On an NVIDIA H200 one costs about 150 µs whatever it does, and a library's graph is
 timed by the device's own clock, without that: of this it is less than 0.5 %."""
-FLIGHT = 2
-"""So many calls of a model are in flight at once on a GPU, whose dispatches are not repeated: a library's graph has no
-gap between calls either. On an NVIDIA H200 four decoder layers took 461 µs with one, 352 with two, 348 with three."""
-
 MOST_REPEATS = 8192
 """More than a search has: a module repeats in a loop, so that it is as large and compiles as fast with any number."""
 
 
-def lasting_us(device: Device, *, on_host: bool) -> float:
-    """How long a call of IREE lasts, at least, beside libraries: on a processor it costs little."""
-    return max(2 * device.invocation_us, 0.0 if on_host else GPU_CALL_US)
+class NoSideError(Exception):
+    """A backend does not compute this, or fails before it is timed."""
+
+    def __init__(self, failure: str, detail: str) -> None:
+        super().__init__(detail)
+        self.failure, self.detail = failure, detail
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How all backends of a problem are timed."""
+
+    device: Device
+    seconds: float
+    """A repetition, at least."""
+    timeout: float
+    on_host: bool
+    steady: bool = False
+    """Each block begins with a warm-up of its own to a lasting state."""
+    pause: float = 0.0
+    """Idle before each repetition."""
+    flight: int = 1
+    """Calls of IREE's modules that are in flight at once; with more than one, single calls are timed too."""
+
+    def lend(self) -> None:
+        """Gives the device to another process, in the state in which all are timed."""
+        self.device.lend(busy=True)
+
+    @property
+    def lasting_us(self) -> float:
+        """How long a call of IREE lasts, at least, beside libraries: on a processor it costs little."""
+        return max(2 * self.device.invocation_us, 0.0 if self.on_host else GPU_CALL_US)
 
 
 class Side(Protocol):
@@ -57,6 +91,97 @@ class Side(Protocol):
         """Single calls, each waited for before the next begins; None where that cannot be had."""
 
 
+class Backend(Protocol):
+    """What a problem can be timed on."""
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def kind(self) -> Kind:
+        """Of its row in the results database."""
+
+    def prepare(self, given: Given, manner: Manner) -> Side:
+        """Raises NoSideError where there is none."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A module with what makes it."""
+
+    recipe: Recipe
+    module: Compiled
+
+
+@dataclass(frozen=True)
+class IreeBackend:
+    """IREE, with what an arm brings to the compile of one program."""
+
+    name: str
+    program: str | Path
+    site: ArmSite
+    session: Session
+    version: str
+    build: Future[Made]
+
+    @classmethod
+    def start(cls, name: str, arm: Arm | str, site: ArmSite, session: Session, version: str) -> IreeBackend:
+        """Compiles it, with the proof that what the arm brings arrives; in words, why there is no arm."""
+        own = replace(site, folder=site.folder / name)
+        build = session.executor.here.submit(_build, arm, own, session)
+        return cls(name, site.program, own, session, version, build)
+
+    @property
+    def made(self) -> Made | None:
+        """None where that failed: `prepare` says how."""
+        return None if isinstance(self.build.exception(), NoSideError) else self.build.result()
+
+    @property
+    def kind(self) -> Kind:
+        made = self.made
+        kernel = made is not None and made.recipe.carrier == "microkernel"
+        return "baseline" if self.name == IREE else "microkernel" if kernel else "codegen"
+
+    def prepare(self, given: Given, manner: Manner) -> IreeSide:
+        made = self.build.result()
+        recipe, module = made.recipe, made.module
+        if module.failure is not None:
+            raise NoSideError(module.failure, module.stderr)
+        how = "IREE's default" if self.name == IREE else f"{recipe.carrier}{_proof(recipe.applied)}"
+        benchmark = Benchmark(
+            given.invocation, manner.seconds, manner.timeout, steady=manner.steady, flight=manner.flight
+        )
+        side = IreeSide(manner.device, module, benchmark, given.elements, how)
+        if given.repeated and recipe.repeatable:
+            side.lengthen(partial(self._repeated, recipe), manner.lasting_us)
+        return side
+
+    def _repeated(self, recipe: Recipe, repeat: int) -> Compiled:
+        """The same code with its dispatches repeated."""
+        job = recipe.job(self.program, timeout=self.site.timeout, repeat=repeat)
+        return self.session.executor.start(job).result()
+
+
+def _build(arm: Arm | str, site: ArmSite, session: Session) -> Made:
+    if isinstance(arm, str):
+        raise NoSideError(UNTUNED, arm)
+    site.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        recipe = arm.recipe(site)
+    except AutotuneError as error:
+        raise NoSideError(
+            "not-applied" if isinstance(error, NoCandidateError) else "compile-error", str(error)
+        ) from error
+    job = recipe.job(site.program, timeout=site.timeout)
+    if isinstance(site.program, Path):  # it is compiled where its file lies
+        return Made(recipe, session.builder.build(replace(job, timed=False)))
+    return Made(recipe, session.executor.start(job).result())
+
+
+def _proof(applied: int) -> str:
+    return f", applied {applied} times" if applied > 1 else ", applied once" if applied else " alone"
+
+
 @dataclass
 class IreeSide:
     """A module that IREE compiled. It repeats its dispatches until a call lasts long enough."""
@@ -66,30 +191,22 @@ class IreeSide:
     benchmark: Benchmark
     elements: tuple[str, ...]
     how: str
-    rebuild: Callable[[int], Compiled]
-    """The same code with so many repeats."""
-    lasting_us: float
-    """Of a call, at least."""
     often: Compiled = field(init=False)
 
     def __post_init__(self) -> None:
         self.often = self.once
 
-    def lengthen(self) -> Timing:
-        """Finds out how often to repeat; the last timing."""
-        timing = self.device.time(self.once, self.benchmark, repetitions=1)
-        for _ in range(LENGTHENED):
+    def lengthen(self, repeated: Callable[[int], Compiled], lasting_us: float) -> None:
+        """Finds out how often to repeat; a call lasts so long, at least."""
+        for _ in range(_LENGTHENED + 1):
+            timing = self.device.time(self.often, self.benchmark, repetitions=1)
             if not timing.ok:
-                return timing
-            repeat = choose_repeat(timing.median, invocation_us=self.lasting_us, most=MOST_REPEATS)
-            if repeat <= self.often.repeat:
-                return timing
-            made = self.rebuild(repeat)
+                raise NoSideError(timing.failure or "run-error", timing.detail)
+            repeat = choose_repeat(timing.median, invocation_us=lasting_us, most=MOST_REPEATS)
+            made = repeated(repeat) if repeat > self.often.repeat else self.often
             if not made.ok or made.repeat <= self.often.repeat:
-                return timing
+                return
             self.often = made
-            timing = self.device.time(made, self.benchmark, repetitions=1)
-        return timing
 
     def answer(self) -> Computed:
         (found,) = self.device.check(self.once.vmfb, [self.benchmark.invocation], timeout=self.benchmark.timeout)
@@ -101,7 +218,7 @@ class IreeSide:
     def time_cold(self, warm_us: float) -> Timing | None:
         """What a single call takes longer on inputs that are not in the cache, added to the warm time: the cost of a
         call is in both and goes out."""
-        count = max(LEAST_PAIRS, min(MOST_PAIRS, int(PAIRS_US / max(warm_us, 1.0))))
+        count = max(_LEAST_PAIRS, min(_PAIRS, int(_PAIRS_US / max(warm_us, 1.0))))
         pairs = self.device.call_pairs(self.once, self.benchmark, count=count)
         if pairs is None or pairs.failure is not None or not pairs.exceeds:
             return None
@@ -109,46 +226,4 @@ class IreeSide:
 
     def time_call(self) -> Timing | None:
         found = self.device.time(self.once, replace(self.benchmark, flight=1), repetitions=1)
-        return found if found.ok else None
-
-
-@dataclass(frozen=True)
-class LibrarySide:
-    """What a library has prepared."""
-
-    process: LibraryProcess
-    ready: Ready
-    plan: Plan
-    rotation: Rotation
-    """Over how many copies of the inputs a cold timing goes."""
-    lend: Callable[[], None]
-    """Gives the device to this process, in the state in which all are timed."""
-
-    @property
-    def how(self) -> str:
-        return self.ready.how
-
-    @property
-    def elements(self) -> tuple[str, ...]:
-        return self.ready.elements
-
-    def answer(self) -> Computed:
-        return self.process.results(self.ready, timeout=self.plan.timeout)
-
-    def time(self, *, repetitions: int) -> Timing:
-        self.lend()
-        return self.process.time(self.plan, repetitions=repetitions)
-
-    def time_cold(self, warm_us: float) -> Timing | None:
-        del warm_us
-        if not self.rotation.exceeds:
-            return None
-        self.lend()
-        sets = max(2, self.rotation.sets)
-        found = self.process.time(replace(self.plan, pause=0.0), repetitions=1, sets=sets)
-        return found if found.ok else None
-
-    def time_call(self) -> Timing | None:
-        self.lend()
-        found = self.process.time(replace(self.plan, waited=True), repetitions=1)
         return found if found.ok else None

@@ -142,7 +142,7 @@ class Ahead:
                 folder=run.folder,
                 timeout=timeout,
             )
-            job = arm.recipe(site).job(program, timeout=timeout, read=isinstance(program, str))
+            job = arm.recipe(site).job(program, timeout=timeout)
             build = executor.start(job) if isinstance(program, str) else executor.start_whole(job)
             self._builds.append(build)
             return build

@@ -26,6 +26,7 @@ from autotuner.jobs.retune.origin import Part
 from autotuner.jobs.retune.proof import Key
 from autotuner.jobs.retune.unit import Unit, read_unit
 from autotuner.problems.render import problem_mlir
+from autotuner.programs.builder import whole_job
 from autotuner.programs.model import Model, ModelFile
 from autotuner.specfiles.entries import read_text
 from autotuner.specfiles.merge import merge
@@ -185,10 +186,10 @@ class Writer:
         run = self.run
         program, own = program_of(part, run)
         words = (f"@{flagfile}",) if flagfile is not None else self._carried(part.unit)
-        job = BuildJob(program, (*own, *words), run.options.effort.compile_timeout)
-        executor = run.session.executor
-        start = executor.start if isinstance(program, str) else executor.start_whole
-        return start(job)
+        flags, timeout, executor = (*own, *words), run.options.effort.compile_timeout, run.session.executor
+        if isinstance(program, str):
+            return executor.start(BuildJob(program, flags, timeout))
+        return executor.start_whole(whole_job(program, flags, timeout=timeout))
 
     def _carried(self, unit: Unit) -> tuple[str, ...]:
         target = self.run.target

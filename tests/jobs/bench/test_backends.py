@@ -11,9 +11,9 @@ import pytest
 from autotuner.errors import UsageError
 from autotuner.jobs.bench import hipblaslt
 from autotuner.jobs.bench.backends import LIBRARIES, NAMES, Chosen
+from autotuner.jobs.bench.given import task_of
 from autotuner.jobs.bench.libraries import numpy_library, onnxruntime_library, torch_library, triton_library
 from autotuner.jobs.bench.library import torch_device
-from autotuner.jobs.bench.tasks import task_of
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.problems.epilogue import Epilogue
 from autotuner.targets import Target

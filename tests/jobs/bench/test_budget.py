@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
@@ -13,15 +11,16 @@ import pytest
 from autotuner import Options, Target
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.tools import Tools
-from autotuner.jobs.bench.backends import Chosen
+from autotuner.jobs.bench.backends import Chosen, Terms
 from autotuner.jobs.bench.budget import Turns, share_of, short_of, unreached
-from autotuner.jobs.bench.model import bench_model
-from autotuner.jobs.bench.opening import Terms
 from autotuner.jobs.bench.problem import Part, ProblemBench
 from autotuner.jobs.bench.result import BackendRow
+from autotuner.jobs.bench.run import bench_model
+from autotuner.jobs.bench.sides import Manner
 from autotuner.measure.timeplan import comparison_seconds
 from autotuner.programs.model import Model
 from autotuner.system.progress import Clock
+from tests.support.bare_device import BareDevice
 from tests.support.fake_tools import HANGING
 from tests.support.models import EXAMPLES
 from tests.support.other_compiler import instead_of_compiler
@@ -53,11 +52,10 @@ def test_who_had_no_turn_says_so() -> None:
     store, first, second = MagicMock(), MagicMock(), MagicMock()
     first.time.return_value = MagicMock(ok=True, median=5.0)
     second.time.side_effect = OutOfTimeError("the time is up")
-    run = SimpleNamespace(clock=Set(9.0), stopped=False, session=SimpleNamespace(store=store))
+    run = MagicMock(clock=Set(9.0), stopped=False, session=MagicMock(store=store))
     parts = {"iree": Part(BackendRow("iree"), 1, first), "numpy": Part(BackendRow("numpy"), 2, second)}
-    given: Any = dict.fromkeys(("calls", "libraries", "hipblaslt", "site", "builds", "given", "checks", "timeout"))
-    given |= {"run": run, "blocks": 6, "cold": False, "throttle": frozenset, "seconds": 0.02}
-    bench = ProblemBench(**given, parts=parts)
+    manner = Manner(BareDevice(), 0.02, 60.0, on_host=True)
+    bench = ProblemBench(run, 1, {}, MagicMock(), manner, frozenset, 6, cold=False, parts=parts)
     bench._time_blocks()
     assert bench._too_short == "0 of 6 blocks fit into --budget"
     assert parts["iree"].alive

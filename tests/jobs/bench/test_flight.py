@@ -12,21 +12,20 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import MagicMock
 
 import pytest
 
+from autotuner.build import Compiled
 from autotuner.devices.conditions import Conditions
 from autotuner.devices.device import Timing
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
-from autotuner.jobs.bench import model as bench_of_model
-from autotuner.jobs.bench.backends import Chosen
+from autotuner.jobs.bench import run as bench_run
+from autotuner.jobs.bench.backends import Chosen, Terms
 from autotuner.jobs.bench.libraries.torch_library import OnGpu
-from autotuner.jobs.bench.model import bench_model
-from autotuner.jobs.bench.opening import Terms
-from autotuner.jobs.bench.problem import Part, ProblemBench
+from autotuner.jobs.bench.problem import Part
 from autotuner.jobs.bench.result import BackendRow
+from autotuner.jobs.bench.run import bench_model
 from autotuner.jobs.bench.sides import IreeSide
 from autotuner.programs.model import Model
 from autotuner.report.exports import export_records
@@ -34,6 +33,7 @@ from autotuner.store.figures import RunFigures
 from autotuner.store.store import Store
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
+from tests.support.bare_device import BareDevice
 
 CPU = Target.parse("cpu")
 TERMS = Terms(Chosen(("iree",), named=True), None, 2)
@@ -54,7 +54,7 @@ def model(tmp_path: Path) -> Model:
 def test_blocks_are_of_calls_in_flight_and_one_call_is_timed_beside(
     model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bench_of_model, "_flight", lambda _: 2)
+    monkeypatch.setattr(bench_run, "model_flight", lambda _: 2)
     table = tmp_path / "bench.csv"
     result = bench_model(model, replace(TERMS, csv=table), CPU, options=Options(workspace=tmp_path))
     (row,) = result.problems[0].rows
@@ -85,7 +85,7 @@ def test_on_a_processor_calls_are_made_one_by_one(model: Model, tmp_path: Path) 
 
 @pytest.mark.parametrize(("target", "flight"), [("cpu", 1), ("sm_80", 2), ("gfx942", 2)])
 def test_which_targets_have_calls_in_flight(target: str, flight: int) -> None:
-    assert bench_of_model._flight(Target.parse(target)) == flight
+    assert bench_run.model_flight(Target.parse(target)) == flight
 
 
 def test_rows_of_before_have_no_time_of_one_call() -> None:
@@ -99,7 +99,7 @@ def test_rows_of_before_have_no_time_of_one_call() -> None:
 
 def a_part(name: str, *timings: Timing) -> Part:
     benchmark = Benchmark(Invocation("main", (), ("f32",)), 0.05, 60.0, flight=2)
-    side = IreeSide(MagicMock(), MagicMock(), benchmark, ("f32",), "by a spec", MagicMock(), 0.0)
+    side = IreeSide(BareDevice(), Compiled(None, "", 0.0, (), Path("once.vmfb")), benchmark, ("f32",), "by a spec")
     return Part(BackendRow(name, how="by a spec"), 1, side, timings=list(timings))
 
 
@@ -120,12 +120,9 @@ def a_part(name: str, *timings: Timing) -> Part:
     ],
 )
 def test_fewer_calls_in_flight_are_told_with_the_reason(timings: list[Timing], how: str, note: str) -> None:
-    others: Any = dict.fromkeys(("libraries", "hipblaslt", "site", "builds", "given", "checks", "throttle", "run"))
-    others |= {"calls": 1, "blocks": 1, "cold": False, "seconds": 0.05, "timeout": 60.0}
-    bench, part = ProblemBench(**others, flight=2), a_part("tuned", *timings)
-    assert (bench._how(part), bench._fewer(part)) == (how, note)
-    alone = ProblemBench(**others)
-    assert (alone._how(part), alone._fewer(part)) == ("by a spec", "")
+    part = a_part("tuned", *timings)
+    assert (part.finished(flight=2).how, part.fewer(flight=2)) == (how, note)
+    assert (part.finished(flight=1).how, part.fewer(flight=1)) == ("by a spec", "")
 
 
 # --- torch, without a GPU ---------------------------------------------------------------------------------------------

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from autotuner.devices.conditions import Sample
-from autotuner.jobs.bench.hipblaslt import HipblasltSide, command, read_us, refusal
-from autotuner.jobs.bench.tasks import task_of
+from autotuner.jobs.bench.given import task_of
+from autotuner.jobs.bench.hipblaslt import Hipblaslt, HipblasltSide, command, read_us, refusal
+from autotuner.jobs.bench.sides import Manner
 from autotuner.jobs.suite.logs import Key, row_major
 from autotuner.problems import Conv, Gemm
 from autotuner.problems.epilogue import Epilogue
+from tests.support.bare_device import BareDevice
 
 OLD = """transA,transB,M,N,K,alpha,lda,hipblaslt-Gflops,us
 N,N,128,128,128,1,128, 415.278, 10.
@@ -70,6 +73,16 @@ def test_what_it_does_not_compute_is_said() -> None:
     assert "epilogue" in refusal(task_of(Gemm(8, 8, 8, epilogue=Epilogue(low=0.0))))
 
 
+@dataclass
+class Lending(BareDevice):
+    """Counts how often it is given to another process."""
+
+    lent: list[bool] = field(default_factory=list)
+
+    def lend(self, *, busy: bool) -> None:
+        self.lent.append(busy)
+
+
 @pytest.mark.parametrize(
     ("script", "us", "failure"),
     [
@@ -82,13 +95,14 @@ def test_what_it_does_not_compute_is_said() -> None:
 def test_each_block_is_a_process_whose_end_is_its_row(
     tmp_path: Path, script: str, us: tuple[float, ...], failure: str | None
 ) -> None:
-    program, lent = tmp_path / "hipblaslt-bench", list[int]()
+    program, device = tmp_path / "hipblaslt-bench", Lending()
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
     timeout = 0.5 if failure == "run-timeout" else 60.0
     task = task_of(Gemm(8, 8, 8))
-    side = HipblasltSide(program, task, "hip://0", timeout, "sustained", Sample, lambda: lent.append(1))
+    backend = Hipblaslt(program, "hip://0", "sustained", Sample)
+    side = HipblasltSide(backend, task, Manner(device, 0.02, timeout, on_host=False))
     timing = side.time(repetitions=3)
     assert (timing.us, timing.failure) == (us, failure)
-    assert lent == [1]
+    assert device.lent == [True]
     assert side.answer() is None  # type: ignore[func-returns-value]

@@ -3,24 +3,45 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from autotuner.devices.conditions import Sample
 from autotuner.devices.device import Computed
+from autotuner.devices.resident import Tensor
 from autotuner.errors import EnvironmentFailure
+from autotuner.iree.run import Invocation
 from autotuner.jobs.bench.backends import LIBRARIES, Library
-from autotuner.jobs.bench.building import ProblemGiven
-from autotuner.jobs.bench.library import LibraryProcess, Plan, Ready, open_library
-from autotuner.jobs.bench.tasks import task_of
+from autotuner.jobs.bench.given import ProblemGiven, Task, task_of
+from autotuner.jobs.bench.library import LibraryProcess, open_library
+from autotuner.jobs.bench.sides import Manner, NoSideError
+from autotuner.measure.check import Check
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.problems.epilogue import Epilogue
+from tests.support.bare_device import BareDevice
 
-PLAN = Plan(seconds=0.001, warm=0.0, steady=False, pause=0.0, timeout=60.0)
+CALL = Invocation("main", (), ("f32",))
+MANNER = Manner(BareDevice(), seconds=0.001, timeout=60.0, on_host=True)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A task of no inputs."""
+
+    task: Task
+    described: Mapping[str, Any] = field(default_factory=dict)
+    invocation: Invocation = CALL
+    tensors: tuple[Tensor, ...] = ()
+    elements: tuple[str, ...] = ("f32",)
+    repeated: bool = True
+
+    def check(self, computed: Computed, elements: Sequence[str]) -> Check:
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -67,22 +88,22 @@ def test_numpy_computes_what_the_reference_says(
     problem: Problem, numpy_process: LibraryProcess, tmp_path: Path
 ) -> None:
     given = ProblemGiven.make(problem, tmp_path, seed=3)
-    ready = numpy_process.prepare(task_of(problem), given.tensors)
-    assert isinstance(ready, Ready), ready
-    computed = numpy_process.results(ready, timeout=60.0)
+    computed = numpy_process.prepare(given, MANNER).answer()
     assert given.check(computed, ["f32"]).ok
     wrong = replace(computed, arrays=(computed.arrays[0] + np.float32(0.1),))
     assert given.check(wrong, ["f32"]).failure == "wrong-result"
-    warm, cold = (numpy_process.time(PLAN, repetitions=2, sets=sets) for sets in (1, 3))
+    warm, cold = (numpy_process.time(MANNER, repetitions=2, sets=sets) for sets in (1, 3))
     assert [len(warm.us), len(cold.us)] == [2, 2]
-    assert numpy_process.time(replace(PLAN, waited=True), repetitions=1).ok, "its calls are waited for anyway"
+    assert numpy_process.time(MANNER, repetitions=1, waited=True).ok, "its calls are waited for anyway"
     assert warm.conditions is not None
     assert cold.conditions is not None
     assert (warm.conditions.cache, cold.conditions.cache) == ("warm", "cold")
 
 
 def test_what_a_library_does_not_compute_is_refused_in_words(numpy_process: LibraryProcess) -> None:
-    assert numpy_process.prepare(task_of(Conv(1, 8, 8, 4, 3, 3, 4)), ()) == "numpy has no conv"
+    with pytest.raises(NoSideError, match="numpy has no conv") as refused:
+        numpy_process.prepare(Asked(task_of(Conv(1, 8, 8, 4, 3, 3, 4))), MANNER)
+    assert refused.value.failure == "not-supported"
 
 
 def test_a_result_of_a_narrower_type_may_be_off_by_its_last_rounding(tmp_path: Path) -> None:
@@ -121,17 +142,18 @@ def own(folder: Path, opening: str = "pass") -> Library:
 
 def test_a_library_that_crashes_hangs_or_raises_is_a_failure_and_the_next_problem_is_computed(tmp_path: Path) -> None:
     for process in opened(own(tmp_path), tmp_path / "own"):
-        raised = process.prepare({"op": "raise"}, ())
-        assert isinstance(raised, Computed)
-        assert (raised.failure, raised.detail) == ("run-error", "ValueError: not today")
-        assert isinstance(process.prepare({"op": "crash"}, ()), Ready)
-        crashed = process.time(PLAN, repetitions=1)
+        with pytest.raises(NoSideError, match="ValueError: not today") as raised:
+            process.prepare(Asked({"op": "raise"}), MANNER)
+        assert raised.value.failure == "run-error"
+        crashed = process.prepare(Asked({"op": "crash"}), MANNER).time(repetitions=1)
         assert (crashed.failure, "SIGABRT" in crashed.detail) == ("run-error", True)
-        assert isinstance(process.prepare({"op": "hang"}, ()), Ready)
-        assert process.time(replace(PLAN, timeout=0.5), repetitions=1).failure == "run-timeout"
-        assert isinstance(process.prepare({"op": "work"}, ()), Ready)
-        assert process.time(replace(PLAN, steady=True), repetitions=1).us == (500.0,)
-        assert process.time(replace(PLAN, waited=True), repetitions=1).us == (2000.0,), "one call, waited for"
+        hangs = process.prepare(Asked({"op": "hang"}), replace(MANNER, timeout=0.5))
+        assert hangs.time(repetitions=1).failure == "run-timeout"
+        works = process.prepare(Asked({"op": "work"}), replace(MANNER, steady=True))
+        assert works.time(repetitions=1).us == (500.0,)
+        single = works.time_call()
+        assert single is not None
+        assert single.us == (2000.0,), "one call, waited for"
 
 
 def test_a_library_that_is_not_installed_is_an_error_with_the_line_that_brings_it(tmp_path: Path) -> None:

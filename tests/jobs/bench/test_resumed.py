@@ -8,11 +8,8 @@ from typing import Any
 
 import pytest
 
-from autotuner.jobs.bench.backends import Chosen
-from autotuner.jobs.bench.model import bench_model
-from autotuner.jobs.bench.opening import Terms
-from autotuner.jobs.bench.run import bench
-from autotuner.jobs.bench.tuned import given_arm
+from autotuner.jobs.bench.backends import Chosen, Terms, given_arm
+from autotuner.jobs.bench.run import bench, bench_model
 from autotuner.jobs.suite.workload import Entry, Workload
 from autotuner.problems import Gemm
 from autotuner.programs.model import Model

@@ -6,25 +6,18 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
-from unittest.mock import MagicMock
 
 import pytest
 
 from autotuner.build import Builder, BuildJob, Compiled
-from autotuner.devices.device import MAX_REPEAT, Computed, Device, Module, Timing
+from autotuner.devices.device import MAX_REPEAT, Computed, Module, Timing
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
-from autotuner.jobs.ab.recipe import Recipe
-from autotuner.jobs.bench.building import Built
-from autotuner.jobs.bench.problem import ProblemBench
-from autotuner.jobs.bench.sides import MOST_REPEATS, IreeSide, lasting_us
+from autotuner.jobs.bench.sides import MOST_REPEATS, IreeSide, Manner, NoSideError
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
 from autotuner.system.cache import Cache
-from autotuner.system.execution import done
 from autotuner.targets import Target
 from tests.support.bare_device import BareDevice
 
@@ -60,45 +53,34 @@ class Costly(BareDevice):
 ONCE = Compiled(None, "", 0.0, (), Path("once.vmfb"), binary="one")
 
 
-def a_side(
-    device: Device,
-    *,
-    on_host: bool = False,
-    rebuild: Callable[[int], Compiled] = lambda repeat: replace(ONCE, repeat=repeat),
-) -> IreeSide:
-    return IreeSide(
-        device=device,
-        once=ONCE,
-        benchmark=Benchmark(CALL, 0.02, 60.0),
-        elements=("f32",),
-        how="IREE's default",
-        rebuild=rebuild,
-        lasting_us=lasting_us(device, on_host=on_host),
-    )
+Repeated = Callable[[int], Compiled]
 
 
-def lengthened(own_us: float, *, on_host: bool = False) -> IreeSide:
-    device = Costly(own_us)
-    side = a_side(device, on_host=on_host)
-    assert side.lengthen().ok
+def again(repeat: int) -> Compiled:
+    return replace(ONCE, repeat=repeat)
+
+
+def lengthened(device: Costly, *, on_host: bool = False, repeated: Repeated = again) -> IreeSide:
+    side = IreeSide(device, ONCE, Benchmark(CALL, 0.02, 60.0), ("f32",), "IREE's default")
+    side.lengthen(repeated, Manner(device, 0.02, 60.0, on_host=on_host).lasting_us)
     assert device.timed[0] == 1, "the first timing is rough and short"
     return side
 
 
 @pytest.mark.parametrize("own_us", [16.0, 40.0, 150.0, 1_000.0, 7_000.0, 31_000.0, 200_000.0])
 def test_on_a_gpu_less_than_half_a_percent_of_the_time_is_the_cost_of_the_call(own_us: float) -> None:
-    side = lengthened(own_us)
+    side = lengthened(Costly(own_us))
     assert side.time(repetitions=1).median == pytest.approx(own_us, rel=0.005)
     assert (side.often.repeat - 1) * own_us < 2 * 32_000.0, "and the call is no longer than that needs"
 
 
 @pytest.mark.parametrize("own_us", [4.0, 6.0, 10.0])
 def test_of_what_is_short_it_is_hardly_more(own_us: float) -> None:
-    assert lengthened(own_us).time(repetitions=1).median == pytest.approx(own_us, rel=0.006)
+    assert lengthened(Costly(own_us)).time(repetitions=1).median == pytest.approx(own_us, rel=0.006)
 
 
 def test_what_is_very_short_is_repeated_as_often_as_may_be() -> None:
-    assert lengthened(1.0).often.repeat == MOST_REPEATS > MAX_REPEAT
+    assert lengthened(Costly(1.0)).often.repeat == MOST_REPEATS > MAX_REPEAT
 
 
 def test_a_module_is_no_larger_for_more_repeats(tmp_path: Path, tools: Tools) -> None:
@@ -112,40 +94,24 @@ def test_a_module_is_no_larger_for_more_repeats(tmp_path: Path, tools: Tools) ->
 
 
 def test_on_a_processor_calls_are_as_long_as_its_device_asks_for() -> None:
-    side = lengthened(100.0, on_host=True)
+    side = lengthened(Costly(100.0), on_host=True)
     assert 5_000.0 < side.often.repeat * 100.0 <= 6_100.0
 
 
 def test_a_device_that_asks_for_longer_calls_gets_them() -> None:
     device = Costly(100.0)
     device.invocation_us = 20_000.0
-    assert lasting_us(device, on_host=False) == 40_000.0
+    assert Manner(device, 0.02, 60.0, on_host=False).lasting_us == 40_000.0
 
 
 def test_what_cannot_be_timed_is_not_compiled_again() -> None:
     device = Costly(100.0, fails=True)
-    side = a_side(device)
-    assert side.lengthen().failure == "run-error"
-    assert (device.timed, side.often) == ([1], ONCE)
+    with pytest.raises(NoSideError, match="the queue is lost"):
+        lengthened(device)
+    assert device.timed == [1]
 
 
 def test_where_it_does_not_compile_with_repeats_single_calls_are_timed() -> None:
     device = Costly(100.0)
-    side = a_side(device, rebuild=lambda repeat: replace(ONCE, repeat=repeat, failure="compile-timeout"))
-    assert side.lengthen().ok
+    side = lengthened(device, repeated=lambda repeat: replace(ONCE, repeat=repeat, failure="compile-timeout"))
     assert (device.timed, side.often) == ([1], ONCE)
-
-
-@pytest.mark.parametrize(("target", "least"), [("sm_80", 30_000.0), ("gfx942", 30_000.0), ("cpu", 5_000.0)])
-def test_a_comparison_times_each_target_by_calls_that_are_long_enough(target: str, least: float) -> None:
-    device = Costly(100.0)
-    run = MagicMock(session=MagicMock(runner=device), environment={})
-    site = SimpleNamespace(target=Target.parse(target), rebuild=lambda _, repeat: replace(ONCE, repeat=repeat))
-    given: Any = SimpleNamespace(invocation=CALL, elements=("f32",), repeated=True, check=lambda *_: None)
-    others: Any = dict.fromkeys(("libraries", "hipblaslt", "builds", "given", "checks", "throttle"))
-    others |= {"calls": 1, "blocks": 1, "cold": False, "seconds": 0.02, "timeout": 60.0, "run": run, "site": site}
-    bench = ProblemBench(**others)
-    bench._prepare_iree("iree", done(Built(Recipe(Tools.find(), ()), ONCE)), given)
-    side = bench.parts["iree"].side
-    assert isinstance(side, IreeSide)
-    assert least < 100.0 * side.often.repeat < 1.4 * least

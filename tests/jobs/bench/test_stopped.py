@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autotuner.jobs.bench.backends import Chosen
-from autotuner.jobs.bench.opening import Terms
+from autotuner.jobs.bench.backends import Chosen, Terms
 from autotuner.jobs.bench.run import bench
 from autotuner.jobs.suite.workload import Entry, Workload
 from autotuner.problems import Gemm

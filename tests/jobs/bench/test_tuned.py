@@ -10,7 +10,7 @@ import pytest
 
 from autotuner.errors import UsageError
 from autotuner.jobs.ab.arms import FlagfileArm, SpecArm
-from autotuner.jobs.bench.tuned import SpecFolder, given_arm, tuned_arm, won_arm
+from autotuner.jobs.bench.backends import Chosen, SpecFolder, Terms, given_arm, won_arm
 from autotuner.store.rows import RunRow
 from autotuner.targets import Target
 
@@ -71,7 +71,8 @@ def test_a_file_of_the_users_is_a_spec_or_a_flagfile(tmp_path: Path) -> None:
         found = given_arm(path, workspace=tmp_path, trust=False)
         assert isinstance(found, kind)
         assert found.path == path
-        assert tuned_arm(found, "gemm", [], CPU) is found
+        assert Terms(arm=found).tuned("gemm", [], CPU) is found
+        assert Terms(Chosen(("iree",)), found).tuned("gemm", [], CPU) == "it is not asked for"
 
 
 def test_a_folder_has_a_spec_or_a_flagfile_of_each_problems_name(tmp_path: Path) -> None:
@@ -79,7 +80,7 @@ def test_a_folder_has_a_spec_or_a_flagfile_of_each_problems_name(tmp_path: Path)
     (tmp_path / "gemm_b-sm_80.flags").touch()
     folder = given_arm(tmp_path, workspace=tmp_path, trust=False)
     assert isinstance(folder, SpecFolder)
-    a, b = (tuned_arm(folder, name, [], Target.parse("sm_80")) for name in ("gemm_a", "gemm_b"))
+    a, b = (Terms(arm=folder).tuned(name, [], Target.parse("sm_80")) for name in ("gemm_a", "gemm_b"))
     assert isinstance(a, SpecArm)
     assert isinstance(b, FlagfileArm)
     assert (a.path.name, b.path.name) == ("gemm_a-sm_80.mlir", "gemm_b-sm_80.flags")

@@ -16,9 +16,8 @@ from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.arms import DEFAULT
 from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.run import run_experiment
-from autotuner.jobs.bench.backends import Chosen
-from autotuner.jobs.bench.model import bench_model
-from autotuner.jobs.bench.opening import Terms
+from autotuner.jobs.bench.backends import Chosen, Terms
+from autotuner.jobs.bench.run import bench_model
 from autotuner.jobs.model.reading import check_words
 from autotuner.jobs.model.tuner import tune_model
 from autotuner.microkernels.variants import Kernel

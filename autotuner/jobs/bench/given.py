@@ -1,97 +1,63 @@
-"""What is made before anything is timed: IREE's modules, the inputs, and what must come out of them."""
+"""What all backends of a comparison are given: the inputs, as files, and the answer that each must come to."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from autotuner.build import Compiled
 from autotuner.devices.device import Computed
 from autotuner.devices.resident import Tensor, read_call
-from autotuner.errors import AutotuneError, NoCandidateError
-from autotuner.iree.compile import FailureClass
+from autotuner.errors import NoCandidateError
 from autotuner.iree.run import Invocation
-from autotuner.jobs.ab.arms import Arm
-from autotuner.jobs.ab.recipe import ArmSite, Recipe
-from autotuner.jobs.bench.tasks import Task, task_of
 from autotuner.measure.check import RANDOM, Check, Data, Expected, compare
-from autotuner.problems import Problem
+from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.problems.accuracy import last_rounding
-from autotuner.problems.render import problem_mlir
 from autotuner.programs.program import ModelProgram
-from autotuner.targets import Target
-from autotuner.tuning.session import Session
+
+Task = dict[str, Any]
+"""A problem in plain words and numbers, as the script of another library reads it."""
+_CONV = ("n", "h", "w", "c", "kh", "kw", "f", "groups", "depthwise", "channels_last")
+_PAIRS = ("stride", "dilation", "pad")
+_ATTENTION = ("batch", "heads", "queries", "keys", "width", "causal")
 
 
-@dataclass(frozen=True)
-class Built:
-    """A module with what makes it, or why there is none."""
+def task_of(problem: Problem) -> Task:
+    """What is computed, of which types, with which result."""
+    return {
+        "op": problem.op,
+        "dtype": problem.operands[0].element.mlir,
+        "acc": problem.types[1],
+        "result": problem.output.element.mlir,
+        "allow": problem.allow,
+        **_own(problem),
+    }
 
-    recipe: Recipe | None = None
-    module: Compiled | None = None
-    failure: FailureClass | None = None
-    detail: str = ""
+
+def _own(problem: Problem) -> Task:
+    match problem:
+        case Gemm():
+            sizes = {"m": problem.m, "n": problem.n, "k": problem.k, "batch": problem.batch}
+            return {**sizes, "layout": problem.layout, **_epilogue(problem)}
+        case Conv():
+            pairs = {name: list(getattr(problem, name)) for name in _PAIRS}
+            return {**{name: getattr(problem, name) for name in _CONV}, **pairs, **_epilogue(problem)}
+        case Attention():
+            return {name: getattr(problem, name) for name in _ATTENTION}
+        case _:
+            return {}
 
 
-@dataclass(frozen=True)
-class Site:
-    """Where IREE compiles a program: a problem's text, or the file of a model."""
-
-    name: str
-    program: str | Path
-    flags: tuple[str, ...]
-    """The program's own."""
-    target: Target
-    session: Session
-    timeout: float
-    folder: Path
-    problem: Problem | None = None
-
-    @classmethod
-    def of(cls, problem: Problem, target: Target, session: Session, *, timeout: float, folder: Path) -> Site:
-        return cls(problem.name, problem_mlir(problem), problem.flags, target, session, timeout, folder, problem)
-
-    def start(self, arm: Arm) -> Future[Built]:
-        """Compiles it with what an arm brings, with the proof that this arrives."""
-        return self.session.executor.here.submit(self._build, arm)
-
-    def rebuild(self, recipe: Recipe, repeat: int) -> Compiled:
-        """The same code with its dispatches repeated."""
-        return self.session.executor.start(recipe.job(self.program, timeout=self.timeout, repeat=repeat)).result()
-
-    def _build(self, arm: Arm) -> Built:
-        folder = self.folder / arm.kind
-        folder.mkdir(parents=True, exist_ok=True)
-        session = self.session
-        site = ArmSite.within(
-            session,
-            self.target,
-            program=self.program,
-            flags=self.flags,
-            problem=self.problem,
-            folder=folder,
-            timeout=self.timeout,
-        )
-        try:
-            recipe = arm.recipe(site)
-        except NoCandidateError as error:
-            return Built(failure="not-applied", detail=str(error))
-        except AutotuneError as error:
-            return Built(failure="compile-error", detail=str(error))
-        job = recipe.job(self.program, timeout=self.timeout)
-        if isinstance(self.program, Path):  # it is compiled where its file lies
-            made = session.builder.build(replace(job, timed=False))
-        else:
-            made = session.executor.start(job).result()
-        return Built(recipe, made, made.failure, made.stderr if made.failure else "")
+def _epilogue(problem: Gemm | Conv) -> Task:
+    own = problem.epilogue
+    done = {"low": own.low, "high": own.high, "activation": own.activation, "norm": own.norm}
+    return {"added": list(own.operands), **done}
 
 
 class Given(Protocol):
-    """The inputs that all backends get, as files, and the answer that each must come to."""
+    """One problem or model."""
 
     @property
     def described(self) -> Mapping[str, Any]:
@@ -159,8 +125,7 @@ class ProblemGiven:
             return Check(computed.failure, math.inf, computed.detail)
         right, (out,), (element,) = self.expected, computed.arrays, elements
         if out.size != right.reference.size:
-            detail = f"{out.size} elements came out, not {right.reference.size}"
-            return Check("wrong-result", math.inf, detail)
+            return Check("wrong-result", math.inf, f"{out.size} elements came out, not {right.reference.size}")
         bound = right.bound
         if element != self.elements[0]:
             bound = replace(bound, slack=bound.slack + last_rounding(right.reference, element))
@@ -171,7 +136,7 @@ class ProblemGiven:
 class ModelGiven:
     """A model: the first backend's outputs are what the others are compared with; the arbiter says who is right."""
 
-    inside: ModelProgram
+    program: ModelProgram
     described: Mapping[str, Any]
     path: Path
     """As other libraries take it: in ONNX."""
@@ -181,10 +146,10 @@ class ModelGiven:
     repeated: ClassVar[bool] = False
 
     @classmethod
-    def make(cls, inside: ModelProgram, described: Mapping[str, Any], path: Path, folder: Path) -> ModelGiven:
+    def make(cls, program: ModelProgram, described: Mapping[str, Any], path: Path, folder: Path) -> ModelGiven:
         folder.mkdir(parents=True, exist_ok=True)
-        call = read_call(inside.call, folder)
-        return cls(inside, described, path, call.inputs if call is not None else ())
+        call = read_call(program.call, folder)
+        return cls(program, described, path, call.inputs if call is not None else ())
 
     @property
     def task(self) -> Task:
@@ -192,11 +157,11 @@ class ModelGiven:
 
     @property
     def invocation(self) -> Invocation:
-        return self.inside.call
+        return self.program.call
 
     @property
     def elements(self) -> tuple[str, ...]:
-        return self.inside.call.results
+        return self.program.call.results
 
     def check(self, computed: Computed, elements: Sequence[str]) -> Check:
         del elements  # their sizes and values are compared
@@ -205,11 +170,6 @@ class ModelGiven:
         if len(computed.arrays) != len(self.elements):
             count = f"{len(computed.arrays)} outputs came out, not {len(self.elements)}"
             return Check("wrong-result", math.inf, count)
-        if not self._begun:
-            self._begun = True
-            return self.inside.arbiter.begin(computed)
-        return self.inside.arbiter.check(computed)
-
-
-def input_bytes(given: Given) -> int:
-    return sum(one.file.stat().st_size for one in given.tensors)
+        ask = self.program.arbiter.check if self._begun else self.program.arbiter.begin
+        self._begun = True
+        return ask(computed)
