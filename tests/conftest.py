@@ -13,7 +13,7 @@ from iree.compiler import ir
 from autotuner.build import Builder, BuildJob
 from autotuner.build.executor import BuildExecutor
 from autotuner.carriers.carrier import NOTHING, MicrokernelCarrier, Said
-from autotuner.iree.context import program_context
+from autotuner.iree.mlir import program_context
 from autotuner.iree.tools import Tools
 from autotuner.problems import Problem
 from autotuner.specfiles.vetting import vet_spec

@@ -11,7 +11,6 @@ from typing import Any
 from autotuner.build.proof import proven
 from autotuner.carriers.calls import KernelCall, prove
 from autotuner.carriers.carrier import DUMPS
-from autotuner.iree.bytecode import module_bytes, reads
 from autotuner.iree.compile import (
     CONFIGURED,
     DISPATCHES,
@@ -29,8 +28,7 @@ from autotuner.iree.compile import (
 from autotuner.iree.figures import Isa
 from autotuner.iree.folder import MODEL, MODULE
 from autotuner.iree.isa import assembled
-from autotuner.iree.repeats import TWICE, with_repeats
-from autotuner.iree.splice import spliced, spliced_late
+from autotuner.iree.program import TWICE, module_bytes, reads, spliced, spliced_late, with_repeats
 from autotuner.iree.tools import Tools
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.system.cache import Cache

@@ -1,4 +1,4 @@
-"""Where builds run. A plain job goes out and a plain answer comes back, whoever does the work: threads, or machines."""
+"""Where builds run: in threads of this machine, or on other machines, which get plain jobs and give plain answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from autotuner.build.builder import Builder, BuildJob
-from autotuner.build.jobs import Document, explicit, job_to_json, read_answer, work
+from autotuner.build.jobs import Document, explicit, job_to_json, read_answer
 from autotuner.iree.compile import Compiled, CompilerRefusal, compile_program
 from autotuner.iree.folder import MODEL, MODULE, write_inputs
 from autotuner.iree.tools import Tools
@@ -26,14 +26,13 @@ class BuildExecutor:
     """This machine's: it knows the key of a job, and its cache takes the modules."""
     workers: Executor
     """Where jobs go."""
-    work: Callable[[Document], Document]
-    """What a worker does with one."""
     here: Executor
     """Threads of this machine, for what is no plain job."""
+    work: Callable[[Document], Document] | None = None
+    """What workers of other machines do with a job. They have caches and processors of their own: it names the
+    processor, and an answer brings the module. None: the workers are threads of this machine."""
     answers: Executor | None = None
     """Threads that take answers in; None: whoever brings one does."""
-    elsewhere: bool = False
-    """Workers have caches and processors of their own: a job names the processor, and an answer brings the module."""
 
     @classmethod
     @contextmanager
@@ -45,15 +44,17 @@ class BuildExecutor:
     @classmethod
     def on(cls, workers: Executor, builder: Builder, *, here: Executor | None = None) -> BuildExecutor:
         """The same on threads that are there."""
-        return cls(builder, workers, partial(work, builder=builder), here or workers)
+        return cls(builder, workers, here or workers)
 
     def start(self, job: BuildJob) -> Future[Compiled]:
         """The job's module and its proof, or how the compile failed."""
-        sent = explicit(job, self.builder.tools) if self.elsewhere else job
+        if self.work is None:
+            return self.workers.submit(self.builder.build, job)
+        sent = explicit(job, self.builder.tools)
         key = self.builder.key(sent)
-        if self.elsewhere and (known := self.builder.recalled(sent, key)) is not None:
+        if (known := self.builder.recalled(sent, key)) is not None:
             return done(known)
-        document = job_to_json(sent, key=key, whole=self.elsewhere)
+        document = job_to_json(sent, key=key)
         taken_in = partial(read_answer, sent, self.builder, key=key)
         return after(self.workers.submit(self.work, document), taken_in, within=self.answers)
 

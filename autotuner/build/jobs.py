@@ -50,15 +50,14 @@ def _processor(tools: Tools) -> tuple[str, str]:
     return f"{CPU_FLAG}={cpu}", f"{CPU_FLAG}-features={features}"
 
 
-def job_to_json(job: BuildJob, *, key: str, whole: bool) -> Document:
-    """The job, and the key that the asking machine has for it; `whole`: it wants the module's bytes."""
+def job_to_json(job: BuildJob, *, key: str) -> Document:
+    """The job, and the key that the asking machine has for it."""
     if isinstance(job.program, Path):
         raise ValueError("a whole model is compiled where its file lies")
     plain = {field.name: getattr(job, field.name) for field in fields(job)}
     return {
         **plain,
         "key": key,
-        "whole": whole,
         "flags": list(job.flags),
         "dumps": list(job.dumps),
         "files": [[name, base64.b64encode(data).decode()] for name, data in job.files],
@@ -82,7 +81,7 @@ def job_from_json(document: Document) -> BuildJob:
 
 
 def read_answer(job: BuildJob, builder: Builder, answer: Document, *, key: str) -> Compiled:
-    """What came of the job; a module that came along is put into this machine's cache, unless it is there already."""
+    """What came of the job; its module is put into this machine's cache, unless it is there already."""
     cache = builder.cache
     made = Compiled(
         **{name: answer[name] for name in _ANSWERED},
@@ -99,7 +98,7 @@ def read_answer(job: BuildJob, builder: Builder, answer: Document, *, key: str) 
 def failed_answer(document: Document, why: str) -> dict[str, Any]:
     """The answer to a job that nobody could finish; the next run tries it again."""
     made = Compiled("compile-error", why, 0.0, (), Path(), repeat=document["repeat"], lasting=False)
-    return {**{name: getattr(made, name) for name in _ANSWERED}, "isa": made.isa.to_json(), "module": None}
+    return _answer(made, None)
 
 
 def work(document: Document, builder: Builder | None = None) -> Document:
@@ -112,5 +111,8 @@ def work(document: Document, builder: Builder | None = None) -> Document:
             remedy="Install the same IREE, and put files that --flag names where all machines find them.",
         )
     made = own.build(job)
-    module = base64.b64encode(made.vmfb.read_bytes()).decode() if document["whole"] and made.vmfb.is_file() else None
+    return _answer(made, base64.b64encode(made.vmfb.read_bytes()).decode() if made.vmfb.is_file() else None)
+
+
+def _answer(made: Compiled, module: str | None) -> dict[str, Any]:
     return {**{name: getattr(made, name) for name in _ANSWERED}, "isa": made.isa.to_json(), "module": module}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from autotuner.iree.context import text_context
+from autotuner.iree.mlir import text_context
 from autotuner.patterns.forms import Forms, Match
 from autotuner.problems import Conv, Operand, Problem
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from iree.compiler import ir
 
-from autotuner.iree.context import text_context
+from autotuner.iree.mlir import text_context
 from autotuner.iree.tools import Tools
 from autotuner.system.text import printable
 

@@ -205,7 +205,7 @@ class Cluster:
     def executor(self, builder: Builder, here: Executor, answers: Executor | None = None) -> BuildExecutor:
         """Builds there. Modules that come are written by threads of `answers`: meanwhile others are talked to."""
         work = cast(Callable[[Document], Document], on_worker)
-        return BuildExecutor(builder, self.builds, work, here, answers, elsewhere=True)
+        return BuildExecutor(builder, self.builds, here, work, answers)
 
     def _watch(self) -> None:
         while not self.down and not self._ended.wait(LOOK_SECONDS):

@@ -29,7 +29,7 @@ from autotuner.iree.folder import (
 )
 from autotuner.iree.isa import REMARKS, Figures, read_isa, split_remarks
 from autotuner.iree.mlir import by_name
-from autotuner.iree.passes import ONE_THREAD, executables_command
+from autotuner.iree.program import ONE_THREAD, executables_command
 from autotuner.iree.tools import Tools
 from autotuner.system import process
 

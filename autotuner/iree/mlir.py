@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Literal
 
 from iree.compiler import ir
 from iree.compiler.dialects import iree_codegen, iree_gpu, linalg
 
 from autotuner.errors import EnvironmentFailure
-from autotuner.iree.context import program_context, text_context
 
 DIALECTS = (iree_codegen, iree_gpu, linalg)
 """Importing them registers their attributes and operations with every context."""
@@ -349,3 +349,28 @@ def by_name(texts: Iterable[str]) -> dict[str, str]:
                     named[ir.StringAttr(op.attributes["sym_name"]).value] = text
                     break
     return named
+
+
+# --- Where attributes and types are read from text, or written ------------------------------------------------------
+
+_PROGRAMS = 64
+"""How many programs are read in one context: what it has read of them stays in it."""
+_own = threading.local()
+
+
+@cache
+def text_context() -> ir.Context:
+    """One for all of them: to make a context takes longer than to read a thousand attributes.
+
+    What was read stays in it, which is little. Modules are larger, and each gets a context of its own.
+    """
+    return ir.Context()
+
+
+def program_context() -> ir.Context:
+    """This thread's, for the programs of many candidates: to make one takes thirty times as long as to read these."""
+    if not getattr(_own, "left", 0):
+        _own.context, _own.left = ir.Context(), _PROGRAMS
+    _own.left -= 1
+    context: ir.Context = _own.context
+    return context

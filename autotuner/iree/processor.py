@@ -10,8 +10,7 @@ from typing import Any
 from iree.compiler import ir
 
 from autotuner.errors import EnvironmentFailure
-from autotuner.iree.context import text_context
-from autotuner.iree.mlir import parse, walk
+from autotuner.iree.mlir import parse, text_context, walk
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,20 @@
-"""Programs that are changed between two phases of the compiler: read, walked, checked and written."""
+"""Programs that are changed between two phases of the compiler, so that what candidates share is compiled once.
+
+They share the host's program up to the bytes of their executables and the number of their workgroups: these are
+exchanged where that program is not begun, or where it is done. A module is wanted with several numbers of repeats: IREE
+repeats each dispatch once here, and its copy goes into a loop, where IREE itself writes each dispatch N times. What the
+device is given is the same: N dispatches with IREE's own barriers between them.
+"""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 
 from iree.compiler import ir
 
-from autotuner.iree.context import program_context
+from autotuner.iree.mlir import maker, program_context
 
 DISPATCH, CONSTANT = "hal.command_buffer.dispatch", "arith.constant"
 
@@ -45,3 +52,238 @@ def make_index(value: int) -> ir.Value:
     index = ir.IndexType.get()
     attributes = {"value": ir.IntegerAttr.get(index, value)}
     return ir.Operation.create(CONSTANT, results=[index], attributes=attributes).result
+
+
+# --- How often a module repeats its dispatches ----------------------------------------------------------------------
+
+TWICE = 2
+"""How often IREE itself repeats, so that there is a copy and its barrier."""
+_BARRIER = "hal.command_buffer.execution_barrier"
+
+
+def with_repeats(program: bytes, count: int) -> bytes | None:
+    """A program whose dispatches IREE has repeated once, with so many of them; None where it is not as expected."""
+
+    def repeat(module: ir.Module) -> None:
+        for copy, barrier in [pair for block in blocks(module.operation) for pair in _copies(block)]:
+            if count > 1:
+                _loop(copy, barrier, times=count - 1)
+            else:
+                copy.erase()
+                barrier.erase()
+
+    return changed(repeat, program)
+
+
+def _copies(ops: list[ir.Operation]) -> list[tuple[ir.Operation, ir.Operation]]:
+    """Each copy of a dispatch and the barrier behind it; the dispatch itself follows."""
+    found = [index for index, op in enumerate(ops) if op.name == DISPATCH]
+    copies = found[::2]
+    if [index + 2 for index in copies] != found[1::2]:
+        raise UnexpectedError
+    for copy, barrier, own in (ops[index : index + 3] for index in copies):
+        if barrier.name != _BARRIER or list(copy.operands) != list(own.operands):
+            raise UnexpectedError
+    return [(ops[index], ops[index + 1]) for index in copies]
+
+
+def _loop(*body: ir.Operation, times: int) -> None:
+    """Puts these into a loop, where the first of them is."""
+    with ir.InsertionPoint(body[0]):
+        begin, end, step = (make_index(value) for value in (0, times, 1))
+        loop = ir.Operation.create("scf.for", operands=[begin, end, step], regions=1)
+        block = loop.regions[0].blocks.append(begin.type)
+    with ir.InsertionPoint(block):
+        last = ir.Operation.create("scf.yield")
+    for op in body:
+        op.move_before(last)
+
+
+# --- The host's program with the executables of a candidate ---------------------------------------------------------
+
+_EXECUTABLE, _BINARY, _END = "hal.executable", "hal.executable.binary", "hal.executable_end"
+_LOOKUP = "hal.executable.lookup.function"
+_FUNCTION = 2
+"""Which operand of a dispatch is the function that it calls; how many workgroups there are in x, y and z follows."""
+_COUNTS = range(3, 6)
+Counts = tuple[int, ...]
+_RODATA, _VM_CONSTANT, _VM_DISPATCH = "vm.rodata", "vm.const.i32", "@hal.command_buffer.dispatch"
+
+
+def spliced(host: bytes, executables: bytes) -> bytes | None:
+    """The host's program of `host` with what `executables` has; None where the two do not fit each other."""
+    return changed(_exchange, host, executables)
+
+
+def spliced_late(done: bytes, host: bytes, made: bytes) -> bytes | None:
+    """`done` is what the compiler makes of `host`; given is what it would make of `made`, a candidate of one dispatch.
+
+    The module is then the same, byte by byte. None where that is not sure: where a constant that would have to change
+    is something else as well, or its new value is there already.
+    """
+    return changed(_exchange_late, done, host, made)
+
+
+def _exchange(program: ir.Module, made: ir.Module) -> None:
+    _exchange_binaries(_binaries(program), _binaries(made))
+    _exchange_counts(_dispatches(program), _counts(_dispatches(made)))
+
+
+def _binaries(module: ir.Module) -> dict[str, ir.Operation]:
+    """By the names of the executable and of the binary."""
+    found = {}
+    for executable in (op.operation for op in module.body.operations if op.operation.name == _EXECUTABLE):
+        for op in (op.operation for op in executable.regions[0].blocks[0].operations):
+            if op.name == _BINARY:
+                found[f"{executable.attributes['sym_name']} {op.attributes['sym_name']}"] = op
+            elif op.name != _END:  # not made yet
+                raise UnexpectedError
+    return found
+
+
+def _exchange_binaries(into: dict[str, ir.Operation], made: dict[str, ir.Operation]) -> None:
+    if not made or into.keys() != made.keys():
+        raise UnexpectedError
+    for name, op in into.items():
+        if any(op.attributes[kind] != made[name].attributes[kind] for kind in ("format", "mime_type")):
+            raise UnexpectedError
+        op.attributes["data"] = made[name].attributes["data"]
+
+
+def _dispatches(module: ir.Module) -> list[list[ir.Operation]]:
+    """Those of each block that has some."""
+    found = ([op for op in block if op.name == DISPATCH] for block in blocks(module.operation))
+    return [block for block in found if block]
+
+
+def _counts(dispatches: list[list[ir.Operation]]) -> dict[str, Counts]:
+    """How many workgroups each function is dispatched with: everywhere as many, or it is not known."""
+    found: dict[str, Counts] = {}
+    for op in (op for block in dispatches for op in block):
+        counts = tuple(_constant(op.operands[index]) for index in _COUNTS)
+        if found.setdefault(_function(op), counts) != counts:
+            raise UnexpectedError
+    return found
+
+
+def _exchange_counts(dispatches: list[list[ir.Operation]], counts: dict[str, Counts]) -> None:
+    if {_function(op) for block in dispatches for op in block} != counts.keys():
+        raise UnexpectedError
+    for block in dispatches:
+        made: dict[int, ir.Value] = {}  # a dispatch and its copy have the same operands
+        for op in block:
+            for index, count in zip(_COUNTS, counts[_function(op)], strict=True):
+                if _constant(op.operands[index]) != count:
+                    if count not in made:
+                        with ir.InsertionPoint(block[0]):
+                            made[count] = make_index(count)
+                    op.operands[index] = made[count]
+
+
+def _exchange_late(done: ir.Module, host: ir.Module, made: ir.Module) -> None:
+    counts = list(_counts(_dispatches(made)).values())
+    before, after = _binaries(host), _binaries(made)
+    if len(counts) != 1 or len(before) != 1 or before.keys() != after.keys():
+        raise UnexpectedError
+    ((name, own),) = before.items()
+    ops = [op for block in blocks(done.operation) for op in block]
+    dispatches = [op for op in ops if "callee" in op.attributes and str(op.attributes["callee"]) == _VM_DISPATCH]
+    data = [op for op in ops if op.name == _RODATA and op.attributes["value"] == own.attributes["data"]]
+    if len(data) != 1 or not dispatches:
+        raise UnexpectedError
+    data[0].attributes["value"] = after[name].attributes["data"]
+    _recount(dispatches, counts[0])
+
+
+def _recount(dispatches: list[ir.Operation], counts: Counts) -> None:
+    """Changes the constants that say how many workgroups there are, where nothing else has to do with them."""
+    for index, count in zip(_COUNTS, counts, strict=True):
+        constant, *others = [maker(op.operands[index], _VM_CONSTANT) for op in dispatches]
+        if constant is None or any(other != constant for other in others):
+            raise UnexpectedError
+        if _value(constant) == count:
+            continue
+        for use in constant.result.uses:
+            at = use.operand_number
+            if use.owner.operation not in dispatches or at not in _COUNTS or counts[at - _COUNTS.start] != count:
+                raise UnexpectedError
+        beside = (op.operation for op in constant.block.operations if op.operation.name == _VM_CONSTANT)
+        if any(_value(other) == count for other in beside):
+            raise UnexpectedError
+        constant.attributes["value"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), count)
+
+
+def _function(dispatch: ir.Operation) -> str:
+    lookup = maker(dispatch.operands[_FUNCTION], _LOOKUP)
+    if lookup is None:
+        raise UnexpectedError
+    return str(lookup.attributes["entry_point"])
+
+
+def _constant(value: ir.Value) -> int:
+    constant = maker(value, CONSTANT)
+    if constant is None:
+        raise UnexpectedError
+    return _value(constant)
+
+
+def _value(constant: ir.Operation) -> int:
+    return int(ir.IntegerAttr(constant.attributes["value"]).value)
+
+
+# --- The passes from dispatches to executables ----------------------------------------------------------------------
+
+# iree-compile compiles the host's program along with the executables: a fifth to a quarter of a candidate's compile,
+# each time to the same end. By iree-opt they are made alone, by IREE's own passes in IREE's own order. They are not
+# linked with each other, which costs a thirtieth: a problem of several dispatches is compiled by iree-compile.
+
+ONE_THREAD = "--mlir-disable-threading"
+_CONFIGURE = "hal.executable(iree-hal-configure-executables)"
+_DUMP = "iree-hal-dump-executable-sources{path=configurations prefix=configured}"
+_TRANSLATE = "hal.executable(iree-hal-translate-all-executables)"
+_HOST = "iree-hal-conversion"
+"""The host's program without any cleaning up: it says how many workgroups there are of each dispatch."""
+_HOIST = "hal.executable(hal.executable.variant(iree-hal-hoist-executable-objects))"
+_SERIALIZE = "iree-hal-serialize-all-executables"
+
+
+def executables_command(
+    iree_opt: Path, program: str, flags: Iterable[str], *, dumps: Sequence[str], output: str
+) -> tuple[str, ...]:
+    """The exact words, for a program whose dispatches are not begun."""
+    pipeline = f"--pass-pipeline={_pipeline(dumps)}"
+    return (str(iree_opt), program, pipeline, *flags, ONE_THREAD, "--emit-bytecode", "-o", output)
+
+
+def _pipeline(dumps: Sequence[str]) -> str:
+    """What `--pass-pipeline=` is given, with the configurations and the binaries dumped where that is wanted."""
+    dumped = (_DUMP,) if "configurations" in dumps else ()
+    options = "{dump-binaries-path=binaries}" if "binaries" in dumps else ""
+    steps = (_CONFIGURE, *dumped, _TRANSLATE, _HOST, _HOIST, f"hal.executable({_SERIALIZE}{options})")
+    return f"builtin.module({','.join(steps)})"
+
+
+# --- The bytes of a module ------------------------------------------------------------------------------------------
+
+# By the compiler's library in this very process: one that is started for it takes fifteen times as long. No pass is
+# run: what could crash or hang, the code generation, has happened in a process of its own.
+
+
+def reads(flags: Iterable[str]) -> bool:
+    """Whether one of these flags may have to do with a module's bytes; a file of flags may have any."""
+    return any(flag.startswith("@") or flag.lstrip("-").startswith("iree-vm-") for flag in flags)
+
+
+def module_bytes(program: bytes) -> bytes | None:
+    """What iree-compile writes of it without flags; None where it is refused."""
+    from iree.compiler.api import Output, Session, Source  # imported where it is used: it sets up the whole compiler
+
+    with Session() as session, Source.wrap_buffer(session, program) as source, session.invocation() as invocation:
+        if not invocation.parse_source(source):
+            return None
+        with Output.open_membuffer() as output:
+            try:
+                invocation.output_vm_bytecode(output)
+            except ValueError:
+                return None
+            return bytes(output.map_memory())

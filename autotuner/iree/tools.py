@@ -13,7 +13,7 @@ from pathlib import Path
 
 from autotuner.errors import INSTALL_IREE, ToolMissingError
 from autotuner.iree import versions
-from autotuner.iree.identity import compiler_digest, program_digest
+from autotuner.iree.versions import compiler_digest, program_digest
 from autotuner.system import process
 from autotuner.system.settings import iree_tools
 

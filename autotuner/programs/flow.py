@@ -9,8 +9,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from autotuner.iree.context import text_context
-from autotuner.iree.mlir import Dispatch, by_name, parse, resources, root_of, walk
+from autotuner.iree.mlir import Dispatch, by_name, parse, resources, root_of, text_context, walk
 from autotuner.programs.signature import ASYNC, Signature, read_signature
 
 _ARITHMETIC: Mapping[str, Callable[[int, int], int]] = {

@@ -51,6 +51,10 @@ class AwakeClock:
 
 # --- Whether a program waits for itself -----------------------------------------------------------------------------
 
+# Each of its threads for another one, with no end to it; or for such a child. IREE's compiler does so now and then: it
+# reads a tuning spec under a lock, with threads that may take up other work meanwhile, which wants that lock. Only
+# another process could wake such a program; its time-out may be minutes away.
+
 _FUTEX, _FOR_CHILDREN = {
     "x86_64": ("202", ("61", "247")),
     "aarch64": ("98", ("260", "95")),

@@ -19,9 +19,8 @@ from dataclasses import asdict, dataclass
 
 from iree.compiler import ir
 
-from autotuner.iree.context import text_context
 from autotuner.iree.figures import Isa
-from autotuner.iree.mlir import Dispatch, tile_levels
+from autotuner.iree.mlir import Dispatch, text_context, tile_levels
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.targets import Target
 from autotuner.targets.backends.base import KIB, Chip

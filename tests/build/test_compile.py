@@ -14,7 +14,7 @@ from autotuner.carriers.calls import preprocess
 from autotuner.errors import NoCandidateError
 from autotuner.iree.compile import Compile, CompilerRefusal, compile_program, first_error, inspect
 from autotuner.iree.folder import MODEL, MODULE, PROBLEM
-from autotuner.iree.passes import ONE_THREAD
+from autotuner.iree.program import ONE_THREAD
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir

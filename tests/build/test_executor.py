@@ -16,13 +16,16 @@ import pytest
 
 from autotuner.build import Builder, BuildJob
 from autotuner.build.executor import BuildExecutor
-from autotuner.build.jobs import Document, explicit, work
-from autotuner.errors import OutOfTimeError
+from autotuner.build.jobs import explicit, job_from_json, job_to_json, read_answer, work
+from autotuner.carriers.calls import KernelCall
+from autotuner.carriers.carrier import SUBSTITUTED
+from autotuner.errors import EnvironmentFailure, OutOfTimeError
 from autotuner.iree.compile import CONFIGURED, CompilerRefusal
 from autotuner.iree.folder import MODULE
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
+from autotuner.space.gpu_config import CompilationInfo
 from autotuner.system import process
 from autotuner.system.cache import Cache
 from autotuner.targets import Target
@@ -46,23 +49,6 @@ def local(here: Builder) -> Iterator[BuildExecutor]:
         yield executor
 
 
-def test_all_that_passes_is_json_and_the_cache_has_the_module(here: Builder, job: BuildJob) -> None:
-    passed: list[object] = []
-
-    def noted(document: Document) -> Document:
-        answer = work(document, here)
-        passed.extend([document, answer])
-        return answer
-
-    with ThreadPoolExecutor(1) as threads:
-        made = BuildExecutor(here, threads, noted, threads).start(job).result()
-    assert made.ok
-    assert made.vmfb == here.cache.module(here.key(job))
-    asked, answer = json.loads(json.dumps(passed))
-    assert str(here.cache.root) not in json.dumps([asked, answer])
-    assert answer["module"] is None  # the key tells where it is
-
-
 def _elsewhere(folder: str) -> None:
     os.chdir(folder)
     os.environ["AUTOTUNE_CACHE_DIR"] = folder
@@ -76,7 +62,7 @@ def test_processes_that_share_nothing_build_the_same(here: Builder, job: BuildJo
         ProcessPoolExecutor(1, get_context("spawn"), _elsewhere, (str(there),)) as workers,
         ThreadPoolExecutor(1) as threads,
     ):
-        made = BuildExecutor(here, workers, work, threads, elsewhere=True).start(job).result()
+        made = BuildExecutor(here, workers, threads, work).start(job).result()
     assert (made.ok, made.cached) == (True, False)
     assert made.vmfb.is_relative_to(here.cache.root)
     assert made.vmfb.read_bytes() == Cache(there).module(made.key).read_bytes()
@@ -137,3 +123,72 @@ def test_what_waits_can_be_cancelled(here: Builder, job: BuildJob) -> None:
         with pytest.raises(CancelledError):
             waiting.result()
     assert here.cache.read(here.key(job)) is None
+
+
+# --- A build as plain data ------------------------------------------------------------------------------------------
+
+
+def test_all_of_a_job_goes_through_json(job: BuildJob) -> None:
+    full = replace(
+        job,
+        spec="a spec",
+        spec_flag="--spec",
+        repeat=3,
+        dumps=SUBSTITUTED,
+        figures="ptxas",
+        files=(("objects/k.o", bytes(range(256))),),
+        expected=CompilationInfo("#config<a>", "#pipeline<b>", "{c}"),
+        kernels=(KernelCall("k", ("symbol", "tensor<4xf32>"), "a launch"),),
+    )
+    for one in (job, full):
+        document = json.loads(json.dumps(job_to_json(one, key="k")))
+        assert job_from_json(document) == one
+
+
+def test_a_failure_is_an_answer_too(here: Builder, job: BuildJob) -> None:
+    broken = replace(job, program="nonsense")
+    answer = json.loads(json.dumps(work(job_to_json(broken, key=here.key(broken)), here)))
+    assert answer["module"] is None
+    made = read_answer(broken, here, answer, key=here.key(broken))
+    assert made.failure == "compile-error"
+    assert "error:" in made.stderr
+    assert made.command == broken.command(here.tools)
+
+
+def test_a_machine_that_would_build_something_else_refuses(here: Builder, job: BuildJob, tmp_path: Path) -> None:
+    other = Builder(replace(here.tools, iree_compile=tmp_path / "iree-compile"), here.cache)
+    (tmp_path / "iree-compile").write_text("#!/bin/sh\necho 'IREE compiler version 3.9.0'\n")
+    (tmp_path / "iree-compile").chmod(0o755)
+    with pytest.raises(EnvironmentFailure, match="something else"):
+        work(job_to_json(job, key=other.key(job)), here)
+
+
+def test_a_whole_model_is_no_plain_job(job: BuildJob, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="where its file lies"):
+        job_to_json(replace(job, program=tmp_path / "model.mlir"), key="k")
+
+
+def test_a_job_for_this_processor_gives_the_same_code_on_a_machine_with_another(
+    here: Builder, job: BuildJob, tools: Tools, tmp_path: Path
+) -> None:
+    """The other processor is pretended; what it would build of `host` is its own, so it refuses that."""
+    there = Builder(replace(tools), Cache(tmp_path / "there"))
+    there.tools.__dict__["processor"] = "another"
+    with pytest.raises(EnvironmentFailure, match="its processor"):
+        work(job_to_json(job, key=here.key(job)), there)
+    named = explicit(job, here.tools)
+    assert not any(flag.endswith("=host") for flag in named.flags)
+    answer = work(job_to_json(named, key=here.key(named)), there)
+    assert answer["binary"] == here.build(job).binary
+
+
+def test_what_is_not_for_this_processor_has_the_same_key_everywhere(
+    here: Builder, job: BuildJob, tools: Tools, tmp_path: Path
+) -> None:
+    there = Builder(replace(tools), Cache(tmp_path / "there"))
+    there.tools.__dict__["processor"] = "another"
+    gpu = replace(job, flags=Target.parse("gfx942").compile_flags)
+    assert there.key(gpu) == here.key(gpu)
+    assert there.key(job) != here.key(job)
+    in_a_file = replace(gpu, flags=("@some.flags",))
+    assert there.key(in_a_file) != here.key(in_a_file)

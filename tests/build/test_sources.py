@@ -15,10 +15,8 @@ from iree.compiler import ir
 
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.microkernel import SPEC_FLAG
-from autotuner.iree.bytecode import module_bytes
 from autotuner.iree.compile import DISPATCHES, TRANSLATED, Begun, compile_program
-from autotuner.iree.repeats import with_repeats
-from autotuner.iree.splice import spliced, spliced_late
+from autotuner.iree.program import module_bytes, spliced, spliced_late, with_repeats
 from autotuner.iree.tools import Tools
 from autotuner.problems import Conv, Gemm, Problem
 from autotuner.problems.render import problem_mlir

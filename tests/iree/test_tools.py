@@ -16,8 +16,8 @@ from autotuner.build.executor import BuildExecutor
 from autotuner.cli.app import main
 from autotuner.errors import ToolMissingError
 from autotuner.iree import versions
-from autotuner.iree.identity import compiler_digest, program_digest
 from autotuner.iree.tools import Tools
+from autotuner.iree.versions import compiler_digest, program_digest
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.report.doctor import examine
 from autotuner.system.cache import Cache

@@ -10,7 +10,7 @@ from iree.compiler import ir
 from iree.compiler.dialects import iree_codegen, iree_gpu  # noqa: F401  (importing registers the dialects)
 
 from autotuner.errors import NoCandidateError, UsageError
-from autotuner.iree.context import text_context
+from autotuner.iree.mlir import text_context
 from autotuner.space import ABSENT, CompilationInfo, Config, GpuSpace
 from autotuner.space.gpu import Batch
 from autotuner.space.prune import RULES, SHARED_MEMORY, STRIDED, TORN_SCORES, UNDERIVABLE, WIDENED

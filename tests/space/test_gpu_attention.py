@@ -12,8 +12,7 @@ from iree.compiler.dialects import iree_codegen, iree_gpu  # noqa: F401  (import
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.render import spec_mlir
 from autotuner.errors import NoCandidateError, UsageError
-from autotuner.iree.context import text_context
-from autotuner.iree.mlir import read_root
+from autotuner.iree.mlir import read_root, text_context
 from autotuner.problems import Attention
 from autotuner.problems.render import problem_mlir
 from autotuner.space import Config, GpuSpace

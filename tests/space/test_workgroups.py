@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from iree.compiler import ir
 
-from autotuner.iree.context import text_context
+from autotuner.iree.mlir import text_context
 from autotuner.problems import Gemm, Problem
 from autotuner.space import workgroups
 from autotuner.space.table import ABSENT, Value

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from autotuner import Options, Target
-from autotuner.iree.passes import ONE_THREAD
+from autotuner.iree.program import ONE_THREAD
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.tuner import tune_model

@@ -14,8 +14,7 @@ from autotuner.carriers.render import spec_mlir
 from autotuner.devices.device import choose_repeat
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import first_error
-from autotuner.iree.context import text_context
-from autotuner.iree.mlir import Dispatch
+from autotuner.iree.mlir import Dispatch, text_context
 from autotuner.jobs.buckets.bounds import Bucket, Family
 from autotuner.measure.blocks import Entrant, Interval, Rules
 from autotuner.measure.check import Check, Data

@@ -13,7 +13,7 @@ from iree.compiler import ir
 from autotuner import Gemm, Options, Target
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import UsageError
-from autotuner.iree.context import text_context
+from autotuner.iree.mlir import text_context
 from autotuner.iree.tools import Tools
 from autotuner.jobs.buckets import Family, tune_family
 from autotuner.jobs.buckets.members import for_all_rows
