@@ -27,13 +27,13 @@ from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.tools import Tools
 from autotuner.measure.blocks import Entrant
 from autotuner.measure.check import Data
-from autotuner.measure.judge import judge
+from autotuner.measure.contest import timed_by
+from autotuner.measure.judge import Judge
 from autotuner.measure.judgement import Contest
-from autotuner.measure.takes import timed_by
 from autotuner.problems import Gemm, Problem
 from autotuner.problems.render import problem_mlir
 from autotuner.system.cache import Cache
-from autotuner.system.progress import Clock, Stop
+from autotuner.system.progress import Stop
 from autotuner.targets import Target
 
 SHAPES = {
@@ -139,7 +139,7 @@ def same_against_itself(bench: Bench, *, first: int, runs: int, rivals: int, sec
             entrants = tuple(Entrant(name, complexity=int(name != "baseline")) for name in modules)
             contest = Contest(entrants, "baseline", "baseline", seed=seed)
             takes = timed_by(device, case.benchmark, modules)
-            found = judge(contest, takes, clock=Clock(math.inf), stop=Stop())
+            found = Judge(contest, takes, lambda: math.inf, Stop()).verdict()
             confirmed = "" if found.confirmed is None else ", after a confirmation"
             verdicts[f"{found.verdict}{confirmed}"] += 1
             print(f"{seed + 1:4} {found.verdict:14}{found.reason}", flush=True)

@@ -12,7 +12,6 @@ from autotuner.bundles.documents import Entry, Manifest, Taken, Tried
 from autotuner.devices.device import INVOCATION_US, Device, Timing, choose_repeat
 from autotuner.errors import DeviceError, OutOfTimeError
 from autotuner.iree.run import failed_because
-from autotuner.measure.beginning import BeginningError, timing_default
 from autotuner.measure.cache_timer import NO_TIME, CacheTimer, Modules, cold_seconds, kept_for_cold
 from autotuner.measure.caches import Caches
 from autotuner.measure.calibrate import Calibration, Calibrator
@@ -21,11 +20,11 @@ from autotuner.measure.contestant import BASELINE, Kind
 from autotuner.measure.finals import Finals
 from autotuner.measure.judge import JudgePhase
 from autotuner.measure.judgement import Judgement
+from autotuner.measure.schedule import BeginningError, Schedule, beginning, late, longer
 from autotuner.measure.screening import DRIFT_EVERY, DriftWatch, Measured, measure
 from autotuner.measure.shortlist import Screened
 from autotuner.measure.standing import Standing
 from autotuner.measure.steps import at_once
-from autotuner.measure.timeplan import TimePlan, longer
 from autotuner.system.progress import LATE_SECONDS, Clock, Reporter, Stop
 from autotuner.system.text import count
 
@@ -121,8 +120,8 @@ class Bench:
     screened: list[Screened] = field(default_factory=list)
     caches: Caches | None = None
     calibration: Calibration[Rung] = field(init=False)
-    plan: TimePlan = field(init=False)
-    """As it was made when the default was timed."""
+    first_schedule: Schedule = field(init=False)
+    """As it was when the default was timed."""
 
     @property
     def standing(self) -> Standing[Traveller]:
@@ -133,10 +132,10 @@ class Bench:
         try:
             self._calibrate()
         except BeginningError as error:
-            raise OutOfTimeError(f"{error.message}.", remedy=f"{error.would_do(self.clock)}.") from error
+            raise OutOfTimeError(f"{late(error, self.clock)}.") from error
         try:
-            if self.time_plan.least > self.clock.left + LATE_SECONDS and len(self.manifest.entries) > 1:
-                return self._inconclusive(self.time_plan.too_short(self.clock))
+            if self.schedule.too_late and len(self.manifest.entries) > 1:
+                return self._inconclusive(self.schedule.too_short())
             self._screen()
             if self.stop.requested:
                 return self._inconclusive("interrupted before the race")
@@ -171,10 +170,9 @@ class Bench:
         if found.noise is not None:
             self._note(found.noise)
         cold = kept_for_cold(self._cold_seconds, left)
-        stock = any(one.kind == "stock" for one in manifest.entries)
-        self.plan = found.time_plan(manifest, stock=stock, shipping=cold)
+        self.first_schedule = found.schedule(self.clock, manifest, shipping=cold)
         earlier = self.outcomes.pop(BASELINE, None)
-        with timing_default(found.hoped(self.plan)):
+        with beginning("timing it", follows=1.0):
             measured = measure(found, found.baseline, best_us=math.inf, drift=False)
         self._settle(base, measured)
         default = self.outcomes[BASELINE]
@@ -189,10 +187,10 @@ class Bench:
             self._note(self.standing.words)
 
     @property
-    def time_plan(self) -> TimePlan:
-        """For the end, by what the default takes and the best so far."""
-        baseline, lasting = self.outcomes[BASELINE].us or 0.0, self.calibration.benchmark.seconds
-        return self.plan.paced(baseline_us=baseline, best_us=self._best_us, lasting=lasting)
+    def schedule(self) -> Schedule:
+        """By what the default takes and the best so far."""
+        baseline = self.outcomes[BASELINE].us or 0.0
+        return self.first_schedule.ahead(baseline_us=baseline, best_us=self._best_us)
 
     # --- candidates -----------------------------------------------------------------------------------------------
 
@@ -227,7 +225,7 @@ class Bench:
 
     def _over(self, left: float) -> bool:
         """With nothing to race against the default, nothing is kept: what is timed late is at least known then."""
-        if self.clock.left >= self.time_plan.reserve(left):
+        if self.clock.left >= self.schedule.reserve(left):
             return False
         rival = any(one.id != BASELINE for one in self.standing.right)
         return rival or self.clock.left < 0
@@ -267,9 +265,8 @@ class Bench:
             self.screened,
             self.calibration,
             self.manifest,
-            clock=self.clock,
+            schedule=self.schedule,
             stop=self.stop,
-            plan=self.time_plan,
             seed=self.manifest.seed,
             reporter=self.reporter,
             record=self._record,

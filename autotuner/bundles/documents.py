@@ -105,7 +105,6 @@ class Manifest:
     budget: float
     """Seconds for checks, timings and the race, unless who runs it says otherwise."""
     smallest_gain: float
-    confirm_blocks: int
     race_entrants: int
     run_timeout: float
     repetition_seconds: float
@@ -135,7 +134,6 @@ class Manifest:
             trials=fields.whole("trials", most=10**6),
             budget=fields.number("budget", most=1e7),
             smallest_gain=fields.number("smallest_gain", most=1.0),
-            confirm_blocks=fields.whole("confirm_blocks", least=6, most=1000),
             race_entrants=fields.whole("race_entrants", least=1, most=100),
             run_timeout=fields.number("run_timeout", most=3600.0),
             repetition_seconds=fields.number("repetition_seconds", most=10.0),

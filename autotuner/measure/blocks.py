@@ -1,18 +1,16 @@
-"""Times taken side by side, and what a race over them stands at."""
+"""Times taken side by side, and what they tell of two that were."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Literal
 
-from autotuner.measure.interval import median_interval, shift_interval
+from autotuner.measure.evidence import bounds, evidence
 
 ALPHA = 0.05
-LOOKS = (12, 16, 24, 32, 48)
-"""After how many blocks the race is judged; each look spends its share of alpha."""
 
 Verdict = Literal["win", "no-winner", "inconclusive"]
 
@@ -31,7 +29,11 @@ class Rules:
 
     alpha: float = ALPHA
     smallest_gain: float = 0.01
-    looks: tuple[int, ...] = LOOKS
+
+    @property
+    def worth(self) -> float:
+        """The ratio that a win is above."""
+        return 1 + self.smallest_gain
 
 
 DEFAULT_RULES = Rules()
@@ -44,6 +46,15 @@ class Interval:
     median: float
     low: float
     high: float
+
+    @classmethod
+    def of(cls, logs: Sequence[float], *, alpha: float = ALPHA) -> Interval | None:
+        """Of pairs' log ratios, at whatever moment; None when these are too few."""
+        found = bounds(logs, alpha=alpha)
+        if found is None:
+            return None
+        low, high = found
+        return cls(*(math.exp(value) for value in (min(max(median(logs), low), high), low, high)))
 
     @property
     def bounds(self) -> str:
@@ -65,64 +76,29 @@ class BlockTimes:
         return max((len(row) for row in self.times.values()), default=0)
 
     @property
-    def timings(self) -> int:
-        """How many single timings were taken."""
-        return sum(time is not None for row in self.times.values() for time in row)
+    def medians(self) -> dict[str, float]:
+        """Of all that were timed at all."""
+        known = {name: [time for time in row if time is not None] for name, row in self.times.items()}
+        return {name: median(row) for name, row in known.items() if row}
 
-    def taken(self, name: str) -> int:
-        """How many of one."""
-        return sum(time is not None for time in self.times[name])
-
-    def ratio(self, candidate: str, against: str, *, alpha: float) -> Interval | None:
-        """How much faster `candidate` is, over the blocks that have both; None when these are too few."""
+    def logs(self, candidate: str, against: str) -> list[float]:
+        """Log ratios of the blocks that have both."""
         pairs = zip(self.times[candidate], self.times[against], strict=True)
-        logs = [math.log(b) - math.log(a) for a, b in pairs if a is not None and b is not None]
-        bounds = median_interval(logs, alpha=alpha)
-        if bounds is None:
-            return None
-        return Interval(median=math.exp(median(logs)), low=math.exp(bounds[0]), high=math.exp(bounds[1]))
+        return [math.log(b) - math.log(a) for a, b in pairs if a is not None and b is not None]
 
-    def ratio_of_all(self, candidate: str, against: str, *, alpha: float) -> Interval | None:
-        """The same where one is timed oftener than the other: of all timings, whatever their blocks."""
-        own, others = (
-            [math.log(time) for time in self.times[name] if time is not None] for name in (candidate, against)
-        )
-        found = shift_interval(others, own, alpha=alpha)
-        return Interval(*(math.exp(value) for value in found)) if found is not None else None
+    def ratio(self, candidate: str, against: str, *, alpha: float = ALPHA) -> Interval | None:
+        """How much faster `candidate` is, over the blocks that have both; None when these are too few."""
+        return Interval.of(self.logs(candidate, against), alpha=alpha)
 
+    def lead(self, candidate: str, against: str) -> float:
+        """The same by the median alone; 1 where no block has both."""
+        logs = self.logs(candidate, against)
+        return math.exp(median(logs)) if logs else 1.0
 
-@dataclass(frozen=True)
-class Drop:
-    """When an entrant left the race, and why."""
+    def beats(self, faster: str, slower: str, *, by: float = 1.0, alpha: float = ALPHA) -> bool:
+        """Is it certain that `faster` is more than `by` times as fast? As the lower end of `ratio` tells."""
+        return evidence(self.logs(faster, slower), math.log(by)) > math.log(2 / alpha)
 
-    block: int
-    reason: Literal["beaten", "no-gain", "failed"]
-    detail: str = ""
-
-
-@dataclass(frozen=True)
-class RaceResult(BlockTimes):
-    """A race as it stands: enough to decide it, and to store it."""
-
-    entrants: tuple[Entrant, ...]
-    baseline: str
-    survivors: tuple[str, ...]
-    dropped: Mapping[str, Drop] = field(default_factory=dict)
-    ended: Literal["settled", "last-look", "stopped", "running"] = "running"
-    rules: Rules = DEFAULT_RULES
-
-    @property
-    def level(self) -> float:
-        """What one interval at one look may spend of alpha."""
-        return self.rules.alpha / (len(self.rules.looks) * max(len(self.entrants) - 1, 1))
-
-    @property
-    def challengers(self) -> tuple[str, ...]:
-        """The survivors that can win."""
-        return tuple(name for name in self.survivors if name != self.baseline)
-
-    def over_baseline(self, candidate: str) -> Interval | None:
-        return self.ratio(candidate, self.baseline, alpha=self.level)
-
-    def complexity(self, name: str) -> int:
-        return next(e.complexity for e in self.entrants if e.id == name)
+    def falls_short(self, candidate: str, against: str, *, of: float, alpha: float = ALPHA) -> bool:
+        """Is it certain that `candidate` is less than `of` times as fast? As the upper end of `ratio` tells."""
+        return evidence(self.logs(against, candidate), -math.log(of)) > math.log(2 / alpha)

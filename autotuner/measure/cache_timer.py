@@ -6,7 +6,7 @@ are not in the cache than on the same once more, added to the warm time: the cos
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -15,6 +15,7 @@ from autotuner.devices.device import Device, Module, Timing
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.measure.caches import Caches, Pair
+from autotuner.measure.contest import TimingFailed, take_turns
 
 ROUNDS = 3
 COLD_TIMINGS = 2 * 3 * ROUNDS + 6
@@ -77,36 +78,38 @@ class CacheTimer:
 
     def _time(self, modules: Mapping[str, Modules], baseline: str) -> Caches | None:
         """None where nothing stays open on the device, or one of them does not run any more."""
-        found: dict[str, list[tuple[float, float]]] = {name: [] for name in modules}
-        for block in range(ROUNDS):
-            for name, both in modules.items():
-                if (taken := self._take(name, both, block)) is None:
-                    return None
-                found[name].append(taken)
-        times = {name: _both(rows) for name, rows in found.items()}
-        other = next((both for name, both in times.items() if name != baseline), (None, None))
-        warm, cold = (Pair(*pair) for pair in zip(times[baseline], other, strict=True))
-        return Caches(warm, cold)
-
-    def _take(self, name: str, modules: Modules, block: int) -> tuple[float, float] | None:
-        """The warm time, and what a cold cache costs."""
         if self.device.isolated is self.device:
             return None
+        extra: dict[str, list[float]] = {name: [] for name in modules}
+
+        def take(name: str) -> Timing:
+            timing, more = self._take(modules[name])
+            extra[name].append(more)
+            return timing
+
+        def record(name: str, block: int, timing: Timing) -> None:
+            conditions = replace(timing.conditions or Conditions(self.device.state), cache="cold")
+            self.record(name, block, Timing((timing.median + max(extra[name][-1], 0.0),), conditions=conditions))
+
+        turns = take_turns([*modules], take, lambda so_far: [*modules] if so_far.blocks < ROUNDS else [], record=record)
+        if turns.failed or turns.blocks < ROUNDS:
+            return None
+        warm = turns.medians
+        # What a cold cache costs is the same in each round, whatever the noise; less than nothing is noise.
+        cold = {name: warm[name] + max(median(extra[name]), 0.0) for name in modules}
+        other = next((name for name in modules if name != baseline), None)
+        pairs = (Pair(us[baseline], us[other] if other else None) for us in (warm, cold))
+        return Caches(*pairs)
+
+    def _take(self, modules: Modules) -> tuple[Timing, float]:
+        """The warm time, and what a cold cache costs."""
         benchmark = replace(self.benchmark, cache="warm")
         timing = self.device.time(modules.often, benchmark)
         if not timing.ok:
-            return None
+            raise TimingFailed(timing.detail)
         count = max(LEAST_PAIRS, min(MOST_PAIRS, int(PAIRS_US / max(timing.median, 1.0))))
         pairs = self.device.call_pairs(modules.once, benchmark, count=count)
         if pairs is None or pairs.failure is not None:
-            return None
+            raise TimingFailed(pairs.detail if pairs else "nothing stays open on the device")
         self.exceeds &= pairs.exceeds
-        conditions = replace(timing.conditions or Conditions(self.device.state), cache="cold")
-        self.record(name, block, Timing((timing.median + max(pairs.extra_us, 0.0),), conditions=conditions))
-        return timing.median, pairs.extra_us
-
-
-def _both(rounds: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """The warm and the cold time of several rounds: what a cold cache costs is the same in each, whatever the noise."""
-    warm, extra = (median(column) for column in zip(*rounds, strict=True))
-    return warm, warm + max(extra, 0.0)  # less than nothing is noise
+        return timing, pairs.extra_us

@@ -15,14 +15,13 @@ from autotuner.devices.device import INVOCATION_US, Device, Module, Timing, choo
 from autotuner.errors import DeviceError, NoCandidateError, WrongResultError
 from autotuner.iree.benchmark import Benchmark, CacheState
 from autotuner.iree.run import failed_because
-from autotuner.measure.beginning import Beginning
 from autotuner.measure.check import Check, Checker, Data
+from autotuner.measure.contest import REPETITIONS
 from autotuner.measure.noise import lengthened
+from autotuner.measure.schedule import Schedule, beginning
 from autotuner.measure.steps import Step, Steps
-from autotuner.measure.thoroughness import Thoroughness
-from autotuner.measure.timeplan import CALLS, Pace, TimePlan, usual_seconds
 from autotuner.system.execution import local_executor
-from autotuner.system.progress import clocked
+from autotuner.system.progress import Clock, clocked
 
 LISTENED = 5
 """Repetitions of the baseline against itself."""
@@ -31,8 +30,27 @@ _ON_GPU = 0.5
 _LEAST_PATIENCE, _PATIENCE = 20.0, 50.0
 """Seconds that a candidate may take for its check, at the least, and how many times the default's: what takes longer
 hangs, and would use up a short budget unseen."""
+_COMPILED, _ANSWERED, _PAIRED = 2.0, 1.5, 6.0
+"""What follows to a verdict, about, in compiles of the default, in its right answers and in its first run: a rival has
+to be compiled, and the default is called some times more."""
 _LENGTHENED = 2
 """How often the repeats are chosen, at most."""
+
+
+class Thoroughness(Protocol):
+    """How thoroughly a run measures: an effort at home says so, and a bundle for the machine that runs it."""
+
+    @property
+    def race_entrants(self) -> int: ...
+
+    @property
+    def smallest_gain(self) -> float: ...
+
+    @property
+    def run_timeout(self) -> float: ...
+
+    @property
+    def repetition_seconds(self) -> float: ...
 
 
 class Made(Module, Protocol):
@@ -72,36 +90,31 @@ class Calibration(Generic[M]):
     noise: str | None = None
     """What a user must know of the device's noise."""
 
-    def time_plan(
+    def schedule(
         self,
+        clock: Clock,
         thoroughness: Thoroughness,
         *,
-        stock: bool,
         building: float = 0.0,
         shipping: float = 0.0,
         judges: bool = True,
-    ) -> TimePlan:
-        """For the end, by what the default took."""
+    ) -> Schedule:
+        """For what comes now, by what the default took."""
         # The race's modules last long enough for iree-benchmark-module as well; those of a short comparison need not.
         longer = judges and self.device.isolated is not self.device
-        race = self.timing_seconds + (CALLS * INVOCATION_US / 1e6 if longer else 0.0)
-        confirm = self.isolated_seconds if self.benchmark.cache == "warm" else race
-        return TimePlan(
-            Pace(race, race),
-            Pace(confirm, confirm),
-            rivals=thoroughness.race_entrants,
-            screens=True,
-            blocks=thoroughness.confirm_blocks,
-            stock=stock,
+        timing = self.timing_seconds + ((REPETITIONS + 1) * INVOCATION_US / 1e6 if longer else 0.0)
+        return Schedule(
+            clock,
+            timing,
+            self.isolated_seconds if self.benchmark.cache == "warm" else timing,
+            baseline_us=self.heard.median,
+            best_us=self.heard.median,
+            lasting=self.benchmark.seconds,
+            entrants=thoroughness.race_entrants,
             building=building,
             shipping=shipping,
             judges=judges,
         )
-
-    def hoped(self, plan: TimePlan) -> float:
-        """Seconds to a verdict by this plan, where a call of the best takes no longer than a repetition."""
-        lasting = self.benchmark.seconds
-        return plan.paced(baseline_us=self.heard.median, best_us=1e6 * lasting, lasting=lasting).enough
 
 
 @dataclass(frozen=True)
@@ -136,7 +149,7 @@ class Calibrator(Generic[M]):
         ran: tuple[Checker, Check, Timing] = yield Step(
             "device", partial(self._first_run, first, benchmark), self.device
         )
-        with self._beginning.timing(ran[2].median / 1e6):
+        with beginning("timing it", follows=_PAIRED):
             return (yield from self._timed(first, benchmark, *ran))
 
     def _timed(
@@ -178,25 +191,21 @@ class Calibrator(Generic[M]):
             found = replace(found, isolated_seconds=(yield Step("device", measured, self.device)))
         return found
 
-    @property
-    def _beginning(self) -> Beginning:
-        return Beginning(self.thoroughness, self.on_cores, self.confirmed)
-
     def _first_build(self) -> M:
         """The default; where compiles disturb no timing, the right answers are computed meanwhile."""
         if self.on_cores:
-            with self._beginning.compiling():
+            with beginning("the compile of IREE's default", follows=_COMPILED):
                 return self.make(1, None)
         with local_executor(1) as beside:
             answers = beside.submit(self._answers)
-            with self._beginning.compiling():
+            with beginning("the compile of IREE's default", follows=_COMPILED):
                 built = self.make(1, None)
             answers.result()
         return built
 
     def _answers(self) -> bool:
         """Computed where they are not yet; False where there are none without a run of the default."""
-        with self._beginning.answering():
+        with beginning("the computation of the right answers", follows=_ANSWERED):
             return self.data.knows
 
     def _listen(self, baseline: M, benchmark: Benchmark) -> Step:
@@ -207,7 +216,7 @@ class Calibrator(Generic[M]):
         """Is it right, and about how long does it take?"""
         with clocked(self.seconds, "time"):
             checker, check = self._checker(first)
-        with self._beginning.calling():
+        with beginning("the first run of IREE's default", follows=_PAIRED):
             rough, _ = self._time(first, benchmark, repetitions=1)
         if not rough.ok:
             raise DeviceError(
@@ -221,7 +230,7 @@ class Calibrator(Generic[M]):
         knows = self._answers()
         longest, started = self.thoroughness.run_timeout, time.monotonic()
         checker = self.data.checker(self.device, timeout=longest)
-        with self._beginning.calling():
+        with beginning("the first run of IREE's default", follows=_PAIRED):
             checker, check = (checker, checker.check(build.vmfb)) if knows else checker.trusting(build.vmfb)
         if check.failure in ("run-error", "run-timeout"):
             raise DeviceError(
@@ -254,5 +263,6 @@ class Calibrator(Generic[M]):
         benchmark, noise = lengthened(found.benchmark, found.heard, smallest_gain=self.thoroughness.smallest_gain)
         call = found.heard.median * found.repeat / 1e6
         before, then = (max(one.seconds, call) for one in (found.benchmark, benchmark))
-        seconds = usual_seconds(found.timing_seconds, calls=LISTENED + 1, before=before, then=then)
+        starting = max(found.timing_seconds - (LISTENED + 1) * before, 0.0)
+        seconds = starting + (REPETITIONS + 1) * then
         return replace(found, benchmark=benchmark, noise=noise, timing_seconds=seconds, isolated_seconds=seconds)

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic
 
 from autotuner.devices.device import Module
 from autotuner.measure.blocks import Entrant, Rules
-from autotuner.measure.calibrate import Calibration
+from autotuner.measure.calibrate import Calibration, Thoroughness
+from autotuner.measure.contest import timed_by
 from autotuner.measure.contestant import BASELINE
-from autotuner.measure.judge import Record, judge
+from autotuner.measure.judge import Judge, Record
 from autotuner.measure.judgement import Contest, Judgement
+from autotuner.measure.schedule import Schedule, longer
 from autotuner.measure.shortlist import Screened, pick_for_race
 from autotuner.measure.standing import C, Standing
-from autotuner.measure.takes import Takes, timed_by
-from autotuner.measure.thoroughness import Thoroughness
-from autotuner.measure.timeplan import TimePlan, longer
 from autotuner.system.progress import Clock, Reporter, Stop
 
 _NEARLY = 1.05
@@ -33,9 +32,8 @@ class Finals(Generic[C]):
     screened: Sequence[Screened]
     calibration: Calibration[Any]
     thoroughness: Thoroughness
-    clock: Clock
+    schedule: Schedule
     stop: Stop
-    plan: TimePlan
     seed: int
     reporter: Reporter
     record: Record
@@ -52,55 +50,58 @@ class Finals(Generic[C]):
     def standing(self) -> Standing[C]:
         return Standing(self.outcomes)
 
+    @property
+    def clock(self) -> Clock:
+        return self.schedule.clock
+
     def judged(self) -> Judgement:
         """The best of the search against the baseline and the best stock route; a wrong default is at most the
         baseline."""
-        clock, plan, standing = self.clock, self.plan, self.standing
+        schedule, standing = self.schedule, self.standing
         base = standing.base.id if standing.base else BASELINE
         stock = standing.stock.id if standing.stock else base
         favourite = self._favourite(stock, base=base)
         if favourite is None:
             return self._alone(stock) if standing.alone() else self.nothing_to_judge()
-        ending = plan.ending(clock.left)
-        if ending is None:
-            return Judgement("inconclusive", plan.too_short(clock), stock)
-        # Twice as many as race are screened again. Without a race only the favourite is put to the test.
-        names = self.picked(first=(base, stock, favourite), count=2 * ending.rivals)
+        if schedule.too_late:
+            return Judgement("inconclusive", schedule.too_short(), stock)
+        rivals = schedule.racing
+        names = self.picked(first=(base, favourite, stock), count=rivals)
         modules = self.last(names)
         if base not in modules or len(modules) == 1:
-            reason = f"the time was up before the finalists were built: {plan.would_do(clock)}"
+            reason = f"the time was up before the finalists were built: {schedule.would_do(schedule.enough)}"
             return Judgement("inconclusive", reason, stock)
-        contest = Contest(
-            entrants=self.entrants(modules),
-            baseline=base,
-            stock=stock if stock in modules else base,
-            rules=self.rules,
-            confirm_blocks=self.thoroughness.confirm_blocks,
-            seed=self.seed,
-            screened=tuple(one for one in self.screened if one.id in modules),
-            places=ending.rivals,
-            favourite=favourite if favourite in modules else None,
-            labels={name: self.outcomes[name].label for name in modules if name != BASELINE},
-        )
-        return judge(
+        contest = self.contest(modules, baseline=base, stock=stock if stock in modules else base)
+        if rivals == 1:  # without time for a race only the favourite is put to the test
+            contest = replace(contest, chosen=contest.rivals[0])
+        return schedule.told(self.judge(contest, modules).verdict())
+
+    def judge(self, contest: Contest, modules: Mapping[str, Module]) -> Judge:
+        calibration = self.calibration
+        return Judge(
             contest,
-            self.takes(modules),
-            clock=clock,
-            stop=self.stop,
-            plan=plan,
-            record=self.record,
-            stage=self.reporter.stage,
+            timed_by(calibration.device, calibration.benchmark, modules, call_us=self._call_us(modules)),
+            self.schedule.judging,
+            self.stop,
+            self.schedule.pair,
+            self.record,
+            self.reporter.stage,
         )
 
-    @property
-    def rules(self) -> Rules:
-        return Rules(smallest_gain=self.thoroughness.smallest_gain)
+    def _call_us(self, modules: Mapping[str, Module]) -> dict[str, float]:
+        """What a call of each takes, about: it repeats its dispatches."""
+        return {name: (self.outcomes[name].us or 0.0) * module.repeat for name, module in modules.items()}
 
-    def takes(self, modules: Mapping[str, Module]) -> Takes:
-        return timed_by(self.calibration.device, self.calibration.benchmark, modules)
-
-    def entrants(self, names: Iterable[str]) -> tuple[Entrant, ...]:
-        return tuple(Entrant(name, self.outcomes[name].complexity) for name in names)
+    def contest(self, names: Iterable[str], *, baseline: str, stock: str) -> Contest:
+        chosen = list(names)
+        return Contest(
+            entrants=tuple(Entrant(name, self.outcomes[name].complexity) for name in chosen),
+            baseline=baseline,
+            stock=stock,
+            rules=Rules(smallest_gain=self.thoroughness.smallest_gain),
+            seed=self.seed,
+            labels={name: self.outcomes[name].label for name in chosen if name != BASELINE},
+        )
 
     def picked(self, *, first: Sequence[str], count: int) -> list[str]:
         """Those that come first in any case, and the fastest of the screening."""

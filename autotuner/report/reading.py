@@ -11,8 +11,7 @@ from statistics import median
 import numpy as np
 
 from autotuner.iree.figures import NO_FIGURES, Isa
-from autotuner.measure.blocks import ALPHA, Interval
-from autotuner.measure.interval import median_interval
+from autotuner.measure.blocks import Interval
 from autotuner.space.table import ABSENT, Value
 from autotuner.store.reader import Reader
 from autotuner.store.rows import LEFT_OUT, CandidateRow, Json, RunRow
@@ -201,9 +200,7 @@ def _finalists(store: Reader, run: str, candidates: Sequence[Candidate]) -> tupl
 
 
 def _finalist(name: str, phase: str, logs: Sequence[float]) -> Finalist:
-    ratio, bounds = math.exp(median(logs)), median_interval(logs, alpha=ALPHA)
-    interval = Interval(ratio, math.exp(bounds[0]), math.exp(bounds[1])) if bounds else None
-    return Finalist(name, phase, ratio, interval, len(logs))
+    return Finalist(name, phase, math.exp(median(logs)), Interval.of(logs), len(logs))
 
 
 # --- knobs ---------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from functools import cached_property
 from statistics import median
 from typing import Any, Literal
 
-from autotuner.measure.interval import median_interval
+from autotuner.measure.blocks import Interval
 from autotuner.store.reader import Reader
 from autotuner.store.rows import CandidateRow, RunRow, TimingRow
 from autotuner.targets.backends import backend_on
@@ -199,8 +199,8 @@ class RunFigures:
 def summarize(figure: Figure, blocks: Sequence[Sequence[float]]) -> Figure:
     """The figure with the time of these blocks: the median over their medians, its interval and the spread."""
     middle = [median(block) for block in blocks]
-    bounds = median_interval(middle, alpha=1 - CONFIDENCE)
-    low, high = bounds or (None, None)
+    known = Interval.of([math.log(us) for us in middle if us > 0], alpha=1 - CONFIDENCE)
+    low, high = (known.low, known.high) if known else (None, None)
     every = sorted(us for block in blocks for us in block if us > 0)
     spread = _between(every, 0.75) - _between(every, 0.25) if len(every) > 1 else None
     return replace(figure, us=median(middle), low=low, high=high, spread=spread, blocks=len(blocks))

@@ -166,7 +166,6 @@ def _manifest(steps: SingleRun, travelling: Sequence[tuple[Outcome, dict[int, Co
         trials=steps.trials,
         budget=effort.budget,
         smallest_gain=effort.smallest_gain,
-        confirm_blocks=effort.confirm_blocks,
         race_entrants=effort.race_entrants,
         run_timeout=effort.run_timeout,
         repetition_seconds=effort.repetition_seconds,

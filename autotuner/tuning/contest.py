@@ -11,9 +11,9 @@ from autotuner.build import Compiled
 from autotuner.devices.device import INVOCATION_US, Timing, choose_repeat
 from autotuner.errors import OutOfTimeError
 from autotuner.measure.finals import Finals
-from autotuner.measure.judge import JudgePhase, Record, lead
-from autotuner.measure.judgement import Contest, Judgement
-from autotuner.measure.timeplan import LEADERS
+from autotuner.measure.judge import JudgePhase, Record
+from autotuner.measure.judgement import Judgement
+from autotuner.measure.schedule import LEADERS
 from autotuner.system import process
 from autotuner.system.text import count
 from autotuner.tuning.effort import Effort
@@ -36,7 +36,7 @@ def judge_finalists(loop: TimedLoop, effort: Effort) -> Judgement:
 
 def lead_of_search(loop: TimedLoop, effort: Effort, finalists: Finalists | None = None) -> Judgement:
     """The best of the search and the baseline, timed in turns a few times: no verdict, only a choice."""
-    finals, clock = _finals(loop, effort), loop.clock
+    finals = _finals(loop, effort)
     builds = (finalists or start_leaders(loop, effort)).collect(loop.evaluator)
     if BASELINE not in builds:
         return Judgement("inconclusive", "the time was up before the finalists were built", BASELINE)
@@ -44,16 +44,10 @@ def lead_of_search(loop: TimedLoop, effort: Effort, finalists: Finalists | None 
         judgement = finals.nothing_to_judge()
         finals.standing.require_right(judgement.reason)
         return judgement
-    most = loop.time_plan.lead_rivals(clock.left)
+    most = finals.schedule.leading()
     names = [BASELINE, *[name for name in builds if name != BASELINE][:most]]
-    contest = Contest(
-        entrants=finals.entrants(names),
-        baseline=BASELINE,
-        stock=BASELINE,
-        rules=finals.rules,
-        seed=loop.seed,
-    )
-    return lead(contest, finals.takes(builds), clock=clock, stop=loop.stop, record=finals.record)
+    contest = finals.contest(names, baseline=BASELINE, stock=BASELINE)
+    return finals.judge(contest, builds).lead()
 
 
 def start_leaders(loop: TimedLoop, effort: Effort) -> Finalists:
@@ -74,9 +68,8 @@ def _finals(loop: TimedLoop, effort: Effort) -> Finals[Outcome]:
         evaluator.screened,
         evaluator.calibration,
         effort,
-        clock=loop.clock,
+        schedule=loop.schedule,
         stop=loop.stop,
-        plan=loop.time_plan,
         seed=loop.seed,
         reporter=loop.reporter,
         record=_recorder(evaluator),

@@ -19,7 +19,6 @@ class Effort:
     budget: float
     """Seconds, the race and its confirmation included."""
     compile_only_trials: int
-    confirm_blocks: int
     race_entrants: int = 8
     smallest_gain: float = 0.01
     compile_timeout: float = 120.0
@@ -28,9 +27,9 @@ class Effort:
 
 
 EFFORTS = {
-    "quick": Effort(trials=150, budget=120.0, compile_only_trials=16, confirm_blocks=20),
-    "normal": Effort(trials=1000, budget=600.0, compile_only_trials=32, confirm_blocks=24),
-    "full": Effort(trials=10_000, budget=7200.0, compile_only_trials=128, confirm_blocks=48, race_entrants=12),
+    "quick": Effort(trials=150, budget=120.0, compile_only_trials=16),
+    "normal": Effort(trials=1000, budget=600.0, compile_only_trials=32),
+    "full": Effort(trials=10_000, budget=7200.0, compile_only_trials=128, race_entrants=12),
 }
 
 

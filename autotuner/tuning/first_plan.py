@@ -1,4 +1,4 @@
-"""The plan for the end of one problem's run, as soon as its default is timed."""
+"""The schedule of one problem's run, as soon as its default is timed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from autotuner.build import Compiled
 from autotuner.measure.cache_timer import cold_seconds, kept_for_cold
 from autotuner.measure.calibrate import Calibration
-from autotuner.measure.timeplan import TimePlan
+from autotuner.measure.schedule import Schedule
+from autotuner.system.progress import Clock
 from autotuner.tuning.options import Options
 from autotuner.tuning.task import Task
 
@@ -48,22 +49,15 @@ def compile_seconds(baseline: Compiled, reading: float) -> float:
     return min(baseline.took, max(reading, _THEN * baseline.took))
 
 
-def first_plan(
-    calibration: Calibration[Compiled],
-    task: Task,
-    options: Options,
-    *,
-    left: float,
-    reading: float,
-    stock: bool,
-    jobs: int,
-) -> TimePlan:
-    """By what the default took; `left` are the seconds of the budget by now."""
+def first_schedule(
+    calibration: Calibration[Compiled], clock: Clock, task: Task, options: Options, *, reading: float, jobs: int
+) -> Schedule:
+    """By what the default took."""
     after = AfterVerdict.of(calibration, task, options, reading=reading)
-    return calibration.time_plan(
+    return calibration.schedule(
+        clock,
         options.effort,
-        stock=stock,
         building=_FINALIST * compile_seconds(calibration.baseline, reading) / jobs,
-        shipping=after.seconds(left),
+        shipping=after.seconds(clock.left),
         judges=task.race,
     )

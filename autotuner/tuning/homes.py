@@ -41,7 +41,7 @@ def default_everywhere(loop: TimedLoop, clock: Clock) -> Steps[None]:
     end."""
     evaluator = loop.evaluator
     rival = any(outcome.candidate.id != BASELINE for outcome in evaluator.contenders())
-    if not rival or not loop.time_plan.judges or loop.stop.requested:
+    if not rival or not loop.schedule.judges or loop.stop.requested:
         return
 
     def arrive(device: Device) -> None:

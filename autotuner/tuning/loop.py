@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 
 import numpy as np
@@ -18,9 +18,9 @@ from autotuner.devices.device import Device
 from autotuner.devices.many import Devices
 from autotuner.errors import DeviceError
 from autotuner.iree.run import failed_because
+from autotuner.measure.schedule import Schedule
 from autotuner.measure.screening import DriftWatch, Measured
 from autotuner.measure.steps import Step, Steps
-from autotuner.measure.timeplan import TimePlan
 from autotuner.search import Search, make_search
 from autotuner.system import process
 from autotuner.system.progress import LATE_SECONDS, Clock, Progress, Reporter, Stop, clocked
@@ -229,34 +229,32 @@ class TimedLoop(Loop):
     """The search: candidates are checked and timed too, one at a time."""
 
     evaluator: TimedEvaluator
-    first_plan: TimePlan = field(kw_only=True)
-    """For the end, as it was planned when the default was timed."""
+    first_schedule: Schedule = field(kw_only=True)
+    """As it was when the default was timed."""
     _last_call: float = field(default=math.inf, init=False)
     """The moment up to which a rival may come for a verdict: a build that begins before it is cut off then."""
     _left_at_first: float = field(default=math.inf, init=False)
     """Seconds of the budget when the default had been timed."""
 
     @classmethod
-    def of(cls, loop: Loop, evaluator: TimedEvaluator, *, first_plan: TimePlan) -> TimedLoop:
+    def of(cls, loop: Loop, evaluator: TimedEvaluator, *, schedule: Schedule) -> TimedLoop:
         """Goes on where a loop without a device stands."""
         known = {one.name: getattr(loop, one.name) for one in fields(loop) if one.init and one.name != "evaluator"}
-        return cls(evaluator, **known, first_plan=first_plan)
+        return cls(evaluator, **known, first_schedule=schedule)
 
     @property
-    def time_plan(self) -> TimePlan:
-        """For the end, by what the default takes and the best so far."""
-        return self._planned_for(self.evaluator.best_us)
+    def schedule(self) -> Schedule:
+        """By what the default takes and the best so far; a part of many has a clock of its own in the end."""
+        return replace(self._scheduled(self.evaluator.best_us), clock=self.clock)
 
     @property
-    def hoped_plan(self) -> TimePlan:
+    def hoped(self) -> Schedule:
         """The same; as long as none but the default is timed, one may be so fast that a call of it takes no longer than
         a repetition."""
-        hoped = self.evaluator.best_us if self.has_rival() else 1e6 * self.evaluator.calibration.benchmark.seconds
-        return self._planned_for(hoped)
+        return self.schedule if self.has_rival() else self._scheduled(0.0)
 
-    def _planned_for(self, best_us: float) -> TimePlan:
-        baseline, lasting = self.evaluator.outcomes[BASELINE].us or 0.0, self.evaluator.calibration.benchmark.seconds
-        return self.first_plan.paced(baseline_us=baseline, best_us=best_us, lasting=lasting)
+    def _scheduled(self, best_us: float) -> Schedule:
+        return self.first_schedule.ahead(baseline_us=self.evaluator.outcomes[BASELINE].us or 0.0, best_us=best_us)
 
     def time_baseline(self) -> Steps[None]:
         """IREE's default as a candidate like others: nothing can be compared without it."""
@@ -283,7 +281,7 @@ class TimedLoop(Loop):
         """
         left = [c for c in candidates if not self._is_done(c)]
         while left and not self.stop.requested:
-            timing, default = self.hoped_plan.race.rival, self.evaluator.outcomes[BASELINE].build
+            timing, default = self.hoped.rival, self.evaluator.outcomes[BASELINE].build
             building = default.took / self.jobs if default is not None else 0.0
             fitting = int((self._last_call - self.clock.elapsed) / max(timing + building, 1e-3))
             late = fitting < 1
@@ -321,7 +319,7 @@ class TimedLoop(Loop):
 
     def _keep_time(self, left: float) -> None:
         """By the plan as it stands, of what was left when the default was timed."""
-        self._deadline = self.clock.budget - self.time_plan.reserve(left)
+        self._deadline = self.clock.budget - self.schedule.reserve(left)
         self._last_call = max(self._deadline, self.clock.budget - self.least_seconds())
 
     def cut_off(self) -> float:
@@ -358,10 +356,15 @@ class TimedLoop(Loop):
 
     def least_seconds(self) -> float:
         """What a verdict needs at the least, after the baseline: one rival, built and put to the test."""
-        plan, baseline = self.evaluator.plan, self.evaluator.outcomes[BASELINE]
+        plan = self.evaluator.plan
         if not len(plan.space) and not plan.stock:
             return 0.0
-        return (baseline.build.seconds if baseline.build else 0.0) + self.hoped_plan.least
+        return self._rival_build() + self.hoped.least
+
+    def _rival_build(self) -> float:
+        """Seconds for building one, as the default took."""
+        build = self.evaluator.outcomes[BASELINE].build
+        return build.seconds if build is not None else 0.0
 
     def on_device(self, build: Compiled) -> Measure:
         best = self.evaluator.best_us

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from autotuner.devices.environment import capture
 from autotuner.errors import AutotuneError, StorageError
-from autotuner.measure.timeplan import longer
+from autotuner.measure.schedule import longer
 from autotuner.space.table import Config
 from autotuner.store.keys import run_key
 from autotuner.store.rows import CandidateRow, Json, Kind, NewRun, RunKind, RunRow, Status

@@ -13,11 +13,11 @@ from autotuner.devices.device import Device
 from autotuner.errors import NoCandidateError, OutOfTimeError
 from autotuner.iree.compile import first_error
 from autotuner.iree.folder import PROBLEM
-from autotuner.measure.beginning import late, timing_default
 from autotuner.measure.caches import Caches
 from autotuner.measure.calibrate import Calibration, Calibrator
 from autotuner.measure.check import Data
 from autotuner.measure.judgement import Judgement
+from autotuner.measure.schedule import beginning, late
 from autotuner.measure.standing import Standing
 from autotuner.measure.steps import Step, Steps, at_once
 from autotuner.microkernels.variants import find_variants, refuse_unfit
@@ -33,7 +33,7 @@ from autotuner.tuning.contest import Finalists, judge_finalists, lead_of_search
 from autotuner.tuning.crashes import first_crashes
 from autotuner.tuning.default_builds import DefaultBuilds
 from autotuner.tuning.evaluate import Evaluator, TimedEvaluator
-from autotuner.tuning.first_plan import AfterVerdict, first_plan
+from autotuner.tuning.first_plan import AfterVerdict, first_schedule
 from autotuner.tuning.homes import calibrated, default_everywhere, on_one_device
 from autotuner.tuning.learned import learned
 from autotuner.tuning.loop import Loop, TimedLoop
@@ -179,7 +179,7 @@ class SingleRun:
     def _timed(self) -> Result:
         loop = at_once(self.calibrated())
         if loop.too_late and not self.stop.requested:
-            return self.summary.result("inconclusive", loop.hoped_plan.too_short(self.clock))
+            return self.summary.result("inconclusive", loop.hoped.too_short())
         loop.keep_time_for_the_end()
         if self.plan.stock:
             self.reporter.stage(f"timing {count(len(self.plan.stock), 'stock route')}")
@@ -239,14 +239,11 @@ class SingleRun:
         if calibration.noise is not None:
             self._note(calibration.noise)
         timed = TimedEvaluator.of(self.evaluator, calibration, self.session.devices)
-        stock, left = bool(self.plan.stock), self.clock.left
         reading = self.seconds["space"]
-        planned = first_plan(
-            calibration, self.task, self.options, left=left, reading=reading, stock=stock, jobs=self.jobs
-        )
-        loop = TimedLoop.of(self.loop, timed, first_plan=planned)
+        schedule = first_schedule(calibration, self.clock, self.task, self.options, reading=reading, jobs=self.jobs)
+        loop = TimedLoop.of(self.loop, timed, schedule=schedule)
         self.evaluator, self.summary = timed, Summary(self.run, timed)
-        with timing_default(calibration.hoped(planned)):
+        with beginning("timing it", follows=1.0):
             yield from loop.time_baseline()
         if self.standing.words:
             self._note(self.standing.words)

@@ -277,11 +277,11 @@ class Together:
         """What comparing the best of each part takes in the end. With nothing to compare with a default nothing is kept
         for it: what is timed late is at least known."""
         loops = [part.loop for part in self.parts if part.loop is not None and not part.over]
-        plans = [loop.time_plan for loop in loops if loop.has_rival()]
+        schedules = [loop.schedule for loop in loops if loop.has_rival()]
         at_once = max(len(self.devices.live), 1) if self.overlapped else 1
         each = clock.budget * at_once / len(self.parts)
-        judged = sum(plan.reserve(each) for plan in plans if plan.judges) / at_once
-        chosen = sum(plan.full for plan in plans if not plan.judges) / at_once
+        judged = sum(one.reserve(each) for one in schedules if one.judges) / at_once
+        chosen = sum(one.comparing for one in schedules if not one.judges) / at_once
         return judged + min(chosen, _END_SHARE * clock.budget)
 
     def _conclude(self, clock: Clock) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autotuner.measure.blocks import ALPHA
-from autotuner.measure.timeplan import longer
+from autotuner.measure.schedule import longer
 from autotuner.system.progress import Clock
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.options import Options

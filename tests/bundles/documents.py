@@ -30,7 +30,6 @@ MANIFEST = Manifest(
     trials=2,
     budget=60.0,
     smallest_gain=0.01,
-    confirm_blocks=20,
     race_entrants=8,
     run_timeout=60.0,
     repetition_seconds=0.02,

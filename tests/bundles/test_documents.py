@@ -42,7 +42,7 @@ def put(document: dict[str, Any], path: str, value: object) -> dict[str, Any]:
             ("entries.1.id", "baseline"),
         ],
         *[("entries.0.modules", {}), ("entries.0.modules", {"1": "../x"}), ("entries.0.modules", {"-1": "0" * 64})],
-        *[("entries.1.config", [["a"]]), ("entries.1.config", [["a", [1]]]), ("confirm_blocks", 10**9)],
+        *[("entries.1.config", [["a"]]), ("entries.1.config", [["a", [1]]]), ("race_entrants", 10**9)],
         ("entries.0.modules", {"99999": "0" * 64}),
     ],
 )

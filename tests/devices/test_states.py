@@ -26,7 +26,7 @@ from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
-from autotuner.measure.takes import timed_by
+from autotuner.measure.contest import timed_by
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target

@@ -1,23 +1,44 @@
-"""Where nothing can race, the verdict says what it rests on: tried, failed, or how much time was left."""
+"""Who is put before the judge; and where nothing can race, what the verdict rests on."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
 
+from autotuner.iree.compile import FailureClass
+from autotuner.measure.contestant import BASELINE, Kind
 from autotuner.measure.finals import Finals
-from autotuner.system.progress import Clock
-from autotuner.tuning.plan import BASELINE
+from autotuner.measure.schedule import Schedule
+from autotuner.measure.shortlist import Screened, pick_for_race
+from tests.support.clocks import Simulated
 
 
-def finals(*, left: float = 0.0, part: bool = False, **outcomes: Any) -> Finals[Any]:
-    clock = cast(Clock, SimpleNamespace(budget=30.0, left=left, part=part))
-    default = SimpleNamespace(id=BASELINE, failure=None, duplicate_of=None, us=1.0)
-    known = {BASELINE: default, **{name: SimpleNamespace(id=name, **one) for name, one in outcomes.items()}}
+@dataclass(frozen=True)
+class Tried:
+    """A candidate that was tried, as far as a verdict without a race looks at it."""
+
+    id: str
+    failure: FailureClass | None = None
+    us: float | None = None
+    kind: Kind = "codegen"
+    route_name: str = ""
+    label: str = ""
+    complexity: int = 1
+    duplicate_of: str | None = None
+    error: float | None = None
+
+    @property
+    def contends(self) -> bool:
+        return self.us is not None
+
+
+def finals(*tried: Tried, left: float = 0.0, part: bool = False) -> Finals[Tried]:
+    known = {one.id: one for one in (Tried(BASELINE, us=1.0, kind="baseline"), *tried)}
+    schedule = Schedule(Simulated(30.0, part=part, now=30.0 - left), 0.1, 0.1)
     unused = cast(Any, None)
-    return Finals(known, (), unused, unused, clock, unused, unused, 0, unused, unused, unused, whole=False)
+    return Finals(known, (), unused, unused, schedule, unused, 0, unused, unused, unused, whole=False)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +55,14 @@ def test_nothing_tried_is_inconclusive_with_what_was_left(left: float, part: boo
 
 
 def test_what_failed_is_counted_and_nothing_else_is_claimed() -> None:
-    failed = {"failure": "compile-error", "duplicate_of": None, "us": None}
-    found = finals(c1=failed, c2=failed).nothing_to_judge()
+    found = finals(Tried("c1", "compile-error"), Tried("c2", "compile-error")).nothing_to_judge()
     assert found.verdict == "no-winner"
     assert found.reason == "nothing but the default works here: all 2 that were tried fail (compile-error 2)"
+
+
+def test_the_screening_takes_drift_out_of_the_order() -> None:
+    # The device gets 1 % slower with every timing: as read, the slowest candidate comes first.
+    names = ["base", "slow", "base", "even", "base", "fast", "base"]
+    true = {"base": 1.0, "slow": 1.01, "even": 1.0, "fast": 0.99}
+    screened = [Screened(name, true[name] * 1.01**place) for place, name in enumerate(names)]
+    assert pick_for_race(screened, baseline="base", count=2) == ["fast", "even"]

@@ -71,7 +71,7 @@ def test_the_shipped_kernel_races_the_default_and_a_verdict_comes_out(
 def test_a_kernel_that_wins_ships_with_its_objects_and_works_from_its_flagfile(workspace: Path, tmp_path: Path) -> None:
     """Compiler and check are real; the times are given, so that it wins on any machine."""
     problem = Gemm.parse(shape="96x64x128", dtype="f32")
-    effort = Effort(trials=1, budget=120, compile_only_trials=1, confirm_blocks=8, race_entrants=2)
+    effort = Effort(trials=1, budget=120, compile_only_trials=1, race_entrants=2)
     options = Options(effort=effort, workspace=workspace, microkernels=(Kernel("sgemm_c"),), command=())
     fake = FakeTools(tmp_path / "fake", tmp_path / "labels", rules=[("*transform-spec-filename*", 50.0)])
     target = Target.parse("cpu")
@@ -103,7 +103,7 @@ def test_a_kernel_that_wins_ships_with_its_objects_and_works_from_its_flagfile(w
     ids=lambda problem: problem.name,
 )
 def test_microkernels_and_code_generation_are_searched_together(problem: Operation, workspace: Path) -> None:
-    effort = Effort(trials=3, budget=600, compile_only_trials=3, confirm_blocks=6, race_entrants=2)
+    effort = Effort(trials=3, budget=600, compile_only_trials=3, race_entrants=2)
     options = Options(
         effort=effort, workspace=workspace, microkernels=(Kernel("auto"),), device="none", jobs=2, command=()
     )
@@ -168,7 +168,7 @@ def test_a_source_that_does_not_compile_is_told_in_the_compilers_words(
 def test_in_a_search_a_kernel_that_cannot_be_made_is_a_failed_row(workspace: Path) -> None:
     folder = own_kernel(workspace)
     (folder / "sgemm.c").write_text("this is no C\n")
-    effort = Effort(trials=3, budget=600, compile_only_trials=3, confirm_blocks=6, race_entrants=2)
+    effort = Effort(trials=3, budget=600, compile_only_trials=3, race_entrants=2)
     options = Options(
         effort=effort, workspace=workspace, microkernels=(Kernel("mine"),), device="none", jobs=2, command=()
     )

@@ -21,7 +21,7 @@ from tests.support.stand_in import misa_stand_in
 
 MISA = "misa_igemm_fwd_nhwc_fp16"
 CONV = Conv.parse(shape="2x32x32x1280", filter="3x3x1280", pad="1x1")
-ONE = Effort(trials=1, budget=60, compile_only_trials=1, confirm_blocks=6, race_entrants=2)
+ONE = Effort(trials=1, budget=60, compile_only_trials=1, race_entrants=2)
 
 
 def experiment(workspace: Path, kernel: Kernel, *, problem: Problem = CONV, target: str = "gfx942") -> Result:

@@ -22,7 +22,7 @@ from autotuner.tuning.effort import Effort
 from tests.support.fake_tools import ONE_ROUTE, PROBLEM, SPEC, FakeTools
 from tests.support.spec_files import FRAME
 
-QUICK = Effort(trials=2, budget=600.0, compile_only_trials=2, confirm_blocks=6, race_entrants=2)
+QUICK = Effort(trials=2, budget=600.0, compile_only_trials=2, race_entrants=2)
 
 
 class Watcher:

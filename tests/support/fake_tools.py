@@ -211,7 +211,7 @@ class FakeTools:
         return found
 
 
-EFFORT = Effort(trials=4, budget=1200.0, compile_only_trials=4, confirm_blocks=8, race_entrants=4)
+EFFORT = Effort(trials=4, budget=1200.0, compile_only_trials=4, race_entrants=4)
 """The trials end it: the time is far more than it needs on any machine."""
 PROBLEM = Gemm.parse(shape="96x64x128", dtype="f32")
 CPU = Target.parse("cpu")

@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from autotuner.devices.device import Timing
-from autotuner.measure.blocks import Entrant, Rules
-from autotuner.measure.decision import decide
-from autotuner.measure.judge import JudgePhase, judge
+from autotuner.measure.blocks import Entrant
+from autotuner.measure.contest import Takes, TimingFailed
+from autotuner.measure.judge import Judge, JudgePhase
 from autotuner.measure.judgement import Contest
-from autotuner.measure.race import TimingFailed
-from autotuner.measure.shortlist import Screened
-from autotuner.measure.takes import Takes
-from autotuner.system.progress import Clock, Stop
+from autotuner.measure.shortlist import Screened, pick_for_race
+from autotuner.system.progress import Stop
 
 BASELINE = "baseline"
 
@@ -62,14 +60,12 @@ class Outcome:
 
     winner: str | None
     claimed: float | None
-    race_verdict: str
-    race_blocks: int
-    repetitions_by_phase: Mapping[str, int]
+    verdict: str
+    blocks: Mapping[str, int]
+    """By phase."""
+    repetitions: Mapping[str, int]
+    """By phase."""
     in_race: tuple[str, ...]
-
-    @property
-    def repetitions(self) -> int:
-        return sum(self.repetitions_by_phase.values())
 
 
 def _screened(speeds: Mapping[str, float], timer: MockTimer) -> tuple[Screened, ...]:
@@ -80,47 +76,32 @@ def _screened(speeds: Mapping[str, float], timer: MockTimer) -> tuple[Screened, 
     return tuple(Screened(name, timer.three(name).median) for name in order)
 
 
-def claims_without_a_race(speeds: Mapping[str, float], *, seed: int, noise: float, blocks: int) -> bool:
-    """Is a win claimed where there is time for nothing but to confirm the best of the screening in so many blocks?"""
-    timer = MockTimer({BASELINE: 1.0, **speeds}, np.random.default_rng((seed, 1)), noise=noise)
-    contest = Contest(
-        entrants=(Entrant(BASELINE), *(Entrant(name, complexity=1) for name in speeds)),
-        baseline=BASELINE,
-        stock=BASELINE,
-        confirm_blocks=blocks,
-        seed=seed,
-        screened=_screened(speeds, timer),
-    )
-    contest = replace(contest, chosen=contest.likeliest)
-    return judge(contest, Takes.alike(timer.three), clock=Clock(math.inf), stop=Stop()).winner is not None
+def run_protocol(speeds: Mapping[str, float], *, seed: int, noise: float = 0.015, entrants: int = 16) -> Outcome:
+    """Screen all candidates, then ask the judge, as a tuning run does; only the device and the clock are not real.
 
-
-def run_protocol(speeds: Mapping[str, float], *, seed: int, smallest_gain: float = 0.01) -> Outcome:
-    """Screen all candidates, then ask the judge, as a tuning run does; only the device and the clock are not real."""
-    timer = MockTimer({BASELINE: 1.0, **speeds}, np.random.default_rng((seed, 1)))  # the judge has a stream of its own
+    With one entrant there is no race: the best of the screening is confirmed.
+    """
+    rng = np.random.default_rng((seed, 1))  # the judge has a stream of its own
+    timer = MockTimer({BASELINE: 1.0, **speeds}, rng, noise=noise)
     screened = _screened(speeds, timer)
     repetitions = Counter(screen=len(timer.calls))
+    blocks = Counter[str]()
 
     def record(phase: JudgePhase, name: str, block: int, timing: Timing) -> None:
-        del name, block
+        del name
         repetitions[phase] += len(timing.us)
+        blocks[phase] = block
 
-    contest = Contest(
-        entrants=(Entrant(BASELINE), *(Entrant(name, complexity=1) for name in speeds)),
-        baseline=BASELINE,
-        stock=BASELINE,
-        rules=Rules(smallest_gain=smallest_gain),
-        seed=seed,
-        screened=screened,
-    )
-    judgement = judge(contest, Takes.alike(timer.three), clock=Clock(math.inf), stop=Stop(), record=record)
-    assert judgement.raced is not None
+    names = pick_for_race(screened, baseline=BASELINE, count=entrants)
+    entered = (Entrant(BASELINE), *(Entrant(name, complexity=1) for name in names))
+    contest = Contest(entered, BASELINE, BASELINE, seed=seed)
+    judgement = Judge(contest, Takes.alike(timer.three), lambda: math.inf, Stop(), record=record).verdict()
     assert repetitions.total() == len(timer.calls), "a timing was not recorded"
     return Outcome(
         winner=judgement.winner,
         claimed=judgement.speedup.median if judgement.winner and judgement.speedup else None,
-        race_verdict=decide(judgement.raced).verdict,
-        race_blocks=judgement.raced.blocks,
-        repetitions_by_phase=repetitions,
-        in_race=tuple(entrant.id for entrant in judgement.raced.entrants if entrant.id != BASELINE),
+        verdict=judgement.verdict,
+        blocks=blocks,
+        repetitions=repetitions,
+        in_race=tuple(names),
     )

@@ -19,7 +19,7 @@ from tests.support.fake_tools import ONE_ROUTE, FakeTools
 from tests.support.patience import ENOUGH
 
 EXAMPLES = Path(__file__).parents[1] / "jobs" / "model" / "examples"
-EFFORT = Effort(trials=2, budget=1500.0, compile_only_trials=2, confirm_blocks=8, race_entrants=2)
+EFFORT = Effort(trials=2, budget=1500.0, compile_only_trials=2, race_entrants=2)
 """The trials end it: the time is far more than it needs on any machine, and too little to race dispatches alone."""
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from autotuner import Attention, Conv, Gemm, Problem
 from autotuner.errors import OutOfTimeError, UsageError
-from autotuner.measure.timeplan import longer
+from autotuner.measure.schedule import longer
 from autotuner.system import process
 from autotuner.system.execution import local_executor
 from autotuner.tuning.effort import parse_effort

@@ -11,7 +11,7 @@ from autotuner import Result
 from autotuner.jobs.buckets.bounds import Bucket
 from autotuner.jobs.buckets.result import BucketResult
 from autotuner.jobs.suite.rows import outcome
-from autotuner.measure.cache_timer import NO_TIME, NOT_EXCEEDED, ROUNDS, _both
+from autotuner.measure.cache_timer import NO_TIME, NOT_EXCEEDED, ROUNDS
 from autotuner.measure.caches import Cache, Caches, Pair
 from autotuner.specfiles.entries import read
 from autotuner.store.store import Store
@@ -100,11 +100,6 @@ def test_where_only_the_default_itself_was_tried_the_verdict_says_so(tune: Tune)
     result, _ = tune(trials=1)
     assert (result.verdict, result.reason) == ("no-winner", "what was tried is the very code of IREE's default")
     assert result.counts.rivals == 0
-
-
-def test_what_a_cold_cache_costs_is_told_apart_from_the_noise_of_the_rounds() -> None:
-    assert _both([(10.0, 3.0), (30.0, 1.0), (11.0, 2.0)]) == (11.0, 13.0)
-    assert _both([(10.0, -3.0)]) == (10.0, 10.0), "a cold cache makes nothing faster"
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ from autotuner.devices.device import INVOCATION_US, Computed, Device, Module, Ti
 from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError, WrongResultError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
-from autotuner.measure.beginning import BeginningError
 from autotuner.measure.calibrate import Calibration, Calibrator
 from autotuner.measure.check import RANDOM, Data
+from autotuner.measure.schedule import BeginningError
 from autotuner.measure.steps import at_once
 from autotuner.problems import Array
 from autotuner.system import process

@@ -544,7 +544,7 @@ def test_a_twin_whose_process_is_killed_again_and_again_is_retired_and_nothing_f
     monkeypatch.setattr(ResidentDevice, "time", timed)
     hunter = threading.Thread(target=kill)
     hunter.start()
-    quick = Effort(trials=8, budget=ENOUGH, compile_only_trials=3, confirm_blocks=6, race_entrants=2)
+    quick = Effort(trials=8, budget=ENOUGH, compile_only_trials=3, race_entrants=2)
     try:
         result = run(None, workspace, target=ONE_ROUTE, effort=quick, device=TWINS)
     finally:

@@ -75,5 +75,4 @@ def test_more_effort_is_more_of_everything() -> None:
         assert less.trials < more.trials
         assert less.budget < more.budget
         assert less.compile_only_trials < more.compile_only_trials
-        assert less.confirm_blocks < more.confirm_blocks
         assert less.race_entrants <= more.race_entrants

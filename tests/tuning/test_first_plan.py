@@ -1,4 +1,4 @@
-"""The plan for a run's end follows from what its default took."""
+"""The schedule of a run follows from what its default took."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from autotuner.iree.benchmark import Benchmark, CacheState
 from autotuner.iree.run import Invocation
 from autotuner.measure.calibrate import Calibration
 from autotuner.measure.check import Check, Checker
-from autotuner.measure.timeplan import LEAD_BLOCKS, LEADERS, TimePlan
-from autotuner.tuning.first_plan import AfterVerdict, compile_seconds, first_plan
+from autotuner.measure.schedule import Schedule
+from autotuner.tuning.first_plan import AfterVerdict, compile_seconds, first_schedule
 from autotuner.tuning.options import Options
 from autotuner.tuning.task import Task
+from tests.support.clocks import Simulated
 
 OPEN = SimpleNamespace(isolated=None)
 """A device that stays open."""
@@ -29,31 +30,31 @@ def calibration(*, device: object = OPEN, took: float = 2.0, cache: CacheState =
     return Calibration(cast(Device, device), checker, benchmark, 1, baseline, 0.1, 0.3, Timing((1.0,)), right)
 
 
-def plan(task: Task, *, left: float = 100.0, options: Options | None = None) -> TimePlan:
+def schedule(task: Task, *, left: float = 100.0, options: Options | None = None) -> Schedule:
     options = options or Options(cache="both")
     found = calibration(cache=options.searched_cache)
-    return first_plan(found, task, options, left=left, reading=1.0, stock=True, jobs=4)
+    return first_schedule(found, Simulated(left), task, options, reading=1.0, jobs=4)
 
 
 def test_a_race_has_longer_modules_than_a_short_comparison_and_is_confirmed_in_processes_of_their_own() -> None:
-    race, lead = plan(Task()), plan(Task(race=False, ship=False))
-    assert race.race.rival == pytest.approx(0.18)
-    assert race.confirm.rival == 0.3
-    assert lead.full == pytest.approx(3 * LEAD_BLOCKS * (LEADERS + 1) * 0.1)
-    assert lead.shipping == 0.0
+    race, lead = schedule(Task()), schedule(Task(race=False, ship=False))
+    assert race.timing == pytest.approx(0.18)
+    assert race.fresh == 0.3
+    assert lead.timing == pytest.approx(0.1)
+    assert (lead.shipping, lead.judges) == (0.0, False)
 
 
 def test_a_cold_search_is_confirmed_as_it_is_raced() -> None:
-    cold = plan(Task(), options=Options(cache="cold"))
-    assert cold.confirm == cold.race
+    cold = schedule(Task(), options=Options(cache="cold"))
+    assert cold.fresh == cold.timing
 
 
 def test_shipping_is_kept_for_and_the_cold_cache_where_it_is_a_small_part() -> None:
     after = AfterVerdict.of(calibration(), Task(), Options(cache="both"), reading=1.0)
     assert after.shipping == pytest.approx(3.0)
     assert after.cold > 2.0
-    assert plan(Task(), left=15.0).shipping == after.shipping
-    assert plan(Task(), left=600.0).shipping == after.shipping + after.cold
+    assert schedule(Task(), left=15.0).shipping == after.shipping
+    assert schedule(Task(), left=600.0).shipping == after.shipping + after.cold
 
 
 def test_what_is_not_wanted_is_not_kept_for() -> None:

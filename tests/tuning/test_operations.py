@@ -16,7 +16,7 @@ from autotuner.tuning.effort import Effort
 from tests.support.fake_tools import ONE_ROUTE, SPEC, FakeTools, codegen, failures, run
 
 Fake = Callable[..., FakeTools]
-QUICK = Effort(trials=2, budget=1200, compile_only_trials=3, confirm_blocks=6, race_entrants=2)
+QUICK = Effort(trials=2, budget=1200, compile_only_trials=3, race_entrants=2)
 SUBSTITUTED = "*substitute-executable-configuration*"
 ONE_IMAGE = Conv.parse(shape="1x12x12x16", filter="3x3x32", pad="1x1", dtype="f32")
 

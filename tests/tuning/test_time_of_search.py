@@ -9,14 +9,20 @@ import pytest
 
 from autotuner.build.executor import BuildExecutor
 from autotuner.devices.many import Devices
-from autotuner.measure.timeplan import Pace, TimePlan
+from autotuner.measure.schedule import Schedule
 from autotuner.system.progress import Clock, Silent, Stop
 from autotuner.tuning.evaluate import TimedEvaluator
 from autotuner.tuning.loop import Loop, TimedLoop
 from autotuner.tuning.plan import BASELINE, Candidate
 from tests.support.clocks import Simulated
 
-PLAN = TimePlan(Pace(0.2, 0.2), Pace(0.3, 0.3), screens=True, shipping=2.0)
+
+def schedule(clock: Clock) -> Schedule:
+    return Schedule(clock, 0.2, 0.3, shipping=2.0, lasting=0.02)
+
+
+KEPT = schedule(Simulated(60.0)).ahead(baseline_us=1000.0, best_us=500.0).reserve(55.0)
+"""Of a minute, when the default is timed after five seconds."""
 
 
 def outcome(name: str, us: float, kind: str = "codegen", *, settled: bool = True) -> SimpleNamespace:
@@ -45,7 +51,7 @@ def loop(clock: Clock, *rivals: SimpleNamespace, kernels: tuple[str, ...] = ()) 
         seconds={},
         devices=Devices(()),
         shares_cores=True,
-        first_plan=PLAN,
+        first_schedule=schedule(clock),
     )
     made.keep_time_for_the_end()
     return made
@@ -54,7 +60,7 @@ def loop(clock: Clock, *rivals: SimpleNamespace, kernels: tuple[str, ...] = ()) 
 def test_with_a_rival_the_search_ends_when_only_the_planned_end_is_left() -> None:
     clock = Simulated(60.0, now=5.0)
     searching = loop(clock, outcome("c1", 500.0))
-    ends = 60.0 - PLAN.reserve(55.0)
+    ends = 60.0 - KEPT
     assert searching.cut_off() == pytest.approx(clock.at(ends))
     clock.now = ends - 0.1
     assert not searching._over()
@@ -64,7 +70,7 @@ def test_with_a_rival_the_search_ends_when_only_the_planned_end_is_left() -> Non
 
 def test_microkernels_that_take_part_are_waited_for_and_one_is_enough() -> None:
     """In a short budget the compiler's own code is there first, and would be all that is judged."""
-    late = 60.0 - PLAN.reserve(55.0) + 0.1
+    late = 60.0 - KEPT + 0.1
     for tried, over in (((), False), (("microkernel",), True)):
         clock = Simulated(60.0, now=5.0)
         others = [outcome(f"c{number}", 900.0, kind) for number, kind in enumerate(tried, 2)]
@@ -79,10 +85,10 @@ def test_the_microkernel_that_is_expected_to_be_fastest_is_waited_for_while_a_ve
     clock = Simulated(60.0, now=5.0)
     rivals = [outcome("c1", 900.0, "microkernel"), outcome("likeliest", 100.0, "microkernel", settled=settled)]
     searching = loop(clock, *rivals, kernels=("gemm_triton",))
-    clock.now = 60.0 - PLAN.reserve(55.0) + 0.1
+    clock.now = 60.0 - KEPT + 0.1
     assert searching._over() == settled
     last = 60.0 - searching.least_seconds()
-    assert searching.cut_off() == pytest.approx(clock.at(60.0 - PLAN.reserve(55.0) if settled else last))
+    assert searching.cut_off() == pytest.approx(clock.at(60.0 - KEPT if settled else last))
     clock.now = last + 0.1
     assert searching._over()
 

@@ -23,7 +23,7 @@ from autotuner.iree.folder import MODULE
 from autotuner.iree.run import failed_because, known_remedy
 from autotuner.jobs.ab.arm_run import A, ArmRun, B, counts_of
 from autotuner.jobs.ab.opening import Experiment, open_program
-from autotuner.jobs.ab.racing import EarlierRace, race_sides, time_sides_cold
+from autotuner.jobs.ab.racing import race_sides, time_sides_cold
 from autotuner.jobs.ab.recipe import ArmSite
 from autotuner.jobs.ab.result import AbDetails, AbResult, write_commands
 from autotuner.jobs.ab.shares import note_shares
@@ -86,7 +86,6 @@ class _ExperimentRun:
     wanted: Experiment
     subject: Program
     sides: tuple[ArmRun, ArmRun] = field(init=False)
-    earlier: EarlierRace = field(init=False)
     benchmark: Benchmark | None = None
     """How both arms are timed, once they are found to be right."""
     difference: float | None = None
@@ -103,7 +102,6 @@ class _ExperimentRun:
         arms = ((A, self.wanted.a), (B, self.wanted.b))
         a, b = (ArmRun(*one, expected_us=us) for one, us in zip(arms, known, strict=True))
         self.sides = (a, b)
-        self.earlier = EarlierRace.read(self.run)
 
     def go(self) -> AbResult:
         run = self.run
@@ -156,7 +154,7 @@ class _ExperimentRun:
         run.account.stage(f"racing {b.arm.name} against {a.arm.name}")
         with run.account.clocked("time"):
             raced = replace(benchmark, cache=run.options.searched_cache) if subject.repeated else benchmark
-            judgement, self.speedup = race_sides(self.sides, raced, run, self.earlier, has_won=self.wanted.has_won)
+            judgement, self.speedup = race_sides(self.sides, raced, run, has_won=self.wanted.has_won)
             if subject.repeated and judgement.verdict != "inconclusive":
                 self.caches = time_sides_cold(self.sides, raced, run, won=judgement.verdict == "win")
         if judgement.verdict == "win":

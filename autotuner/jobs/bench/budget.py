@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from autotuner.measure.timeplan import comparison_seconds, longer
+from autotuner.measure.contest import REPETITIONS
+from autotuner.measure.schedule import LEAST_PAIRS, longer
 from autotuner.system.progress import Clock
 from autotuner.system.text import count
 
 WARM_SHARE = 0.75
 """Of a problem's time, where cold times are wanted too."""
 
+_LIBRARIES_SECONDS, _BACKEND_SECONDS = 4.0, 2.5
+"""About: for starting the libraries; and for each backend of a problem, to build and to check it."""
 _UNKNOWN = 0.5
 """Of a problem is thought to be done where none is: what is left of it takes as long again."""
 
@@ -21,7 +24,8 @@ def short_of(clock: Clock, problems: int, backends: int, *, lasting: float) -> s
 
     A repetition lasts `lasting` seconds.
     """
-    least = comparison_seconds(problems, backends, lasting=lasting)
+    timing = LEAST_PAIRS * (REPETITIONS + 1) * lasting
+    least = _LIBRARIES_SECONDS + problems * backends * (_BACKEND_SECONDS + timing)
     if clock.budget >= least:
         return ""
     what = f"{count(problems, 'problem')} on {count(backends, 'backend')}"

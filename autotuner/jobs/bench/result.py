@@ -14,7 +14,7 @@ from typing import Any
 from autotuner.devices.conditions import NO_SAMPLE, Sample
 from autotuner.jobs.bench.backends import IREE, TUNED, LeftOut
 from autotuner.measure.blocks import Interval
-from autotuner.measure.interval import interval_rank, median_interval
+from autotuner.measure.schedule import LEAST_PAIRS
 from autotuner.store.rows import LEFT_OUT
 from autotuner.system.files import begins
 from autotuner.system.listing import Column, Listing
@@ -68,8 +68,8 @@ class BackendRow:
         ratios = [theirs / own for own, theirs in zip(self.blocks_us, other.blocks_us, strict=False)]
         if not ratios:
             return None
-        low, high = median_interval(ratios, alpha=1 - CONFIDENCE) or (min(ratios), max(ratios))
-        return Interval(median(ratios), low, high)
+        known = Interval.of([math.log(ratio) for ratio in ratios], alpha=1 - CONFIDENCE)
+        return known or Interval(median(ratios), min(ratios), max(ratios))
 
     def to_json(self) -> dict[str, Any]:
         times = ("us", "cold_us", "call_us")
@@ -136,7 +136,7 @@ class ProblemRows:
         rows = []
         for row in self.rows:
             ratio = row.over(default)
-            known = interval_rank(len(row.blocks_us), alpha=1 - CONFIDENCE) is not None
+            known = len(row.blocks_us) >= LEAST_PAIRS
             over = {**ratio.to_json(), "confidence": CONFIDENCE if known else None} if ratio else None
             rows.append({**row.to_json(), "gflops": self.gflops(row), "over_iree": over})
         return {**self.problem, "run": self.run, "calls": self.calls, "backends": rows, "notes": list(self.notes)}

@@ -18,10 +18,9 @@ from autotuner.iree.mlir import Dispatch, text_context
 from autotuner.jobs.buckets.bounds import Bucket, Family
 from autotuner.measure.blocks import Entrant, Interval, Rules
 from autotuner.measure.check import Check, Data
-from autotuner.measure.judge import judge
+from autotuner.measure.contest import timed_by
+from autotuner.measure.judge import Judge
 from autotuner.measure.judgement import Contest
-from autotuner.measure.takes import seconds_of, timed_by
-from autotuner.measure.timeplan import Pace, TimePlan
 from autotuner.problems.render import dynamic_gemm_mlir, problem_mlir
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.system.progress import Clock
@@ -31,7 +30,6 @@ from autotuner.tuning.session import Session
 
 DEFAULT, TUNED = "default", "tuned"
 _TILE_AND_FUSE = "TileAndFuse"
-_LEAST_BLOCKS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,23 +143,15 @@ class Examiner:
         if not all(one.ok for one in builds.values()):
             return Member(m, "it does not compile with repeated dispatches")
 
-        takes = timed_by(device, benchmark, builds)
-        one = seconds_of(takes.confirm, DEFAULT, self.clock)
-        judgement = judge(
-            Contest(
-                entrants=(Entrant(DEFAULT), Entrant(TUNED, complexity=1)),
-                baseline=DEFAULT,
-                stock=DEFAULT,
-                rules=Rules(smallest_gain=self.effort.smallest_gain),
-                confirm_blocks=max(_LEAST_BLOCKS, self.effort.confirm_blocks // 2),
-                seed=self.seed,
-                chosen=TUNED,
-            ),
-            takes,
-            clock=self.clock,
-            stop=self.session.stop,
-            plan=TimePlan(Pace(one, one), Pace(one, one)),
+        contest = Contest(
+            entrants=(Entrant(DEFAULT), Entrant(TUNED, complexity=1)),
+            baseline=DEFAULT,
+            stock=DEFAULT,
+            rules=Rules(smallest_gain=self.effort.smallest_gain),
+            seed=self.seed,
         )
+        takes = timed_by(device, benchmark, builds)
+        judgement = Judge(contest, takes, lambda: self.clock.left, self.session.stop).verdict()
         failure = "" if judgement.speedup is not None else f"not raced to the end: {judgement.reason}"
         us = judgement.us
         return Member(m, failure, us.get(TUNED), us.get(DEFAULT), judgement.speedup, checked=True)

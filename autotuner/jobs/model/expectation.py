@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from autotuner.measure.blocks import LOOKS
-from autotuner.measure.timeplan import longer
+from autotuner.measure.schedule import PAIRS, longer
 
 _PER_DISPATCH = 0.05
 """Of the effort's budget for a single problem, for each dispatch: there it is one of many, in one pool."""
@@ -36,7 +35,7 @@ def expected_seconds(known: Known, *, single: float, most: float) -> float:
     """For all that is worth doing; `single` is what one problem gets at this effort, `most` what it ends at."""
     routes = known.rounds * known.round_seconds
     tuning = known.dispatches * _PER_DISPATCH * single
-    whole = _COMPILES * known.compile_seconds + LOOKS[0] * known.block_seconds
+    whole = _COMPILES * known.compile_seconds + PAIRS * known.block_seconds
     return min(math.ceil((known.elapsed + routes + tuning + whole) / _ROUND) * _ROUND, most)
 
 

@@ -14,12 +14,16 @@ from autotuner.jobs.model.mixed import kernels_first
 from autotuner.jobs.model.places import Library
 from autotuner.jobs.model.routes import RouteOutcome, RouteRace
 from autotuner.jobs.model.whole import Tuned, WholeModel
-from autotuner.measure.timeplan import FINDING_SECONDS, KERNEL_SECONDS, longer
+from autotuner.measure.schedule import longer
 from autotuner.programs.shares import by_work
 from autotuner.programs.structure import ModelStructure
 from autotuner.system.text import count
 from autotuner.targets import PLAIN
 
+KERNEL_SECONDS = {"host": 0.7, "gpu": 3.0}
+"""About, on an idle core, for building one microkernel: from C, and mostly by Triton."""
+FINDING_SECONDS = 5.0
+"""About, before the first kernel is put into a model: for finding the dispatches of all its places."""
 _AS_MUCH = 0.9
 """Of what kernels compute on the first route."""
 

@@ -12,19 +12,15 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from statistics import median
 from typing import Generic, Protocol, TypeVar
 
-import numpy as np
-
+from autotuner.devices.device import Timing
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import Compiled
-from autotuner.measure.blocks import BlockTimes, Interval
-from autotuner.measure.race import TimingFailed
+from autotuner.measure.blocks import Interval
+from autotuner.measure.contest import TimingFailed, Turns, take_turns
+from autotuner.measure.schedule import PAIRS
 
-BLOCKS = 8
-"""How often two models are timed in turns."""
-_ALPHA = 0.05
 _DELIVERED = 0.7
 """Of what entries gained alone, at least, when nothing is looked into."""
 
@@ -44,8 +40,8 @@ class Member(Protocol):
 
 
 E = TypeVar("E", bound=Member)
-TimeModel = Callable[[Compiled], float]
-"""µs of one timing; TimingFailed where there is none."""
+TimeModel = Callable[[Compiled], Timing]
+"""One timing; TimingFailed where there is none."""
 
 
 @dataclass(frozen=True)
@@ -85,17 +81,18 @@ class LeaveOut(Generic[E]):
                 lost[group[0].label] = f"the model takes {us[1]:.1f} µs with it, without it {us[0]:.1f} µs"
 
     def _compare(self, one: Compiled, other: Compiled) -> tuple[Interval | None, tuple[float, float]]:
-        """How much faster the first is, and the medians of both."""
-        rows: dict[str, list[float | None]] = {"one": [], "other": []}
-        rng = np.random.default_rng(self.seed)
+        """How much faster the first is, and the medians of both: as many pairs as tell whether it is."""
         builds = {"one": one, "other": other}
-        for _ in range(BLOCKS):
-            for index in rng.permutation(2):
-                name = ("one", "other")[int(index)]
-                rows[name].append(self.time(builds[name]))
-        times = BlockTimes({name: tuple(row) for name, row in rows.items()})
-        us = {name: median(t for t in row if t is not None) for name, row in rows.items()}
-        return times.ratio("one", "other", alpha=_ALPHA), (us["one"], us["other"])
+
+        def still(turns: Turns) -> list[str]:
+            known = turns.beats("one", "other") or turns.beats("other", "one")
+            return [] if turns.failed or known or turns.blocks >= PAIRS else [*builds]
+
+        turns = take_turns([*builds], lambda name: self.time(builds[name]), still, seed=self.seed)
+        if turns.failed:
+            raise TimingFailed(*turns.failed.values())
+        us = turns.medians
+        return turns.ratio("one", "other"), (us["one"], us["other"])
 
 
 def expected_saving(entries: Sequence[Member]) -> float:

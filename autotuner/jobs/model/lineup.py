@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autotuner.carriers.carrier import Parts
-from autotuner.devices.child_base import needs_warming
 from autotuner.devices.device import Timing
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.routes import RouteOutcome
 from autotuner.jobs.model.whole import Tuned
-from autotuner.jobs.opening import SLOW_US
 from autotuner.measure.blocks import Entrant, Rules
-from autotuner.measure.judge import JudgePhase, judge
+from autotuner.measure.contest import timed_by
+from autotuner.measure.judge import Judge, JudgePhase
 from autotuner.measure.judgement import Contest, Judgement
 from autotuner.measure.reference import right_but_slower, told
-from autotuner.measure.takes import timed_by
-from autotuner.measure.timeplan import TimePlan
+from autotuner.measure.schedule import Schedule
 from autotuner.programs.arbiter import Arbiter
 from autotuner.targets import PLAIN
 from autotuner.tuning.plan import BASELINE
@@ -85,49 +83,52 @@ class Lineup:
         return next((name for name in self.routes if name != BASELINE), BASELINE)
 
     @property
-    def favourite(self) -> str:
-        """The fastest so far. Entries are put in because each is ahead: a model that was not timed comes right before
-        its route, which is not before all others."""
-        us = {made.name: made.us or made.tried.us or math.inf for made in self.tuned}
-        us |= {name: one.us or math.inf for name, one in self.routes.items() if name != BASELINE}
-        return min(us, key=lambda name: us[name])
+    def us(self) -> dict[str, float]:
+        """What each took so far. Entries are put in because each is ahead: a model that was not timed has its route's
+        time."""
+        found = {made.name: made.us or made.tried.us or math.inf for made in self.tuned}
+        return found | {name: one.us or math.inf for name, one in self.routes.items()}
 
-    def contest(self, context: Context, *, blocks: int) -> Contest:
+    @property
+    def order(self) -> list[str]:
+        """The fastest first; what tuning made comes before its route."""
+        us = self.us
+        return sorted([*(made.name for made in self.tuned), *self.routes], key=us.__getitem__)
+
+    def contest(self, context: Context) -> Contest:
         effort = context.options.effort
         complexity = {name: len(one.route.flags) if name != BASELINE else 0 for name, one in self.routes.items()}
         complexity |= {made.name: made.complexity for made in self.tuned}
         labels = {name: f"route {one.route.name}" for name, one in self.routes.items() if one.route != PLAIN}
         return Contest(
-            entrants=tuple(Entrant(name, number) for name, number in complexity.items()),
+            entrants=tuple(Entrant(name, complexity[name]) for name in self.order),
             baseline=BASELINE,
             stock=self.stock_name,
             rules=Rules(smallest_gain=effort.smallest_gain),
-            confirm_blocks=blocks,
-            favourite=self.favourite,
             seed=context.options.seed,
-            known_us=self.base.us if self.base is self.default else None,
             labels={BASELINE: "the default", **labels},
         )
 
-    def race(self, context: Context, benchmark: Benchmark, *, plan: TimePlan) -> Judgement:
+    def race(self, context: Context, benchmark: Benchmark, *, schedule: Schedule) -> Judgement:
         modules, rows = self.modules, self.rows
 
         def record(phase: JudgePhase, name: str, block: int, timing: Timing) -> None:
             context.session.store.record_timing(rows[name], timing, phase=phase, block=block)
 
-        # A call of seconds is a measurement by itself, and there is none to spare for more.
-        slow = {BASELINE} if (self.base.us or 0.0) > SLOW_US else set()
-        long = {BASELINE} if not needs_warming((self.base.us or 0.0) / 1e6, benchmark.seconds) else set()
+        contest = self.contest(context)
+        if schedule.racing < len(contest.rivals):
+            contest = replace(contest, chosen=contest.rivals[0])
+        judge = Judge(
+            contest,
+            timed_by(context.session.runner, benchmark, modules, call_us=self.us),
+            schedule.judging,
+            context.session.stop,
+            schedule.pair,
+            record,
+            stage=lambda text: context.stage(f"{text}, as whole models"),
+        )
         with context.clocked("time"):
-            return judge(
-                self.contest(context, blocks=plan.blocks),
-                timed_by(context.session.runner, benchmark, modules, once=slow, unwarmed=long),
-                clock=context.clock,
-                stop=context.session.stop,
-                plan=plan,
-                record=record,
-                stage=lambda text: context.stage(f"{text}, as whole models"),
-            )
+            return schedule.told(judge.verdict())
 
     def told(self, judgement: Judgement, arbiter: Arbiter) -> str:
         """The reason of a verdict; where the default is wrong that comes first, with what a win is over."""

@@ -12,7 +12,7 @@ from autotuner.jobs.model.routes import RouteOutcome
 from autotuner.jobs.model.whole import Tuned
 from autotuner.measure.blocks import Verdict
 from autotuner.measure.judgement import Cause, Judgement
-from autotuner.measure.timeplan import longer
+from autotuner.measure.schedule import longer
 from autotuner.system.text import count
 from autotuner.targets import PLAIN
 from autotuner.tuning.plan import BASELINE

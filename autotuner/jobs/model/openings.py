@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from autotuner.measure.timeplan import FIRST_TIMING_SECONDS, OPENING_SECONDS, longer
+from autotuner.measure.schedule import longer
 from autotuner.targets import Target
 
+OPENING_SECONDS = {"host": 1.0, "gpu": 4.0}
+"""About, on an idle core, before the first problem of many is opened: for reading a space and compiling its default."""
+FIRST_TIMING_SECONDS = 1.0
+"""About, in the same case: for timing that default, one after the other."""
 _SEARCHED = 0.6
 """Of the time for all of them: the rest is for comparing the best of each in the end."""
 

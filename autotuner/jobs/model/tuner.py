@@ -12,7 +12,7 @@ from autotuner.iree.benchmark import Benchmark
 from autotuner.jobs.model.choice import Routes, choose
 from autotuner.jobs.model.context import Context, model_outputs
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares
-from autotuner.jobs.model.ending import end_plan, kept_now, longest_compile
+from autotuner.jobs.model.ending import end_schedule, kept_now, longest_compile
 from autotuner.jobs.model.expectation import Known, expectation, expected_seconds, too_small
 from autotuner.jobs.model.first_kernels import FirstKernels, Kept, try_kernels, untimed_kernels
 from autotuner.jobs.model.lineup import Lineup
@@ -29,7 +29,7 @@ from autotuner.jobs.model.whole import Tuned, WholeModel
 from autotuner.jobs.model.won_routes import routes_that_won
 from autotuner.jobs.opening import MIN_TIME, model_clock, model_program
 from autotuner.measure.judgement import Judgement
-from autotuner.measure.timeplan import CLEARLY_AHEAD, TimePlan, longer
+from autotuner.measure.schedule import Schedule, longer
 from autotuner.programs.model import Model
 from autotuner.programs.structure import ModelStructure
 from autotuner.system import process
@@ -41,6 +41,8 @@ from autotuner.tuning.run import Account, Run
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.too_short import too_short
 
+_CLEARLY = 1.2
+"""Times faster than the default: a verdict on what is so far ahead comes before the tuning of dispatches."""
 _WHOLE = 0.3
 """Without a device, of the time: for compiling the whole."""
 
@@ -93,12 +95,12 @@ class _ModelRun:
 
     def _kept(self, *, files: bool) -> float:
         """Seconds that are kept for the race, its confirmation and the proof of what ships, as things stand now."""
-        return kept_now(self._end_plan(files=files), self.context.clock.budget, ahead=self._ahead)
+        return kept_now(self._schedule(files=files), self.context.clock.budget, ahead=self._ahead)
 
-    def _end_plan(self, *, files: bool) -> TimePlan:
+    def _schedule(self, *, files: bool) -> Schedule:
         """What ships with `files` beside its flags is compiled once more."""
         made = self.compiling if files else 0.0
-        return end_plan(self.context, self.found.tried, tuned=self._with_kernels, made=made)
+        return end_schedule(self.context, self.found.tried, tuned=self._with_kernels, made=made)
 
     @property
     def _ahead(self) -> bool:
@@ -192,7 +194,7 @@ class _ModelRun:
         context = self.context
         best = min((one.us for one in self.found.tried if one.ok and one.us is not None), default=math.inf)
         files = self.kernels is not None and self.kernels.us < best
-        least = context.clock.elapsed + self._end_plan(files=files).least
+        least = context.clock.elapsed + self._schedule(files=files).least
         if context.options.budget is not None and least > context.clock.budget:
             self.least = least
             context.note(too_small(context.clock.budget, least))
@@ -205,7 +207,7 @@ class _ModelRun:
             # The tuned model is compiled before it races, and once more when something is dropped.
             reserve = 2 * self.compiling + self._kept(files=True)
             chosen: list[Chosen] = []
-            clearly = self._end_plan(files=False).ahead >= CLEARLY_AHEAD
+            clearly = self._schedule(files=False).gain >= _CLEARLY
             if kernels is not None or not clearly or context.clock.left > reserve:
                 chosen = worth_tuning(context, self.found.tried, call, plain, reserve=reserve, kernels=kernels)
             else:
@@ -229,9 +231,9 @@ class _ModelRun:
 
     def _kernels(self, race: RouteRace, plain: ModelStructure, *, early: bool = False) -> FirstKernels | None:
         """Every microkernel by its defaults: a verdict on that needs less time than a search and a race."""
-        plan = self._end_plan(files=True)
-        racing = plan.kept_of(self.context.clock.budget)
-        kept = Kept(verdict=min(plan.least, racing), racing=racing)
+        schedule = self._schedule(files=True)
+        racing = schedule.kept_of(self.context.clock.budget)
+        kept = Kept(verdict=min(schedule.least, racing), racing=racing)
         return try_kernels(race, plain, kept=kept, compiling=self.compiling, before=self.kernels, early=early)
 
     def _leave(self, kernels: FirstKernels) -> None:
@@ -280,26 +282,25 @@ class _ModelRun:
         context, lineup = self.context, self.found.lineup
         if len(lineup.modules) == 1:
             return self._nothing_to_race(lineup, more_routes=race.search.has_more)
-        benchmark, plan = race.benchmark, self._last_plan(lineup)
-        if plan.ending(context.clock.left) is None and lineup.tuned and len(lineup.routes) > 1:
-            context.note(
-                f"no time to race and to compile again what has files beside its flags: {plan.would_do(context.clock)}"
-            )
+        benchmark, schedule = race.benchmark, self._last_schedule(lineup)
+        if schedule.too_late and lineup.tuned and len(lineup.routes) > 1:
+            would_do = schedule.would_do(schedule.enough)
+            context.note(f"no time to race and to compile again what has files beside its flags: {would_do}")
             self.found.tuned = []
             lineup = self.found.lineup
-            plan = self._last_plan(lineup)
-        judgement = lineup.race(context, benchmark, plan=plan)
-        kept = plan.shipping if judgement.winner else 0.0
+            schedule = self._last_schedule(lineup)
+        judgement = lineup.race(context, benchmark, schedule=schedule)
+        kept = schedule.shipping if judgement.winner else 0.0
         judgement = told_of_devices(context, benchmark, lineup.default, judgement, left=context.clock.left - kept)
         modules, rows, left = lineup.modules, lineup.rows, context.clock.left - kept
         self.found.caches = time_cold(context, benchmark, modules, rows, judgement, left=left)
         return judgement
 
-    def _last_plan(self, lineup: Lineup) -> TimePlan:
+    def _last_schedule(self, lineup: Lineup) -> Schedule:
         """Of those that race no others can ship."""
         racing = [one for name, one in lineup.routes.items() if name != BASELINE]
         made = longest_compile(self.context, (), also=[one.build for one in lineup.tuned])
-        return end_plan(self.context, [lineup.default, *racing], tuned=lineup.tuned, made=made)
+        return end_schedule(self.context, [lineup.default, *racing], tuned=lineup.tuned, made=made)
 
     def _nothing_to_race(self, lineup: Lineup, *, more_routes: bool) -> Judgement:
         us = {BASELINE: lineup.base.us or 0.0}

@@ -18,9 +18,10 @@ from autotuner.iree.folder import SPEC
 from autotuner.jobs.model.dispatches import Dispatches
 from autotuner.jobs.model.entries import Entry, applied, assemble
 from autotuner.jobs.model.kernels import KernelEntry
-from autotuner.jobs.model.leave_out import BLOCKS, E, LeaveOut
+from autotuner.jobs.model.leave_out import E, LeaveOut
 from autotuner.jobs.model.routes import RouteOutcome, RouteRace
-from autotuner.measure.race import TimingFailed
+from autotuner.measure.contest import TimingFailed
+from autotuner.measure.schedule import PAIRS
 from autotuner.programs.shares import Shares, from_statistics, repeated
 from autotuner.programs.structure import ModelStructure
 from autotuner.system import process
@@ -187,15 +188,15 @@ class WholeModel:
             return {}
         benchmark = race.benchmark
 
-        def timed(module: Compiled) -> float:
+        def timed(module: Compiled) -> Timing:
             with context.clocked("time"):
                 timing = context.session.runner.time(module, benchmark)
             if not timing.ok:
                 raise TimingFailed(timing.detail)
-            return timing.median
+            return timing
 
         def has_time(compiling: float) -> bool:
-            needed = 2 * compiling + 2 * BLOCKS * context.timing_seconds
+            needed = 2 * compiling + 2 * PAIRS * context.timing_seconds
             return not context.session.stop.requested and context.clock.left - self.racing > needed
 
         return LeaveOut(without, build, timed, has_time, context.options.seed).losers(members, tuned)

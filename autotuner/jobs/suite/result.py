@@ -16,7 +16,7 @@ from autotuner.jobs.suite.rows import FINAL, RAW, TUNED, Row, Uplift
 from autotuner.jobs.suite.ship import Group
 from autotuner.jobs.suite.workload import Workload
 from autotuner.measure.blocks import ALPHA, Interval
-from autotuner.measure.timeplan import longer
+from autotuner.measure.schedule import longer
 from autotuner.system.listing import Column, Listing
 from autotuner.system.text import count, microseconds
 from autotuner.tuning.counts import Counts

@@ -20,7 +20,7 @@ from tests.support.fake_tools import BASE_MS, FakeTools
 
 CPU = Target.parse("cpu")
 PROBLEM = Gemm.parse(shape="96x64x128", dtype="f32")
-EFFORT = Effort(trials=1, budget=1200.0, compile_only_trials=1, confirm_blocks=8)
+EFFORT = Effort(trials=1, budget=1200.0, compile_only_trials=1)
 PLAIN, TILED = "--iree-opt-data-tiling=false", "--iree-opt-data-tiling"
 
 TWO_PRODUCTS = """

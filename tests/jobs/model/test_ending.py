@@ -11,35 +11,12 @@ import pytest
 from autotuner.carriers.carrier import Parts
 from autotuner.iree.compile import Compiled
 from autotuner.jobs.model.context import Context
-from autotuner.jobs.model.ending import Took, compiling_seconds, end_plan, kept_now, longest_compile, plan_of
+from autotuner.jobs.model.ending import compiling_seconds, end_schedule, kept_now, longest_compile
 from autotuner.jobs.model.routes import RouteOutcome
 from autotuner.jobs.model.whole import Tuned
+from autotuner.measure.schedule import Schedule
 from autotuner.targets import PLAIN, Route
-
-TOOK = Took(default_us=1e5, best_us=5e4, timing=0.5, isolated=0.8, shipping=0.0)
-
-
-def test_the_end_of_a_models_run_has_the_compile_of_what_ships_in_it() -> None:
-    quick = plan_of(TOOK, rivals=2, blocks=24)
-    slow = plan_of(replace(TOOK, shipping=20.0), rivals=2, blocks=24)
-    assert slow.sound >= quick.sound + 20
-    assert slow.kept_of(1000.0) >= slow.sound
-    assert slow.kept_of(40.0) == pytest.approx(24.0), "not all of a short budget"
-
-
-def test_rivals_of_a_slow_default_are_timed_faster_than_it() -> None:
-    slow = replace(TOOK, default_us=1e6, timing=1.0, isolated=1.5)
-    plan = plan_of(slow, rivals=2, blocks=24)
-    assert plan.race.baseline == plan.race.brief.baseline == pytest.approx(1.0), "it is called once in any case"
-    assert plan.race.rival == pytest.approx(0.2)
-    assert plan.confirm.rival == pytest.approx(0.7)
-    assert plan.confirm.brief.rival == pytest.approx(0.6)
-
-
-def test_a_confirmation_has_fewer_blocks_where_the_default_takes_long_but_never_too_few() -> None:
-    assert plan_of(TOOK, rivals=1, blocks=24).blocks == 24
-    assert plan_of(replace(TOOK, isolated=4.0), rivals=1, blocks=24).blocks == 15
-    assert plan_of(replace(TOOK, isolated=60.0), rivals=1, blocks=24).blocks == 12
+from tests.support.clocks import Simulated
 
 
 def test_what_the_cache_holds_from_a_busier_machine_keeps_no_time_for_the_end() -> None:
@@ -53,9 +30,8 @@ def test_what_the_cache_holds_from_a_busier_machine_keeps_no_time_for_the_end() 
 
 
 def _context() -> Context:
-    seconds = SimpleNamespace(run=SimpleNamespace(account=SimpleNamespace(seconds={})), timing_seconds=0.5)
-    options = SimpleNamespace(effort=SimpleNamespace(confirm_blocks=24))
-    return cast(Context, SimpleNamespace(**vars(seconds), isolated_seconds=0.8, options=options))
+    run = SimpleNamespace(account=SimpleNamespace(seconds={}))
+    return cast(Context, SimpleNamespace(run=run, clock=Simulated(60.0), timing_seconds=0.5, isolated_seconds=0.8))
 
 
 def test_the_end_keeps_time_for_what_can_ship_and_not_for_what_took_longer() -> None:
@@ -63,8 +39,8 @@ def test_the_end_keeps_time_for_what_can_ship_and_not_for_what_took_longer() -> 
     context = _context()
     slow, quick = (replace(Compiled.refused(""), failure=None, took=took) for took in (42.0, 10.0))
     tried = [RouteOutcome(PLAIN, 1, quick, 100.0), RouteOutcome(Route("O3"), 2, slow, 300.0)]
-    assert end_plan(context, tried, made=10.0).shipping == pytest.approx(12.0)
-    assert end_plan(context, tried).shipping < 5, "a route's module is the one that was timed"
+    assert end_schedule(context, tried, made=10.0).shipping == pytest.approx(12.0)
+    assert end_schedule(context, tried).shipping < 5, "a route's module is the one that was timed"
 
 
 @pytest.mark.parametrize("failure", ["", "wrong-result"])
@@ -73,8 +49,8 @@ def test_kernels_that_are_far_ahead_need_less_time_for_a_verdict(failure: str) -
     built = replace(Compiled.refused(""), failure=None, took=1.0)
     default = RouteOutcome(PLAIN, 1, built, 8e5)
     kernels = Tuned(replace(default, failure=failure), "kernels", (), Parts(), built, None, 2, us=1e5)
-    alone, beside = (end_plan(_context(), [default], tuned=tuned, made=1.0) for tuned in ([], [kernels]))
-    assert beside.ahead == pytest.approx(8.0)
+    alone, beside = (end_schedule(_context(), [default], tuned=tuned, made=1.0) for tuned in ([], [kernels]))
+    assert beside.gain == pytest.approx(8.0)
     assert beside.least < alone.least / 2
 
 
@@ -90,9 +66,7 @@ def test_a_model_whose_kernels_take_long_to_compile_has_time_to_ship() -> None:
 
 def test_while_nothing_is_ahead_routes_leave_no_time_for_a_race() -> None:
     """A ConvNeXt block's first route was slower than the default: the run ended after 10 of 30 s."""
-    plan = plan_of(replace(TOOK, shipping=4.8), rivals=1, blocks=24)
-    assert kept_now(plan, 30.0, ahead=True) == plan.kept_of(30.0)
-    assert plan.least <= kept_now(plan, 30.0, ahead=False) < plan.kept_of(30.0)
-    assert kept_now(plan, 300.0, ahead=False) == plan.kept_of(300.0), (
-        "where there is time for a sound verdict it is kept"
-    )
+    schedule = Schedule(Simulated(30.0), 0.5, 0.8, baseline_us=1e5, best_us=5e4, shipping=4.8)
+    assert kept_now(schedule, 30.0, ahead=True) == schedule.kept_of(30.0)
+    assert schedule.least <= kept_now(schedule, 30.0, ahead=False) < schedule.kept_of(30.0)
+    assert kept_now(schedule, 300.0, ahead=False) == schedule.kept_of(300.0), "where there is time it is kept"

@@ -89,4 +89,4 @@ def test_a_model_that_was_not_timed_is_no_favourite_before_a_faster_one(
     entries = replace(KERNELS, tried=plain, name="tuned", us=entries_us)
     kernels = [replace(KERNELS, tried=plain, us=kernels_us)] if kernels_us else []
 
-    assert Lineup([plain], [entries, *kernels]).favourite == favourite
+    assert Lineup([plain], [entries, *kernels]).order[0] == favourite

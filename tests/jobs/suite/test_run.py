@@ -37,7 +37,7 @@ from tests.support.contract import COUNTS, ENVIRONMENT, FAILED, KEYS, SECONDS
 from tests.support.fake_tools import DATA_TILING, ONE_ROUTE, SPEC, TIMED, TWO_ROUTES, Cli, FakeTools
 from tests.support.patience import ENOUGH
 
-EFFORT = Effort(trials=2, budget=1200.0, compile_only_trials=2, confirm_blocks=8, race_entrants=2)
+EFFORT = Effort(trials=2, budget=1200.0, compile_only_trials=2, race_entrants=2)
 LARGE, SMALL = "gemm_96x64x128_f32_f32_nn", "gemm_64x32x48_f32_f32_nn"
 SHAPES = "op,shape,dtype,calls\ngemm,96x64x128,f32,3\ngemm,64x32x48,f32,1\n"
 TWINS = "local-task,local-task"

@@ -1,0 +1,216 @@
+"""The budget of a run: what the search may use, what is kept for the verdict and what ships, what would have done.
+
+A run reads, tries routes, searches, races, confirms and ships. The judge may stop at any time, so that nothing has to
+be kept for it but about eight pairs of timings; what the search leaves beyond that goes to a race of more entrants.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from autotuner.errors import OutOfTimeError
+from autotuner.measure.contest import REPETITIONS, SLOW_US
+from autotuner.measure.judge import LEAD_BLOCKS, RACE_SHARE
+from autotuner.measure.judgement import Judgement
+from autotuner.system.progress import LATE_SECONDS, Clock
+
+PAIRS, LEAST_PAIRS = 8, 3
+"""Of a confirmation: so many mostly tell a gain of a few percent, and so few one that is far beyond the noise."""
+RACE_BLOCKS = 8
+"""In which a race mostly tells who is ahead."""
+LEADERS = 4
+"""Candidates that are compared where nothing is judged."""
+_END_SHARE, _VERDICT_SHARE = 0.35, 0.6
+"""Of the time after the default is timed, for the end: of a run that has little of it, and at most where so much is
+needed for a verdict. The rest is for the search."""
+_AIR = 1.2
+"""Timings are not all alike; and what is advised has some room."""
+_TOLD = 0.05
+"""Of a computation: by less nobody can tell how long all of it takes."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How the time of one run is divided, by what is known so far."""
+
+    clock: Clock
+    timing: float
+    """Seconds for one timing of the baseline on the open device."""
+    fresh: float
+    """The same in a process of its own."""
+    baseline_us: float = 0.0
+    """What a call of the baseline takes, and one of the best so far."""
+    best_us: float = 0.0
+    lasting: float = 0.0
+    """Seconds of a repetition; a call that is shorter is repeated."""
+    entrants: int = 8
+    """In a race, at most."""
+    building: float = 0.0
+    """Seconds for each finalist that is still to be built."""
+    shipping: float = 0.0
+    """Seconds after the verdict, for what wins."""
+    judges: bool = True
+    """Without, the best of the search are only compared, and something larger is the judge."""
+
+    def ahead(self, *, baseline_us: float, best_us: float) -> Schedule:
+        """By what the default takes and the best so far."""
+        return replace(self, baseline_us=baseline_us, best_us=min(best_us, baseline_us))
+
+    # --- what timings take ----------------------------------------------------------------------------------------
+
+    @property
+    def rival(self) -> float:
+        """Of the best, on the open device."""
+        return self._rival(self.timing)
+
+    def _rival(self, seconds: float) -> float:
+        """Of the best, where one timing of the baseline takes so many seconds: as long to start, and its own calls."""
+        baseline, best = (_calls(max(self.lasting, us / 1e6)) for us in (self.baseline_us, self.best_us))
+        return min(seconds, max(seconds - baseline, 0.0) + best)
+
+    @property
+    def pair(self) -> float:
+        """The baseline and one other, as they are confirmed."""
+        return self.fresh + self._rival(self.fresh)
+
+    def block(self, rivals: int) -> float:
+        """The baseline and so many others, as they race."""
+        return self.timing + rivals * self.rival
+
+    # --- what the end takes ---------------------------------------------------------------------------------------
+
+    def _confirming(self, pairs: int) -> float:
+        return 2 * self.building + pairs * self.pair + self.shipping
+
+    def _racing(self, rivals: int) -> float:
+        return (rivals + 1) * self.building + RACE_BLOCKS * self.block(rivals)
+
+    @property
+    def least(self) -> float:
+        """Seconds of the shortest way to a verdict."""
+        return self._confirming(LEAST_PAIRS) if self.judges else self.comparing
+
+    @property
+    def enough(self) -> float:
+        """Seconds in which a verdict can be counted on."""
+        return self._confirming(PAIRS) if self.judges else self.comparing
+
+    @property
+    def full(self) -> float:
+        """Seconds of an end that lacks nothing."""
+        return self._racing(self.entrants) + self._confirming(PAIRS) if self.judges else self.comparing
+
+    @property
+    def comparing(self) -> float:
+        """Seconds for choosing the best of the search without a verdict, with the builds for it."""
+        return 3 * LEAD_BLOCKS * self.block(LEADERS)
+
+    def reserve(self, left: float) -> float:
+        """Of `left` seconds, when the default is timed: those that the search leaves for the end."""
+        room = max(left - self.shipping, 0.0)
+        least, enough, full = (_AIR * (one - self.shipping) for one in (self.least, self.enough, self.full))
+        needed = max(min(enough, _VERDICT_SHARE * room), min(least, room))
+        return self.shipping + max(needed, min(full, _END_SHARE * room))
+
+    def kept_of(self, budget: float) -> float:
+        """The same where all that comes before is known to want every second: no more than a verdict needs."""
+        return min(_AIR * (self.enough - self.shipping) + self.shipping, _VERDICT_SHARE * budget)
+
+    @property
+    def gain(self) -> float:
+        """How many times faster than the baseline the best so far is."""
+        return self.baseline_us / self.best_us if self.best_us else 1.0
+
+    @property
+    def too_late(self) -> bool:
+        """No verdict fits into what is left, whatever is found."""
+        return self.least > self.clock.left + LATE_SECONDS
+
+    def judging(self) -> float:
+        """Seconds that the judge may use from now on: a pair that is nearly done may end."""
+        return self.clock.left - self.shipping + LATE_SECONDS / 2
+
+    @property
+    def racing(self) -> int:
+        """How many race: so many that there is time to tell them apart; fewer than two are not raced."""
+        room = RACE_SHARE * max(self.clock.left - self.shipping, 0.0)
+        return max((n for n in range(2, 2 * self.entrants + 1) if self._racing(n) <= room), default=1)
+
+    def leading(self) -> int:
+        """How many are compared with the default where nothing is judged: better few, to the end."""
+        room = max(self.clock.left, 0.0) / LEAD_BLOCKS - self.timing
+        return max(1, min(LEADERS, int(room / self.rival))) if self.rival else LEADERS
+
+    # --- words ----------------------------------------------------------------------------------------------------
+
+    def told(self, judgement: Judgement) -> Judgement:
+        """A judgement that more time might have changed says which budget would do."""
+        if not judgement.out_of_time:
+            return judgement
+        blocks = judgement.confirmed.blocks if judgement.confirmed else 0
+        missing = self._confirming(max(PAIRS, 2 * blocks))
+        return replace(judgement, reason=f"{judgement.reason}; {self.would_do(missing)}")
+
+    def too_short(self) -> str:
+        """Why there is no verdict, with what was left and what would do."""
+        ships = f", compiling what ships {self.shipping:.0f} s more" if self.shipping >= 1 else ""
+        reason = f"no verdict fits: the shortest comparison takes about {self.least - self.shipping:.0f} s{ships}"
+        return f"{reason}, with {max(self.clock.left, 0.0):.0f} s left: {self.would_do(self.enough)}"
+
+    def would_do(self, missing: float) -> str:
+        """The budget for the same and so many seconds more."""
+        budget = self.clock.budget if math.isfinite(self.clock.budget) else 0.0
+        return longer(max(self.clock.elapsed + missing, budget), part=self.clock.part)
+
+
+def _calls(seconds: float) -> float:
+    """Of one timing, where a call takes so many: with one to warm up, unless a call is a measurement by itself."""
+    return seconds if seconds * 1e6 > SLOW_US else (REPETITIONS + 1) * seconds
+
+
+def longer(seconds: float, *, part: bool = False) -> str:
+    """What to ask for the next time, where so many seconds would do; of a `part` of a run that is no user's budget."""
+    if part:
+        return "a longer --budget would do"
+    return f"--budget {math.ceil(_AIR * seconds / 5) * 5}s would do"
+
+
+# --- before anything is timed -------------------------------------------------------------------------------------
+
+
+class BeginningError(OutOfTimeError):
+    """The time was up before IREE's default was timed."""
+
+    def __init__(self, what: str, seconds: float, *, left: float) -> None:
+        under_way = f"{what} had not ended after {seconds:.0f} s"
+        super().__init__(f"the time was up before IREE's default was timed: {under_way}")
+        self.left = left
+        """Seconds from there to a verdict, about."""
+
+
+@contextmanager
+def beginning(what: str, *, follows: float) -> Iterator[None]:
+    """Says what was under way when the time was up; what `follows` it to a verdict takes so many times as long.
+
+    What nobody knows the length of may take twice as long as it has.
+    """
+    began = time.monotonic()
+    try:
+        yield
+    except BeginningError:
+        raise
+    except OutOfTimeError as error:
+        took = time.monotonic() - began
+        whole = took / error.done if error.done >= _TOLD else 2 * took
+        raise BeginningError(what, took, left=(1 + follows) * whole - took) from error
+
+
+def late(error: OutOfTimeError, clock: Clock) -> str:
+    """Why a run has no verdict, and the budget that would do."""
+    if isinstance(error, BeginningError):
+        return f"{error.message}: {longer(max(clock.elapsed + error.left, clock.budget), part=clock.part)}"
+    return f"the time was up: {longer(2 * clock.budget, part=clock.part)}"

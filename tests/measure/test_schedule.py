@@ -1,0 +1,142 @@
+"""The budget of a run: what the search leaves, what fits, and which budget would do; by numbers alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotuner.errors import OutOfTimeError
+from autotuner.measure.judgement import Judgement
+from autotuner.measure.schedule import LEADERS, PAIRS, BeginningError, Schedule, beginning, late, longer
+from tests.support.clocks import Simulated as At
+
+
+def schedule(budget: float = 100.0, now: float = 0.0, *, part: bool = False, **how: float) -> Schedule:
+    made = Schedule(At(budget, part=part, now=now), timing=0.3, fresh=0.6, lasting=0.02)
+    return replace(made, **how)  # type: ignore[arg-type]
+
+
+SECONDS = st.floats(0.001, 50.0)
+ANY = st.builds(
+    lambda timing, fresh, shipping, building, slow, fast: schedule(
+        timing=timing,
+        fresh=fresh,
+        shipping=shipping,
+        building=building,
+        baseline_us=1e6 * max(slow, fast),
+        best_us=1e6 * min(slow, fast),
+    ),
+    *[SECONDS] * 6,
+)
+
+
+@given(ANY, st.floats(0.0, 5000.0))
+def test_the_search_leaves_what_a_verdict_needs_and_never_more_than_there_is(one: Schedule, left: float) -> None:
+    kept = one.reserve(left)
+    assert kept <= max(left, one.shipping) + 1e-6
+    if one.least <= 0.5 * left:
+        assert kept >= one.least - 1e-6
+
+
+@given(ANY)
+def test_more_certainty_takes_no_less_time(one: Schedule) -> None:
+    assert one.least <= one.enough <= one.full
+
+
+@given(ANY, st.floats(1.0, 1000.0), st.floats(0.0, 1000.0))
+def test_more_time_never_means_fewer_entrants(one: Schedule, left: float, more: float) -> None:
+    less, longer_one = (replace(one, clock=At(left + extra)) for extra in (0.0, more))
+    assert 1 <= less.racing <= longer_one.racing <= 2 * one.entrants
+
+
+def test_a_long_run_keeps_no_more_than_the_end_takes_and_a_short_one_most_of_it_for_the_verdict() -> None:
+    one = schedule()
+    assert one.reserve(1000.0) < 0.1 * 1000
+    assert one.reserve(15.0) > 0.3 * 15
+
+
+def test_on_a_gpu_most_of_a_hundred_seconds_is_the_searchs() -> None:
+    """An H200: 0.23 s a timing of the race, 0.75 s a process; eight seconds until the default is timed."""
+    one = schedule(timing=0.23, fresh=0.75, shipping=6.0)
+    assert one.reserve(92.0) <= 0.42 * 92
+
+
+def test_rivals_of_a_slow_baseline_are_faster_to_time() -> None:
+    slow = schedule(timing=17.0, fresh=17.5, baseline_us=17e6, best_us=0.5e6)
+    assert slow.rival == pytest.approx(0.5)
+    assert slow.pair == pytest.approx(17.5 + 1.0)
+    assert slow.gain == pytest.approx(34.0)
+
+
+def test_a_call_that_is_a_measurement_by_itself_is_counted_once_and_a_short_one_four_times() -> None:
+    one = schedule(timing=4.0, baseline_us=1e6, best_us=0.1e6)
+    assert one.rival == pytest.approx(3.0 + 4 * 0.1)
+
+
+def test_where_nothing_is_judged_the_end_is_one_short_comparison() -> None:
+    one = schedule(judges=False)
+    assert one.least == one.enough == one.full == one.comparing
+    assert one.leading() == LEADERS
+    assert schedule(5.0, 4.0, judges=False).leading() == 1
+
+
+@pytest.mark.parametrize(("left", "late"), [(30.0, False), (1.0, False), (-9.0, True)])
+def test_a_verdict_that_fits_a_little_late_is_still_reached(left: float, late: bool) -> None:
+    one = schedule(100.0, 100.0 - left, fresh=0.4, timing=0.2)
+    assert one.too_late is late
+
+
+def test_the_judge_leaves_what_shipping_takes() -> None:
+    assert schedule(100.0, 60.0, shipping=25.0).judging() == pytest.approx(15.0, abs=2.0)
+
+
+def test_a_budget_that_no_verdict_fits_into_says_what_it_takes_what_was_left_and_what_would_do() -> None:
+    one = schedule(20.0, 19.0, fresh=4.0, shipping=5.0)
+    words = one.too_short()
+    assert "the shortest comparison takes about 24 s, compiling what ships 5 s more, with 1 s left" in words
+    wanted = int(words.rsplit("--budget ", 1)[1].split("s ")[0])
+    assert 19 + one.enough <= wanted <= 2 * (19 + one.enough)
+
+
+def test_what_would_do_is_a_round_number_with_some_air_and_a_part_names_none() -> None:
+    assert longer(61.0) == "--budget 75s would do"
+    assert longer(61.0, part=True) == "a longer --budget would do"
+    assert schedule(part=True).would_do(10.0) == "a longer --budget would do"
+    assert schedule(math.inf, 10.0).would_do(10.0) == "--budget 25s would do"
+
+
+def test_only_what_time_may_change_is_told_a_budget() -> None:
+    one = schedule(30.0, 29.0)
+    open_one = Judgement("inconclusive", "the time was up", "base", out_of_time=True)
+    assert one.told(open_one).reason.startswith("the time was up; --budget ")
+    settled = replace(open_one, out_of_time=False)
+    assert one.told(settled) is settled
+
+
+def test_a_verdict_can_be_counted_on_in_about_eight_pairs() -> None:
+    one = schedule(shipping=3.0, building=1.0)
+    assert one.enough == pytest.approx(PAIRS * one.pair + 3.0 + 2.0)
+
+
+# --- before the default is timed --------------------------------------------------------------------------------
+
+
+def test_what_was_under_way_first_is_what_is_said_and_the_rest_is_told_by_what_is_done() -> None:
+    with (
+        pytest.raises(BeginningError, match="the first had not ended after 0 s") as found,
+        beginning("it", follows=9.0),
+        beginning("the first", follows=1.0),
+    ):
+        raise OutOfTimeError(done=0.5)
+    assert found.value.left >= 0.0
+
+
+def test_the_budget_that_would_do_is_what_was_used_and_what_is_left() -> None:
+    clock = At(30.0, now=31.0)
+    error = BeginningError("the compile of IREE's default", 25.0, left=60.0)
+    assert late(error, clock) == f"{error.message}: {longer(91.0)}"
+    assert late(OutOfTimeError(), clock) == f"the time was up: {longer(60.0)}"
