@@ -149,7 +149,7 @@ class Calibrator(Generic[M]):
         ran: tuple[Checker, Check, Timing] = yield Step(
             "device", partial(self._first_run, first, benchmark), self.device
         )
-        with beginning("timing it", follows=_PAIRED):
+        with beginning("timing it", follows=2 * _PAIRED, call=ran[2].median / 1e6):
             return (yield from self._timed(first, benchmark, *ran))
 
     def _timed(

@@ -193,10 +193,11 @@ class BeginningError(OutOfTimeError):
 
 
 @contextmanager
-def beginning(what: str, *, follows: float) -> Iterator[None]:
+def beginning(what: str, *, follows: float, call: float | None = None) -> Iterator[None]:
     """Says what was under way when the time was up; what `follows` it to a verdict takes so many times as long.
 
-    What nobody knows the length of may take twice as long as it has.
+    What nobody knows the length of may take twice as long as it has; where it is known that a `call` takes so many
+    seconds, all follows from that.
     """
     began = time.monotonic()
     try:
@@ -206,7 +207,8 @@ def beginning(what: str, *, follows: float) -> Iterator[None]:
     except OutOfTimeError as error:
         took = time.monotonic() - began
         whole = took / error.done if error.done >= _TOLD else 2 * took
-        raise BeginningError(what, took, left=(1 + follows) * whole - took) from error
+        left = (1 + follows) * whole - took if call is None else follows * call
+        raise BeginningError(what, took, left=left) from error
 
 
 def late(error: OutOfTimeError, clock: Clock) -> str:

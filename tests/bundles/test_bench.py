@@ -111,7 +111,7 @@ def test_what_is_faster_wins_and_is_timed_with_a_cold_cache_too(sit: Sit) -> Non
     assert bench.caches.cold.best_us == pytest.approx(0.55 * SLOW)
     found = report(bench, replace(judgement, raced=None, confirmed=None))
     assert Report.read(plain(found), "result.zip") == found
-    assert {taken.phase for taken in found.tried[1].taken} == {"screen", "race", "confirm", "cold"}
+    assert {taken.phase for taken in found.tried[1].taken} == {"screen", "confirm", "cold"}
     warm, _ = sit({BASELINE: SLOW, "c0001": SLOW / 2}, cache="warm")
     assert warm.judged().verdict == "win"
     assert warm.caches is None

@@ -91,6 +91,8 @@ class LeaveOut(Generic[E]):
         turns = take_turns([*builds], lambda name: self.time(builds[name]), still, seed=self.seed)
         if turns.failed:
             raise TimingFailed(*turns.failed.values())
+        if not turns.blocks:
+            raise OutOfTimeError
         us = turns.medians
         return turns.ratio("one", "other"), (us["one"], us["other"])
 
