@@ -7,6 +7,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,11 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autotuner.errors import StorageError
+from autotuner.errors import StorageError, UsageError
 from autotuner.system.digests import file_digest
+from autotuner.system.files import write_whole
 
 _FORMAT = "v3"
-_MODULE = "module.vmfb"
+_MODULE, _RECORDED = "module.vmfb", "build.json"
+_MAKING = ".making-"
+_TAG = "CACHEDIR.TAG"
+_MARK = "Signature: 8a477f597d28d172789f06886806bc55\n# Builds of autotune, which can be made again.\n"
+"""What marks a folder as a cache for all programs (bford.info/cachedir), and as one of ours."""
+_ENTRY = re.compile(r"v\d+/([0-9a-f]{2})/\1[0-9a-f]{62}")
 _RECORD = {"failure", "stderr", "seconds", "binary", "applied", "isa"}
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -54,7 +61,7 @@ class Cache:
         """The record of an entry; None when there is none, or when it is damaged."""
         folder = self.entry(key)
         try:
-            record = json.loads((folder / "build.json").read_text())
+            record = json.loads((folder / _RECORDED).read_text())
         except (OSError, ValueError):
             return None
         if not isinstance(record, dict) or not record.keys() >= _RECORD:
@@ -68,7 +75,9 @@ class Cache:
         """A folder on the cache's own file system, gone afterwards unless it was stored."""
         try:
             self.builds.mkdir(parents=True, exist_ok=True)
-            folder = Path(tempfile.mkdtemp(prefix=".making-", dir=self.builds))
+            if not (self.builds / _TAG).exists():
+                write_whole(self.builds / _TAG, _MARK)
+            folder = Path(tempfile.mkdtemp(prefix=_MAKING, dir=self.builds))
         except OSError as error:
             raise self._unwritable(error) from error
         try:
@@ -92,7 +101,7 @@ class Cache:
                     shutil.move(vmfb, folder / _MODULE)  # the cache may lie on another file system
                 if vmfb is not None:
                     kept["sha256"] = file_digest(folder / _MODULE)
-                (folder / "build.json").write_text(json.dumps(kept))
+                (folder / _RECORDED).write_text(json.dumps(kept))
                 final.parent.mkdir(parents=True, exist_ok=True)
                 if self.read(key) is None:
                     shutil.rmtree(final, ignore_errors=True)
@@ -116,15 +125,49 @@ class Cache:
     def size(self) -> tuple[int, int]:
         """(entries, bytes), those of earlier formats included."""
         entries = size = 0
-        for folder, _, names in os.walk(self.builds.parent):  # which other runs change meanwhile
-            for name in names:
-                entries += name == "build.json"
-                with contextlib.suppress(OSError):
-                    size += (Path(folder) / name).stat().st_size
+        for entry in self._entries():
+            for name in (_RECORDED, _MODULE):
+                with contextlib.suppress(OSError):  # other runs change it meanwhile
+                    size += (entry / name).lstat().st_size
+                    entries += name == _RECORDED
         return entries, size
 
     def clear(self) -> None:
-        shutil.rmtree(self.builds.parent, ignore_errors=True)
+        """Removes what is known to be a build, in folders that are marked as ours; nothing else that lies there."""
+        for entry in self._entries():
+            if not _is_ours(entry.parents[1]):
+                raise UsageError(
+                    f"{entry.parents[1]} is not marked as a cache of autotune (by a {_TAG}): nothing is removed there.",
+                    remedy="Check AUTOTUNE_CACHE_DIR; remove the folder yourself, or build something in it first.",
+                )
+            for name in (_RECORDED, _MODULE):
+                (entry / name).unlink(missing_ok=True)
+            _remove_empty(entry, entry.parent)
+        for folder in filter(_is_ours, self.builds.parent.glob("v*")):
+            for left in folder.glob(f"{_MAKING}*"):  # by a run that was killed
+                shutil.rmtree(left, ignore_errors=True)
+            if not any(path.name != _TAG for path in folder.iterdir()):
+                (folder / _TAG).unlink()
+                _remove_empty(folder, folder.parent)
+
+    def _entries(self) -> Iterator[Path]:
+        """The folders of builds, by their names."""
+        root = self.builds.parent
+        for path in root.glob("v*/??/*"):
+            if _ENTRY.fullmatch(str(path.relative_to(root))) and (path / _RECORDED).is_file() and not path.is_symlink():
+                yield path
+
+
+def _is_ours(folder: Path) -> bool:
+    with contextlib.suppress(OSError, ValueError):
+        return (folder / _TAG).read_text(encoding="utf-8") == _MARK
+    return False
+
+
+def _remove_empty(*folders: Path) -> None:
+    with contextlib.suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
 
 
 def _intact(path: Path, digest: object) -> bool:

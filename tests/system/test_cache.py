@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from autotuner.errors import StorageError
+from autotuner.errors import StorageError, UsageError
 from autotuner.system.cache import Cache
 
 RECORD: dict[str, Any] = {
@@ -142,15 +143,48 @@ def test_size_and_clear(tmp_path: Path) -> None:
     entries, size = cache.size()
     assert entries == 3
     assert size > 3 * len("a module")
-    old = tmp_path / "cache" / "builds" / "v0" / "ab" / "abcd" / "build.json"
-    old.parent.mkdir(parents=True)
-    old.write_text("{}")
-    assert cache.size() == (4, size + 2), "what an earlier version left is shown, and goes with the rest"
     cache.clear()
-    assert not old.exists()
+    assert list((tmp_path / "cache").iterdir()) == []
     assert cache.size() == (0, 0)
     assert cache.read(Cache.key(["0"])) is None
     cache.clear()
+
+
+def test_what_a_killed_run_and_an_earlier_format_left_goes_with_the_rest(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.store(KEY, RECORD, vmfb=module(tmp_path))
+    shutil.copytree(cache.builds, earlier := cache.builds.with_name("v0"))
+    (cache.builds / ".making-0").mkdir()
+    (cache.builds / ".making-0" / "half").write_text("")
+    assert cache.size()[0] == 2
+    cache.clear()
+    assert not cache.builds.exists()
+    assert not earlier.exists()
+
+
+def test_in_a_project_only_builds_of_autotune_are_removed(tmp_path: Path) -> None:
+    """Somebody who set the cache to a folder of his own, which has builds too, loses nothing."""
+    cache = Cache(tmp_path)
+    theirs = [tmp_path / "builds" / name for name in ("app.exe", "v3/notes", f"v3/{KEY[:2]}/mine", "v2/ab/abcd/x")]
+    theirs.append(cache.entry(KEY) / "mine")
+    for path in theirs:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine")
+    cache.clear()
+    cache.store(Cache.key(["other"]), RECORD, vmfb=module(tmp_path))
+    cache.clear()
+    assert all(path.read_text() == "mine" for path in theirs)
+    assert cache.size() == (0, 0)
+
+
+def test_a_folder_that_autotune_did_not_mark_is_not_cleared(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    entry = cache.store(KEY, RECORD, vmfb=module(tmp_path))
+    (cache.builds / "CACHEDIR.TAG").write_text("Signature: 8a477f597d28d172789f06886806bc55\n# of another program\n")
+    with pytest.raises(UsageError, match="not marked as a cache of autotune") as caught:
+        cache.clear()
+    assert "AUTOTUNE_CACHE_DIR" in caught.value.remedy
+    assert entry.is_dir()
 
 
 def test_a_scratch_folder_is_gone_afterwards(tmp_path: Path) -> None:
