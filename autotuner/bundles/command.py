@@ -18,7 +18,7 @@ from autotuner.system.text import clean
 
 NEEDS = {"numpy": "numpy", "ml_dtypes": "ml_dtypes", "iree.runtime": "iree-base-runtime"}
 """By what is imported, what is installed."""
-_ELSE = "autotune is not wholly installed here: only `python -m autotuner bundle run BUNDLE` works."
+_ELSE = "autotune is not wholly installed here: only `autotune bundle run BUNDLE` works."
 _WHOLE = "Install it with `pip install autotune-iree`."
 
 
@@ -41,7 +41,7 @@ class Told:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}.", remedy="`python -m autotuner bundle run --help` says what it takes.")
+        raise UsageError(f"{message}.", remedy="`autotune bundle run --help` says what it takes.")
 
 
 def bare_main(words: Sequence[str]) -> int:
@@ -58,7 +58,7 @@ def bare_main(words: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m autotuner bundle run", description=w.SUMMARY)
+    parser = _Parser(prog="autotune bundle run", description=w.SUMMARY)
     parser.add_argument("bundle", type=Path, metavar="BUNDLE", help=w.BUNDLE)
     parser.add_argument(*w.OUTPUT.names, type=Path, help=w.OUTPUT.help)
     for word in (w.DEVICE, w.BUDGET):

@@ -43,6 +43,7 @@ from autotuner.system import process
 from autotuner.system.cache import Cache
 from autotuner.system.locks import device_lock, file_lock
 from autotuner.system.settings import cache_dir, usable_cores
+from autotuner.system.text import clean
 from autotuner.system.waiting import turns
 from autotuner.targets.backends import BACKENDS, backend_on
 
@@ -187,7 +188,8 @@ def _end_unless(ended: threading.Event, seconds: float) -> None:
     for turn in turns(seconds):
         if ended.wait(turn):
             return
-    print(f"autotune: this worker ends: what it does has not ended in {seconds:.0f} s", file=sys.stderr, flush=True)
+    said = f"autotune: this worker ends: what it does has not ended in {seconds:.0f} s"
+    print(clean(said), file=sys.stderr, flush=True)
     os._exit(EnvironmentFailure.exit_code)
 
 

@@ -7,7 +7,6 @@ import json
 import os
 import select
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +23,6 @@ from autotuner.targets.naming import iree_uri
 if TYPE_CHECKING:
     from autotuner.iree.compile import FailureClass
 
-_PACKAGES = Path(__file__).parents[2]
 _CHILD = "autotuner.devices.child"
 """By its name: with it IREE's runtime would be imported here."""
 OPEN_SECONDS = 120.0
@@ -54,7 +52,7 @@ class Connection:
     uri: str
     log: Path
     """What it and its driver print."""
-    command: Sequence[str | Path] = (sys.executable, "-m", _CHILD)
+    command: Sequence[str | Path] = tuple(process.own_module(_CHILD))
     opening: Message = field(default_factory=dict)
     """What it is told beside the device when it opens that."""
     on_open: Callable[[], None] = lambda: None
@@ -118,8 +116,7 @@ class Connection:
         self.close()
         self.starts += 1
         with self.log.open("wb") as log:
-            # In the folder that has the package, so that it is this very package that the child has.
-            self._child = process.start(self.command, stderr=log, cwd=_PACKAGES)
+            self._child = process.start(self.command, stderr=log, cwd=self.log.parent)
         try:
             self.opened = self._exchange(
                 {"ask": "open", "device": iree_uri(self.uri), **self.opening}, timeout=OPEN_SECONDS

@@ -8,7 +8,7 @@ what was stored into one is a result. The configuration that the compiler had ch
 from __future__ import annotations
 
 import json
-import sys
+import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -45,16 +45,17 @@ def import_onnx(path: Path, folder: Path, *, name: str) -> Path:
     imported = folder / f"{name}-{key[:12]}.mlir"
     if imported.is_file() and _unchanged(imported.with_suffix(".json"), path.parent):
         return imported
-    part = imported.with_suffix(".part.mlir")
-    done = process.run([sys.executable, "-m", "autotuner.programs.onnx_worker", path, part], timeout=_IMPORT_SECONDS)
-    if not done.ok:
-        part.unlink(missing_ok=True)
-        raise UsageError(
-            f"IREE's importer does not take {path}: {process.last_line(done.why())}.",
-            remedy="Mend what it names, or export the model again.",
-        )
-    part.with_suffix(".json").replace(imported.with_suffix(".json"))
-    part.replace(imported)
+    with tempfile.TemporaryDirectory(prefix=".making-", dir=folder) as making:
+        part = Path(making).absolute() / imported.name
+        words = process.own_module("autotuner.programs.onnx_worker", path.absolute(), part)
+        done = process.run(words, timeout=_IMPORT_SECONDS, cwd=Path(making))
+        if not done.ok:
+            raise UsageError(
+                f"IREE's importer does not take {path}: {process.last_line(done.why())}.",
+                remedy="Mend what it names, or export the model again.",
+            )
+        part.with_suffix(".json").replace(imported.with_suffix(".json"))
+        part.replace(imported)
     return imported
 
 

@@ -12,7 +12,7 @@ from autotuner.report.compare import BAD, Comparison, Row
 from autotuner.report.page import Chart, Section, View, has_charts, render
 from autotuner.report.tables import Field, Table
 from autotuner.store.figures import Figure
-from autotuner.system.text import count, printable
+from autotuner.system.text import cells, count, printable
 
 SCHEMA = 1
 COLUMNS = (
@@ -95,9 +95,9 @@ def document(found: Comparison) -> dict[str, Any]:
 
 def to_csv(found: Comparison) -> str:
     text = io.StringIO()
-    lines = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    lines.writeheader()
-    lines.writerows(map(_record, found.rows))
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(COLUMNS)
+    lines.writerows(cells(_record(row).values()) for row in found.rows)
     return text.getvalue()
 
 

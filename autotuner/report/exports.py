@@ -21,6 +21,7 @@ from autotuner.store.figures import TOLD, RunFigures, kernel_of
 from autotuner.store.rows import CandidateRow, RunRow, TimedRow, TimingRow
 from autotuner.store.store import Store
 from autotuner.system.files import begins
+from autotuner.system.text import cells
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -165,7 +166,7 @@ def export_csv(records: Iterable[Record]) -> str:
     columns = columns_of(flat)
     table = csv.writer(text, lineterminator="\n")
     table.writerow(columns)
-    table.writerows([record.get(name, "") for name in columns] for record in flat)
+    table.writerows(cells(record.get(name, "") for name in columns) for record in flat)
     return text.getvalue()
 
 

@@ -61,6 +61,9 @@ DATABASE_ERRORS = (SQLAlchemyError, sqlite3.Error, OSError)
 BUSY_SECONDS = "15"
 """How long a write waits for another process's write. One takes a millisecond; this is for slow disks."""
 _AGAIN_SECONDS = 0.01
+STATEMENT_SECONDS = 60.0
+"""Of the processor, for one statement: the largest results take one. What a stranger's file has may have no end."""
+_STEPS, _ENDS = 1_000_000, "ends"
 
 _WAITS = {"connect_timeout": "10", "tcp_user_timeout": "30000", "keepalives_idle": "30", "keepalives_interval": "10"}
 """How long libpq takes a server to be there that no longer answers (s, ms, s, s). Else it is a quarter of an hour."""
@@ -135,15 +138,21 @@ def connect(url: URL) -> Engine:
     if file_of(url):
         event.listen(engine, "connect", _set_up_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
+        event.listen(engine, "before_cursor_execute", _note_begin)
     return engine
 
 
-def _set_up_sqlite(connection: Any, _record: object) -> None:
+def _set_up_sqlite(connection: Any, record: Any) -> None:
+    connection.set_progress_handler(lambda: time.thread_time() > record.info.get(_ENDS, math.inf), _STEPS)
     # Python's driver begins transactions only before some statements; _begin_sqlite does it before all.
     connection.isolation_level = None
     connection.execute("PRAGMA foreign_keys = ON")
     # With a write-ahead log a kill loses nothing that was committed, and no commit waits for the disk.
     connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def _note_begin(connection: Connection, *_how: object) -> None:
+    connection.info[_ENDS] = time.thread_time() + STATEMENT_SECONDS
 
 
 def _begin_sqlite(connection: Connection) -> None:
@@ -159,7 +168,9 @@ def prepare(engine: Engine, *, create: bool) -> None:
     """Make the tables where there are none, and upgrade older ones; refuse what is not ours or of a newer autotune."""
     name = name_of(engine.url)
     with engine.connect() as connection:
-        found = set(inspect(connection).get_table_names())
+        found, views = set(inspect(connection).get_table_names()), set(inspect(connection).get_view_names())
+    if views & set(METADATA.tables):
+        raise StorageError(f"{name} holds views that have the names of our tables.", remedy=f"Please {ELSEWHERE}")
     if not found & set(METADATA.tables):
         if not create:
             raise StorageError(f"{name} holds no results of autotune yet.", remedy="Tune something first.")
@@ -275,6 +286,9 @@ def explain(error: Exception, url: URL) -> AutotuneError:
         return StorageError(f"there is no space left to write {name}.", remedy=remedy)
     if says("not a database"):
         return StorageError(f"{name} is not a database.", remedy=f"Move it away, or {ELSEWHERE}")
+    if says("interrupted"):
+        taken = f"{name} takes more than {STATEMENT_SECONDS:g} s to answer a question, which no results do."
+        return StorageError(taken, remedy=f"Is it yours? Move it away, or {ELSEWHERE}")
     if says("malformed"):
         return StorageError(f"{name} is damaged ({text}).", remedy=f"Move it away, or {ELSEWHERE}")
     if says("is locked", "is busy"):

@@ -22,7 +22,7 @@ from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.store.checked import Candidate, Record, Refused, Run, take
 from autotuner.store.rows import BUILDS, CANDIDATES, ENVIRONMENT, IMPORTED, RUNS, TIMINGS
 from autotuner.store.store import Store
-from autotuner.system.text import printable, short
+from autotuner.system.text import printable, short, without_apostrophe
 from autotuner.system.workspace import refuse_endless
 
 MOST_BYTES = 1 << 30
@@ -176,7 +176,7 @@ def _typed(name: str | None, cell: Any) -> Any:
         return int(cell)
     if name in _NUMBERS or name.startswith(("run_facts.speedup", "run_facts.best", "run_facts.baseline")):
         return float(cell)
-    return cell
+    return without_apostrophe(cell)
 
 
 def _from_parquet(data: bytes) -> list[Record]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from autotuner.errors import INSTALL_IREE, OutOfTimeError, ToolMissingError
+from autotuner.system import start as start_module
 from autotuner.system import watcher
 from autotuner.system.waiting import Suspicion, turns
 
@@ -151,6 +152,11 @@ def raise_if_late(*, done: float = 0.0) -> None:
     much is done."""
     if seconds_left() <= 0:
         raise OutOfTimeError(done=done)
+
+
+def own_module(module: str, *words: str | Path) -> list[str | Path]:
+    """The command of a module of this package: what lies in the current folder is no part of it."""
+    return [sys.executable, "-P", start_module.__file__, module, *words]
 
 
 def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = None) -> Finished:

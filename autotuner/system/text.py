@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from typing import Any
 
 _LONGEST = 120
+_FORMULA = re.compile(r"(?![+-]?[\d.]+(e[+-]?\d+)?\Z)[=+\-@\t\r]")
 _BRACKET = re.compile(r"[{}()\[\]]")
 
 
@@ -19,6 +22,16 @@ def clean(text: str) -> str:
     if text.replace("\n", "").replace("\t", "").isprintable():
         return text
     return text.translate({ord(c): " " for c in set(text) if not c.isprintable() and c not in "\n\t"})
+
+
+def cells(row: Iterable[Any]) -> list[Any]:
+    """A row of CSV: text that a spreadsheet would compute begins with an apostrophe there. Numbers stay numbers."""
+    return [f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell for cell in row]
+
+
+def without_apostrophe(cell: Any) -> Any:
+    """A cell of our own CSV as it was before."""
+    return cell[1:] if isinstance(cell, str) and cell[:1] == "'" and _FORMULA.match(cell[1:]) else cell
 
 
 def count(number: int, what: str) -> str:

@@ -14,9 +14,11 @@ import pytest
 
 from autotuner.devices.device import Timing
 from autotuner.space.table import Config
+from autotuner.store import database
 from autotuner.store.store import NewRun, Store
 from tests.support.command_line import AUTOTUNE, GEMM, Here, complaint, in_this_process
 from tests.support.spec_files import FRAME
+from tests.support.won_run import won_run
 
 HUGE = "9" * 40
 
@@ -217,6 +219,26 @@ def test_a_database_with_a_bad_row_is_exit_5_and_one_line(change: str, tmp_path:
             failed += 1
             assert "holds a row that cannot be read" in complaint(done, 5)
     assert failed
+
+
+ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n"
+TRIGGER = f"CREATE TRIGGER t AFTER UPDATE ON runs BEGIN UPDATE runs SET seed = (SELECT count(*) FROM ({ENDLESS})); END"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (f"DROP TABLE timings; CREATE VIEW timings AS {ENDLESS}", "holds views that have the names of our tables"),
+        (f"UPDATE runs SET status = 'running'; {TRIGGER}", "to answer a question, which no results do"),
+    ],
+)
+def test_a_database_without_an_end_is_not_read_for_ever(change: str, said: str, tmp_path: Path, here: Here) -> None:
+    with Store.open(None, workspace=tmp_path) as store:
+        run = won_run(store)
+    with closing(sqlite3.connect(tmp_path / "results" / "autotune.db")) as connection, connection:
+        connection.executescript(change)
+    here.monkeypatch.setattr(database, "STATEMENT_SECONDS", 0.2)
+    assert said in complaint(here("history", run), 5)
 
 
 # --- what nobody foresaw ---------------------------------------------------------------------------------------------

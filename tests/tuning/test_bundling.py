@@ -240,7 +240,7 @@ def test_what_is_missing_on_the_other_machine_is_named(tmp_path: Path) -> None:
     refused = bare("bundle", "run", "out.zip", cwd=tmp_path, program=without)
     assert "needs IREE's runtime and numpy only, and numpy is not installed" in complaint(refused, 5)
     refused = bare("gemm", "--shape", "8x8x8", cwd=tmp_path)
-    assert "only `python -m autotuner bundle run BUNDLE` works" in complaint(refused, 5)
+    assert "only `autotune bundle run BUNDLE` works" in complaint(refused, 5)
     refused = bare("bundle", "run", cwd=tmp_path)
     assert "BUNDLE" in complaint(refused, 2)
     assert NEEDS["iree.runtime"] == "iree-base-runtime"

@@ -18,7 +18,7 @@ from autotuner.measure.schedule import LEAST_PAIRS
 from autotuner.store.rows import LEFT_OUT
 from autotuner.system.files import begins
 from autotuner.system.listing import Column, Listing
-from autotuner.system.text import count, microseconds
+from autotuner.system.text import cells, count, microseconds
 from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import SCHEMA, RunFacts
 
@@ -277,10 +277,10 @@ OUR_TABLE = begins(",".join(COLUMNS).encode() + b"\n")
 def to_csv(problems: Sequence[ProblemRows]) -> str:
     """One line for each backend of each problem."""
     text = io.StringIO()
-    table = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
-    table.writeheader()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(COLUMNS)
     for one in problems:
-        table.writerows({name: _finite(value) for name, value in record.items()} for record in one.table())
+        table.writerows(cells(_finite(record.get(name)) for name in COLUMNS) for record in one.table())
     return text.getvalue()
 
 

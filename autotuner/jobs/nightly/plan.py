@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -151,6 +152,9 @@ def _plan(path: Path, table: Mapping[str, Any]) -> Plan:
     page = path.parent / str(top["page"]) if "page" in top else workspace / "results" / "nightly" / f"{name}.html"
     if page.suffix != ".html":
         raise UsageError(f"`page` = {short(str(top.get('page')))} is not an .html file.", remedy="Name a page.")
+    if not Path(os.path.realpath(page)).is_relative_to(os.path.realpath(workspace)):
+        remedy = f'Name a place in it, such as page = "{top.get("workspace", ".")}/{name}.html".'
+        raise _KeyError(f"`page` is outside of the workspace {workspace}.", key="page", remedy=remedy)
     golden = str(top["golden"]) if "golden" in top else None
     if golden is not None and "://" not in golden and (path.parent / golden).exists():
         golden = str(path.parent / golden)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +28,9 @@ Runner = Callable[[Sequence[str], float], Finished]
 """Runs `autotune` with these words, for at most so many seconds."""
 
 
-def run_autotune(words: Sequence[str], timeout: float) -> Finished:
+def run_autotune(words: Sequence[str], timeout: float, *, folder: Path) -> Finished:
     """In a process of its own: a crash, or what a driver leaves behind, costs one part."""
-    return process.run([sys.executable, "-m", "autotuner", *words], timeout=timeout)
+    return process.run(process.own_module("autotuner", *words), timeout=timeout, cwd=folder)
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,14 @@ def run_night(
     reporter: Reporter,
     night: str | None = None,
     everything: bool = False,
-    runner: Runner = run_autotune,
+    runner: Runner | None = None,
     after_part: Callable[[], object] = lambda: None,
 ) -> list[Entry]:
-    """Runs what is due; gives tonight's ends. A part that fails is an entry, and the others are run all the same."""
+    """Runs what is due; gives tonight's ends. A part that fails is an entry, and the others are run all the same.
+
+    Parts are run in the folder of the nightly file: relative paths in it are beside it.
+    """
+    runner = runner or partial(run_autotune, folder=plan.path.parent)
     night = night or tonight()
     entries = read(plan.history)
     ended: list[Entry] = []

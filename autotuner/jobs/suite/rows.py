@@ -22,6 +22,7 @@ from autotuner.space.table import Config
 from autotuner.store.rows import CandidateRow, RunRow
 from autotuner.store.store import Store
 from autotuner.system.files import begins
+from autotuner.system.text import cells
 from autotuner.tuning.counts import Counts
 from autotuner.tuning.evaluate import candidate_id
 from autotuner.tuning.plan import BASELINE
@@ -211,7 +212,7 @@ def to_csv(rows: Iterable[Row]) -> str:
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(COLUMNS)
-    table.writerows([getattr(row, name) for name in COLUMNS] for row in rows)
+    table.writerows(cells(getattr(row, name) for name in COLUMNS) for row in rows)
     return text.getvalue()
 
 

@@ -197,7 +197,7 @@ def _compile(
     for name, text in sources.items():
         (folder / name).write_bytes(text)
     # -P: nothing is imported from the folder that autotune happens to be called in.
-    done = process.run([sys.executable, "-P", triton_compile.__file__, folder.absolute()], timeout=timeout)
+    done = process.run([sys.executable, "-P", triton_compile.__file__, folder.absolute()], timeout=timeout, cwd=folder)
     if not done.ok:
         raise ObjectRefusalError(source, done.why())
     report: dict[str, int] = json.loads((folder / RESULT).read_text())
