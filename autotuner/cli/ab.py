@@ -153,7 +153,7 @@ def _model(wanted: Wanted, request: Request) -> "Model | None":
 def _begin(name: str, wanted: Wanted, request: Request) -> None:
     from autotuner.cli.console import emit
     from autotuner.microkernels.instance import own_folder
-    from autotuner.microkernels.skeleton import create
+    from autotuner.microkernels.library import create
 
     if wanted.in_c and wanted.in_cuda:
         raise UsageError("--c and --cuda are two languages.", remedy="Give one of them.")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import operator
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from autotuner.errors import UsageError
 from autotuner.system.parsing import parsed
@@ -37,13 +39,13 @@ class Expression:
     @property
     def names(self) -> frozenset[str]:
         """The values that it needs."""
-        return _names(self.text)
+        return _read(self.text)[1]
 
     def evaluate(self, values: Mapping[str, int]) -> int:
         if not self.names <= values.keys():
             self._refuse_unknown(values)
         try:
-            result = _steps(self.text)(values)
+            result = _read(self.text)[0](values)
         except ZeroDivisionError:
             raise _refusal(self.text, "divides by zero", "Guard it: `A // B if B else 0`.") from None
         except OverflowError:
@@ -112,76 +114,97 @@ _FUNCTIONS: Mapping[str, tuple[Callable[..., int], int, int]] = {
 }
 FUNCTIONS = tuple(_FUNCTIONS)
 _BINARY: Mapping[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.FloorDiv: lambda a, b: a // b,
-    ast.Mod: lambda a, b: a % b,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
     ast.LShift: _shift_left,
     ast.RShift: _shift_right,
-    ast.BitAnd: lambda a, b: a & b,
-    ast.BitOr: lambda a, b: a | b,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
 }
 _COMPARISON: Mapping[type[ast.cmpop], Callable[[int, int], bool]] = {
-    ast.Eq: lambda a, b: a == b,
-    ast.NotEq: lambda a, b: a != b,
-    ast.Lt: lambda a, b: a < b,
-    ast.LtE: lambda a, b: a <= b,
-    ast.Gt: lambda a, b: a > b,
-    ast.GtE: lambda a, b: a >= b,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
 }
-
-
 Step = Callable[[Mapping[str, int]], int]
 """A part of an expression: from the values of its names to its own."""
 
 
+class _UnfitError(Exception):
+    """Why something may not stand in an expression."""
+
+
 @lru_cache(maxsize=4096)
-def _steps(text: str) -> Step:
-    """The expression as functions of functions: a manifest is asked of thousands of choices of its parameters."""
-    return _step(_tree(text))
+def _read(text: str) -> tuple[Step, frozenset[str]]:
+    """The expression as functions of functions, as a manifest is asked of thousands of choices of its parameters; and
+    the names in it."""
+    remedy = _GRAMMAR.format(functions=", ".join(FUNCTIONS))
+    if len(text) > MAX_LENGTH:
+        shown, most = f"{text[:40]}…", f"{MAX_LENGTH} are the most: name parts of it in [values]."
+        raise _refusal(shown, f"has {len(text)} characters", most)
+    at = 0
+    while at < len(text):
+        token = _TOKEN.match(text, at)
+        if token is None:
+            raise _refusal(text, f"has {text[at]!r} at character {at + 1}, which is not part of one", remedy)
+        at = token.end()
+    names: set[str] = set()
+    try:
+        return _step(parsed(text.strip(), mode="eval").body, names), frozenset(names)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise _refusal(text, "is not an expression", remedy) from None
+    except _UnfitError as error:
+        raise _refusal(text, str(error), remedy) from None
 
 
-def _step(node: ast.expr) -> Step:
-    """Of a tree that `_tree` has let through."""
+def _step(node: ast.expr, names: set[str], depth: int = 0) -> Step:
+    """What a part does, with the names in it put to `names`; all that is not known here is refused."""
+    if depth > _MAX_DEPTH:
+        raise _UnfitError(f"is nested more than {_MAX_DEPTH} deep")
+
+    def below(*parts: ast.expr) -> list[Step]:
+        return [_step(part, names, depth + 1) for part in parts]
+
     match node:
-        case ast.Constant(value=int(number)):
+        case ast.Constant(value=number) if type(number) is int:
+            if number.bit_length() > _BITS:
+                raise _UnfitError(f"has a number of more than {_BITS} bits")
             return lambda _values: number
         case ast.Name(id=name):
+            names.add(name)
             return lambda values: int(values[name])
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            denied = _step(operand)
+        case ast.UnaryOp(op=ast.Not()):
+            (denied,) = below(node.operand)
             return lambda values: int(not denied(values))
-        case ast.BoolOp(op=operator, values=parts):
-            steps = [_step(part) for part in parts]
-            decide = all if isinstance(operator, ast.And) else any
+        case ast.UnaryOp(op=ast.USub()):
+            (positive,) = below(node.operand)
+            return _bounded(lambda values: -positive(values))
+        case ast.BinOp() if type(node.op) in _BINARY:
+            (first, second), combine = below(node.left, node.right), _BINARY[type(node.op)]
+            return _bounded(lambda values: combine(first(values), second(values)))
+        case ast.BoolOp():
+            steps, decide = below(*node.values), all if isinstance(node.op, ast.And) else any
             return lambda values: int(decide(step(values) for step in steps))
-        case ast.Compare(left=left, ops=operators, comparators=others):
-            following = zip(operators, others, strict=True)
-            return _compared(_step(left), [(_COMPARISON[type(compare)], _step(other)) for compare, other in following])
-        case ast.IfExp(test=test, body=body, orelse=orelse):
-            asked, then, otherwise = _step(test), _step(body), _step(orelse)
+        case ast.Compare() if all(type(sign) in _COMPARISON for sign in node.ops):
+            return _compared(below(node.left, *node.comparators), [_COMPARISON[type(sign)] for sign in node.ops])
+        case ast.IfExp():
+            asked, then, otherwise = below(node.test, node.body, node.orelse)
             return lambda values: (then if asked(values) else otherwise)(values)
-        case _:
-            return _bounded(_arithmetic(node))
-
-
-def _arithmetic(node: ast.expr) -> Step:
-    """What may give numbers that are larger than those it is given."""
-    match node:
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            positive = _step(operand)
-            return lambda values: -positive(values)
-        case ast.BinOp(left=left, op=operator, right=right):
-            first, second, combine = _step(left), _step(right), _BINARY[type(operator)]
-            return lambda values: combine(first(values), second(values))
-        case ast.Call(func=ast.Name(id=name), args=arguments):
-            function, given = _FUNCTIONS[name][0], [_step(argument) for argument in arguments]
-            return lambda values: function(*[step(values) for step in given])
-    raise AssertionError(f"{ast.dump(node)} passed the check")
+        case ast.Call(func=ast.Name(id=name), keywords=[]):
+            function, arguments = _function(name, len(node.args)), below(*node.args)
+            return _bounded(lambda values: function(*[step(values) for step in arguments]))
+    raise _UnfitError("has something else in it than numbers and names")
 
 
 def _bounded(step: Step) -> Step:
+    """What may give numbers that are larger than those it is given."""
+
     def bounded(values: Mapping[str, int]) -> int:
         number = step(values)
         if number.bit_length() > _BITS:
@@ -191,85 +214,26 @@ def _bounded(step: Step) -> Step:
     return bounded
 
 
-def _compared(first: Step, others: Sequence[tuple[Callable[[int, int], bool], Step]]) -> Step:
-    """`a < b < c`: each with the next, up to the first that does not hold."""
+def _compared(steps: Sequence[Step], signs: Sequence[Callable[[int, int], bool]]) -> Step:
+    """`a < b < c`: each with the next."""
+    if len(signs) == 1:  # nearly all
+        (left, right), (holds,) = steps, signs
+        return lambda values: int(holds(left(values), right(values)))
 
     def compare(values: Mapping[str, int]) -> int:
-        value = first(values)
-        for holds, step in others:
-            following = step(values)
-            if not holds(value, following):
-                return 0
-            value = following
-        return 1
+        numbers = [step(values) for step in steps]
+        return int(all(holds(*pair) for holds, pair in zip(signs, pairwise(numbers), strict=True)))
 
     return compare
 
 
-@lru_cache(maxsize=4096)
-def _tree(text: str) -> ast.expr:
-    remedy = _GRAMMAR.format(functions=", ".join(FUNCTIONS))
-    if len(text) > MAX_LENGTH:
-        short = f"{text[:40]}…"
-        raise _refusal(
-            short, f"has {len(text)} characters", f"{MAX_LENGTH} are the most: name parts of it in [values]."
-        )
-    at = 0
-    while at < len(text):
-        token = _TOKEN.match(text, at)
-        if token is None:
-            raise _refusal(text, f"has {text[at]!r} at character {at + 1}, which is not part of one", remedy)
-        at = token.end()
-    try:
-        tree: ast.expr = parsed(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise _refusal(text, "is not an expression", remedy) from None
-    why = _objection(tree, depth=0)
-    if why:
-        raise _refusal(text, why, remedy)
-    return tree
-
-
-def _objection(node: ast.expr, *, depth: int) -> str:
-    """Why this may not stand in an expression; empty: it may."""
-    if depth > _MAX_DEPTH:
-        return f"is nested more than {_MAX_DEPTH} deep"
-    parts: list[ast.expr] = []
-    why = "has something else in it than numbers and names"
-    match node:
-        case ast.Constant(value=number) if type(number) is int:
-            why = "" if number.bit_length() <= _BITS else f"has a number of more than {_BITS} bits"
-        case ast.Name():
-            why = ""
-        case ast.UnaryOp(op=ast.USub() | ast.Not()):
-            parts, why = [node.operand], ""
-        case ast.BinOp() if type(node.op) in _BINARY:
-            parts, why = [node.left, node.right], ""
-        case ast.BoolOp():
-            parts, why = node.values, ""
-        case ast.Compare() if all(type(operator) in _COMPARISON for operator in node.ops):
-            parts, why = [node.left, *node.comparators], ""
-        case ast.IfExp():
-            parts, why = [node.test, node.body, node.orelse], ""
-        case ast.Call(func=ast.Name(id=name), keywords=[]):
-            parts, why = node.args, _call_objection(name, len(node.args))
-    return why or next(filter(None, (_objection(part, depth=depth + 1) for part in parts)), "")
-
-
-def _call_objection(name: str, count: int) -> str:
+def _function(name: str, count: int) -> Callable[..., int]:
     if name not in _FUNCTIONS:
-        return f"calls {name!r}, which is no function here"
-    _, least, most = _FUNCTIONS[name]
+        raise _UnfitError(f"calls {name!r}, which is no function here")
+    function, least, most = _FUNCTIONS[name]
     if not least <= count <= most:
-        return f"gives {name} {count} values, not {least if least == most else f'{least} or more'}"
-    return ""
-
-
-@lru_cache(maxsize=4096)
-def _names(text: str) -> frozenset[str]:
-    tree = _tree(text)
-    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called)
+        raise _UnfitError(f"gives {name} {count} values, not {least if least == most else f'{least} or more'}")
+    return function
 
 
 def _refusal(text: str, why: str, remedy: str) -> UsageError:

@@ -14,11 +14,11 @@ from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.check import check, inspect, kernels_json, kernels_table, runs_on
+from autotuner.microkernels.library import create
 from autotuner.microkernels.loader import load
 from autotuner.microkernels.providers import cuda
 from autotuner.microkernels.providers.cuda import architecture, find_nvrtc, nvrtc_digest, nvrtc_version
 from autotuner.microkernels.providers.provider import ObjectRefusalError, read_named
-from autotuner.microkernels.skeleton import create
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir

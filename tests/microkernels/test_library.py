@@ -13,9 +13,8 @@ import pytest
 
 from autotuner.errors import StorageError, UsageError
 from autotuner.microkernels.instance import own_folder, search_folders, shipped_folder
-from autotuner.microkernels.library import all_manifests, find
+from autotuner.microkernels.library import all_manifests, create, find
 from autotuner.microkernels.loader import load
-from autotuner.microkernels.skeleton import create
 from autotuner.problems import Gemm
 from tests.support.patience import ENOUGH
 
