@@ -86,7 +86,7 @@ class Operation(Problem):
         return element_type(self.f8 if self.dtype == "f8" else self.dtype)
 
     def with_f8(self, element: str) -> Self:
-        return self._with(f8=element)
+        return self._with(f8=element) if self.dtype == "f8" else self
 
     def allowing(self, precision: str | None) -> Self:
         return self._with(allow=parse_precision(precision, dtype=self.dtype, acc=self.acc))

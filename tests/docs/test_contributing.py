@@ -1,0 +1,71 @@
+"""What docs/contributing.md shows for an operation and for a backend is all that it takes, done to a copy."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.docs.figures import ROOT
+from tests.support.patience import ENOUGH
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def patched(tmp_path: Path) -> Callable[[str, int], Run]:
+    """patched(file, most): a copy of the package with the diff that adds this file, and the commands of that."""
+
+    def patch(file: str, most: int) -> Run:
+        text = (ROOT / "docs" / "contributing.md").read_text()
+        (diff,) = [one for one in re.findall(r"```diff\n(.*?)```", text, re.DOTALL) if f"+++ b/{file}" in one]
+        assert len(re.findall(r"^\+\+\+ b/", diff, re.MULTILINE)) <= most
+        for name in ("autotuner", "templates"):
+            shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+        (tmp_path / "specs").symlink_to(ROOT / "specs")
+        subprocess.run(["git", "apply", "-"], input=diff, text=True, cwd=tmp_path, check=True, timeout=ENOUGH)
+        return lambda *words: _run(tmp_path, *words)
+
+    return patch
+
+
+def _run(folder: Path, *words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "autotuner", *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=ENOUGH,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_an_operation_is_four_files(patched: Callable[[str, int], Run], tmp_path: Path) -> None:
+    run = patched("autotuner/problems/softmax.py", 4)
+    assert "rows and columns" in run("softmax", "--help")
+    document = json.loads(run("softmax", "--shape", "32x64", "--trials", "2", "--budget", "20s", "--json"))
+    assert document["problem"]["name"] == "softmax_32x64_f32"
+    assert document["counts"]["checked"] > 0
+    assert not any(document["counts"]["failed"].values())
+    (tmp_path / "mine.csv").write_text("op,shape,dtype\nsoftmax,8x16,f16\n")
+    assert "softmax_8x16_f16" in run("suite", "mine.csv", "--dry-run")
+    assert "linalg.softmax" in run("softmax", "--shape", "8x16", "--target", "gfx942", "--device", "none", "--dry-run")
+
+
+def test_a_backend_is_two_files(patched: Callable[[str, int], Run]) -> None:
+    run = patched("autotuner/targets/backends/vulkan.py", 2)
+    words = ("gemm", "--shape", "64x64x64", "--target", "mali-g715", "--device", "none")
+    assert "--iree-vulkan-target=valhall4" in run(*words, "--dry-run")
+    document = json.loads(run(*words, "--trials", "1", "--json"))
+    assert document["target"] == "valhall4"
+    assert document["counts"]["built"] == 1
