@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,11 @@ _LONGEST = 1 << 20
 """Bytes of a flagfile: a larger file is something else."""
 _SPECIAL = "\\\"'"
 _BLANKS = " \t\r\n"
+_QUOTED = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
+_PLAIN = r"""(?:[^ \t\r\n"'\\]|\\.)+"""
+_WORD = re.compile(f"(?:{_QUOTED}|{_PLAIN})+", re.S)
+_PIECE = re.compile(f"({_QUOTED})|({_PLAIN})", re.S)
+_UNESCAPED = re.compile(r"\\(.)", re.S)
 
 
 def beside(spec: Path, suffix: str) -> Path:
@@ -149,28 +155,11 @@ def _quoted(flag: str) -> str:
 
 def _split(text: str) -> Iterator[str]:
     """The words of a flagfile as LLVM splits it: both quotes are alike, and a backslash also counts inside of them."""
-    word, quote, started, escaped = [], "", False, False
-    for c in text:
-        if escaped:
-            word.append(c)
-            escaped = False
-        elif c == "\\":
-            started = escaped = True
-        elif quote:
-            if c == quote:
-                quote = ""
-            else:
-                word.append(c)
-        elif c in "\"'":
-            quote, started = c, True
-        elif c in _BLANKS:
-            if started:
-                yield "".join(word)
-            word, started = [], False
-        else:
-            word.append(c)
-            started = True
-    if quote or escaped:
+    at = 0
+    for word in _WORD.finditer(text):
+        if text[at : word.start()].strip(_BLANKS):
+            break
+        at = word.end()
+        yield "".join(_UNESCAPED.sub(r"\1", inner[1:-1] or plain) for inner, plain in _PIECE.findall(word[0]))
+    if text[at:].strip(_BLANKS):
         raise ValueError("a quotation does not end")
-    if started:
-        yield "".join(word)

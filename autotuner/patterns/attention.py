@@ -12,25 +12,8 @@ import numpy as np
 
 from autotuner.errors import AutotuneError
 from autotuner.iree.mlir import maker
+from autotuner.patterns import graph
 from autotuner.patterns.evaluate import known_values
-from autotuner.patterns.graph import (
-    COLLAPSE,
-    CONSTANT,
-    EXPAND,
-    GENERIC,
-    SLICE,
-    TRANSPOSE,
-    affine_maps,
-    body,
-    element,
-    integers,
-    is_copy,
-    loops,
-    number,
-    only_user,
-    rank,
-    shape,
-)
 from autotuner.problems import Attention
 from autotuner.problems.attention import PACKED, TOKENS_FIRST
 from autotuner.problems.dtypes import ACCUMULATORS
@@ -63,9 +46,9 @@ class Masks:
 
     def is_causal(self, op: Any, *, lead: int) -> bool:
         """Query i sees keys 0 to i and no more, whatever head it is of. `lead` loops are those of batch and heads."""
-        about = (op.operands[_MASK], str(affine_maps(op)[_MASK]), lead)
+        about = (op.operands[_MASK], str(graph.affine_maps(op)[_MASK]), lead)
         if about not in self._causal:
-            self._causal[about] = _is_causal(op.operands[_MASK], loops(op)[_MASK], lead)
+            self._causal[about] = _is_causal(op.operands[_MASK], graph.loops(op)[_MASK], lead)
         return self._causal[about]
 
 
@@ -79,7 +62,7 @@ def _is_causal(mask: Any, axes: list[int | None], lead: int) -> bool:
     if values is None:
         return False
     places = axes.index(query), axes.index(key)
-    values, sizes = np.moveaxis(values, places, (-2, -1)), [shape(mask)[place] for place in places]
+    values, sizes = np.moveaxis(values, places, (-2, -1)), [graph.shape(mask)[place] for place in places]
     seen = np.tri(*sizes, dtype=np.bool_)
     if values.dtype == np.bool_:
         return bool((values == seen).all())
@@ -89,32 +72,34 @@ def _is_causal(mask: Any, axes: list[int | None], lead: int) -> bool:
 def read_attention(op: Any, dtype: str, masks: Masks) -> Iterator[Attention]:
     """As a problem, if it is one: with no mask or the causal one, scaled by 1/√D, its scores taken as they are."""
     query, key = op.operands[0], op.operands[1]
-    flat = rank(query) == _FLAT_RANK
-    if not (flat or rank(query) == _RANK) or rank(key) != rank(query) or dtype not in ACCUMULATORS:
+    flat = graph.rank(query) == _FLAT_RANK
+    if not (flat or graph.rank(query) == _RANK) or graph.rank(key) != graph.rank(query) or dtype not in ACCUMULATORS:
         return
-    *lead, queries, width = shape(query)
-    if not _is_scaled(op, width) or not _takes_scores_as_they_are(op):
+    *lead, queries, width = graph.shape(query)
+    if not _is_scaled(op, width) or not _takes_scores_as_they_are(op) or not _has_usual_operands(op, len(lead)):
         return
     if _is_masked(op) and not masks.is_causal(op, lead=len(lead)):
         return
     try:
         attention = Attention.parse(
-            shape="x".join(map(str, (*lead, *([1] if flat else []), queries, shape(key)[-2], width))),
+            shape="x".join(map(str, (*lead, *([1] if flat else []), queries, graph.shape(key)[-2], width))),
             dtype=dtype,
             causal=_is_masked(op),
         )
     except AutotuneError:
         return
     attention = replace(attention, flat=flat)
-    yield attention if dtype != "f8" else attention.with_f8(element(query))
+    yield attention if dtype != "f8" else attention.with_f8(graph.element(query))
 
 
-def signature(op: Any) -> tuple[object, ...]:
-    """What two attentions have in common that differ in the type of the scale or in how the mask is spelt, at most."""
-    beside = (_SCALE, _MASK) if _is_masked(op) else (_SCALE,)
-    mattering = [place for place in range(len(op.operands)) if place not in beside]
-    maps = affine_maps(op)
-    return (len(op.operands), *((str(op.operands[place].type), str(maps[place])) for place in mattering))
+def _has_usual_operands(op: Any, lead: int) -> bool:
+    """Query, key, value and result are as an attention has them, with `lead` loops for batch and heads."""
+    first, (m, n, k1, k2) = list(range(lead)), range(lead, lead + 4)
+    query, key, value, *_, result = graph.loops(op)
+    usual = [[*first, m, k1], [*first, k2, k1], [*first, k2, n], [*first, m, n]]
+    types = [one.type for one in (*op.operands[:3], *op.results)]
+    alike = graph.element(op.operands[0]) == graph.element(op.operands[1])
+    return [query, key, value, result] == usual and types[0] == types[3] and types[1] == types[2] and alike
 
 
 def _is_masked(op: Any) -> bool:
@@ -123,15 +108,13 @@ def _is_masked(op: Any) -> bool:
 
 def _is_scaled(op: Any, width: int) -> bool:
     """By the constant that the problem means: 1/√D, as well as its type has it."""
-    constant = maker(op.operands[_SCALE], CONSTANT)
-    if constant is None:
-        return False
-    return math.isclose(number(constant), 1 / math.sqrt(width), rel_tol=_SCALES.get(str(op.operands[_SCALE].type), 0.0))
+    scale, type = graph.number(op.operands[_SCALE]), str(op.operands[_SCALE].type)
+    return scale is not None and math.isclose(scale, 1 / math.sqrt(width), rel_tol=_SCALES.get(type, 0.0))
 
 
 def _takes_scores_as_they_are(op: Any) -> bool:
     """Its region, which could cap them, does nothing."""
-    arguments, operations = body(op)
+    arguments, operations = graph.body(op)
     return len(operations) == 1 and list(operations[0].operands) == arguments
 
 
@@ -141,7 +124,7 @@ def read_around(op: Any, problem: Attention) -> Iterator[Around]:
     root = _behind(op)
     if root is None or any(source is None for source in sources):
         return
-    batch, queries, heads, width = shape(root.results[0])
+    batch, queries, heads, width = graph.shape(root.results[0])
     if (batch * heads, queries, width) != (problem.batch * problem.heads, problem.queries, problem.width):
         return
     whole = replace(problem, batch=batch, heads=heads, flat=False, layout=TOKENS_FIRST)
@@ -160,7 +143,7 @@ def _are(values: Sequence[Any], problem: Attention) -> bool:
 
 def _before(value: Any) -> Any:
     """What has the tokens first, of which this has the heads first; None: nothing has."""
-    merged = maker(value, COLLAPSE) if rank(value) < _RANK else None
+    merged = maker(value, graph.COLLAPSE) if graph.rank(value) < _RANK else None
     turned = maker(value if merged is None else merged.operands[0])
     if turned is None or not _turns(turned):
         return None
@@ -170,36 +153,36 @@ def _before(value: Any) -> Any:
 
 def _behind(op: Any) -> Any:
     """The operation that moves the heads of the result behind the tokens, if nobody else takes it."""
-    user = only_user(op)
-    if user is not None and user.name == EXPAND:
-        user = only_user(user) if _merges_heads(user.results[0], op.results[0]) else None
+    user = graph.only_user(op)
+    if user is not None and user.name == graph.EXPAND:
+        user = graph.only_user(user) if _merges_heads(user.results[0], op.results[0]) else None
     return user if user is not None and _turns(user) else None
 
 
 def _merges_heads(split: Any, merged: Any) -> bool:
-    sizes = shape(split)
-    return len(sizes) == _RANK and [sizes[0] * sizes[1], *sizes[2:]] == shape(merged)
+    sizes = graph.shape(split)
+    return len(sizes) == _RANK and [sizes[0] * sizes[1], *sizes[2:]] == graph.shape(merged)
 
 
 def _turns(op: Any) -> bool:
     """It exchanges heads and tokens, and does no more."""
-    if op.name == TRANSPOSE:
-        return integers(op, "permutation") == (_TURN,)
-    if op.name != GENERIC or len(op.operands) != 2 or not is_copy(op):
+    if op.name == graph.TRANSPOSE:
+        return graph.integers(op, "permutation") == (_TURN,)
+    if op.name != graph.GENERIC or len(op.operands) != 2 or not graph.is_copy(op):
         return False
-    given, made = loops(op)
+    given, made = graph.loops(op)
     return sorted(made, key=str) == sorted(_TURN) == sorted(given, key=str) and [made.index(d) for d in given] == _TURN
 
 
 def _packed(sources: Sequence[Any]) -> Any:
     """The one tensor that has all three, one beside the other in each row; None: they come from elsewhere."""
-    slices = [maker(source, SLICE) for source in sources]
+    slices = [maker(source, graph.SLICE) for source in sources]
     if any(made is None or made.operands[0] != slices[0].operands[0] for made in slices):
         return None
     packed = slices[0].operands[0]
-    sizes = shape(packed)
+    sizes = graph.shape(packed)
     for place, made in enumerate(slices):
-        cut = integers(made, "static_offsets", "static_sizes", "static_strides")
+        cut = graph.integers(made, "static_offsets", "static_sizes", "static_strides")
         wanted = ([0, 0, place, 0, 0], [*sizes[:2], 1, *sizes[3:]], [1] * len(sizes))
         if len(made.operands) != 1 or cut != wanted:
             return None

@@ -12,28 +12,8 @@ from typing import Any
 import numpy as np
 
 from autotuner.iree.mlir import maker
+from autotuner.patterns import graph
 from autotuner.patterns.evaluate import computed, held
-from autotuner.patterns.graph import (
-    BROADCAST,
-    CONSTANT,
-    DIFFERENCE,
-    GENERIC,
-    PRODUCT,
-    QUOTIENT,
-    SUM,
-    YIELD,
-    body,
-    by_place,
-    element,
-    integers,
-    is_tensor,
-    loops,
-    number,
-    rank,
-    reductions,
-    shape,
-    users,
-)
 from autotuner.problems.accuracy import Array
 from autotuner.problems.activations import (
     CUBIC,
@@ -47,6 +27,7 @@ from autotuner.problems.activations import (
     tanh_gelu,
 )
 
+_EITHER, _ORDERED = (graph.SUM, graph.PRODUCT), (graph.DIFFERENCE, graph.QUOTIENT)
 _LONGEST = 16
 """Operations that an activation is spelt with, at the most."""
 _FAR = 1e38
@@ -87,15 +68,15 @@ class Tail:
     def folded(self) -> tuple[str, ...]:
         """What must become part of the weights; nothing, if all there is is a bias as kernels take it."""
         names = tuple(name for name, _ in self.channelwise)
-        return () if names == (SUM,) and rank(self.channelwise[0][1]) == 1 else names
+        return () if names == (graph.SUM,) and graph.rank(self.channelwise[0][1]) == 1 else names
 
     def with_operand(self, name: str, operand: _Operand) -> Tail | None:
         """A residual is added, once, and nothing is multiplied behind it."""
         if self._closed:
             return None
-        if operand.per_channel and (self.residual is None or name not in (PRODUCT, QUOTIENT)):
+        if operand.per_channel and (self.residual is None or name not in (graph.PRODUCT, graph.QUOTIENT)):
             return replace(self, channelwise=(*self.channelwise, (name, operand.value)))
-        added = name == SUM and self.residual is None and not operand.per_channel
+        added = name == graph.SUM and self.residual is None and not operand.per_channel
         return replace(self, residual=operand.value) if added else None
 
     def with_function(self, values: Array, type: str) -> Tail | None:
@@ -188,64 +169,60 @@ def _next(tail: Tail, channel: int) -> Tail | None:
     One that adds a bias is by itself; an activation may be spelt with many, some of which take the result again.
     """
     terms = {tail.root.results[0]: _Function(tail)}
-    todo, seen = users(tail.root), {tail.root}
+    todo, seen = graph.users(tail.root), {tail.root}
     while todo and len(seen) <= _LONGEST:
-        user = min(todo, key=by_place)
+        user = min(todo, key=graph.by_place)
         made = _made(user, terms, channel)
         if made is None:
             return None
-        done = made.finished(element(user.results[0]))
-        if done is not None and all(users(op) <= {*seen, user} for op in seen):
+        done = made.finished(graph.element(user.results[0]))
+        if done is not None and all(graph.users(op) <= {*seen, user} for op in seen):
             return replace(done, root=user)
         seen.add(user)
         terms[user.results[0]] = made
-        todo = (todo | users(user)) - seen
+        todo = (todo | graph.users(user)) - seen
     return None
 
 
 def _made(user: Any, terms: Mapping[Any, _Function], channel: int) -> _Function | None:
     """What an operation makes of these terms, element by element; None: something else."""
-    if user.name != GENERIC or len(user.results) != 1 or any(reductions(user)):
+    if user.name != graph.GENERIC or len(user.results) != 1 or any(graph.reductions(user)):
         return None
     *inputs, start = user.operands
-    axes, count = loops(user), rank(user.results[0])
+    axes, count = graph.loops(user), graph.rank(user.results[0])
     mine = [place for place, operand in enumerate(inputs) if operand in terms]
     if start in terms or any(axes[place] != list(range(count)) for place in (*mine, -1)):
         return None
-    arguments, operations = body(user)
+    arguments, operations = graph.body(user)
     known: dict[Any, Any] = {}
     for argument, operand, own in zip(arguments, inputs, axes, strict=False):
         known[argument] = terms.get(operand) or _operand(operand, own, count, channel)
     for op in operations:
-        given = [known[value] if value in known else _number(value) for value in op.operands]
-        if op.name == YIELD:
+        given = [known[value] if value in known else graph.number(value) for value in op.operands]
+        if op.name == graph.YIELD:
             return given[0] if isinstance(given[0], _Function) else None
-        known[op.results[0]] = number(op) if op.name == CONSTANT else _step(op, given)
+        if op.name != graph.CONSTANT:
+            known[op.results[0]] = _step(op, given)
     return None
 
 
 def _operand(value: Any, axes: list[int | None], count: int, channel: int) -> Any:
     """What else goes into the operation; None: nothing that is known."""
-    if not is_tensor(value):
+    if not graph.is_tensor(value):
         return None
     if not axes:  # exporters have limits so
-        return _number(value)
-    others = [size for axis, size in enumerate(shape(value)) if axis != channel]
+        return graph.number(value)
+    others = [size for axis, size in enumerate(graph.shape(value)) if axis != channel]
     if axes == [channel] or (len(axes) == count and axes[channel] == channel and set(others) <= {1}):
         return _Operand(value, per_channel=True)
     if axes != list(range(count)):
         return None
-    copies = maker(value, BROADCAST)
-    if copies is not None and rank(copies.operands[0]) == 1:
-        (added,) = integers(copies, "dimensions")
+    copies = maker(value, graph.BROADCAST)
+    if copies is not None and graph.rank(copies.operands[0]) == 1:
+        (added,) = graph.integers(copies, "dimensions")
         if sorted([*added, channel]) == axes:
             return _Operand(copies.operands[0], per_channel=True)
     return _Operand(value, per_channel=False)
-
-
-def _number(value: Any) -> Any:
-    constant = maker(value, CONSTANT)
-    return None if constant is None else number(constant)
 
 
 def _step(op: Any, given: list[Any]) -> Any:
@@ -253,8 +230,8 @@ def _step(op: Any, given: list[Any]) -> Any:
     mine = [term for term in given if isinstance(term, _Function)]
     others = [term for term in given if isinstance(term, _Operand)]
     if others:
-        ordered = op.name in (SUM, PRODUCT) or (op.name in (DIFFERENCE, QUOTIENT) and given[0] in mine)
-        if not ordered or len(mine) != 1 or mine[0].values is not SAMPLES:
+        fitting = op.name in _EITHER or (op.name in _ORDERED and given[0] in mine)
+        if not fitting or len(mine) != 1 or mine[0].values is not SAMPLES:
             return None
         return _function(mine[0].tail.with_operand(op.name, others[0]))
     if op.name == "arith.truncf":

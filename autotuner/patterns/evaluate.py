@@ -11,31 +11,14 @@ import numpy as np
 from iree.compiler import ir
 
 from autotuner.iree.mlir import maker
-from autotuner.patterns.graph import (
-    BROADCAST,
-    COLLAPSE,
-    CONSTANT,
-    EXPAND,
-    FILL,
-    GENERIC,
-    SLICE,
-    TRANSPOSE,
-    body,
-    integers,
-    is_tensor,
-    loops,
-    number,
-    rank,
-    reductions,
-    shape,
-)
+from autotuner.patterns import graph
 from autotuner.problems.accuracy import Array
 from autotuner.problems.activations import erf
 from autotuner.problems.dtypes import element_type, known_type
 
 _LARGEST = 1 << 26
 """Elements at the most: a mask of 8192 queries and as many keys."""
-_RESHAPES = (COLLAPSE, EXPAND, "tensor.cast")
+_RESHAPES = (graph.COLLAPSE, graph.EXPAND, "tensor.cast")
 _WIDENED, _NARROWED = "arith.extf", "arith.truncf"
 _FLOATS: Mapping[str, Callable[..., Any]] = {
     "arith.addf": np.add,
@@ -133,26 +116,27 @@ class _Values:
         return self._known[value]
 
     def _tensor(self, value: Any, op: Any) -> Array:
-        if not is_tensor(value) or not ir.RankedTensorType(value.type).has_static_shape:
+        if not graph.is_tensor(value) or not ir.RankedTensorType(value.type).has_static_shape:
             raise _UnknownError
-        if op.name in (CONSTANT, FILL):
-            return self._constant(op if op.name == CONSTANT else _made_by(op.operands[0])).reshape([1] * rank(value))
-        if op.name == GENERIC:
+        if op.name in (graph.CONSTANT, graph.FILL):
+            constant = self._constant(value if op.name == graph.CONSTANT else op.operands[0])
+            return constant.reshape([1] * graph.rank(value))
+        if op.name == graph.GENERIC:
             return self._generic(op)
         if op.name in _RESHAPES:
-            return _reshaped(self.tensor(op.operands[0]), shape(op.operands[0]), shape(value))
-        if op.name == TRANSPOSE:
-            return np.transpose(self.tensor(op.operands[0]), *integers(op, "permutation"))
-        if op.name == BROADCAST:
-            return np.expand_dims(self.tensor(op.operands[0]), tuple(*integers(op, "dimensions")))
-        if op.name == SLICE and len(op.operands) == 1:
-            return self._slice(op, shape(value))
+            return _reshaped(self.tensor(op.operands[0]), graph.shape(op.operands[0]), graph.shape(value))
+        if op.name == graph.TRANSPOSE:
+            return np.transpose(self.tensor(op.operands[0]), *graph.integers(op, "permutation"))
+        if op.name == graph.BROADCAST:
+            return np.expand_dims(self.tensor(op.operands[0]), tuple(*graph.integers(op, "dimensions")))
+        if op.name == graph.SLICE and len(op.operands) == 1:
+            return self._slice(op, graph.shape(value))
         raise _UnknownError
 
     def _slice(self, op: Any, sizes: list[int]) -> Array:
         whole = self.tensor(op.operands[0])
-        starts, lengths, steps = integers(op, "static_offsets", "static_sizes", "static_strides")
-        if any(size not in (1, there) for size, there in zip(whole.shape, shape(op.operands[0]), strict=True)):
+        starts, lengths, steps = graph.integers(op, "static_offsets", "static_sizes", "static_strides")
+        if any(size not in (1, there) for size, there in zip(whole.shape, graph.shape(op.operands[0]), strict=True)):
             raise _UnknownError
         cuts = [
             slice(None) if size == 1 else slice(at, at + length * step, step)
@@ -161,8 +145,8 @@ class _Values:
         return _reshaped(whole[tuple(cuts)], lengths, sizes)
 
     def _generic(self, op: Any) -> Array:
-        reduced, axes = reductions(op), loops(op)
-        arguments, operations = body(op)
+        reduced, axes = graph.reductions(op), graph.loops(op)
+        arguments, operations = graph.body(op)
         if len(op.results) != 1:
             raise _UnknownError
         own = _Body(self, dict(zip(arguments, zip(op.operands, axes, strict=True), strict=True)), len(reduced))
@@ -188,17 +172,15 @@ class _Values:
         total: Array = whole.sum(axis=-1, keepdims=len(axes) > len(kept))
         return total
 
-    def _constant(self, op: Any) -> Array:
+    def _constant(self, value: Any) -> Array:
         """A number, or the one that a whole tensor is filled with."""
-        value = number(op) if op.name == CONSTANT else None
-        if value is None:
-            raise _UnknownError
-        return np.asarray(value).astype(_numpy(op.results[0].type) if self._exact else np.float64)
+        number = np.asarray(_known(graph.number(value)))
+        return number.astype(_numpy(value.type) if self._exact else np.float64)
 
     def step(self, op: Any, values: list[Array]) -> Array:
         """What an operation of a body gives."""
-        if op.name == CONSTANT:
-            return self._constant(op)
+        if op.name == graph.CONSTANT:
+            return self._constant(op.results[0])
         if math.prod(np.broadcast_shapes(*(value.shape for value in values))) > _LARGEST:
             raise _UnknownError
         if self._exact:
@@ -228,7 +210,8 @@ class _Body:
     @property
     def sizes(self) -> dict[int | None, int]:
         """Of the loops."""
-        return {axis: n for value, axes in self.operands.values() for axis, n in zip(axes, shape(value), strict=True)}
+        pairs = [(axes, graph.shape(value)) for value, axes in self.operands.values()]
+        return {axis: size for axes, sizes in pairs for axis, size in zip(axes, sizes, strict=True)}
 
     def value(self, value: Any) -> Array:
         if value not in self._known:

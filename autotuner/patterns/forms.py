@@ -240,7 +240,7 @@ def _around(op: Any) -> list[Any]:
 def _has_many_values(constant: Any) -> bool:
     """It is a tensor that is not one number all over."""
     value = constant.results[0]
-    return isinstance(value.type, ir.ShapedType) and rank(value) > 0 and number(constant) is None
+    return isinstance(value.type, ir.ShapedType) and rank(value) > 0 and number(value) is None
 
 
 def _taken_from_outside(op: Any) -> set[Any]:

@@ -88,8 +88,11 @@ def integers(op: Any, *names: str) -> tuple[list[int], ...]:
     return tuple([int(number) for number in op.attributes[name]] for name in names)
 
 
-def number(constant: Any) -> Any:
+def number(value: Any) -> Any:
     """The number that a constant is, or that a constant tensor has everywhere; None where it is something else."""
+    constant = maker(value, CONSTANT)
+    if constant is None:
+        return None
     attribute = constant.attributes["value"]
     if isinstance(attribute, ir.DenseElementsAttr):
         if not ir.DenseElementsAttr(attribute).is_splat:
@@ -114,8 +117,8 @@ def start_of(op: Any) -> Any:
 def is_zeros(value: Any) -> bool:
     """It is filled with a constant zero."""
     fill = maker(value, FILL)
-    constant = None if fill is None else maker(fill.operands[0], CONSTANT)
-    return constant is not None and isinstance(zero := number(constant), float) and zero == 0.0
+    zero = None if fill is None else number(fill.operands[0])
+    return isinstance(zero, float) and zero == 0.0
 
 
 def is_float(op: Any) -> bool:

@@ -8,25 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from autotuner.iree.mlir import maker
+from autotuner.patterns import graph
 from autotuner.patterns.attention import read_around
 from autotuner.patterns.epilogues import Tail, read_tails
 from autotuner.patterns.forms import Join, read_slice
-from autotuner.patterns.graph import (
-    COLLAPSE,
-    EXPAND,
-    GENERIC,
-    PRODUCT,
-    SLICE,
-    SUM,
-    YIELD,
-    body,
-    element,
-    integers,
-    loops,
-    only_user,
-    rank,
-    shape,
-)
 from autotuner.problems import Attention, Gemm, Problem
 from autotuner.problems.attention import PACKED, TOKENS_FIRST
 from autotuner.problems.epilogue import NOTHING, TURN, Epilogue
@@ -55,13 +40,14 @@ class Layer:
     @property
     def alone(self) -> bool:
         """One operation takes its result."""
-        return only_user(self.tail.root) is not None
+        return graph.only_user(self.tail.root) is not None
 
     @property
     def plain(self) -> bool:
         """It has a bias at the most, added to what was rounded to the operands' type."""
         tail, type = self.tail, self.problem.operands[0].element.mlir
-        fitting = all(name == SUM and rank(v) == 1 and element(v) == type for name, v in tail.channelwise)
+        fitting = all(name == graph.SUM for name, _ in tail.channelwise)
+        fitting = fitting and all(graph.rank(v) == 1 and graph.element(v) == type for v in self.biases)
         narrow = tail.rounded == type and self.problem.types[1] == "f32"
         bare = replace(tail, channelwise=()).bare and not tail.activation
         return narrow and fitting and len(self.biases) <= 1 and bare and self.problem.layout == "nn"
@@ -86,7 +72,7 @@ class QueriesKeysValues:
         for around in read_around(op, problem):
             if around.problem.layout != TOKENS_FIRST or problem.queries != problem.keys:
                 continue
-            splits = [maker(value, EXPAND) for value in around.inputs]
+            splits = [maker(value, graph.EXPAND) for value in around.inputs]
             found = [self.layers.get(split.operands[0]) for split in splits if split is not None]
             three = [layer for layer in found if layer is not None and layer.alone]
             sizes = (around.problem.batch * problem.queries, around.problem.heads * problem.width)
@@ -119,7 +105,7 @@ class GateAndOther:
         product = replace(layer.problem, n=2 * layer.problem.n, out=layer.tail.rounded, epilogue=epilogue)
         match = read_slice(gate.root, (layer.rows, layer.weights, other.weights))
         rest = read_slice(gate.root, (layer.result, gate.other))
-        batch = shape(gate.other)[0] if rank(gate.other) > 2 else 1
+        batch = graph.shape(gate.other)[0] if graph.rank(gate.other) > 2 else 1
         if match is not None and rest is not None:
             yield Join(match, rest, product, batch=batch)
 
@@ -139,9 +125,9 @@ class Gate:
 
 def read_gate(op: Any) -> Gate | None:
     """The results of an operation as gates; None where they are none, or something else, too."""
-    for tail in read_tails(Tail(op), channel=rank(op.results[0]) - 1):
+    for tail in read_tails(Tail(op), channel=graph.rank(op.results[0]) - 1):
         if tail.activation and tail.bare and not tail.rounded:
-            root = only_user(tail.root, GENERIC)
+            root = graph.only_user(tail.root, graph.GENERIC)
             other = None if root is None else _multiplied(root, tail.root.results[0])
             return None if other is None else Gate(tail.activation, other, root)
     return None
@@ -151,23 +137,23 @@ def read_gated(op: Any) -> Gate | None:
     """The sums of a product, of which `TURN` columns are gates and as many are what these are for, in turns: what a
     `Join` makes of them."""
     for tail in read_tails(Tail(op), channel=1):
-        turns = only_user(tail.root, EXPAND)
+        turns = graph.only_user(tail.root, graph.EXPAND)
         if turns is not None and tail.bare and not tail.activation:
             return _of_turns(turns, tail.rounded)
     return None
 
 
 def _of_turns(turns: Any, rounded: str) -> Gate | None:
-    rows, columns = shape(turns.operands[0])
-    if shape(turns.results[0]) != [rows, columns // (2 * TURN), 2, TURN]:
+    rows, columns = graph.shape(turns.operands[0])
+    if graph.shape(turns.results[0]) != [rows, columns // (2 * TURN), 2, TURN]:
         return None
     parts = dict(_part(use.owner.operation) for use in turns.results[0].uses)
     gate = read_gate(parts[0]) if parts.keys() == {0, 1} and len(list(turns.results[0].uses)) == 2 else None
     if gate is None or gate.other != parts[1].results[0]:
         return None
     # The rows of a batch are those of one product.
-    root = gate.root if rank(gate.root.results[0]) == 2 else only_user(gate.root, COLLAPSE)
-    if root is None or shape(root.results[0]) != [rows, columns // 2]:
+    root = gate.root if graph.rank(gate.root.results[0]) == 2 else graph.only_user(gate.root, graph.COLLAPSE)
+    if root is None or graph.shape(root.results[0]) != [rows, columns // 2]:
         return None
     return replace(gate, root=root, rounded=rounded)
 
@@ -175,24 +161,24 @@ def _of_turns(turns: Any, rounded: str) -> Gate | None:
 def _part(op: Any) -> tuple[int, Any]:
     """Which of the turns a slice has, and the operation that gives it as one matrix, or as a batch of its rows; -1:
     it is something else."""
-    if op.name != SLICE or len(op.operands) != 1:
+    if op.name != graph.SLICE or len(op.operands) != 1:
         return -1, None
-    offsets, lengths = integers(op, "static_offsets", "static_sizes")
-    rows, many, _, turn = shape(op.operands[0])
-    merged = only_user(op, COLLAPSE)
+    offsets, lengths = graph.integers(op, "static_offsets", "static_sizes")
+    rows, many, _, turn = graph.shape(op.operands[0])
+    merged = graph.only_user(op, graph.COLLAPSE)
     if [*offsets[:2], offsets[3]] != [0, 0, 0] or lengths != [rows, many, 1, turn] or merged is None:
         return -1, None
-    split = only_user(merged, EXPAND)
+    split = graph.only_user(merged, graph.EXPAND)
     made = merged if split is None else split
-    fitting = shape(merged.results[0]) == [rows, many * turn] and shape(made.results[0])[-1] == many * turn
+    fitting = graph.shape(merged.results[0]) == [rows, many * turn] and graph.shape(made.results[0])[-1] == many * turn
     return (offsets[2], made) if fitting else (-1, None)
 
 
 def _multiplied(generic: Any, value: Any) -> Any:
     """What this operation multiplies the value with, element by element; None: it does something else."""
-    arguments, operations = body(generic)
-    whole = list(range(rank(generic.results[0])))
-    if [op.name for op in operations] != [PRODUCT, YIELD] or loops(generic) != [whole] * 3:
+    arguments, operations = graph.body(generic)
+    whole = list(range(graph.rank(generic.results[0])))
+    if [op.name for op in operations] != [graph.PRODUCT, graph.YIELD] or graph.loops(generic) != [whole] * 3:
         return None
     product, last = operations
     if set(product.operands) != set(arguments[:2]) or last.operands[0] != product.results[0]:

@@ -3,59 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 from iree.compiler import ir
-from iree.compiler.dialects import linalg
 
 from autotuner.errors import AutotuneError
-from autotuner.iree.mlir import Dispatch, dispatch_of, maker, map_positions, parse, walk
-from autotuner.patterns import attention
+from autotuner.iree.mlir import Dispatch, dispatch_of, maker, map_positions
+from autotuner.patterns import attention, graph
 from autotuner.patterns.epilogues import Tail
-from autotuner.patterns.graph import (
-    ATTENTION,
-    BROADCAST,
-    COLLAPSE,
-    EXPAND,
-    PAD,
-    SUM,
-    element,
-    integers,
-    is_float,
-    is_main,
-    only_user,
-    rank,
-    shape,
-    shared_matrix,
-)
 from autotuner.problems import Conv, Gemm, Problem
 from autotuner.problems.dtypes import ACCUMULATORS
-from autotuner.problems.render import problem_mlir
 
 _F8 = ("f8E4M3FN", "f8E4M3FNUZ")
 _IMAGE_RANK = 4
 
 
-def read_problems(op: Any, masks: attention.Masks) -> Iterator[Problem]:
-    """What a main operation computes, as the program has it before it is prepared for matchers; the largest first."""
-    for problem in _problems(op, masks):
-        if is_flat(op, problem) or _same_operation(op, problem):
-            yield problem
-
-
 def is_flat(op: Any, problem: Problem) -> bool:
     """The problem has the rows of all entries of a batch as those of one product."""
-    return isinstance(problem, Gemm) and problem.batch == 1 and shared_matrix(op) is not None
+    return isinstance(problem, Gemm) and problem.batch == 1 and graph.shared_matrix(op) is not None
 
 
 def channel_of(op: Any, problem: Problem) -> int:
     """The dimension of the result that a bias has."""
     if isinstance(problem, Conv):
         return 3 if problem.channels_last else 1
-    return rank(op.results[0]) - 1
+    return graph.rank(op.results[0]) - 1
 
 
 @dataclass(frozen=True)
@@ -75,33 +50,34 @@ class Grouped:
 
 def read_grouped(op: Any, *, channel: int) -> Grouped | None:
     """None where it is not grouped, or its operands come from elsewhere. `channel` is that of the joined sums."""
-    if rank(op.operands[0]) != _IMAGE_RANK + 1:
+    if graph.rank(op.operands[0]) != _IMAGE_RANK + 1:
         return None
-    expansion, joined = maker(op.operands[0], EXPAND), only_user(op, COLLAPSE)
+    expansion, joined = maker(op.operands[0], graph.EXPAND), graph.only_user(op, graph.COLLAPSE)
     if expansion is None or joined is None:
         return None
-    split = maker(op.operands[1], EXPAND)
+    split = maker(op.operands[1], graph.EXPAND)
     weights = op.operands[1] if split is None else split.operands[0]
     bias = _bias(op.operands[2], channel)
-    added = () if bias is None else ((SUM, bias),)
+    added = () if bias is None else ((graph.SUM, bias),)
     return Grouped(expansion.operands[0], expansion, weights, Tail(joined, added))
 
 
 def _bias(start: Any, channel: int) -> Any:
     """The numbers, one for each channel, that sums start from; None where they start from something else."""
-    split = maker(start, EXPAND)
-    copies = None if split is None else maker(split.operands[0], BROADCAST)
+    split = maker(start, graph.EXPAND)
+    copies = None if split is None else maker(split.operands[0], graph.BROADCAST)
     if copies is None:
         return None
-    (added,) = integers(copies, "dimensions")
+    (added,) = graph.integers(copies, "dimensions")
     return copies.operands[0] if sorted([*added, channel]) == list(range(_IMAGE_RANK)) else None
 
 
-def _problems(op: Any, masks: attention.Masks) -> Iterator[Problem]:
+def read_problems(op: Any, masks: attention.Masks) -> Iterator[Problem]:
+    """What a main operation computes, as the program has it before it is prepared for matchers; the largest first."""
     if any("?" in str(value.type) for value in op.operands):
         return
-    if op.name == ATTENTION:
-        yield from attention.read_attention(op, _dtype(element(op.operands[0])), masks)
+    if op.name == graph.ATTENTION:
+        yield from attention.read_attention(op, _dtype(graph.element(op.operands[0])), masks)
         return
     dispatch = dispatch_of(op)
     if dispatch is None or dispatch.element_types[0] != dispatch.element_types[1]:
@@ -120,16 +96,23 @@ def _gemms(op: Any, dispatch: Dispatch) -> Iterator[Gemm]:
     dtype, acc = _dtype(dispatch.element_types[0]), dispatch.element_types[-1]
     if len(batch) > 1 or any(len(dims) != 1 for dims in (m, n, k)) or acc not in ACCUMULATORS.get(dtype, ()):
         return
-    lhs, rhs = (map_positions(text)[-2:] for text in dispatch.maps[:2])
+    lhs, rhs, result = map(map_positions, dispatch.maps)
+    turned = lhs == [*batch, *k, *m], rhs == [*batch, *n, *k]
+    plain = lhs == [*batch, *m, *k], rhs == [*batch, *k, *n]
+    if result != [*batch, *m, *n] or not all(map(operator.or_, turned, plain)):
+        return
+    # Floats are matched as the program has them, whatever the order of the loops is; others as the template has them.
+    if not graph.is_float(op) and [*batch, *m, *n, *k] != sorted((*batch, *m, *n, *k)):
+        return
     gemm = Gemm.parse(
         shape="x".join(str(dispatch.loops[d]) for d in (*m, *n, *k)),
         dtype=dtype,
         batch=dispatch.loops[batch[0]] if batch else 1,
         acc=acc,
-        layout=("n" if lhs == [*m, *k] else "t") + ("n" if rhs == [*k, *n] else "t"),
+        layout="".join("n" if one else "t" for one in plain),
     )
     gemm = gemm if dtype != "f8" else gemm.with_f8(dispatch.element_types[0])
-    shared = shared_matrix(op) is not None
+    shared = graph.shared_matrix(op) is not None
     if shared and gemm.layout[0] == "n":
         yield replace(gemm, m=gemm.batch * gemm.m, batch=1)
     if gemm.batch > 1 or not shared:
@@ -159,59 +142,26 @@ def _convolutions(op: Any, dispatch: Dispatch) -> Iterator[Conv]:
             dtype=dtype,
             layout="nhwc-hwcf" if channels_last else "nchw-fchw",
         )
-        yield conv if dtype != "f8" else conv.with_f8(dispatch.element_types[0])
+        # The name says what it does with the numbers: a pooling has the same maps.
+        if op.name == f"linalg.{conv.template_values()['operation']}":
+            yield conv if dtype != "f8" else conv.with_f8(dispatch.element_types[0])
 
 
 def _images(op: Any, axes: tuple[int, int]) -> Iterator[tuple[list[int], list[int]]]:
     """The image's sizes and its padding: before it is padded, where that can be part of a problem, and after."""
     grouped = read_grouped(op, channel=6 - sum(axes))
     image = op.operands[0] if grouped is None else grouped.image
-    if rank(image) != _IMAGE_RANK:
+    if graph.rank(image) != _IMAGE_RANK:
         return
-    pad = maker(image, PAD)
+    pad = maker(image, graph.PAD)
     if pad is not None:
-        low, high = integers(pad, "static_low", "static_high")
+        low, high = graph.integers(pad, "static_low", "static_high")
         elsewhere = [size for axis, size in enumerate(low) if axis not in axes]
         static = ir.ShapedType(pad.operands[0].type).has_static_shape
         if low == high and not any(elsewhere) and min(low) >= 0 and static:
-            yield shape(pad.operands[0]), [low[axis] for axis in axes]
-    yield shape(image), [0, 0]
+            yield graph.shape(pad.operands[0]), [low[axis] for axis in axes]
+    yield graph.shape(image), [0, 0]
 
 
 def _dtype(type: str) -> str:
     return "f8" if type in _F8 else type
-
-
-def _same_operation(op: Any, problem: Problem) -> bool:
-    """Is the main operation of this problem, as its own template writes it, of the same types and maps?"""
-    name, signature = _own_operation(problem)
-    # Of a convolution the name says what it does with the numbers; a pooling has the same maps.
-    return bool(op.name == name or linalg.isa_contraction_op(op)) and _signature(op) == signature
-
-
-@lru_cache(maxsize=1024)
-def _own_operation(problem: Problem) -> tuple[str, tuple[object, ...]]:
-    with ir.Context() as context:
-        module = parse(problem_mlir(problem), context)
-        own = next(op for op in walk(module.operation) if is_main(op))
-        return own.name, _signature(own)
-
-
-def _signature(op: Any) -> tuple[object, ...]:
-    if op.name == ATTENTION:
-        return attention.signature(op)
-    types = tuple(str(value.type) for value in op.operands)
-    dispatch = dispatch_of(op)
-    if dispatch is not None and dispatch.kind == "contraction" and is_float(op):
-        return (*types, _in_order(dispatch.maps))  # what it is matched with is read from the program itself
-    return (*types, dispatch.maps if dispatch else (), dispatch.strides if dispatch else ())
-
-
-def _in_order(maps: Sequence[str]) -> tuple[tuple[int, ...], ...]:
-    """The maps of a product with its loops counted as its result has them, whatever their order is.
-
-    A decomposed attention has its sum between the loops of the result.
-    """
-    *factors, result = map(map_positions, maps)
-    numbers = {loop: place for place, loop in enumerate(dict.fromkeys([*result, *factors[0]]))}
-    return tuple(tuple(numbers.get(loop, -1) for loop in positions) for positions in (*factors, result))

@@ -10,22 +10,8 @@ from typing import Any
 import numpy as np
 
 from autotuner.iree.mlir import maker
+from autotuner.patterns import graph
 from autotuner.patterns.evaluate import sampled
-from autotuner.patterns.graph import (
-    ATTENTION,
-    COLLAPSE,
-    CONSTANT,
-    EMPTY,
-    GENERIC,
-    by_place,
-    is_constant,
-    is_main,
-    is_tensor,
-    number,
-    rank,
-    reductions,
-    shape,
-)
 from autotuner.problems.accuracy import Array
 from autotuner.problems.epilogue import NORMS, Epilogue
 
@@ -60,7 +46,7 @@ class Norm:
 def read_norm(value: Any) -> Norm | None:
     """The norm that makes this value, where products take all that it makes; None where it is something else."""
     source = value
-    while (made := maker(source, COLLAPSE)) is not None:
+    while (made := maker(source, graph.COLLAPSE)) is not None:
         source = made.operands[0]
     if not _only_products(source):
         return None
@@ -74,8 +60,8 @@ def _only_products(value: Any) -> bool:
     owners = [use.owner.operation for use in value.uses]
     return all(
         _only_products(op.results[0])
-        if op.name == COLLAPSE
-        else is_main(op) and op.name != ATTENTION and op.operands[0] == value and op.operands[1] != value
+        if op.name == graph.COLLAPSE
+        else graph.is_main(op) and op.name != graph.ATTENTION and op.operands[0] == value and op.operands[1] != value
         for op in owners
     )
 
@@ -87,28 +73,28 @@ def _slices(value: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
     while todo and len(seen) < _LONGEST:
         made = [other for other in todo if maker(other) is not None]
         # What stands last in the program is made from all others.
-        latest = max(made, key=lambda other: by_place(maker(other))) if made else next(iter(todo))
-        if not is_tensor(latest):
+        latest = max(made, key=lambda other: graph.by_place(maker(other))) if made else next(iter(todo))
+        if not graph.is_tensor(latest):
             return
-        if len(todo) == 1 and seen and shape(latest) == shape(value):
+        if len(todo) == 1 and seen and graph.shape(latest) == graph.shape(value):
             yield latest, tuple(reversed(seen))
         if not made or len(maker(latest).results) != 1:
             return
         seen[maker(latest)] = None
-        todo = (todo - {latest}) | {operand for operand in maker(latest).operands if not is_constant(operand)}
+        todo = (todo - {latest}) | {operand for operand in maker(latest).operands if not graph.is_constant(operand)}
 
 
 def _norm(value: Any, rows: Any, operations: Sequence[Any]) -> Norm | None:
-    if not any(any(reductions(op)) for op in operations if op.name == GENERIC):
+    if not any(any(graph.reductions(op)) for op in operations if op.name == graph.GENERIC):
         return None
-    width = shape(value)[-1]
+    width = graph.shape(value)[-1]
     vectors = [v for v in dict.fromkeys(o for op in operations for o in op.operands) if _is_vector(v, width)]
     if len(vectors) > len(NORMS):
         return None
     random = np.random.default_rng(0)
     given = (random.standard_normal((len(_SIZES), width)) + 0.3) * np.array(_SIZES)[:, None]
     numbers = {vector: random.uniform(0.5, 1.5, width) for vector in vectors}
-    result = sampled(value, {rows: given.reshape(*([1] * (rank(value) - 2)), *given.shape), **numbers})
+    result = sampled(value, {rows: given.reshape(*([1] * (graph.rank(value) - 2)), *given.shape), **numbers})
     return None if result is None else _fitting(rows, given, numbers, result.reshape(given.shape))
 
 
@@ -132,7 +118,6 @@ def _fitting(rows: Any, given: Array, numbers: Mapping[Any, Array], result: Arra
 
 def _is_vector(value: Any, width: int) -> bool:
     """Numbers that a program has for each column, not one for all."""
-    if not is_tensor(value) or shape(value) != [width]:
+    if not graph.is_tensor(value) or graph.shape(value) != [width]:
         return False
-    constant = maker(value, CONSTANT)
-    return is_constant(value) and maker(value, EMPTY) is None if constant is None else number(constant) is None
+    return graph.is_constant(value) and graph.number(value) is None and maker(value, graph.EMPTY) is None

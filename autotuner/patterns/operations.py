@@ -14,24 +14,10 @@ from typing import Any, Protocol
 from iree.compiler import ir
 
 from autotuner.iree.mlir import maker, parse, walk
+from autotuner.patterns import graph
 from autotuner.patterns.attention import Masks, read_around
 from autotuner.patterns.epilogues import Tail, read_tails
 from autotuner.patterns.forms import Forms, Join, Pad, join, prepare, read_forms, read_pads, read_slice
-from autotuner.patterns.graph import (
-    ATTENTION,
-    FILL,
-    before_pad,
-    described,
-    element,
-    is_constant,
-    is_float,
-    is_main,
-    is_zeros,
-    merged,
-    shape,
-    shared_matrix,
-    start_of,
-)
 from autotuner.patterns.joins import GateAndOther, Layer, QueriesKeysValues, is_made_by, joined_mlir, read_gated
 from autotuner.patterns.mains import Grouped, channel_of, is_flat, read_grouped, read_problems
 from autotuner.patterns.norms import Norm, read_norm
@@ -106,8 +92,8 @@ class Site:
         """What follows it and can be computed with it, the longest first; none where it is of whole numbers, or starts
         from something that is neither zero nor a bias."""
         start = Tail(self.op) if self.grouped is None else self.grouped.tail
-        known = start.channelwise or is_zeros(start_of(self.op))
-        if self.op.name == ATTENTION or not is_float(self.op) or not known:
+        known = start.channelwise or graph.is_zeros(graph.start_of(self.op))
+        if self.op.name == graph.ATTENTION or not graph.is_float(self.op) or not known:
             return ()
         found = read_tails(start, channel=channel_of(self.op, self.problem))
         return tuple(tail for tail in found if tail.root not in self.taken)
@@ -120,14 +106,14 @@ class Site:
     def image(self) -> Any:
         """The first operand, before it is padded or split into groups."""
         image = self.op.operands[0] if self.grouped is None else self.grouped.image
-        return before_pad(image) if self.padded else image
+        return graph.before_pad(image) if self.padded else image
 
     @property
     def weights(self) -> Any:
         """What is multiplied with, before it is copied for each entry of a batch, or split into groups."""
         if self.grouped is not None:
             return self.grouped.weights
-        return shared_matrix(self.op) if is_flat(self.op, self.problem) else self.op.operands[1]
+        return graph.shared_matrix(self.op) if is_flat(self.op, self.problem) else self.op.operands[1]
 
     @property
     def flat(self) -> bool:
@@ -138,7 +124,7 @@ class Site:
     @cached_property
     def norm(self) -> Norm | None:
         """Of its rows, where weights are known with which it can become one."""
-        normable = isinstance(self.problem, Gemm) and self.problem.takes_norms and is_constant(self.weights)
+        normable = isinstance(self.problem, Gemm) and self.problem.takes_norms and graph.is_constant(self.weights)
         return read_norm(self.image) if normable else None
 
 
@@ -170,7 +156,7 @@ class Alone:
             match = read_slice(site.op, list(site.op.operands)[:3])
             if match is not None or not site.problem.causal:  # the template has but one of the masks that are causal
                 yield Reading(site.problem, Forms((match,)) if match is not None else None)
-        elif not is_float(site.op) or not (is_zeros(start_of(site.op)) or _is_biased(site.grouped)):
+        elif not graph.is_float(site.op) or not (graph.is_zeros(graph.start_of(site.op)) or _is_biased(site.grouped)):
             yield Reading(site.problem, None)
 
 
@@ -187,7 +173,7 @@ class Gated:
             epilogue = Epilogue(activation=gate.activation, gated=True)
             gating = replace(problem, out=gate.rounded, epilogue=epilogue)
             yield from _normed(site, gating, gate.root, (site.weights,))
-            yield Reading(gating, Forms((match,)), is_constant(site.weights))
+            yield Reading(gating, Forms((match,)), graph.is_constant(site.weights))
 
 
 class Followed:
@@ -207,7 +193,7 @@ class Followed:
             if whole is not None and match is not None:
                 match = replace(match, channelwise=tail.folded, flat=site.flat)
                 forms = Forms((match,), site.pads if site.padded else (), site.detached)
-                yield Reading(whole, forms, is_constant(site.op.operands[1]))
+                yield Reading(whole, forms, graph.is_constant(site.op.operands[1]))
 
 
 PATTERNS: tuple[Pattern, ...] = (Heads(), Alone(), Gated(), Followed())
@@ -231,7 +217,7 @@ def _normed(site: Site, problem: Gemm | Conv, root: Any, inputs: Sequence[Any]) 
     if not isinstance(problem, Gemm) or norm is None or (norm.shift is not None and problem.epilogue.gated):
         return
     rows, own = problem.operands[0], norm.parameters
-    if not _is_or_becomes(norm.rows, rows) or {element(value) for value in own.values()} - {rows.element.mlir}:
+    if not _is_or_becomes(norm.rows, rows) or {graph.element(value) for value in own.values()} - {rows.element.mlir}:
         return
     match = read_slice(root, (norm.rows, *inputs, *own.values()))
     if match is not None:
@@ -243,7 +229,7 @@ def _normed(site: Site, problem: Gemm | Conv, root: Any, inputs: Sequence[Any]) 
 
 def _with_tail(problem: Gemm | Conv, tail: Tail) -> Gemm | Conv | None:
     """The problem with this epilogue; None where it cannot have it, or would have to fold its weights at every call."""
-    constant = all(is_constant(value) for _, value in tail.channelwise)
+    constant = all(graph.is_constant(value) for _, value in tail.channelwise)
     if tail.folded and (tail.rounded or not constant or not isinstance(problem, Conv) or problem.dtype != "f32"):
         return None
     epilogue = Epilogue(bool(tail.channelwise), tail.residual is not None, tail.low, tail.high, tail.activation)
@@ -260,8 +246,8 @@ def _with_tail(problem: Gemm | Conv, tail: Tail) -> Gemm | Conv | None:
 
 def _is_or_becomes(value: Any, operand: Operand) -> bool:
     """A tensor is the operand, or is it once its first two dimensions are one."""
-    sizes = shape(value)
-    return element(value) == operand.element.mlir and list(operand.shape) in (sizes, merged(sizes))
+    sizes = graph.shape(value)
+    return graph.element(value) == operand.element.mlir and list(operand.shape) in (sizes, graph.merged(sizes))
 
 
 def forms_of(readings: Iterable[Reading]) -> Forms:
@@ -288,11 +274,12 @@ class _Main:
     @classmethod
     def read(cls, op: Any, masks: Masks) -> _Main:
         problems = tuple(read_problems(op, masks))
-        start = maker(start_of(op))
-        computed = start is not None and start.name.startswith("linalg.") and start.name != FILL
+        start = maker(graph.start_of(op))
+        computed = start is not None and start.name.startswith("linalg.") and start.name != graph.FILL
         grouped = Site(op, problems[0]).grouped if problems else None
-        pads = read_pads(op if grouped is None else grouped.expansion) if problems and op.name != ATTENTION else ()
-        return cls(described(op), problems, pads, bool(problems) and computed)
+        padded = op if grouped is None else grouped.expansion
+        pads = read_pads(padded) if problems and op.name != graph.ATTENTION else ()
+        return cls(graph.described(op), problems, pads, bool(problems) and computed)
 
 
 @lru_cache(maxsize=8)
@@ -306,13 +293,13 @@ def read_operations(text: str, *, joins: tuple[Join, ...] = ()) -> tuple[Operati
         if joins:
             join(module, joined_mlir(joins))
         mains, masks = [], Masks()
-        for number, op in enumerate(op for op in walk(module.operation) if is_main(op)):
+        for number, op in enumerate(op for op in walk(module.operation) if graph.is_main(op)):
             mains.append(_Main.read(op, masks))
             # Weights are elided in the text: without numbers two operations that differ in nothing else become one.
             op.attributes[_NUMBER] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64, context), number)
         detached = any(main.detachable for main in mains)
         prepare(module, pads=list(dict.fromkeys(pad for main in mains for pad in main.pads)), detached=detached)
-        there = [op for op in walk(module.operation) if is_main(op)]
+        there = [op for op in walk(module.operation) if graph.is_main(op)]
         for op in there:
             del op.attributes[_NUMBER]
         found: list[Operation] = []
@@ -338,13 +325,13 @@ def _with_joins(reading: Reading, joins: tuple[Join, ...]) -> Reading:
 def read_joins(text: str) -> tuple[Join, ...]:
     """All that could be joined in a program: the linear layers before its attentions, and those of gates."""
     gates = any(word in text for word in _BENT) and text.count(_PRODUCT) > 1
-    if ATTENTION not in text and not gates:
+    if graph.ATTENTION not in text and not gates:
         return ()  # to look for them takes seconds in a ResNet-50
     with ir.Context() as context:
         module = parse(text, context)
         prepare(module)
         masks = Masks()
-        mains = [(op, tuple(read_problems(op, masks))) for op in walk(module.operation) if is_main(op)]
+        mains = [(op, tuple(read_problems(op, masks))) for op in walk(module.operation) if graph.is_main(op)]
         sites = [Site(op, problem) for op, problems in mains for problem in problems]
         layers = {layer.result: layer for site in sites for layer in _layers(site)}
         three, gate = QueriesKeysValues(layers), GateAndOther(layers)
@@ -358,5 +345,5 @@ def _layers(site: Site) -> Iterator[Layer]:
     if not isinstance(site.problem, Gemm) or site.problem.batch > 1:
         return
     for tail in site.tails:
-        if all(is_constant(value) for value in (site.weights, *(value for _, value in tail.channelwise))):
+        if all(graph.is_constant(value) for value in (site.weights, *(value for _, value in tail.channelwise))):
             yield Layer(site.problem, site.op.operands[0], site.weights, tail)

@@ -1,37 +1,180 @@
-"""Flagfiles whose files were moved with them."""
+"""Flagfiles: read as iree-compile reads them; from a stranger only with the flags that this project writes."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
-from autotuner.carriers.flagfile import Flagfile
-from autotuner.carriers.flags import SUBSTITUTION, SUBSTITUTIONS
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotuner.carriers.flagfile import SPEC_FLAGS, Flagfile, flagfile_text, use_line
+from autotuner.carriers.flags import RULES, SUBSTITUTION, SUBSTITUTIONS, objection
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
+from autotuner.errors import UsageError
+from autotuner.iree.tools import Tools
+from autotuner.system import process
+from autotuner.targets import all_targets
 from autotuner.targets.backends import TUNING_SPEC
+
+PIPELINE = "--iree-preprocessing-pass-pipeline="
+AWKWARD = [
+    "plain",
+    "two words",
+    "back\\slash",
+    "a\\ b",
+    "it's",
+    'say "so"',
+    "both ' and \" and \\",
+    "ends in \\",
+    "été/文件",
+    "tab\tand\u00a0wide space",
+    "$HOME;`id`#no comment",
+]
+
+
+@pytest.mark.parametrize("value", AWKWARD)
+def test_iree_compile_reads_a_flagfile_as_we_do(value: str, tmp_path: Path, tools: Tools) -> None:
+    """It names the first flag that it does not know."""
+    file = tmp_path / "x.flags"
+    flags = (f"--no-such-flag={value}", value, f"--last={value}")
+    file.write_text(flagfile_text(flags), encoding="utf-8")
+    assert Flagfile.read(file, trust=True).flags == flags
+    done = process.run([tools.iree_compile, "-", f"@{file}"], timeout=60)
+    assert f"Unknown command line argument '--no-such-flag={value}'" in done.stderr
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\n\t"), min_size=1), min_size=1))
+def test_what_is_written_is_read_back(tmp_path_factory: pytest.TempPathFactory, flags: list[str]) -> None:
+    path = tmp_path_factory.mktemp("flags") / "own.flags"
+    path.write_text(flagfile_text(flags), encoding="utf-8")
+    assert list(Flagfile.read(path, trust=True).flags) == flags
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("--a=1 --b=2\n--c=3", ("--a=1", "--b=2", "--c=3")),
+        ("'--a=b c'\n", ("--a=b c",)),
+        (r"'--a=b\c' --d=\'", ("--a=bc", "--d='")),
+        (r'--a="x \" y"z', ('--a=x " yz',)),
+        ("''", ("",)),
+    ],
+)
+def test_every_form_that_llvm_takes_is_read(text: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "x.flags").write_text(text)
+    assert Flagfile.read(tmp_path / "x.flags", trust=True).flags == words
+
+
+def test_a_line_to_paste_is_quoted_for_the_shell() -> None:
+    path = Path("/tmp") / "a b\\c\"d'é, x" / "x.flags"
+    assert shlex.split(use_line(path)) == ["iree-compile", "MODEL.mlir", f"@{path}", "-o", "MODEL.vmfb"]
+    assert use_line(Path("specs/x.flags")) == "iree-compile MODEL.mlir @specs/x.flags -o MODEL.vmfb"
 
 
 def test_files_that_are_gone_are_those_of_the_same_name_in_the_folder(tmp_path: Path) -> None:
     there, folder = tmp_path / "there.mlir", tmp_path / "moved"
     there.write_text("")
-    flags = (
-        "--iree-opt-level=O3",
-        f"{TUNING_SPEC}=gone/a.mlir",
-        f"{SPEC_FLAG}={there}",
-        f"{SUBSTITUTION}=main_dispatch_1=gone/b.mlir",
-        f"{SUBSTITUTIONS}=gone/a.executables",
-        f"{OBJECTS_FLAG}=gone/a.objects",
-    )
-    assert Flagfile(tmp_path / "a.flags", flags).found_in(folder) == (
-        "--iree-opt-level=O3",
-        f"{TUNING_SPEC}={folder}/a.mlir",
-        f"{SPEC_FLAG}={there}",
-        f"{SUBSTITUTION}=main_dispatch_1={folder}/b.mlir",
-        f"{SUBSTITUTIONS}={folder}/a.executables",
-        f"{OBJECTS_FLAG}={folder}/a.objects",
-    )
+    moved = {
+        f"{TUNING_SPEC}=": "a.mlir",
+        f"{SUBSTITUTION}=main_dispatch_1=": "b.mlir",
+        f"{SUBSTITUTIONS}=": "a.executables",
+        f"{OBJECTS_FLAG}=": "a.objects",
+    }
+    stay = ("--iree-opt-level=O3", f"{SPEC_FLAG}={tmp_path}/./there.mlir")
+    given = (*stay, *(f"{flag}gone/{name}" for flag, name in moved.items()))
+    found = (*stay, *(f"{flag}{folder}/{name}" for flag, name in moved.items()))
+    assert Flagfile(tmp_path / "a.flags", given).found_in(folder) == found
 
 
-def test_what_is_there_stays_as_it_is_written(tmp_path: Path) -> None:
-    (tmp_path / "a.mlir").write_text("")
-    flags = (f"{TUNING_SPEC}={tmp_path}/./a.mlir",)
-    assert Flagfile(tmp_path / "a.flags", flags).found_in(tmp_path / "moved") == flags
+def test_whatever_a_target_a_route_or_a_shipped_file_needs_is_accepted() -> None:
+    for target in all_targets():
+        assert not objection(target.compile_flags)
+        assert not objection([f"{target.spec_flag}=/a folder/spec.mlir"])
+        for route in target.routes:
+            assert not objection([*target.compile_flags, *route.flags]), route.name
+    carried = [f"{flag}=/x/spec.mlir" for flag in SPEC_FLAGS if flag != SUBSTITUTION]
+    executables = [f"{SUBSTITUTION}=main$async_dispatch_{n}=/x/spec.mlir" for n in range(2)]
+    assert not objection([*carried, *executables, f"{SUBSTITUTIONS}=/x", f"{OBJECTS_FLAG}=/x"])
+    assert {SPEC_FLAG, OBJECTS_FLAG, SUBSTITUTIONS, *SPEC_FLAGS} <= RULES.keys()
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "--iree-hal-preprocess-executables-with=sh cmd.sh",
+        "--load=x.so",
+        "-load=x.so",
+        "-load",
+        "--iree-vm-bytecode-source-listing=/tmp/x",
+        f"{PIPELINE}builtin.module(iree-util-dump-module{{path=/tmp/x}})",
+        f"{PIPELINE}builtin.module(iree-preprocessing-transpose-convolution-pipeline,iree-util-dump-module{{path=x}})",
+        f"{PIPELINE}builtin.module(iree-linalg-ext-convert-conv2d-to-winograd{{replace-all-convs=true path=x}})",
+        f"{PIPELINE}builtin.module(iree-linalg-ext-convert-conv2d-to-winograd{{replace-all-convs=true)",
+        f"{PIPELINE}builtin.module(util.func(iree-linalg-ext-decompose-attention)",
+        f"{PIPELINE}iree-util-dump-module(iree-linalg-ext-decompose-attention)",
+        f"{PIPELINE}{'util.func(' * 300}iree-linalg-ext-decompose-attention{')' * 300}",
+        f"{PIPELINE}builtin.module()",
+        PIPELINE,
+        "--iree-llvmcpu-embedded-linker-path=/tmp/evil.sh",
+        "--iree-hal-dump-executable-files-to=/tmp",
+        "--iree-load-plugin=evil.so",
+        "--mlir-pass-pipeline-crash-reproducer=/tmp/x",
+        "--iree-llvmcpu-target-cpu=host --load=x.so",
+        "--iree-llvmcpu-target-cpu",
+        "--iree-hal-target-device=local[evil]",
+        "--iree-opt-data-tiling=/tmp/x",
+        "--iree-codegen-transform-dialect-library=evil.mlir@x.mlir",
+        "--iree-codegen-tuning-spec-path=/dev/stdin",
+        "--iree-hal-substitute-executable-configuration=name=evil.o",
+        "--iree-hal-substitute-executable-configuration=../x=evil.mlir",
+        "--iree-hal-executable-object-search-path=",
+        "--iree-codegen-tuning-spec-path=/tmp/\x1b[31m.mlir",
+        "--iree-codegen-tuning-spec-path=/tmp/a\n.mlir",
+        "--o=/tmp/x",
+        "-o",
+        "--",
+        "",
+        "@other.flags",
+        "model.mlir",
+        "# a comment",
+    ],
+)
+def test_a_flag_that_is_not_known_to_be_harmless_is_refused_by_name(flag: str, tmp_path: Path) -> None:
+    path = tmp_path / "stranger.flags"
+    path.write_text(flagfile_text(["--iree-hal-target-device=local", flag]) + ("''" if not flag else ""))
+    with pytest.raises(UsageError) as refused:
+        Flagfile.read(path)
+    assert repr(flag.partition("=")[0])[1:-1] in str(refused.value)
+    assert "--trust" in str(refused.value)
+    assert str(refused.value).isprintable()
+    assert Flagfile.read(path, trust=True).flags[-1] == flag
+    if flag.startswith("--"):
+        assert Flagfile.read(path, known=[flag]).flags[-1] == flag
+
+
+def test_every_pass_of_a_pipeline_may_have_its_own_options() -> None:
+    winograd = "iree-linalg-ext-convert-conv2d-to-winograd{replace-all-convs=true}"
+    assert not objection([f"{PIPELINE}builtin.module(util.func({winograd},{winograd}),util.func({winograd}))"])
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("--iree-opt-data-tiling\n--iree-opt-data-tiling=false\n", "twice"),
+        ("--iree-opt-data-tiling\n@nested.flags\n", "'@nested.flags'"),
+        ("--iree-llvmcpu-target-cpu host\n", "a processor's name"),
+        ("--iree-opt-data-tiling\0--load=x.so\n", "control characters"),
+        ("--iree-opt-data-tiling 'unfinished\n", "is not a flagfile: a quotation does not end"),
+        ("--iree-opt-data-tiling\\\n--load=x.so\n", "control characters"),
+        ('--lo"ad=x.so"\n', "'--load'"),
+        ("-\\-load=x.so\n", "'--load'"),
+        ("x" * (1 << 20) + "\n" * 9, "too large"),
+    ],
+)
+def test_tricks_of_the_files_syntax_are_seen_through(text: str, why: str, tmp_path: Path) -> None:
+    path = tmp_path / "stranger.flags"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=why):
+        Flagfile.read(path)

@@ -26,6 +26,7 @@ from autotuner.system import process
 from autotuner.targets import Target
 from autotuner.targets.backends import CUDA, LLVM_CPU, ROCM, backend_of
 from tests.support.kernels import spec_flags
+from tests.support.patterns import example
 
 GEMM = Gemm.parse(shape="64x96x32")
 PADDED = Conv.parse(shape="2x8x8x16", filter="3x3x32", pad="1x1")
@@ -151,67 +152,12 @@ def test_scratch_is_a_result_that_nobody_reads(scratch: Mapping[int, bool], resu
     assert text.count("linalg.fill ins(%zero") == sum(scratch.values())
 
 
-MODEL = """
-#rows = affine_map<(i, j, k) -> (i, k)>
-#columns = affine_map<(i, j, k) -> (k, j)>
-#out = affine_map<(i, j, k) -> (i, j)>
-!lhs = tensor<64x32xf16>
-!rhs = tensor<32x96xf16>
-!sum = tensor<64x96xf32>
-func.func @named(%a: !lhs, %b: !rhs) -> !sum {
-  %zero = arith.constant 0.0 : f32
-  %empty = tensor.empty() : !sum
-  %fill = linalg.fill ins(%zero : f32) outs(%empty : !sum) -> !sum
-  %0 = linalg.matmul ins(%a, %b : !lhs, !rhs) outs(%fill : !sum) -> !sum
-  %1 = linalg.matmul ins(%a, %b : !lhs, !rhs) outs(%0 : !sum) -> !sum
-  return %1 : !sum
-}
-func.func @generic(%a: !lhs, %b: !rhs) -> !sum {
-  %zero = arith.constant 0.0 : f32
-  %empty = tensor.empty() : !sum
-  %fill = linalg.fill ins(%zero : f32) outs(%empty : !sum) -> !sum
-  %0 = linalg.generic {indexing_maps = [#rows, #columns, #out], iterator_types = ["parallel", "parallel", "reduction"]}
-    ins(%a, %b : !lhs, !rhs) outs(%fill : !sum) {
-  ^bb0(%x: f16, %y: f16, %s: f32):
-    %wide_x = arith.extf %x : f16 to f32
-    %wide_y = arith.extf %y : f16 to f32
-    %product = arith.mulf %wide_x, %wide_y : f32
-    %more = arith.addf %s, %product : f32
-    linalg.yield %more : f32
-  } -> !sum
-  return %0 : !sum
-}
-func.func @transposed(%a: !lhs, %b: tensor<96x32xf16>) -> !sum {
-  %zero = arith.constant 0.0 : f32
-  %empty = tensor.empty() : !sum
-  %fill = linalg.fill ins(%zero : f32) outs(%empty : !sum) -> !sum
-  %0 = linalg.matmul indexing_maps = [#rows, affine_map<(i, j, k) -> (j, k)>, #out]
-    ins(%a, %b : !lhs, tensor<96x32xf16>) outs(%fill : !sum) -> !sum
-  return %0 : !sum
-}
-func.func @other(%image: tensor<2x8x8x16xf16>, %filter: tensor<3x3x16x32xf16>) -> tensor<2x8x8x32xf32> {
-  %one = arith.constant 1.0 : f16
-  %zero = arith.constant 0.0 : f32
-  %padded = tensor.pad %image low[0, 1, 1, 0] high[0, 1, 1, 0] {
-  ^bb0(%i: index, %j: index, %k: index, %l: index):
-    tensor.yield %one : f16
-  } : tensor<2x8x8x16xf16> to tensor<2x10x10x16xf16>
-  %empty = tensor.empty() : tensor<2x8x8x32xf32>
-  %fill = linalg.fill ins(%zero : f32) outs(%empty : tensor<2x8x8x32xf32>) -> tensor<2x8x8x32xf32>
-  %0 = linalg.conv_2d_nhwc_hwcf ins(%padded, %filter : tensor<2x10x10x16xf16>, tensor<3x3x16x32xf16>)
-    outs(%fill : tensor<2x8x8x32xf32>) -> tensor<2x8x8x32xf32>
-  return %0 : tensor<2x8x8x32xf32>
-}
-"""
-
-
 def test_a_model_keeps_what_is_not_meant(tools: Tools, tmp_path: Path) -> None:
     """Named and generic products are found; a sum that goes on, a shape of another layout and a pad of ones are not."""
     transposed = replace(GEMM, layout="nt")
     problems: list[Problem] = [GEMM, transposed, PADDED]
     calls = [Call(replace(instance(p), name=p.name, symbol=f"kernel{i}"), p) for i, p in enumerate(problems)]
-    source, spec = tmp_path / "model.mlir", tmp_path / "spec.mlir"
-    source.write_text(MODEL)
+    source, spec = Path(__file__).with_name("model.mlir"), tmp_path / "spec.mlir"
     spec.write_text(spec_mlir(calls))
     flags = [*Target.parse("gfx942").compile_flags, *spec_flags(spec, [c.instance for c in calls])]
     proof = prove(preprocess(tools, source, flags, timeout=120), kernel_calls(calls))
@@ -362,121 +308,11 @@ def test_a_header_line_cannot_leave_its_comment() -> None:
         spec_mlir([Call(instance(GEMM), GEMM)], header=["a\nmodule {}"])
 
 
-PIECES = """
-!lhs = tensor<64x32xf32>
-!rhs = tensor<32x96xf32>
-!sum = tensor<64x96xf32>
-!sums = tensor<2x32x96xf32>
-#each = affine_map<(i, j) -> (i, j)>
-#whole = affine_map<(b, i, j) -> (b, i, j)>
-#matrix = affine_map<(b, i, j) -> (i, j)>
-#column = affine_map<(b, i, j) -> (j)>
-#none = affine_map<(i, j) -> ()>
-func.func @whole(%a: !lhs, %b: !rhs, %v: tensor<96xf32>) -> !sum {
-  %zero = arith.constant 0.0 : f32
-  %empty = tensor.empty() : !sum
-  %start = linalg.broadcast ins(%v : tensor<96xf32>) outs(%empty : !sum) dimensions = [0]
-  %0 = linalg.matmul ins(%a, %b : !lhs, !rhs) outs(%start : !sum) -> !sum
-  %1 = linalg.generic {indexing_maps = [#each, #each], iterator_types = ["parallel", "parallel"]}
-    ins(%0 : !sum) outs(%empty : !sum) {
-  ^bb0(%in: f32, %out: f32):
-    %more = arith.cmpf ugt, %in, %zero : f32
-    %s = arith.select %more, %in, %zero : f32
-    linalg.yield %s : f32
-  } -> !sum
-  return %1 : !sum
-}
-func.func @limited(%a: !lhs, %b: !rhs, %v: tensor<96xf32>) -> !sum {
-  %low = arith.constant dense<0.0> : tensor<f32>
-  %high = arith.constant dense<6.0> : tensor<f32>
-  %empty = tensor.empty() : !sum
-  %start = linalg.broadcast ins(%v : tensor<96xf32>) outs(%empty : !sum) dimensions = [0]
-  %0 = linalg.matmul ins(%a, %b : !lhs, !rhs) outs(%start : !sum) -> !sum
-  %1 = linalg.generic {indexing_maps = [#each, #none, #none, #each], iterator_types = ["parallel", "parallel"]}
-    ins(%0, %low, %high : !sum, tensor<f32>, tensor<f32>) outs(%empty : !sum) {
-  ^bb0(%in: f32, %least: f32, %most: f32, %out: f32):
-    %less = arith.cmpf ult, %in, %least : f32
-    %s = arith.select %less, %least, %in : f32
-    %more = arith.cmpf ugt, %s, %most : f32
-    %l = arith.select %more, %most, %s : f32
-    linalg.yield %l : f32
-  } -> !sum
-  return %1 : !sum
-}
-func.func @captured(%a: !lhs, %b: !rhs, %v: tensor<96xf32>) -> !sum {
-  %low = arith.constant -1.0 : f32
-  %high = arith.constant 6.0 : f32
-  %empty = tensor.empty() : !sum
-  %start = linalg.broadcast ins(%v : tensor<96xf32>) outs(%empty : !sum) dimensions = [0]
-  %0 = linalg.matmul ins(%a, %b : !lhs, !rhs) outs(%start : !sum) -> !sum
-  %1 = linalg.generic {indexing_maps = [#each, #each], iterator_types = ["parallel", "parallel"]}
-    ins(%0 : !sum) outs(%empty : !sum) {
-  ^bb0(%in: f32, %out: f32):
-    %less = arith.cmpf ult, %in, %low : f32
-    %s = arith.select %less, %low, %in : f32
-    %more = arith.cmpf ugt, %s, %high : f32
-    %l = arith.select %more, %high, %s : f32
-    linalg.yield %l : f32
-  } -> !sum
-  return %1 : !sum
-}
-func.func @activated(%a: !lhs, %b: !rhs, %v: tensor<96xf32>) -> !sum {
-  %one = arith.constant 1.0 : f32
-  %empty = tensor.empty() : !sum
-  %start = linalg.broadcast ins(%v : tensor<96xf32>) outs(%empty : !sum) dimensions = [0]
-  %0 = linalg.matmul ins(%a, %b : !lhs, !rhs) outs(%start : !sum) -> !sum
-  %1 = linalg.generic {indexing_maps = [#each, #each], iterator_types = ["parallel", "parallel"]}
-    ins(%0 : !sum) outs(%empty : !sum) {
-  ^bb0(%in: f32, %out: f32):
-    %n = arith.negf %in : f32
-    %p = math.exp %n : f32
-    %m = arith.addf %p, %one : f32
-    %s = arith.divf %one, %m : f32
-    linalg.yield %s : f32
-  } -> !sum
-  %2 = linalg.generic {indexing_maps = [#each, #each, #each], iterator_types = ["parallel", "parallel"]}
-    ins(%0, %1 : !sum, !sum) outs(%empty : !sum) {
-  ^bb0(%in: f32, %share: f32, %out: f32):
-    %s = arith.mulf %in, %share : f32
-    linalg.yield %s : f32
-  } -> !sum
-  return %2 : !sum
-}
-func.func @layer(%a: tensor<2x32x32xf32>, %b: !rhs, %v: tensor<96xf32>, %r: !sums) -> !sums {
-  %zero = arith.constant 0.0 : f32
-  %0 = tensor.empty() : tensor<2x32x96xf32>
-  %copies = linalg.generic {indexing_maps = [#matrix, #whole], iterator_types = ["parallel", "parallel", "parallel"]}
-    ins(%b : !rhs) outs(%0 : !sums) {
-  ^bb0(%in: f32, %out: f32):
-    linalg.yield %in : f32
-  } -> !sums
-  %fill = linalg.fill ins(%zero : f32) outs(%0 : !sums) -> !sums
-  %1 = linalg.batch_matmul ins(%a, %copies : tensor<2x32x32xf32>, !sums) outs(%fill : !sums) -> !sums
-  %2 = linalg.generic {indexing_maps = [#whole, #column, #whole, #whole],
-    iterator_types = ["parallel", "parallel", "parallel"]}
-    ins(%1, %v, %r : !sums, tensor<96xf32>, !sums) outs(%0 : !sums) {
-  ^bb0(%in: f32, %bias: f32, %more: f32, %out: f32):
-    %s = arith.addf %in, %bias : f32
-    %t = arith.addf %s, %more : f32
-    linalg.yield %t : f32
-  } -> !sums
-  return %2 : !sums
-}
-func.func @bare(%a: !lhs, %b: !rhs) -> !sum {
-  %zero = arith.constant 0.0 : f32
-  %empty = tensor.empty() : !sum
-  %fill = linalg.fill ins(%zero : f32) outs(%empty : !sum) -> !sum
-  %0 = linalg.matmul ins(%a, %b : !lhs, !rhs) outs(%fill : !sum) -> !sum
-  return %0 : !sum
-}
-"""
-
-
 @pytest.mark.versions
 def test_an_operation_and_its_epilogue_are_replaced_as_one_piece(tools: Tools, tmp_path: Path) -> None:
     """Its forms are the program's own; of the piece nothing is left that the kernel without an epilogue would take."""
     source, spec = tmp_path / "model.mlir", tmp_path / "spec.mlir"
-    source.write_text(PIECES)
+    source.write_text(example("pieces"))
     flags = Target.parse("gfx942").compile_flags
     readings = [op.readings[0] for op in read_operations(preprocess(tools, source, flags, timeout=120))]
     ends = ["_bias_relu", "_bias_clip0to6", "_bias_clipm1to6", "_bias_silu", "_bias_residual", ""]
@@ -496,7 +332,7 @@ def test_an_operation_and_its_epilogue_are_replaced_as_one_piece(tools: Tools, t
 def test_constants_are_sunk_only_into_what_a_spec_looks_for(tools: Tools, tmp_path: Path) -> None:
     """Each takes the compiler long in a large program, and most are none of a kernel's."""
     source, spec = tmp_path / "model.mlir", tmp_path / "spec.mlir"
-    source.write_text(PIECES)
+    source.write_text(example("pieces"))
     flags = Target.parse("gfx942").compile_flags
     readings = [op.readings[0] for op in read_operations(preprocess(tools, source, flags, timeout=120))]
     sunk = [forms_of([reading]).sunk for reading in readings]

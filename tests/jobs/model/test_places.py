@@ -16,10 +16,12 @@ from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Attention, Gemm, Problem
 from autotuner.problems.render import problem_mlir
-from tests.patterns import test_gates, test_joining, test_norms
 from tests.support.arguments import parse_arguments
+from tests.support.patterns import GATE, GATED, JOINED, PACKED, example
 
-ATTENTION, GATES = test_joining.program(), test_gates.program()
+ATTENTION, GATES, NORM = (example(name) for name in ("queries_keys_values", "gate", "norm_torch_rms"))
+PLAIN = Gemm.parse(shape="16x32x8", out="f16")
+NORMED = Gemm.parse(shape="16x32x8", out="f16", epilogue="rms=1.001358e-05")
 NO_RUN: Any = None
 """Only notes need one."""
 
@@ -32,11 +34,11 @@ def found(text: str, names: Sequence[str]) -> list[Problem]:
 @pytest.mark.parametrize(
     ("text", "names", "wanted"),
     [
-        (ATTENTION, ("gemm_triton", "attention_triton"), [test_joining.PRODUCT, test_joining.PACKED]),
-        (ATTENTION, ("gemm_triton",), [test_joining.LAYER]),
-        (ATTENTION, ("attention_triton",), [test_joining.MOVED]),
-        (ATTENTION, ("gemm_hopper", "attention_triton"), [test_joining.MOVED]),
-        (GATES, ("gemm_triton",), [test_gates.GATED]),
+        (ATTENTION, ("gemm_triton", "attention_triton"), [JOINED, PACKED]),
+        (ATTENTION, ("gemm_triton",), [replace(JOINED, n=12)]),
+        (ATTENTION, ("attention_triton",), [replace(PACKED, layout="bshd")]),
+        (ATTENTION, ("gemm_hopper", "attention_triton"), [replace(PACKED, layout="bshd")]),
+        (GATES, ("gemm_triton",), [GATED]),
         (GATES, ("gemm_hopper",), []),
     ],
     ids=["both kernels fit", "no attention", "no product", "too small a product", "gates", "too small for gates"],
@@ -60,17 +62,16 @@ def test_a_kernel_that_knows_no_gates_takes_both_products_alone() -> None:
     plain = replace(manifest, epilogues=("bias", "residual", "relu", "clip", "activation"))
     problems = [place.problem for place in Library(NO_RUN, (plain,), "sm_90", "").places(GATES)]
     assert problems == [
-        test_gates.GATE,
-        replace(test_gates.GATE, epilogue=replace(test_gates.GATE.epilogue, activation="")),
+        GATE,
+        replace(GATE, epilogue=replace(GATE.epilogue, activation="")),
     ]
 
 
 def test_a_product_takes_the_norm_of_its_rows_unless_that_is_apart() -> None:
-    norm, (_, wanted) = test_norms.TORCH_RMS, test_norms.CASES["torch rms"]
     manifest = replace(load(shipped_folder() / "gemm_triton" / FILE), epilogues=("norm", "bias"))
     library = Library(NO_RUN, (manifest,), "sm_90", "")
-    for one, problem in ((library, wanted.name), (replace(library, norms=False), test_norms.PLAIN.name)):
-        assert [place.problem.name for place in one.places(test_norms.program(norm))] == [problem]
+    for one, problem in ((library, NORMED.name), (replace(library, norms=False), PLAIN.name)):
+        assert [place.problem.name for place in one.places(NORM)] == [problem]
 
 
 @pytest.mark.parametrize(
@@ -116,13 +117,12 @@ def test_of_two_kernels_for_an_attention_the_first_is_expected_to_be_fastest() -
 
 
 def test_a_norm_stays_apart_where_the_product_is_expected_to_lose_more_than_it_takes() -> None:
-    norm, (_, wanted) = test_norms.TORCH_RMS, test_norms.CASES["torch rms"]
     manifest = replace(load(shipped_folder() / "gemm_triton" / FILE), epilogues=("norm", "bias"))
-    for cost, problem in ((1_000, wanted.name), (9_000, test_norms.PLAIN.name)):
+    for cost, problem in ((1_000, NORMED.name), (9_000, PLAIN.name)):
         slower = replace(
             manifest,
             estimate=Expression.parse(f"10000 + {cost} * norm", names=("norm",)),
             saves=Expression.parse("5500 if norm else 0", names=("norm",)),
         )
         library = Library(NO_RUN, (slower,), "sm_90", "")
-        assert [place.problem.name for place in library.places(test_norms.program(norm))] == [problem]
+        assert [place.problem.name for place in library.places(NORM)] == [problem]

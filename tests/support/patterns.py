@@ -1,4 +1,4 @@
-"""Layers that a spec joins to one product: what is read of a program, and what it computes with them joined."""
+"""Examples of what is recognised in programs: what is read of them, and what they compute with layers joined."""
 
 from __future__ import annotations
 
@@ -13,19 +13,25 @@ from autotuner.iree.tools import Tools
 from autotuner.microkernels.instance import Binding, Call, Instance
 from autotuner.patterns.joins import joined_mlir
 from autotuner.patterns.operations import Operation, read_joins, read_operations
-from autotuner.problems import Array, Problem
+from autotuner.problems import Array, Attention, Gemm, Problem
 from autotuner.system import process
 from autotuner.targets import Target
 
+FOLDER = Path(__file__).parents[1] / "patterns" / "examples"
+JOINED = Gemm.parse(shape="16x36x8", out="f16", epilogue="bias")
+PACKED = replace(Attention.parse(shape="2x3x8x8x4"), layout="bs3hd")
+"""What the layers of `queries_keys_values` become, and the attention of what they give."""
+GATED = Gemm.parse(shape="16x64x8", out="f16", epilogue="silu,gated")
+GATE = replace(GATED, n=32, epilogue=replace(GATED.epilogue, gated=False))
 
-def numbers(*shape: int, seed: int) -> str:
-    """Eighths between -1 and 1, as MLIR writes a tensor's elements."""
-    return str(_eighths(*shape, seed=seed).tolist())
 
-
-def _eighths(*shape: int, seed: int) -> Array:
-    found: Array = np.random.default_rng(seed).integers(-8, 9, shape) / 8
-    return found
+def example(name: str, *changes: tuple[str, str]) -> str:
+    """An example, changed by exact replacements."""
+    text = (FOLDER / f"{name}.mlir").read_text()
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
 
 
 def read(text: str) -> tuple[Operation, ...]:
@@ -33,9 +39,9 @@ def read(text: str) -> tuple[Operation, ...]:
     return read_operations(text, joins=read_joins(text))
 
 
-def problems(text: str) -> list[Problem]:
-    """The widest of each operation."""
-    return [operation.problems[0] for operation in read(text)]
+def names(text: str) -> list[list[str]]:
+    """All that each operation can be taken for."""
+    return [[problem.name for problem in operation.problems] for operation in read(text)]
 
 
 def kernel_call(problem: Problem) -> Call:
@@ -54,7 +60,7 @@ def hold_same_results(tools: Tools, text: str, folder: Path) -> None:
     (spec := folder / "joined.mlir").write_text(joined_mlir(joins))
     more = f"{SPEC_FLAG}={spec}"
     assert "tensor.concat" in preprocess(tools, file, [*flags, more], timeout=120)
-    x = _eighths(2, 8, 8, seed=3).astype(np.float16)
+    x = (np.random.default_rng(3).integers(-8, 9, (2, 8, 8)) / 8).astype(np.float16)
     plain, joined = (computed(tools, file, [*flags, *extra], x) for extra in ((), (more,)))
     assert np.abs(plain).max() > 0.5
     np.testing.assert_allclose(joined, plain, rtol=2e-3, atol=2e-3)
