@@ -9,6 +9,7 @@ import math
 import re
 import struct
 from collections.abc import Iterable, Iterator
+from enum import IntEnum
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
@@ -121,16 +122,20 @@ def _parameters(text: str) -> Iterator[Argument]:
 
 _CODE, _ATTRIBUTES, _SHARED_DATA, _TOOLS = ".text.", ".nv.info", ".nv.shared.", ".note.nv.tkinfo"
 _MADE_FOR = re.compile(rb"-arch (sm_[0-9]{2,4}[af]?)\b")
-_SM_SECOND = 8
-"""From this version of the ELF's ABI on, that of CUDA 13, the chip stands in the second byte of the flags."""
-_SIZED, _STEP = 4, 4
-"""The form of an attribute whose bytes follow; of others they are the two after form and name."""
-_MOST_THREADS, _REQUIRED_THREADS, _STACK, _PARAMETER, _REGISTERS, _CLUSTER = 0x05, 0x10, 0x11, 0x17, 0x2F, 0x3D
-_THREES = (_MOST_THREADS, _REQUIRED_THREADS, _CLUSTER)
-_SIZE_SHIFT = 18
-_OWN_SHARED, _FIRST_WITH_OWN = 1024, 90
-"""Bytes at the begin of shared memory that are the system's, and the chip that has them first: they are not counted
-where limits are."""
+
+
+class _Attribute(IntEnum):
+    """Of a kernel, by `cuobjdump`'s numbers."""
+
+    MOST_THREADS = 0x05
+    REQUIRED_THREADS = 0x10
+    STACK = 0x11
+    PARAMETER = 0x17
+    REGISTERS = 0x2F
+    CLUSTER = 0x3D
+
+
+_THREES = (_Attribute.MOST_THREADS, _Attribute.REQUIRED_THREADS, _Attribute.CLUSTER)
 
 
 def read_cubin(path: Path, elf: ELFFile) -> KernelFile:
@@ -141,7 +146,7 @@ def read_cubin(path: Path, elf: ELFFile) -> KernelFile:
     symbols = [symbol.name for symbol in table.iter_symbols()] if isinstance(table, SymbolTableSection) else []
     of_all: dict[tuple[int, str], int] = {}
     for number, data in _attributes(sections[_ATTRIBUTES].data() if _ATTRIBUTES in sections else b""):
-        if number in (_REGISTERS, _STACK):
+        if number in (_Attribute.REGISTERS, _Attribute.STACK):
             index, value = struct.unpack("<II", data[:8])
             of_all[number, symbols[index]] = value
     kernels = []
@@ -150,7 +155,7 @@ def read_cubin(path: Path, elf: ELFFile) -> KernelFile:
         if not name.startswith(_CODE) or f"{_ATTRIBUTES}.{kernel}" not in sections:
             continue
         attributes = list(_attributes(sections[f"{_ATTRIBUTES}.{kernel}"].data()))
-        arguments = [_argument(data) for number, data in attributes if number == _PARAMETER]
+        arguments = [_argument(data) for number, data in attributes if number == _Attribute.PARAMETER]
         shared = sections.get(f"{_SHARED_DATA}{kernel}")
         sizes = {number: _three(struct.unpack("<III", data[:12])) for number, data in attributes if number in _THREES}
         kernels.append(
@@ -159,13 +164,13 @@ def read_cubin(path: Path, elf: ELFFile) -> KernelFile:
                 kind="cubin",
                 chip=chip,
                 arguments=tuple(sorted(arguments, key=lambda argument: argument.offset)),
-                workgroup_size=sizes.get(_REQUIRED_THREADS),
-                most_threads=math.prod(sizes[_MOST_THREADS]) if _MOST_THREADS in sizes else None,
+                workgroup_size=sizes.get(_Attribute.REQUIRED_THREADS),
+                most_threads=math.prod(sizes[_Attribute.MOST_THREADS]) if _Attribute.MOST_THREADS in sizes else None,
                 wavefront=WARP,
                 local_memory=0 if shared is None else _without_the_systems(shared["sh_size"], chip),
-                registers=of_all.get((_REGISTERS, kernel)),
-                cluster=sizes.get(_CLUSTER),
-                stack=of_all.get((_STACK, kernel)),
+                registers=of_all.get((_Attribute.REGISTERS, kernel)),
+                cluster=sizes.get(_Attribute.CLUSTER),
+                stack=of_all.get((_Attribute.STACK, kernel)),
                 code=sections[name]["sh_size"],
             )
         )
@@ -178,7 +183,8 @@ def _chip(elf: ELFFile, tools: bytes) -> str:
     if said:
         return said[1].decode()
     flags = elf["e_flags"]
-    if elf["e_ident"]["EI_ABIVERSION"] >= _SM_SECOND:
+    # From this version of the ELF's ABI on, that of CUDA 13, the chip stands in the second byte.
+    if elf["e_ident"]["EI_ABIVERSION"] >= 8:
         return f"sm_{flags >> 8 & 0xFF}{'a' if flags & 0x8 else ''}"
     return f"sm_{flags & 0xFF}{'a' if flags & 0x800 else ''}"
 
@@ -187,8 +193,8 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
     at = 0
     while at < len(data):
         form, name, size = struct.unpack_from("<BBH", data, at)
-        at += _STEP
-        if form != _SIZED:
+        at += 4
+        if form != 4:  # its bytes are the two after form and name, and do not follow
             continue
         if at + size > len(data):
             raise ValueError("its attributes do not lie within it")
@@ -199,10 +205,10 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
 def _argument(data: bytes) -> Argument:
     """It has no types: what is as long as a pointer counts as one."""
     _, _, offset, word = struct.unpack("<IHHI", data)
-    size = word >> _SIZE_SHIFT
+    size = word >> 18
     return Argument("pointer" if size == POINTER else "value", f"b{8 * size}", offset, size)
 
 
 def _without_the_systems(size: int, chip: str) -> int:
-    number = int(re.findall(r"\d+", chip)[0])
-    return max(0, size - _OWN_SHARED) if number >= _FIRST_WITH_OWN else int(size)
+    """From Hopper on the first KiB of shared memory is the system's, which is not counted where limits are."""
+    return max(0, size - 1024) if int(re.findall(r"\d+", chip)[0]) >= 90 else int(size)

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgpack
 from elftools.elf.elffile import ELFFile
+from elftools.elf.enums import ENUM_ST_VISIBILITY
 from elftools.elf.sections import NoteSection, SymbolTableSection
 from elftools.elf.segments import NoteSegment
 
@@ -30,8 +31,8 @@ _FOREIGN = (
 
 _MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64"}
 
-_METADATA = 32
-"""NT_AMDGPU_METADATA; notes before code object v3 have other types, and no msgpack."""
+_METADATA = (32, "NT_AMDGPU_METADATA")
+"""By number and by name; notes before code object v3 have other types, and no msgpack."""
 _AMD_TARGET = re.compile(r"\bgfx[0-9a-f]+(?:-[0-9]+)*(?:-generic)?\b")
 _MACH = {
     0x30: "gfx908",
@@ -55,11 +56,11 @@ _LINKERS_OWN = {"_GLOBAL_OFFSET_TABLE_"}
 _IFUNC = "STT_LOOS"
 """GNU's, by the name that pyelftools has for its number: `target_clones` makes one."""
 _FUNCTIONS = {"STT_FUNC", _IFUNC}
+_OUTSIDE = {"STB_GLOBAL", "STB_WEAK", "STB_LOOS"}
+"""The last is GNU's unique one, by the name that pyelftools has for its number."""
 _SERVED = {"STT_TLS": "thread-local", _IFUNC: "chosen at load"}
 _MADE_UP = ("$", ".L")
 """How names begin that an assembler for Arm gives to what others name too: `$d` to data, `.LANCHOR0` to their begin."""
-_LEAST_SYMBOL = 16
-_LEAST_HEADER = 32
 
 
 def read_object(path: Path) -> KernelFile:
@@ -116,7 +117,7 @@ def open_elf(data: bytes) -> ELFFile:
         ("program", elf["e_phoff"], elf.num_segments(), elf["e_phentsize"]),
     )
     for name, start, count, size in tables:
-        if count and (size < _LEAST_HEADER or start + count * size > len(data)):
+        if count and (size < 32 or start + count * size > len(data)):
             raise ValueError(f"its {count} {name} headers do not fit into its {len(data)} bytes")
     return elf
 
@@ -135,7 +136,7 @@ def _amd_metadata(elf: ELFFile) -> dict[str, Any] | None:
     )
     for part in parts:
         for note in part.iter_notes():
-            if note["n_name"] == "AMDGPU" and note["n_type"] in (_METADATA, "NT_AMDGPU_METADATA"):
+            if note["n_name"] == "AMDGPU" and note["n_type"] in _METADATA:
                 document = msgpack.unpackb(note["n_descdata"])
                 if not isinstance(document, dict):
                     raise ValueError("its metadata is no map")
@@ -221,7 +222,7 @@ def _from_host(path: Path, elf: ELFFile, chip: str) -> KernelFile:
     # Weak ones are not among the undefined: a linker leaves those at zero.
     functions: dict[str, None] = {}
     defined, undefined, served = set(), set(), set()
-    if table is not None and table["sh_entsize"] < _LEAST_SYMBOL:
+    if table is not None and table["sh_entsize"] < 16:
         raise ValueError("its symbols are too short")
     for symbol in table.iter_symbols() if table is not None else ():
         binding, kind = symbol["st_info"]["bind"], symbol["st_info"]["type"]
@@ -258,17 +259,6 @@ def _is_code(elf: ELFFile, section: int | str) -> bool:
 
 # --- Names of a processor's objects that others could bind to -------------------------------------------------------
 
-_SYMBOL_BYTES = 24
-_INFO, _OTHER, _SECTION = 4, 5, slice(6, 8)
-"""Where they stand in a symbol of a 64-bit ELF."""
-_WEAK = 2
-_OUTSIDE = {1, _WEAK, 10}
-"""STB_GLOBAL, STB_WEAK, STB_GNU_UNIQUE."""
-_DEFAULT, _HIDDEN, _PROTECTED = 0, 2, 3
-_VISIBILITY = 3
-"""The other bits of st_other are the architecture's own."""
-_UNDEFINED = bytes(2)
-
 
 def hide(data: bytes) -> bytes:
     """A relocatable ELF with hidden names; a ValueError where it is none, or damaged.
@@ -278,7 +268,7 @@ def hide(data: bytes) -> bytes:
     """
     changed = bytearray(data)
     for at in _visible(data):
-        changed[at + _OTHER] = changed[at + _OTHER] & ~_VISIBILITY | _HIDDEN
+        changed[at] = changed[at] & ~0b11 | ENUM_ST_VISIBILITY["STV_HIDDEN"]  # other bits are the architecture's own
     return bytes(changed)
 
 
@@ -288,19 +278,17 @@ def shows_names(data: bytes) -> bool:
 
 
 def _visible(data: bytes) -> Iterator[int]:
-    """The offsets of the symbols that others could bind to at run time."""
+    """Where the visibility of each symbol stands that others could bind to at run time."""
     elf = open_elf(data)
     if elf.elfclass != 64 or not elf.little_endian or elf["e_type"] != "ET_REL":
         raise ValueError("it is no relocatable object of 64 bits")
-    for section in elf.iter_sections():
-        if section["sh_type"] != "SHT_SYMTAB":
-            continue
-        start, end = section["sh_offset"], section["sh_offset"] + section["sh_size"]
-        if section["sh_entsize"] != _SYMBOL_BYTES or end > len(data):
+    form = elf.structs.Elf_Sym
+    for table in elf.iter_sections("SHT_SYMTAB"):
+        assert isinstance(table, SymbolTableSection)
+        if table["sh_entsize"] != form.sizeof() or table["sh_offset"] + table["sh_size"] > len(data):
             raise ValueError("its symbols do not lie within it")
-        for at in range(start, end - _SYMBOL_BYTES + 1, _SYMBOL_BYTES):
-            symbol = data[at : at + _SYMBOL_BYTES]
-            binding = symbol[_INFO] >> 4
-            shown = symbol[_OTHER] & _VISIBILITY in (_DEFAULT, _PROTECTED)
-            if shown and binding in _OUTSIDE and (binding == _WEAK or symbol[_SECTION] != _UNDEFINED):
-                yield at
+        for number, symbol in enumerate(table.iter_symbols()):
+            binding = symbol["st_info"]["bind"]
+            shown = symbol["st_other"]["visibility"] in ("STV_DEFAULT", "STV_PROTECTED") and binding in _OUTSIDE
+            if shown and (binding == "STB_WEAK" or symbol["st_shndx"] != "SHN_UNDEF"):
+                yield table["sh_offset"] + number * form.sizeof() + 5  # st_name and st_info come before

@@ -14,12 +14,11 @@ from autotuner.errors import UsageError
 from autotuner.iree.kernels import POINTER, Argument, Kernel, KernelFile, Kind
 from autotuner.iree.nvidia import WARP
 from autotuner.iree.objects import read_object
-from autotuner.microkernels.instance import Instance
+from autotuner.microkernels.instance import MOST_THREADS, Instance
 from autotuner.targets.backends import backend_of
 from autotuner.targets.backends.base import KIB
 
 _CONSTANT = 4
-_MOST_THREADS = 1024
 _REGISTERS, _EIGHT = 64 * 1024, 8
 """Of an SM of NVIDIA's, which a warp gets in eights for each thread."""
 _MOST_TOGETHER = 8
@@ -220,7 +219,7 @@ def _order(arguments: Sequence[Argument]) -> str:
 
 def _check_launch(kernel: Kernel, instance: Instance) -> Iterator[Mismatch]:
     size, threads = instance.workgroup_size, math.prod(instance.workgroup_size)
-    most = min(kernel.most_threads or _MOST_THREADS, _MOST_THREADS)
+    most = min(kernel.most_threads or MOST_THREADS, MOST_THREADS)
     if kernel.workgroup_size is not None and kernel.workgroup_size != size:
         remedy = "Set the instance's workgroup_size to the kernel's."
         yield Mismatch("workgroup size", _times(size), _times(kernel.workgroup_size), remedy)

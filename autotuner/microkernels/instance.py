@@ -15,6 +15,10 @@ from autotuner.problems.dtypes import element_type
 from autotuner.system.settings import packaged
 
 PREBUILT = "prebuilt"
+MOST_THREADS = 1024
+"""Of a workgroup, on every chip."""
+LARGEST = (1 << 31) - 1
+"""Of what a launch or a manifest counts: 32 bits, signed."""
 Access = Literal["read", "write", "scratch"]
 """Scratch is memory for the time of the call, which is none of the problem's operands."""
 SCRATCH: Access = "scratch"

@@ -27,8 +27,8 @@ FILE = "microkernel.toml"
 _NAMINGS = {"misa": misa.VALUES}
 _ELEMENTS = ("f32", "f16", "bf16", "i8", "i32", "f8E4M3FN", "f8E4M3FNUZ", PROBLEM, NAMED)
 _ALIGNMENTS = tuple(1 << power for power in range(7))
-_MAX_CONSTANTS = 64
-_MAX_CONDITIONS = 64
+_MOST = 64
+"""Constants, and conditions."""
 _MAX_COMBINATIONS = 1 << 60
 """Each has a number of 64 bits."""
 _NAME = re.compile(r"[a-z0-9_-]{1,80}")
@@ -80,11 +80,11 @@ def load(file: Path) -> Manifest:
         operation=operation.op,
         dtypes=table.choices("dtypes", INPUT_NAMES),
         layouts=layouts,
-        conditions=table.expressions("conditions", known, most=_MAX_CONDITIONS, default=()),
+        conditions=table.expressions("conditions", known, most=_MOST, default=()),
         symbol=symbol,
         naming=naming,
         buffers=_buffers(table, operation, naming, known, epilogues, on_gpus=_on_gpus(provider, objects)),
-        constants=table.expressions("constants", built, most=_MAX_CONSTANTS, default=()),
+        constants=table.expressions("constants", built, most=_MOST, default=()),
         workgroup_size=table.expressions("workgroup_size", built, least=1, most=3),
         subgroup_size=table.expression("subgroup_size", built, default=SUBGROUP),
         local_memory=table.expression("local_memory", built, default="0"),

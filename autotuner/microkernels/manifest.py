@@ -14,6 +14,8 @@ from autotuner.errors import UsageError
 from autotuner.microkernels.chips import is_gpu, lanes_of, object_for, subgroup_of, units_of
 from autotuner.microkernels.expressions import Expression
 from autotuner.microkernels.instance import (
+    LARGEST,
+    MOST_THREADS,
     NAMED,
     NOTHING,
     PREBUILT,
@@ -34,11 +36,7 @@ LANES = "lanes"
 UNITS = "units"
 MOST_SETTINGS = 4096
 """Choices of parameters that are looked at: a manifest may have more than could ever be listed."""
-_MAX_THREADS = 1024
-_MAX_PANEL = 4096
-_MAX_PARTS = 64
-_MAX_GRID = (1 << 31) - 1
-_MAX_SCRATCH = (1 << 31) - 1
+_MAX_PANEL, _MAX_PARTS = 4096, 64
 
 
 def _told(name: str, number: int) -> str:
@@ -260,9 +258,9 @@ class Manifest:
         buffers = self.bound(problem, numbers)
         bindings = tuple(self._binding(buffer, problem, numbers, kernel) for buffer in buffers)
         numbers |= reports or {}
-        workgroup = self._sizes("workgroup_size", self.workgroup_size, numbers, most=_MAX_THREADS)
-        if math.prod(workgroup) > _MAX_THREADS:
-            raise self._unfit(f"its workgroup has {math.prod(workgroup)} threads.", f"{_MAX_THREADS} are the most.")
+        workgroup = self._sizes("workgroup_size", self.workgroup_size, numbers, most=MOST_THREADS)
+        if math.prod(workgroup) > MOST_THREADS:
+            raise self._unfit(f"its workgroup has {math.prod(workgroup)} threads.", f"{MOST_THREADS} are the most.")
         memory = self._evaluate("local_memory", self.local_memory, numbers)
         subgroup = self._evaluate("subgroup_size", self.subgroup_size, numbers)
         if memory < 0 or subgroup < 1:
@@ -278,7 +276,7 @@ class Manifest:
             workgroup_size=workgroup,
             subgroup_size=subgroup if is_gpu(chip) else None,
             local_memory=memory,
-            grid=self._sizes("grid", self.grid, numbers, most=_MAX_GRID),
+            grid=self._sizes("grid", self.grid, numbers, most=LARGEST),
         )
 
     def bound(self, problem: Problem, numbers: Mapping[str, int]) -> tuple[Buffer, ...]:
@@ -340,8 +338,8 @@ class Manifest:
 
     def _bytes(self, buffer: Buffer, numbers: Mapping[str, int]) -> int:
         size = self._evaluate("bytes", buffer.bytes, numbers)
-        if not 0 <= size <= _MAX_SCRATCH:
-            raise self._unfit(f"its scratch has {size} bytes.", f"{_MAX_SCRATCH} are the most.")
+        if not 0 <= size <= LARGEST:
+            raise self._unfit(f"its scratch has {size} bytes.", f"{LARGEST} are the most.")
         return size
 
     def _binding(self, buffer: Buffer, problem: Problem, numbers: Mapping[str, int], kernel: str) -> Binding:

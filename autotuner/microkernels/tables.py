@@ -10,12 +10,12 @@ from typing import TypeVar
 
 from autotuner.errors import UsageError
 from autotuner.microkernels.expressions import Expression
+from autotuner.microkernels.instance import LARGEST
 from autotuner.system.text import printable, short
 
 _MAX_BYTES = 1 << 18
 _MAX_VALUES = 1000
 _LONGEST_KEY = 120
-_MAX_NUMBER = 2**31 - 1
 _T = TypeVar("_T")
 
 
@@ -77,7 +77,7 @@ class Table:
         values = self._typed(key, list, remedy)
         if not values or not all(type(value) is int for value in values) or len(set(values)) < len(values):
             raise self.error(key, "it is not a list of different whole numbers.", remedy)
-        if len(values) > _MAX_VALUES or any(abs(value) > _MAX_NUMBER for value in values):
+        if len(values) > _MAX_VALUES or any(abs(value) > LARGEST for value in values):
             raise self.error(key, f"it has {len(values)} values.", f"Give up to {_MAX_VALUES}, of 32 bits each.")
         return tuple(values)
 

@@ -7,12 +7,12 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from autotuner.errors import UsageError
+from autotuner.errors import StorageError, UsageError
+from autotuner.system.files import write_whole
 from autotuner.system.settings import cache_dir
 
 _LARGE = 1 << 20
@@ -50,18 +50,9 @@ def _remembered(path: str, size: int, modified_ns: int, changed_ns: int, inode: 
         if known["stamp"] == stamp and len(known["sha256"]) == len(name):
             return str(known["sha256"])
     digest = file_digest(Path(path))
-    _remember(note, {"stamp": stamp, "sha256": digest})
+    with contextlib.suppress(StorageError):  # the next run hashes again
+        write_whole(note, json.dumps({"stamp": stamp, "sha256": digest}))
     return digest
-
-
-def _remember(note: Path, what: dict[str, object]) -> None:
-    """Whole or not at all; where it cannot be written the next run hashes again."""
-    with contextlib.suppress(OSError):
-        note.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=".making-", dir=note.parent)
-        with os.fdopen(handle, "w") as file:
-            json.dump(what, file)
-        os.replace(name, note)
 
 
 def path_digest(path: Path) -> str:
