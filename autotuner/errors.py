@@ -13,10 +13,13 @@ class AutotuneError(Exception):
     exit_code = 2
 
     def __init__(self, message: str, *, remedy: str = "") -> None:
+        super().__init__(message)
         self.message = message
         self.remedy = remedy
-        stop = "" if not remedy or message.endswith((".", "!", "?", "…", ";")) else "."
-        super().__init__(f"{message}{stop} {remedy}".strip())
+
+    def __str__(self) -> str:
+        stop = "" if not self.remedy or self.message.endswith((".", "!", "?", "…", ";")) else "."
+        return f"{self.message}{stop} {self.remedy}".strip()
 
 
 class UsageError(AutotuneError):

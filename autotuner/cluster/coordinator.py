@@ -158,7 +158,7 @@ class Cluster:
     _leases: dict[str, Semaphore] = field(default_factory=dict)
     _seen: set[str] = field(default_factory=set)
     """Addresses of workers whose devices were tried."""
-    _welcome: Callable[[Member], object] | None = None
+    _welcome: Callable[[Member], None] = lambda _: None
     """Takes a device that has come while others are in use."""
     _ended: threading.Event = field(default_factory=threading.Event)
     _looks: int = 0
@@ -208,7 +208,7 @@ class Cluster:
         return BuildExecutor(builder, self.builds, here, work, answers)
 
     def _watch(self) -> None:
-        while not self.down and not self._ended.wait(LOOK_SECONDS):
+        while not self._ended.wait(LOOK_SECONDS):
             try:
                 self._look()
             except Exception as error:  # Dask has many for a connection that is lost
@@ -216,6 +216,11 @@ class Cluster:
                 for member in list(self.roster.members.values()):
                     self.roster.lose(member)
                 self.builds.fail(self.gone())
+                return
+            new = [one for one in self.roster.devices() if one.address not in self._seen]
+            self._seen.update(member.address for member in new)
+            for member in new:
+                self._welcome(member)
 
     def _look(self) -> None:
         """Who has come and who is gone, by what the scheduler says; and the builds that it changes."""
@@ -223,12 +228,10 @@ class Cluster:
         for member in self.roster.update(told["workers"]):
             self.client.sync(self.client.scheduler.unregister, address=member.address, stimulus_id=self.session)
         self.builds.send_anew()
+        if not self.roster.missing:
+            self._looks = 0
         if self.builds.pending and not self.roster.builders() and not self._patient():
             self.builds.fail(self.nobody())
-        for member in [one for one in self.roster.devices() if one.address not in self._seen]:
-            self._seen.add(member.address)
-            if self._welcome is not None:
-                self._welcome(member)
 
     def _patient(self) -> bool:
         """Somebody may still join; who is there is told at once, and may be refused."""
@@ -245,7 +248,6 @@ class Cluster:
                 raise self.nobody()
             sleep(LOOK_SECONDS)
             self._look()
-        self._looks = 0
 
     def nobody(self) -> EnvironmentFailure:
         """What a run lacks, and who was refused."""
@@ -278,21 +280,24 @@ class Cluster:
             opened.extend([device] if device else [])
             return device
 
-        def welcome(member: Member) -> None:
+        def take_and_join(member: Member) -> None:
             """One that another coordinator has is that one's. Whether builds and timings take turns does not change."""
             if self.roster.shares_cores == shared and self._lease(member) and (device := take(member)) is not None:
                 join(device)
                 self.roster.note(f"worker {member.name} has joined: its device takes part")
+
+        def welcome(member: Member) -> None:
+            with suppress(RuntimeError):  # it has come too late
+                threads.submit(take_and_join, member)
 
         threads = ThreadPoolExecutor(len(taken), thread_name_prefix="open")
         try:
             first = [device for device in threads.map(take, taken) if device is not None]
             if not first:
                 raise self.nobody()
-            self._welcome = lambda member: threads.submit(welcome, member)
+            self._welcome = welcome
             yield first
         finally:
-            self._welcome = None
             threads.shutdown()
             for device in opened:
                 with suppress(AutotuneError):
@@ -378,3 +383,4 @@ class _Dask:
             raise
         finally:
             self.member.calls.discard(under_way)
+            under_way.cancel()  # where this thread was interrupted

@@ -130,10 +130,9 @@ class Channel:
     def call(self, method: str, *words: Any, alone: bool = False) -> Any:
         """What was raised there is raised here."""
         answer = self.worker.call(method, *words, alone=alone)
-        if isinstance(answer, OutOfTimeError):
-            raise OutOfTimeError
         if isinstance(answer, AutotuneError):
-            raise type(answer)(f"worker {self.worker.name}: {answer.message}", remedy=answer.remedy)
+            own = isinstance(answer, OutOfTimeError)
+            raise answer if own else type(answer)(f"worker {self.worker.name}: {answer.message}", remedy=answer.remedy)
         return answer
 
     def array(self, one: Result) -> Array:
