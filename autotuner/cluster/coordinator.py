@@ -35,7 +35,6 @@ LOOK_SECONDS = 1.0
 """How often the scheduler is asked who is there."""
 JOIN_SECONDS = 30.0
 """How long workers are waited for where none can be used."""
-_BUSY_SECONDS = 5.0
 T = TypeVar("T")
 
 
@@ -327,7 +326,7 @@ class Cluster:
             if not told:
                 told = True
                 self.roster.note("waiting: another coordinator has the devices of this cluster")
-            sleep(_BUSY_SECONDS)
+            sleep(LOOK_SECONDS)
 
     def _lease(self, member: Member) -> bool:
         """Takes its device, unless another coordinator has it."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from autotuner.devices.conditions import DeviceState
 from autotuner.devices.connection import OPEN_SECONDS
-from autotuner.devices.device import CallPairs, Computed, Device, Module, Timing
+from autotuner.devices.device import KEPT_RESULTS, CallPairs, Computed, Device, Module, Timing
 from autotuner.errors import AutotuneError, OutOfTimeError
 from autotuner.iree.benchmark import Benchmark, DispatchTime
 from autotuner.iree.run import Invocation
@@ -29,7 +29,6 @@ from autotuner.targets.naming import TWIN
 
 PIECE_BYTES = 4 << 20
 """Files travel in pieces: a message is held in memory on its way, and Dask warns of larger ones."""
-_KEPT_RESULTS = 16
 _CONTENT = re.compile(r"[0-9a-f]{64}(\.[A-Za-z0-9]{1,12})?")
 """A file's digest, and its ending: IREE's programs go by that."""
 
@@ -140,7 +139,7 @@ class Channel:
         if one.data is not None:
             self._results[one.digest] = one.data
         self._results.move_to_end(one.digest)
-        while len(self._results) > _KEPT_RESULTS:
+        while len(self._results) > KEPT_RESULTS:
             self._results.popitem(last=False)
         kind = np.dtype(getattr(ml_dtypes, one.dtype) if hasattr(ml_dtypes, one.dtype) else one.dtype)
         return self._results[one.digest].view(kind).reshape(one.shape)

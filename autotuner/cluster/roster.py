@@ -14,8 +14,6 @@ from autotuner.targets.backends import backend_on
 
 SILENT_SECONDS = 20.0
 """Workers say twenty times as often that they are there, at the least."""
-_AWAKE_SECONDS = 5.0
-"""The scheduler is asked more often, unless this process stands still: then nobody was silent."""
 
 
 @dataclass(eq=False)
@@ -60,7 +58,8 @@ class Roster:
     dropped: set[str] = field(default_factory=set)
     """Addresses that were used once."""
     _refused: set[str] = field(default_factory=set)
-    _clock: AwakeClock = field(default_factory=lambda: AwakeClock(_AWAKE_SECONDS))
+    _clock: AwakeClock = field(default_factory=lambda: AwakeClock(SILENT_SECONDS / 4))
+    """The scheduler is asked more often, unless this process stands still: then nobody was silent."""
 
     def update(self, workers: Mapping[str, Mapping[str, Any]], now: float | None = None) -> list[Member]:
         """Takes note of all workers that the scheduler knows; those that are silent, whom it should forget."""

@@ -43,10 +43,6 @@ from autotuner.devices.loaded import Function, Kept, Loaded, Memory, mapped
 from autotuner.errors import EnvironmentFailure
 from autotuner.system.parsing import write_raw
 
-KEPT_MODULES, KEPT_MODULE_BYTES = 24, 1 << 29
-"""A race has about a dozen; a model's module may hold all its weights."""
-KEPT_CALLS, KEPT_CALL_BYTES = 64, 1 << 31
-
 
 class UnusedDeviceError(Exception):
     """It went wrong before the device ran anything: what comes next need not fear for its state."""
@@ -81,8 +77,8 @@ class Device:
 
     def forget(self) -> None:
         """Gives the device's memory back."""
-        self._modules: Kept[Loaded] = Kept(KEPT_MODULES, KEPT_MODULE_BYTES)
-        self._calls: Kept[Arguments] = Kept(KEPT_CALLS, KEPT_CALL_BYTES)
+        self._modules: Kept[Loaded] = Kept()
+        self._calls: Kept[Arguments] = Kept()
         self._copied: tuple[Arguments, list[tuple[Any, ...]]] | None = None
         self._swept: tuple[Any, Any] | None = None
         self._last: Loaded | None = None

@@ -22,6 +22,8 @@ INVOCATION_US = 20_000.0
 """With iree-benchmark-module an invocation must last so long: below, start-up and allocation are part of the number."""
 MAX_REPEAT = 2048
 ABORT_FACTOR = 3.0
+KEPT_RESULTS = 16
+"""Results that stay with a device: modules that compute the same bits share one."""
 
 
 class Module(Protocol):

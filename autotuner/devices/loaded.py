@@ -138,10 +138,11 @@ def _kind() -> dict[str, int]:
 
 @dataclass
 class Kept(Generic[T]):
-    """What was used last: as many things, and as many bytes, as may stay."""
+    """What was used last: as many things, and as many bytes, as may stay. A race has about a dozen modules; one of a
+    model may hold all its weights."""
 
-    count: int
-    bytes: int
+    count: int = 32
+    bytes: int = 1 << 30
     items: OrderedDict[str, tuple[T, int]] = field(default_factory=OrderedDict)
     """Each with its bytes."""
 

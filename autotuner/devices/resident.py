@@ -25,7 +25,7 @@ import numpy as np
 from autotuner.devices.child_base import STEADY, Message
 from autotuner.devices.conditions import Conditions, DeviceState
 from autotuner.devices.connection import OPEN_SECONDS, Connection, Unanswered
-from autotuner.devices.device import CallPairs, Computed, Module, Timing
+from autotuner.devices.device import KEPT_RESULTS, CallPairs, Computed, Module, Timing
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.sampling import Rotation, Sizes, sampled, sizes_of
 from autotuner.errors import DeviceError, OutOfTimeError
@@ -36,21 +36,15 @@ from autotuner.problems.dtypes import ElementType, element_type, known_type
 from autotuner.system.execution import done
 from autotuner.system.parsing import read_npy
 
-ASSEMBLE_SECONDS = 20.0
-"""The driver assembles most kernels in a tenth of a second, and some in one."""
 INVOCATION_US = 3_000.0
 """A call from Python costs some 30 µs beside the device's work: of twice this, which the default lasts, little."""
 LOAD_SECONDS = 0.002
 """Calls that are shorter keep no device busy: between them it waits."""
 BURST_PAUSE = 0.2
 """Idle before each repetition: a GPU that a load has slowed down is at its highest clock again in less."""
-_KEPT_RESULTS = 16
-"""Results that stay in files: modules that compute the same bits share one."""
 _TYPED = re.compile(r"((?:\d+x)*)([a-zA-Z]\w*)")
 _BETWEEN = re.compile(r"[\s,\[\]]+")
 _IN_NUMPY = ("f64", "f32", "f16", "i64", "i32", "i16", "i8", "i1")
-_MOST_VALUES = 1 << 20
-"""More than that belongs in a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +194,7 @@ class ResidentDevice:
         loader = self._free.get()
         try:
             with contextlib.suppress(Unanswered, DeviceError, OutOfTimeError):
-                loader.ask({"ask": "load", "module": str(vmfb.absolute())}, timeout=ASSEMBLE_SECONDS)
+                loader.ask({"ask": "load", "module": str(vmfb.absolute())}, timeout=OPEN_SECONDS)
         finally:
             self._free.put(loader)
 
@@ -240,7 +234,7 @@ class ResidentDevice:
         array: Array = np.memmap(file, np.uint8, mode="r").view(kind)
         self._results[file] = None
         self._results.move_to_end(file)
-        while len(self._results) > _KEPT_RESULTS:
+        while len(self._results) > KEPT_RESULTS:
             self._results.popitem(last=False)[0].unlink(missing_ok=True)
         return array.reshape(result["shape"]) if array.size == math.prod(result["shape"]) else array
 
@@ -331,7 +325,7 @@ def _numpy_file(path: Path, folder: Path) -> Tensor | None:
 
 def _values(text: str, shape: tuple[int, ...], element: ElementType, folder: Path) -> Tensor | None:
     words, size = [word for word in _BETWEEN.split(text) if word], math.prod(shape)
-    if len(words) not in (1, size) or len(words) > _MOST_VALUES:
+    if len(words) not in (1, size):
         return None
     try:
         numbers = [float(word) if element.is_float else int(word) for word in words]

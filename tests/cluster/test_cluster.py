@@ -93,8 +93,7 @@ def test_the_device_that_is_named_is_taken(cluster: LocalCluster, tools: Tools) 
             pass
 
 
-def test_a_device_is_one_coordinators(cluster: LocalCluster, tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator, "_BUSY_SECONDS", 0.2)
+def test_a_device_is_one_coordinators(cluster: LocalCluster, tools: Tools) -> None:
     notes: list[str] = []
     with (
         joined(cluster, tools, []) as first,
