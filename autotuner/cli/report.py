@@ -81,8 +81,8 @@ def _measured(store: "Store", runs: Sequence[str], *, no_color: bool) -> dict[st
 def _serve(runs: Sequence[str], *, port: int, workspace: Path, storage: str | None) -> None:
     """Serve the page on this machine until Ctrl-C; it follows a run that goes on."""
     from autotuner.cli.console import emit
+    from autotuner.report.page import Server
     from autotuner.report.report import report as make_page
-    from autotuner.report.serve import Server
     from autotuner.store.store import Store
 
     def state() -> str:

@@ -124,7 +124,7 @@ def forest(
         "xaxis": {"title": {"text": axis}} if isinstance(axis, str) else axis,
         "yaxis": {"type": "category", **order},
         "shapes": [{"type": "line", **_ONE, "line": {"color": "@muted", "dash": "dot"}}],
-        "showlegend": len(groups) > 1,
+        "showlegend": any(groups),
     }
     return Chart(title, {"data": data, "layout": layout}, note, height=120 + 28 * len(names))
 

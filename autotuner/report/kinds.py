@@ -241,7 +241,7 @@ def _uplifts(rows: _Rows) -> tuple[Chart, ...]:
         for row in told
     ]
     title = "Speedup of each problem, with its interval"
-    return (forest(title, {"speedup": marks}, axis="times as fast as the default"),) if marks else ()
+    return (forest(title, {"": marks}, axis="times as fast as the default"),) if marks else ()
 
 
 # --- an experiment, a family, a retuning --------------------------------------------------------------------------

@@ -16,22 +16,29 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
+from threading import Lock
 from typing import Any
+from urllib.parse import urlsplit
 
 import jinja2
 from markupsafe import Markup
 
 from autotuner._version import __version__
-from autotuner.errors import EnvironmentFailure
+from autotuner.errors import AutotuneError, EnvironmentFailure
 from autotuner.report.tables import TONES, Table, Tone, tone
 from autotuner.system.files import begins
 from autotuner.system.settings import packaged
 
+ADDRESS = "127.0.0.1"
+"""No other machine is served: results have paths, names and commands in them."""
+_HOSTS = (ADDRESS, "localhost")
 OUR_PAGE = begins(
     rb'<!doctype html>\n<html lang="en">\n<head>\n(<meta [^\n]+>\n){5}'
     rb'<meta name="generator" content="autotune \d[^\n"]*">\n'
@@ -185,3 +192,72 @@ def _template() -> jinja2.Template:
     environment.filters["tone"] = tone
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "ensure_ascii": False, "allow_nan": False}
     return environment.get_template("report/page.html.j2")
+
+
+# --- a page that follows a run ---------------------------------------------------------------------------------------
+
+
+class Server(ThreadingHTTPServer):
+    """Gives `/`, the page, and `/state`, what it shows in a word: a page is made anew for whoever asks on this machine,
+    when there is something new to show."""
+
+    daemon_threads = True
+
+    def __init__(self, *, port: int, state: Callable[[], str], page: Callable[[str], str]) -> None:
+        try:
+            super().__init__((ADDRESS, port), _Handler)
+        except (OSError, OverflowError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "there is no such port"
+            raise EnvironmentFailure(f"port {port} cannot be used: {reason}.", remedy="Give another --port.") from error
+        self.state = state
+        self._make = page
+        self._made = ("", "")
+        self._lock = Lock()
+
+    @property
+    def address(self) -> str:
+        return f"http://{ADDRESS}:{self.server_port}/"
+
+    def page(self) -> str:
+        """The page of the present state; it is not made twice."""
+        with self._lock:
+            state = self.state()
+            if self._made[0] != state:
+                self._made = (state, self._make(state))
+            return self._made[1]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        answers: dict[str, tuple[Callable[[], str], str]] = {
+            "/": (self.server.page, "text/html"),
+            "/state": (self.server.state, "text/plain"),
+        }
+        # A page of another site may have a name of its own for this address.
+        if self.headers.get("Host", "").partition(":")[0] not in _HOSTS:
+            return self._answer(HTTPStatus.FORBIDDEN, "This page is for this machine only.")
+        known = answers.get(urlsplit(self.path).path)
+        if known is None:
+            return self._answer(HTTPStatus.NOT_FOUND, "There is nothing here.")
+        make, kind = known
+        try:
+            text = make()
+        except AutotuneError as error:
+            return self._answer(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+        return self._answer(HTTPStatus.OK, text, kind=kind)
+
+    def _answer(self, status: HTTPStatus, text: str, *, kind: str = "text/plain") -> None:
+        body = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("X-Frame-Options", "DENY")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_words: object) -> None:
+        """A browser asks every two seconds: nobody wants to read that."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from autotuner.carriers.flagfile import use_line
 from autotuner.iree.folder import PROBLEM
-from autotuner.report import libraries, roofline, sections
+from autotuner.report import beside, sections
 from autotuner.report.history import brief_records, overview_table
 from autotuner.report.kinds import own_sections
 from autotuner.report.page import Section, View, render
@@ -115,10 +115,10 @@ class _Maker:
         return replace(own, parts=tuple(parts))
 
     def _own(self, run: Run, parent: Run | None) -> View:
-        chart = roofline.chart(run, measured=self.bandwidth, beside=libraries.beside(self.store, run))
+        chart = beside.roofline(run, measured=self.bandwidth, beside=beside.beside(self.store, run))
         words = () if chart else ("There is no time of one problem here to compare with the device.",)
         roof = Section("roofline", "Roofline", words, wide=(chart,) if chart else ())
-        own = [libraries.libraries(run)] if run.row.kind == "bench" else own_sections(run)
+        own = [beside.libraries(run)] if run.row.kind == "bench" else own_sections(run)
         return View(
             anchor=f"run-{run.row.id}",
             title=_title(run),
@@ -128,7 +128,7 @@ class _Maker:
             words=(said,) if (said := str(run.document.get("reason") or _standing(run))) else (),
             facts=tuple(_facts(run)),
             commands=tuple(self._commands(run, parent)),
-            notes=libraries.other_notes(run),
+            notes=beside.other_notes(run),
             sections=(
                 *own,
                 *([] if run.row.kind == "bench" else [make(run) for make in _TUNING]),
@@ -190,7 +190,7 @@ def _again(run: Run, parent: Run | None) -> str:
     for row in rows:
         if row.get("run") == run.row.id and row.get("arguments"):
             if run.row.kind == "bench":
-                return libraries.alone(row, run.row.target)
+                return beside.alone(row, run.row.target)
             return f"autotune {row['arguments']} --target {shlex.quote(run.row.target)}"
     if parent is not None or not run.row.command:
         return ""
@@ -210,7 +210,7 @@ def _headline(run: Run) -> str:
     told = interval(run.document.get("speedup"))
     ratio, _, bounds = told.partition(" ")
     if not ratio:
-        return libraries.headline(run) if run.row.kind == "bench" else ""
+        return beside.headline(run) if run.row.kind == "bench" else ""
     over = "A" if run.row.kind == "ab" else "the default"
     who = "" if run.verdict == "win" or run.row.kind == "ab" else "the best candidate is "
     return f"{who}{ratio} times as fast as {over} {bounds}".rstrip()
@@ -280,7 +280,7 @@ def _over_stock(document: Json) -> str:
 
 def _time(us: float | None, run: Run) -> str:
     flops = number(run.row.problem.get("flops"))
-    single = run.row.problem.get("op") not in roofline.NO_ROOFLINE
+    single = run.row.problem.get("op") not in beside.NO_ROOFLINE
     return "" if us is None else microseconds(us) + (f" ({flops / us / 1e3:.4g} GFLOP/s)" if flops and single else "")
 
 

@@ -165,8 +165,13 @@ class RunFigures:
         return cls(run, store.environment(run.id), timed, timings)
 
     def kernels(self, *, which: Which) -> Iterator[Figure]:
-        for kernel, row in _kernels(self.run, self.candidates, self.timings, which=which):
-            yield from (replace(figure, kernel=kernel) for figure in self.of(row))
+        """Each kernel's figures: the named ones, or all."""
+        named = self.run.kind in _ALL_NAMED
+        for row in self.candidates:
+            if which == "all" or named or row.kind in ("baseline", "default"):
+                yield from self.of(row)
+        if not named and (best := self.best) is not None:
+            yield from (replace(figure, kernel=BEST) for figure in self.of(best))
 
     def of(self, row: CandidateRow) -> Iterator[Figure]:
         """A candidate's figures, one for each state."""
@@ -193,7 +198,21 @@ class RunFigures:
 
     @property
     def best(self) -> CandidateRow | None:
-        return _best(self.run, self.candidates, self.timings)
+        """The row of the result's best: by its name, or of those of its route the one with the result's own time."""
+        best = (self.run.result or {}).get("best") or {}
+        if best.get("us") is None:
+            return None
+        name, us = str(best.get("candidate") or ""), float(best["us"])
+        for row in self.candidates:
+            if name == ("baseline" if row.kind == "baseline" else f"c{row.ordinal:04d}"):
+                return row
+
+        def distance(row: CandidateRow) -> float:
+            blocks = [median(t.repetitions_us) for t in self.timings.get(row.id, ()) if t.phase in _SIDE_BY_SIDE]
+            return abs((median(blocks) if blocks else row.us or 0.0) - us)
+
+        rivals = [row for row in self.candidates if row.route == best.get("route") and row.kind != "baseline"]
+        return min(rivals, key=distance, default=None)
 
 
 def summarize(figure: Figure, blocks: Sequence[Sequence[float]]) -> Figure:
@@ -229,18 +248,6 @@ def _states(timings: Iterable[TimingRow], told: Mapping[str, Any]) -> Mapping[tu
     return found
 
 
-def _kernels(
-    run: RunRow, candidates: Sequence[CandidateRow], timings: Mapping[int, Sequence[TimingRow]], *, which: Which
-) -> Iterator[tuple[str, CandidateRow]]:
-    """Each kernel's name and row."""
-    for row in candidates:
-        if which == "all" or run.kind in _ALL_NAMED or row.kind in ("baseline", "default"):
-            yield kernel_of(run, row), row
-    best = None if run.kind in _ALL_NAMED else _best(run, candidates, timings)
-    if best is not None:
-        yield BEST, best
-
-
 def problem_of(run: RunRow, row: CandidateRow) -> str:
     """A suite's own rows are of its problems."""
     return str(row.config.as_dict().get("problem", "") if row.kind == "default" else run.problem.get("name", ""))
@@ -257,26 +264,6 @@ def kernel_of(run: RunRow, row: CandidateRow) -> str:
     config = row.config.as_dict()
     knobs = " ".join(f"{knob}={config[knob]}" for knob in sorted(config) if config[knob] != NO_KNOB)
     return " ".join(word for word in (row.kind, row.route, knobs) if word)
-
-
-def _best(
-    run: RunRow, candidates: Sequence[CandidateRow], timings: Mapping[int, Sequence[TimingRow]]
-) -> CandidateRow | None:
-    """The row of the result's best: by its name, or of those of its route the one with the result's own time."""
-    best = (run.result or {}).get("best") or {}
-    if best.get("us") is None:
-        return None
-    name, us = str(best.get("candidate") or ""), float(best["us"])
-    for row in candidates:
-        if name == ("baseline" if row.kind == "baseline" else f"c{row.ordinal:04d}"):
-            return row
-    rivals = [row for row in candidates if row.route == best.get("route") and row.kind != "baseline"]
-
-    def distance(row: CandidateRow) -> float:
-        blocks = [median(t.repetitions_us) for t in timings.get(row.id, ()) if t.phase in _SIDE_BY_SIDE]
-        return abs((median(blocks) if blocks else row.us or 0.0) - us)
-
-    return min(rivals, key=distance, default=None)
 
 
 def _failures(store: Reader, run: RunRow) -> Iterator[Failure]:

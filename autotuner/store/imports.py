@@ -20,6 +20,7 @@ from sqlalchemy import Connection, Table, insert, select
 
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.store.checked import Candidate, Record, Refused, Run, take
+from autotuner.store.queries import AT_ONCE, few
 from autotuner.store.rows import BUILDS, CANDIDATES, ENVIRONMENT, IMPORTED, RUNS, TIMINGS
 from autotuner.store.store import Store
 from autotuner.system.text import printable, short, without_apostrophe
@@ -30,7 +31,6 @@ MAKE_ONE = "Make one with `autotune export`: --json, --csv or --parquet."
 _NESTED = ("config", "isa", "environment", "run_facts", "figures")
 _WHOLE = re.compile(r"-?\d{1,18}")
 _NUMBERS = frozenset({"us", "error", "speedup", "cold_us", "call_us"})
-_AT_ONCE = 5000
 _NOT_BUILT_HERE = {"seconds": 0.0, "cached": True, "binary": "", "applied": 0, "command": [], "vmfb": ""}
 
 
@@ -60,7 +60,7 @@ def import_file(store: Store, path: Path) -> Imported:
 
 
 def _write(connection: Connection, runs: Mapping[str, Run]) -> Imported:
-    here = {row.id: row.key for some in _few(list(runs)) for row in connection.execute(_known(some))}
+    here = {row.id: row.key for some in few(list(runs)) for row in connection.execute(_known(some))}
     new = [name for name in runs if name not in here]
     may_have = {*runs, *_parents_here(connection, runs)}
     _insert(connection, RUNS, (_row(runs[name], may_have) for name in new))
@@ -98,7 +98,7 @@ def _row(run: Run, known: set[str]) -> dict[str, Any]:
 
 def _parents_here(connection: Connection, runs: Mapping[str, Run]) -> set[str]:
     parents = [run.row["parent"] for run in runs.values() if run.row["parent"]]
-    return {row.id for some in _few(parents) for row in connection.execute(_known(some))}
+    return {row.id for some in few(parents) for row in connection.execute(_known(some))}
 
 
 def _known(names: Sequence[str]) -> Any:
@@ -108,18 +108,13 @@ def _known(names: Sequence[str]) -> Any:
 def _ids(connection: Connection, runs: Sequence[str]) -> dict[tuple[str, int], int]:
     """The candidates of these runs."""
     query = select(CANDIDATES.c.run, CANDIDATES.c.ordinal, CANDIDATES.c.id)
-    rows = (row for some in _few(runs) for row in connection.execute(query.where(CANDIDATES.c.run.in_(some))))
+    rows = (row for some in few(runs) for row in connection.execute(query.where(CANDIDATES.c.run.in_(some))))
     return {(row.run, row.ordinal): row.id for row in rows}
 
 
 def _insert(connection: Connection, table: Table, rows: Iterator[Mapping[str, Any]]) -> None:
-    while batch := [dict(row) for row in islice(rows, _AT_ONCE)]:
+    while batch := [dict(row) for row in islice(rows, AT_ONCE)]:
         connection.execute(insert(table), batch)
-
-
-def _few(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(names), _AT_ONCE):
-        yield names[start : start + _AT_ONCE]
 
 
 # --- files -----------------------------------------------------------------------------------------------------------

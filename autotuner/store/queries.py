@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Row, Select, case, func, or_, select
 
 from autotuner.store.rows import CANDIDATES, ENVIRONMENT, LEFT_OUT, RUNS, VERDICTS, CandidateRow, Tally
+
+T = TypeVar("T")
+AT_ONCE = 5000
+"""Keys in a question, and rows in a write: every database takes so many."""
+
+
+def few(keys: Sequence[T]) -> Iterator[Sequence[T]]:
+    """So many at a time."""
+    for start in range(0, len(keys), AT_ONCE):
+        yield keys[start : start + AT_ONCE]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,7 @@ from autotuner.store.queries import (
     ALL_RUNS,
     RunFilter,
     fastest_first,
+    few,
     leading_queries,
     read_tally,
     tally_query,
@@ -69,7 +70,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 T = TypeVar("T")
-_AT_ONCE = 10_000
 
 
 class Reader:
@@ -359,7 +359,7 @@ class Reader:
 
     def _among(self, query: Select[Any], column: Column[Any], keys: Iterable[str | int]) -> Iterator[Row[Any]]:
         """The rows of many runs or candidates, in as few questions as a database allows."""
-        for some in _few(list(keys)):
+        for some in few(list(keys)):
             yield from self._read(query.where(column.in_(some)))
 
     def _rows(self, query: Executable, read: Callable[[Row[Any]], T]) -> list[T]:
@@ -383,12 +383,6 @@ def _copy_of(file: Path, location: URL) -> TemporaryDirectory[str]:
         return copied(file)
     except OSError as error:
         raise explain(error, location) from error
-
-
-def _few(keys: Sequence[T]) -> Iterator[Sequence[T]]:
-    """So many at a time as every database takes in one statement."""
-    for start in range(0, len(keys), _AT_ONCE):
-        yield keys[start : start + _AT_ONCE]
 
 
 def _middle(timings: Sequence[TimingRow], phase: Phase) -> float | None:

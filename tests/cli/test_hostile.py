@@ -195,17 +195,7 @@ def test_a_pipe_or_a_device_is_not_read_for_ever(words: list[str], tmp_path: Pat
 )
 def test_a_database_with_a_bad_row_is_exit_5_and_one_line(change: str, tmp_path: Path, here: Here) -> None:
     with Store.open(None, workspace=tmp_path) as store:
-        run = store.start_run(
-            NewRun(
-                kind="single",
-                key="k",
-                command=["autotune"],
-                problem={"name": "p"},
-                target="cpu",
-                device="local-task",
-                seed=0,
-            )
-        )
+        run = store.start_run(NewRun("single", "k", ["autotune"], {"name": "p"}, "cpu", "local-task", 0))
         row = store.add_candidate(run, ordinal=0, config=Config((("tile", 8),)))
         store.record_timing(row, Timing((1.0, 2.0)), phase="screen", block=0)
         store.finish_run(run, "finished", result={"verdict": "win", "best": {"us": 1.0}})

@@ -46,17 +46,8 @@ def hold(done: subprocess.CompletedProcess[str], *, code: int = 0) -> None:
 
 def test_a_database_of_a_strangers_is_listed_as_text(autotune: Run, tmp_path: Path) -> None:
     with Store.open(None, workspace=tmp_path) as store:
-        run = store.start_run(
-            NewRun(
-                kind="single",
-                key="k",
-                command=[EVIL],
-                problem={"op": EVIL, "name": f"{EVIL}\nverdict win"},
-                target=EVIL,
-                device=EVIL,
-                seed=0,
-            )
-        )
+        problem = {"op": EVIL, "name": f"{EVIL}\nverdict win"}
+        run = store.start_run(NewRun("single", "k", [EVIL], problem, EVIL, EVIL, 0))
         row = store.add_candidate(run, ordinal=1, config=Config.of({EVIL: EVIL}), kind="codegen", route=EVIL)
         store.record_timing(row, Timing((10.0,)), phase="screen", block=0)
         other = store.add_candidate(run, ordinal=2, config=Config(()), kind="codegen", route=EVIL)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -207,10 +205,3 @@ def test_two_arms_from_python_are_compiled_and_proven(
 def test_a_suite_from_python_names_the_suites_there_are() -> None:
     with pytest.raises(AutotuneError, match="Did you mean compute"):
         autotuner.suite("compue", Target.parse("cpu"))
-
-
-def test_the_module_runs_from_any_directory(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "autotuner", "--version"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout) == (0, f"autotune {autotuner.__version__}\n")

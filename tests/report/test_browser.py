@@ -13,8 +13,8 @@ import pytest
 from autotuner.report import compared as compare_page
 from autotuner.report import nights as nightly_page
 from autotuner.report.nightly import look_at
+from autotuner.report.page import Server
 from autotuner.report.report import report
-from autotuner.report.serve import Server
 from autotuner.store.store import Store
 from tests.report.nightly.test_night import CHIP, a_plan, entries
 from tests.support import browser as browsers

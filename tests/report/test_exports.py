@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -75,12 +74,6 @@ T4: dict[str, Any] = {
     },
 }
 """What the format demands, in our words."""
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(None, workspace=tmp_path) as opened:
-        yield opened
 
 
 def add(store: Store, run: str, ordinal: int, config: dict[str, int | str | bool]) -> None:

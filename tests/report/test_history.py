@@ -25,12 +25,6 @@ from tests.support.stored_runs import a_search
 DAY = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(None, workspace=tmp_path) as opened:
-        yield opened
-
-
 def tuned(
     store: Store,
     name: str = "gemm_512x512x1024_f32_f32_nn",

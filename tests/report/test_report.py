@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from markupsafe import escape
 
-from autotuner.report import charts, kinds, libraries, reading, roofline, sections
+from autotuner.report import beside, charts, kinds, reading, sections
 from autotuner.report.reading import Run, read
 from autotuner.report.report import report
 from autotuner.space.table import Config
@@ -24,12 +23,6 @@ from tests.support.stored_runs import HOSTILE, RACED, a_search
 SECTIONS = (
     *("Search", "Knobs", "Finalists", "Roofline", "Failures", "Proofs", "Machine code", "Environment", "Candidates"),
 )
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(None, workspace=tmp_path) as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -153,7 +146,7 @@ def test_a_finalists_interval_is_that_of_its_blocks(run: Run) -> None:
 
 
 def test_the_rooflines_points_are_flops_over_bytes_and_time(run: Run) -> None:
-    points = {point.what: point for point in roofline.points(run)}
+    points = {point.what: point for point in beside.points(run)}
     assert points["default"].bytes == 1310720
     assert points["default"].intensity == pytest.approx(51.2)
     assert points["default"].gflops == pytest.approx(67108864 / 500.0 / 1e3)
@@ -162,13 +155,13 @@ def test_the_rooflines_points_are_flops_over_bytes_and_time(run: Run) -> None:
 
 def test_roofs_are_those_of_the_product_that_the_device_says_it_is(store: Store) -> None:
     run = read(store, a_search(store, device="NVIDIA H200", target="sm_80"))
-    assert roofline.roofs(run, measured={}) == roofline.Roofs("H200", 66900.0, 4800.0)
-    assert roofline.roofs(run, measured={"NVIDIA H200": 4100.0}).bound(1.0) == 4100.0
+    assert beside.roofs(run, measured={}) == beside.Roofs("H200", 66900.0, 4800.0)
+    assert beside.roofs(run, measured={"NVIDIA H200": 4100.0}).bound(1.0) == 4100.0
 
 
 def test_an_unknown_device_has_no_roof(run: Run) -> None:
-    assert roofline.roofs(run, measured={}).bound(10.0) is None
-    chart = roofline.chart(run, measured={})
+    assert beside.roofs(run, measured={}).bound(10.0) is None
+    chart = beside.roofline(run, measured={})
     assert chart is not None
     assert "not known" in chart.note
 
@@ -382,7 +375,7 @@ def test_one_call_has_a_column_where_it_was_timed(waited: bool, store: Store, tm
 def test_a_comparison_over_problems_says_of_how_many(store: Store) -> None:
     summary = {"numpy": {"by": "tuned", "problems": 1, "geometric_mean": 2.0}}
     run = read(store, a_search(store, kind="bench", more={"problems": [{}, {}], "summary": summary}))
-    assert libraries.headline(run) == "tuned is 2.000 times as fast as numpy (of 1 problem), in the geometric mean"
+    assert beside.headline(run) == "tuned is 2.000 times as fast as numpy (of 1 problem), in the geometric mean"
 
 
 def test_a_retuning_says_what_became_of_each_entry(store: Store, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from autotuner.errors import EnvironmentFailure, StorageError
-from autotuner.report.serve import ADDRESS, Server
+from autotuner.report.page import ADDRESS, Server
 from tests.support.patience import ENOUGH
 
 

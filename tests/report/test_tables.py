@@ -6,8 +6,6 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -15,7 +13,7 @@ from rich.console import Console
 from autotuner.build import Isa
 from autotuner.devices.conditions import Conditions, Sample
 from autotuner.devices.device import Timing
-from autotuner.errors import StorageError, UsageError
+from autotuner.errors import StorageError
 from autotuner.report.exports import NESTED, export_csv, export_records
 from autotuner.report.history import history_records, listed_records, run_table, run_tables, runs_table
 from autotuner.report.tables import Table
@@ -31,27 +29,10 @@ RESULT = {
 }
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(None, workspace=tmp_path) as opened:
-        yield opened
-
-
 def a_run(store: Store, *, name: str = "gemm_a", knob: str = "tile", parent: str | None = None) -> str:
     """A baseline, a candidate twice as fast, one that failed and one that is only asked for."""
     problem = {"op": "gemm", "name": name}
-    run = store.start_run(
-        NewRun(
-            kind="single",
-            key=name,
-            command=["autotune", "gemm"],
-            problem=problem,
-            target="cpu",
-            device="local-task",
-            seed=0,
-            parent=parent,
-        )
-    )
+    run = store.start_run(NewRun("single", name, ["autotune", "gemm"], problem, "cpu", "local-task", 0, parent))
     baseline = store.add_candidate(run, ordinal=0, config=Config(()), kind="baseline")
     store.record_timing(baseline, Timing((20.0,)), phase="screen", block=0)
     fast = store.add_candidate(run, ordinal=1, config=Config.of({knob: 8}), spec="candidates/1/spec.mlir")
@@ -184,11 +165,6 @@ def test_export_is_valid_json_even_for_an_infinite_error(store: Store) -> None:
 def test_export_without_a_run_has_all_runs_oldest_first(store: Store) -> None:
     runs = [a_run(store), a_run(store)]
     assert [r["run"] for r in export_records(store, None)] == [runs[0], runs[0], runs[1], runs[1]]
-
-
-def test_export_of_an_unknown_run_is_a_usage_error(store: Store) -> None:
-    with pytest.raises(UsageError, match="no run 'x'"):
-        export_records(store, "x")
 
 
 def test_csv_gives_each_knob_a_column_and_leaves_it_empty_where_a_run_lacks_it(store: Store) -> None:

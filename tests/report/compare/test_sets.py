@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,17 +27,8 @@ def a_run(
     store: Store, *, name: str = "gemm_a", kind: RunKind = "single", parent: str | None = None, factor: float = 1.0
 ) -> str:
     """A baseline that was screened, raced and confirmed, and a candidate that is faster; of a suite its parts."""
-    new = NewRun(
-        kind=kind,
-        key=name,
-        command=["autotune"],
-        problem={"op": "model" if kind == "model" else "gemm", "name": name},
-        target="cpu",
-        device="local-task",
-        seed=0,
-        parent=parent,
-    )
-    run = store.start_run(new)
+    problem = {"op": "model" if kind == "model" else "gemm", "name": name}
+    run = store.start_run(NewRun(kind, name, ["autotune"], problem, "cpu", "local-task", 0, parent))
     store.record_environment(run, ENVIRONMENT)
     if kind == "suite":
         row = store.add_candidate(run, ordinal=0, config=Config.of({"problem": "gemm_small"}), kind="default")
@@ -217,10 +207,3 @@ def test_a_check_that_has_nothing_to_compare_does_not_pass(store: Store, tmp_pat
 def test_options_that_cannot_be_meant_are_refused(store: Store, tmp_path: Path, words: tuple[str, ...]) -> None:
     a_run(store)
     complaint(in_this_process("compare", "w", "w", *words, cwd=tmp_path), 2)
-
-
-def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "other.db") as other:
-        other.execute("create table notes (text)")
-    done = in_this_process("compare", "other.db", "other.db", cwd=tmp_path)
-    complaint(done, 5)
