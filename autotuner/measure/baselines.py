@@ -16,10 +16,6 @@ from autotuner.iree.run import failed_because
 from autotuner.measure.calibrate import LISTENED, Calibration, M
 from autotuner.measure.screening import DriftWatch, Measured, measure
 
-SPREAD_SHARE = 0.1
-"""Of the time that is left: what devices may take that time the default for no other reason than to tell how far they
-are apart. One of them does in any case."""
-
 
 @dataclass(eq=False)
 class OnDevice(Generic[M]):

@@ -20,13 +20,12 @@ from autotuner.system import process
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.targets.base import right_target
 from autotuner.tuning.bundling import finished
-from autotuner.tuning.options import Options
+from autotuner.tuning.options import Options, Task
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import KERNEL, SEARCHED, Candidate
 from autotuner.tuning.result import Result, read_result
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.single import SingleRun
-from autotuner.tuning.task import Task
 
 BROUGHT = Task(cold=False, elsewhere=True)
 

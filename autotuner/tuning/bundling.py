@@ -27,13 +27,12 @@ from autotuner.system.progress import Stop
 from autotuner.system.text import count
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.targets.base import right_target
-from autotuner.tuning.options import Options
+from autotuner.tuning.options import Options, Task
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE
 from autotuner.tuning.result import Result
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.single import SingleRun
-from autotuner.tuning.task import Task
 
 BUNDLED = Task(ship=False, cold=False, elsewhere=True)
 _STEP = 8

@@ -23,9 +23,8 @@ from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir, usable_cores
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.evaluate import candidate_id
-from autotuner.tuning.options import Options
+from autotuner.tuning.options import WHOLE, Options, Task
 from autotuner.tuning.plan import Candidate, Plan
-from autotuner.tuning.task import WHOLE, Task
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,9 @@ from autotuner.store.rows import BuildRow, CandidateRow
 from autotuner.store.store import Store
 from autotuner.system.execution import after, done
 from autotuner.targets.naming import iree_uri
-from autotuner.tuning.counts import Counts
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE, SEARCHED, Candidate, Plan
+from autotuner.tuning.result import Counts
 
 KEEP = ("all", "failed", "best", "none")
 REFUSALS = (UsageError, ObjectRefusalError)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from autotuner.build import Compiled
+from autotuner.build import Builder, Compiled
 from autotuner.measure.cache_timer import cold_seconds, kept_for_cold
 from autotuner.measure.calibrate import Calibration
 from autotuner.measure.schedule import Schedule
-from autotuner.system.progress import Clock
-from autotuner.tuning.options import Options
-from autotuner.tuning.task import Task
+from autotuner.system.progress import Clock, clocked
+from autotuner.tuning.options import Options, Task
+from autotuner.tuning.plan import Plan
 
 _SHIPPED, _ARMS = 1.5, 2.0
 """What shipping takes in compiles of the default; and an experiment's arms, which are compiled and run once more."""
@@ -61,3 +61,27 @@ def first_schedule(
         shipping=after.seconds(clock.left),
         judges=task.race,
     )
+
+
+_NEARLY = 1.5
+"""What is nearly long enough need not be built anew."""
+
+
+@dataclass(frozen=True)
+class DefaultBuilds:
+    """Builds the default with so many repeats; what is known stays where it will do."""
+
+    plan: Plan
+    builder: Builder
+    timeout: float
+    seconds: dict[str, float]
+    """What building takes is added to `build`."""
+
+    def __call__(self, repeat: int, known: Compiled | None) -> Compiled:
+        job = self.plan.job(self.plan.baseline, timeout=self.timeout, repeat=repeat, timed=True)
+        if known is not None and known.repeat <= job.repeat <= _NEARLY * known.repeat:  # not all may be repeated
+            return known
+        with clocked(self.seconds, "build"):
+            made = self.builder.build(job)
+        # What was compiled a moment ago is not what the cache spared us.
+        return made if known is None else replace(made, cached=known.cached)

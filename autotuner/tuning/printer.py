@@ -22,8 +22,7 @@ from autotuner.tuning.advice import advice
 from autotuner.tuning.styles import VERDICTS
 
 if TYPE_CHECKING:
-    from autotuner.tuning.counts import Counts
-    from autotuner.tuning.result import Result
+    from autotuner.tuning.result import Counts, Result
 
     AnyResult = Result[Any]
 

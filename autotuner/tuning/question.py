@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from autotuner.problems import Array, Problem
+from autotuner.space import ABSENT, Config
+from autotuner.store.rows import NewRun
 from autotuner.system.digests import read_by_flags
 from autotuner.targets import Target
-from autotuner.tuning.options import Options
-from autotuner.tuning.plan import Plan
+from autotuner.tuning.options import Options, Task
+from autotuner.tuning.plan import Candidate, Plan
+from autotuner.tuning.result import Result, read_result
 from autotuner.tuning.run import Question
 from autotuner.tuning.session import Session
-from autotuner.tuning.task import Task
 
 
 def question_unread(problem: Problem, target: Target, options: Options, task: Task, session: Session) -> Question:
@@ -39,3 +41,32 @@ def _reads(plan: Plan, session: Session) -> tuple[str, ...]:
 def _digests(inputs: Sequence[Array]) -> list[str]:
     """A run on inputs of one's own is another run."""
     return [hashlib.sha256(array.tobytes()).hexdigest() for array in inputs]
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """What a finished run came to."""
+
+    result: Result
+    candidate: Candidate | None
+    """Its winner, or who was ahead where it was too short for a verdict."""
+
+
+def recall(new: NewRun, plan: Plan, session: Session, options: Options) -> Recalled | None:
+    """The finished run that asked what `new` asks; None where there is none, or the space has its best no more."""
+    earlier = session.store.finished_run(new.key, kind=new.kind, parent=new.parent)
+    if earlier is None or earlier.result is None:
+        return None
+    with session.store.intact():
+        result = read_result(earlier.result, workspace=session.workspace.root, storage=options.storage)
+    config = Config(tuple(result.best.config.items()) if result.best else ())
+    if not (result.verdict == "win" or result.ranking or (result.verdict == "inconclusive" and config.items)):
+        return Recalled(result, None)
+    whole = _complete(config, plan)
+    return Recalled(result, plan.candidate(whole, id="recalled")) if whole in plan.space else None
+
+
+def _complete(config: Config, plan: Plan) -> Config:
+    """A result leaves out the knobs that its route or pipeline does not have."""
+    known = config.as_dict()
+    return Config(tuple((knob.name, known.get(knob.name, ABSENT)) for knob in plan.space.knobs))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from autotuner.problems import Problem
 from autotuner.targets import NO_DEVICE
+from autotuner.tuning.options import Task
 from autotuner.tuning.run import Run
-from autotuner.tuning.task import Task
 
 
 def command(problem: Problem, run: Run, *, task: Task, trials: int) -> list[str]:

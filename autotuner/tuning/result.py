@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypedDict
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypedDict
 from typing_extensions import TypeVar
 
 from autotuner.carriers.carrier import CarrierName
+from autotuner.iree.compile import FAILURE_CLASSES, FailureClass
 from autotuner.iree.figures import Isa
 from autotuner.measure.blocks import Interval
 from autotuner.measure.caches import Caches, Pair
@@ -18,7 +19,6 @@ from autotuner.measure.reference import Reference
 from autotuner.space import Value
 from autotuner.store.store import Store
 from autotuner.targets import PLAIN
-from autotuner.tuning.counts import Counts
 from autotuner.tuning.effort import Further
 from autotuner.tuning.printer import Printer, tell_problem
 
@@ -316,3 +316,40 @@ def _read_interval(table: Mapping[str, float] | None) -> Interval | None:
 
 def _interval(interval: Interval | None, *, confidence: float) -> dict[str, float] | None:
     return {**interval.to_json(), "confidence": confidence} if interval else None
+
+
+_STEPS = ("space", "asked", "routes", "built", "cached", "duplicate", "checked", "timed", "rivals")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The candidates of a run in numbers; `failed` has every class of failures."""
+
+    space: int = 0
+    asked: int = 0
+    """All that was to be built: configurations of the space, IREE's default, and routes."""
+    routes: int = 0
+    """Of those asked: the default and routes, which are not of the space."""
+    built: int = 0
+    cached: int = 0
+    duplicate: int = 0
+    checked: int = 0
+    timed: int = 0
+    rivals: int = 0
+    """Of those timed: all but the default."""
+    failed: Mapping[FailureClass, int] = field(default_factory=lambda: dict.fromkeys(FAILURE_CLASSES, 0))
+
+    @classmethod
+    def total(cls, counts: Iterable[Counts]) -> Counts:
+        """The counts of many runs as one."""
+        runs = list(counts)
+        failed = {name: sum(run.failed.get(name, 0) for run in runs) for name in FAILURE_CLASSES}
+        return cls(**{step: sum(getattr(run, step) for run in runs) for step in _STEPS}, failed=failed)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**{step: getattr(self, step) for step in _STEPS}, "failed": dict(self.failed)}
+
+    @classmethod
+    def from_json(cls, table: Mapping[str, Any]) -> Counts:
+        failed = {name: int(table["failed"].get(name, 0)) for name in FAILURE_CLASSES}
+        return cls(**{step: int(table.get(step, 0)) for step in _STEPS}, failed=failed)

@@ -24,10 +24,9 @@ from autotuner.problems import Problem
 from autotuner.system.names import checked_name
 from autotuner.system.workspace import Workspace
 from autotuner.targets import Target
-from autotuner.tuning.options import Options
+from autotuner.tuning.options import Options, Task
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE, Candidate, Plan
-from autotuner.tuning.task import Task
 
 ESTIMATED = "compile-only: an estimate, never timed"
 """The verdict of what was chosen without a device."""

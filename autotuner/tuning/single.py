@@ -30,24 +30,20 @@ from autotuner.tuning import reproduce
 from autotuner.tuning.ahead import Ahead
 from autotuner.tuning.both_caches import time_caches
 from autotuner.tuning.contest import Finalists, judge_finalists, lead_of_search
-from autotuner.tuning.crashes import first_crashes
-from autotuner.tuning.default_builds import DefaultBuilds
 from autotuner.tuning.evaluate import Evaluator, TimedEvaluator
-from autotuner.tuning.first_plan import AfterVerdict, first_schedule
-from autotuner.tuning.homes import calibrated, default_everywhere, on_one_device
+from autotuner.tuning.first_plan import AfterVerdict, DefaultBuilds, first_schedule
+from autotuner.tuning.homes import calibrated, on_one_device
 from autotuner.tuning.learned import learned
 from autotuner.tuning.loop import Loop, TimedLoop
-from autotuner.tuning.options import Options
-from autotuner.tuning.outcome import Outcome
+from autotuner.tuning.options import Options, Task
+from autotuner.tuning.outcome import Outcome, first_crashes
 from autotuner.tuning.plan import BASELINE, Candidate, Plan
-from autotuner.tuning.question import question_read, question_unread
-from autotuner.tuning.recall import recall
+from autotuner.tuning.question import question_read, question_unread, recall
 from autotuner.tuning.result import Files, Result
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session
 from autotuner.tuning.ship import Winner, outputs, ship
 from autotuner.tuning.summary import NOTHING, Summary
-from autotuner.tuning.task import Task
 from autotuner.tuning.untimed import without_device
 
 
@@ -186,7 +182,6 @@ class SingleRun:
             loop.evaluate(self.plan.stock)
         self.reporter.stage(f"searching {count(len(self.plan.space), 'configuration')}")
         loop.search()
-        at_once(default_everywhere(loop, self.clock))
         return at_once(self.concluded(loop))
 
     def concluded(self, loop: TimedLoop, leaders: Finalists | None = None) -> Steps[Result]:

@@ -19,7 +19,6 @@ from autotuner.system.progress import Clock, Progress, Reporter, Stop, clocked
 from autotuner.system.text import count
 from autotuner.tuning.ahead import Ahead
 from autotuner.tuning.contest import Finalists, start_leaders
-from autotuner.tuning.homes import default_everywhere
 from autotuner.tuning.loop import Loop, TimedLoop
 from autotuner.tuning.plan import BASELINE
 from autotuner.tuning.pool import Opening, Pool, Unopened
@@ -141,7 +140,6 @@ class Part:
     def conclude(self, loop: TimedLoop, clock: Callable[[], Clock]) -> Opening:
         """Its verdict, or who is ahead; within the time that it is given when a device begins with it."""
         try:
-            yield from default_everywhere(loop, clock())
             result = yield from self._within(loop, clock)
         except OutOfTimeError:
             result = self.run.summary.result("inconclusive", "the time was up before the best were compared")

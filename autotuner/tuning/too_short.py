@@ -5,9 +5,8 @@ from __future__ import annotations
 from autotuner.measure.blocks import ALPHA
 from autotuner.measure.schedule import longer
 from autotuner.system.progress import Clock
-from autotuner.tuning.counts import Counts
 from autotuner.tuning.options import Options
-from autotuner.tuning.result import D, Measured, Result
+from autotuner.tuning.result import Counts, D, Measured, Result
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session
 

@@ -11,11 +11,10 @@ from autotuner.problems import Problem
 from autotuner.system import process
 from autotuner.targets import Target
 from autotuner.targets.base import right_target
-from autotuner.tuning.options import Options
+from autotuner.tuning.options import WHOLE, Options, Task
 from autotuner.tuning.result import Result
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.single import Found, SingleRun
-from autotuner.tuning.task import WHOLE, Task
 from autotuner.tuning.too_short import too_short
 
 

@@ -13,11 +13,10 @@ from autotuner.measure.blocks import Interval
 from autotuner.measure.reference import Reference
 from autotuner.microkernels.variants import Kernel
 from autotuner.tuning.advice import ENDS, advice
-from autotuner.tuning.counts import Counts
 from autotuner.tuning.effort import EFFORTS
 from autotuner.tuning.options import Options
 from autotuner.tuning.printer import Printer
-from autotuner.tuning.result import Files, FinalVerdict, Measured, Result
+from autotuner.tuning.result import Counts, Files, FinalVerdict, Measured, Result
 
 WRONG = Reference("numpy", default_is_right=False, default_error=1.0)
 DOCS = (Path(__file__).parents[2] / "docs" / "verdicts.md").read_text()

@@ -25,8 +25,8 @@ from autotuner.measure.schedule import BeginningError
 from autotuner.measure.steps import at_once
 from autotuner.problems import Array
 from autotuner.system import process
-from autotuner.tuning.default_builds import DefaultBuilds
 from autotuner.tuning.effort import parse_effort
+from autotuner.tuning.first_plan import DefaultBuilds
 from autotuner.tuning.plan import Plan
 from tests.support.bare_device import BareDevice
 

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -31,13 +31,11 @@ from autotuner.measure.screening import Measured
 from autotuner.measure.shortlist import Screened, pick_for_race
 from autotuner.measure.steps import Step, Steps, at_once
 from autotuner.store.store import Store
-from autotuner.system.progress import Clock, Stop
 from autotuner.targets import PLAIN, Target
 from autotuner.targets.naming import iree_uri, require_one_kind
 from autotuner.tuning.effort import Effort
 from autotuner.tuning.evaluate import TimedEvaluator
-from autotuner.tuning.homes import calibrated, default_everywhere, on_one_device
-from autotuner.tuning.loop import TimedLoop
+from autotuner.tuning.homes import calibrated, on_one_device
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import Candidate
 from autotuner.tuning.pool import Opening, Pool, Unopened
@@ -372,60 +370,6 @@ def test_where_the_default_runs_nowhere_the_problem_is_at_fault_and_no_device_is
     with pytest.raises(DeviceError, match="cuda://1 does not run the baseline"):
         at_home(("cuda://0", "cuda://1", "cuda://2"), devices)
     assert said == []
-
-
-@dataclass(eq=False)
-class Before:
-    """What comes before a race: the candidates of a search, all of them timed at home."""
-
-    devices: tuple[Timer, ...]
-    rival: bool = True
-    judges: bool = True
-    settled: list[str] = field(default_factory=list)
-
-    def run(self, *, home: int = 0, seconds: float = ENOUGH) -> dict[str, float]:
-        """What the default takes, by device, when all that is wanted is timed."""
-        self.many, self.said = some(*cast("tuple[Fake, ...]", self.devices))
-        known = baselines(self.devices[home])
-        outcomes = [
-            SimpleNamespace(candidate=SimpleNamespace(id=one)) for one in ("baseline", "c0001")[: 1 + self.rival]
-        ]
-        evaluator = SimpleNamespace(
-            devices=self.many, baselines=known, calibration=known.home, default_us=known.us,
-            contenders=lambda: outcomes, settle_arrival=self.settled.append,
-        )  # fmt: skip
-        plan = SimpleNamespace(judges=self.judges)
-        loop = SimpleNamespace(evaluator=evaluator, time_plan=plan, stop=Stop(), clocked=lambda _: nullcontext())
-        at_once(default_everywhere(cast(TimedLoop, loop), Clock(seconds)))
-        return dict(known.us())
-
-
-def timers(*us: float) -> tuple[Timer, ...]:
-    return tuple(Timer(f"cuda://{number}", {"default": one}) for number, one in enumerate(us))
-
-
-def test_before_a_race_the_default_is_timed_on_every_device() -> None:
-    before = Before(timers(100.0, 104.0, 110.0))
-    assert before.run() == pytest.approx({"cuda://0": 100.0, "cuda://1": 104.0, "cuda://2": 110.0})
-    assert before.settled == ["cuda://1", "cuda://2"]
-
-
-def test_where_the_time_is_short_one_other_device_times_the_default_and_not_always_the_same() -> None:
-    before = Before(timers(100.0, 104.0, 110.0))
-    assert before.run(seconds=0.0).keys() == {"cuda://0", "cuda://1"}
-    assert before.run(home=2, seconds=0.0).keys() == {"cuda://2", "cuda://0"}
-
-
-@pytest.mark.parametrize("before", [Before(timers(1.0, 2.0), rival=False), Before(timers(1.0, 2.0), judges=False)])
-def test_where_no_win_is_to_come_no_other_device_times_the_default(before: Before) -> None:
-    assert before.run().keys() == {"cuda://0"}
-
-
-def test_a_device_that_is_found_unfit_before_a_race_is_retired() -> None:
-    before = Before((*timers(100.0), Timer("cuda://1", {}), Timer("cuda://2", {"default": 110.0})))
-    assert before.run() == pytest.approx({"cuda://0": 100.0, "cuda://2": 110.0})
-    assert list(before.many.retired) == ["cuda://1"]
-    assert before.settled == ["cuda://2"]
 
 
 def test_a_race_whose_device_fails_is_run_anew_on_another() -> None:

@@ -15,8 +15,7 @@ from autotuner.measure.calibrate import Calibration
 from autotuner.measure.check import Check, Checker
 from autotuner.measure.schedule import Schedule
 from autotuner.tuning.first_plan import AfterVerdict, compile_seconds, first_schedule
-from autotuner.tuning.options import Options
-from autotuner.tuning.task import Task
+from autotuner.tuning.options import Options, Task
 from tests.support.clocks import Simulated
 
 OPEN = SimpleNamespace(isolated=None)

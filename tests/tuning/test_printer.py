@@ -13,8 +13,7 @@ from autotuner.jobs.model.result import ModelDetails
 from autotuner.measure.blocks import Interval
 from autotuner.measure.caches import Caches, Pair
 from autotuner.system.text import count
-from autotuner.tuning.counts import Counts
-from autotuner.tuning.result import Best, Files, Measured, Result
+from autotuner.tuning.result import Best, Counts, Files, Measured, Result
 from tests.tuning.test_result import RESULT
 
 AGREE: Result = replace(

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from autotuner.build import Isa
 from autotuner.measure.blocks import Interval
-from autotuner.tuning.counts import Counts
-from autotuner.tuning.result import Best, Files, Measured, Result, read_result
+from autotuner.tuning.result import Best, Counts, Files, Measured, Result, read_result
 
 FLAGS = ("--iree-opt-data-tiling",)
 RESULT: Result = Result(

@@ -13,7 +13,7 @@ from autotuner.jobs.ab.recipe import Recipe
 from autotuner.jobs.ab.result import ArmReport
 from autotuner.programs.program import Answer
 from autotuner.targets import Target
-from autotuner.tuning.counts import Counts
+from autotuner.tuning.result import Counts
 
 A, B = "a", "b"
 _ALIKE, _CALL_US = 2.0, 500.0

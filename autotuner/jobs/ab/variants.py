@@ -22,13 +22,12 @@ from autotuner.programs.program import Answer, difference
 from autotuner.space import Value
 from autotuner.system import process
 from autotuner.targets import NO_DEVICE, Target
-from autotuner.tuning.crashes import crash_of
-from autotuner.tuning.options import Options
+from autotuner.tuning.options import Options, Task
+from autotuner.tuning.outcome import crash_of
 from autotuner.tuning.plan import Candidate, Plan
 from autotuner.tuning.result import Result
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.single import SingleRun
-from autotuner.tuning.task import Task
 from autotuner.tuning.too_short import too_short
 from autotuner.tuning.tune import searched
 

@@ -29,14 +29,12 @@ from autotuner.system.digests import read_by_flags
 from autotuner.system.progress import LATE_SECONDS, Clock
 from autotuner.system.settings import usable_cores
 from autotuner.targets import NO_DEVICE, PLAIN, Target
-from autotuner.tuning.counts import Counts
-from autotuner.tuning.options import Options
-from autotuner.tuning.result import Files, FinalVerdict, Result, RunFacts
+from autotuner.tuning.options import Options, Task
+from autotuner.tuning.result import Counts, Files, FinalVerdict, Result, RunFacts
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.ship import ESTIMATED
 from autotuner.tuning.single import Found
-from autotuner.tuning.task import Task
 from autotuner.tuning.too_short import unread
 from autotuner.tuning.tune import search
 

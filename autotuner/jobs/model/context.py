@@ -55,8 +55,6 @@ class Context:
     """Routes that are compiled already, or are about to be."""
     read: dict[Path, Mapping[str, DispatchTime]] = field(default_factory=dict)
     """What the runtime's statistics said last of each module that was asked about."""
-    default_us: dict[str, float] = field(default_factory=dict)
-    """What the default takes as a whole, by device, where several have timed it."""
 
     @property
     def target(self) -> Target:
@@ -109,8 +107,8 @@ class Context:
 
     def facts(self) -> RunFacts:
         """What the result says of the run. Whole models are judged warm, also where dispatches are searched cold."""
-        facts, us = self.run.facts(), self.default_us
-        facts["devices"] = tuple({**one, "default_us": us.get(one["device"])} for one in facts["devices"])
+        facts = self.run.facts()
+        facts["devices"] = tuple({**one, "default_us": None} for one in facts["devices"])
         timing = facts["timing"]
         if timing is None:
             return facts

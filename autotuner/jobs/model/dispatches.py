@@ -26,10 +26,10 @@ from autotuner.system import process
 from autotuner.system.progress import Clock
 from autotuner.system.text import count
 from autotuner.targets import PLAIN, Route, Target
+from autotuner.tuning.options import Task
 from autotuner.tuning.pool import WORK
 from autotuner.tuning.result import Result
 from autotuner.tuning.single import SingleRun
-from autotuner.tuning.task import Task
 from autotuner.tuning.together import Part, Together
 
 RACED_FROM = 120.0

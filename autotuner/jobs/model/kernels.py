@@ -25,12 +25,11 @@ from autotuner.programs.shares import Shares
 from autotuner.programs.structure import ModelStructure
 from autotuner.space import Config
 from autotuner.targets import Route, Target
-from autotuner.tuning.counts import Counts
+from autotuner.tuning.options import Task
 from autotuner.tuning.plan import KERNEL
 from autotuner.tuning.pool import WORK
-from autotuner.tuning.result import Result
+from autotuner.tuning.result import Counts, Result
 from autotuner.tuning.single import SingleRun
-from autotuner.tuning.task import Task
 from autotuner.tuning.together import Part
 
 PACKED = "packed"

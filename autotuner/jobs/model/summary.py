@@ -23,9 +23,8 @@ from autotuner.measure.caches import Caches
 from autotuner.measure.judgement import Judgement
 from autotuner.programs.arbiter import Arbiter
 from autotuner.system import process
-from autotuner.tuning.counts import Counts
 from autotuner.tuning.plan import BASELINE
-from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result
+from autotuner.tuning.result import Best, Counts, Files, FinalVerdict, Measured, Result
 
 _AS_TIMED = (
     "no time to compile the model once more: the flagfile has the very words that made the module that was timed, "

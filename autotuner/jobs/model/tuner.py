@@ -24,7 +24,7 @@ from autotuner.jobs.model.reading import question_of, question_unread, read_mode
 from autotuner.jobs.model.result import ModelDetails, ModelResult
 from autotuner.jobs.model.routes import RouteOutcome, RouteRace, UnendedCallError, side
 from autotuner.jobs.model.summary import Summary
-from autotuner.jobs.model.where import time_cold, told_of_devices
+from autotuner.jobs.model.where import time_cold
 from autotuner.jobs.model.whole import Tuned, WholeModel
 from autotuner.jobs.model.won_routes import routes_that_won
 from autotuner.jobs.opening import MIN_TIME, model_clock, model_program
@@ -291,7 +291,6 @@ class _ModelRun:
             schedule = self._last_schedule(lineup)
         judgement = lineup.race(context, benchmark, schedule=schedule)
         kept = schedule.shipping if judgement.winner else 0.0
-        judgement = told_of_devices(context, benchmark, lineup.default, judgement, left=context.clock.left - kept)
         modules, rows, left = lineup.modules, lineup.rows, context.clock.left - kept
         self.found.caches = time_cold(context, benchmark, modules, rows, judgement, left=left)
         return judgement

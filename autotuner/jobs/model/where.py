@@ -1,5 +1,4 @@
-"""What is told of a model beside the verdict: where its time goes, what a cold cache makes of it, and how far devices
-are apart."""
+"""What is told of a model beside the verdict: where its time goes, and what a cold cache makes of it."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from autotuner.devices.device import Device, Timing
+from autotuner.devices.device import Timing
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled
@@ -19,16 +18,10 @@ from autotuner.jobs.model.entries import Entry
 from autotuner.jobs.model.result import Row
 from autotuner.jobs.model.routes import RouteOutcome
 from autotuner.jobs.model.whole import Tuned
-from autotuner.jobs.opening import SLOW_US
-from autotuner.measure.baselines import spread_words
 from autotuner.measure.cache_timer import LEAST_PAIRS, NO_TIME, PAIRS_US, ROUNDS, CacheTimer, Modules
 from autotuner.measure.caches import Caches
 from autotuner.measure.judgement import Judgement
-from autotuner.measure.steps import at_once
-from autotuner.system import process
-from autotuner.system.progress import LATE_SECONDS
 from autotuner.targets import PLAIN
-from autotuner.tuning.homes import everywhere
 from autotuner.tuning.plan import BASELINE
 
 _READING = 3.0
@@ -132,31 +125,3 @@ def time_cold(
     for note in notes:
         context.note(note)
     return found
-
-
-def told_of_devices(
-    context: Context, benchmark: Benchmark, default: RouteOutcome, judgement: Judgement, *, left: float
-) -> Judgement:
-    """With how far the devices are apart, where it is a win: by what the default takes on each, one after another.
-
-    `left` are the seconds before what wins is compiled to be shipped.
-    """
-    devices, clock, us = context.session.devices, context.clock, context.default_us
-    build = default.build
-    if judgement.verdict != "win" or build is None or len(devices.live) < 2 or context.run.stopped:
-        return judgement
-    context.stage(f"timing the default on {len(devices.live)} devices")
-    latest = clock.at(clock.elapsed + max(left, 0.0) + LATE_SECONDS)
-    repetitions = 1 if (default.us or 0.0) > SLOW_US else 3
-
-    def timed(device: Device) -> Timing:
-        with context.clocked("time"), process.until(latest):
-            return device.time(build, benchmark, repetitions=repetitions)
-
-    def settle(device: Device, timing: Timing) -> None:
-        if timing.ok:
-            context.session.store.record_timing(default.row, timing, phase="drift", block=len(us))
-            us[device.uri] = timing.median
-
-    at_once(everywhere(devices.live, devices, timed=timed, settle=settle, known=lambda: us, clock=clock, left=left))
-    return replace(judgement, reason=judgement.reason + spread_words(us))

@@ -27,11 +27,10 @@ from autotuner.system.names import is_name
 from autotuner.targets import PLAIN
 from autotuner.targets.backends import CHOOSING
 from autotuner.targets.backends.llvm_cpu import CPU_FLAG
-from autotuner.tuning.options import Options
+from autotuner.tuning.options import Options, Task
 from autotuner.tuning.plan import CODEGEN, KERNEL
 from autotuner.tuning.result import Result
 from autotuner.tuning.run import Run
-from autotuner.tuning.task import Task
 
 LEAST_SEARCH = 15.0
 """Seconds: in less a search finds nothing that a race could confirm."""

@@ -18,8 +18,7 @@ from autotuner.jobs.retune.ship import Written
 from autotuner.measure.blocks import ALPHA, Interval
 from autotuner.system.listing import Listing
 from autotuner.system.text import count, microseconds
-from autotuner.tuning.counts import Counts
-from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result
+from autotuner.tuning.result import Best, Counts, Files, FinalVerdict, Measured, Result
 
 if TYPE_CHECKING:
     from autotuner.tuning.printer import Printer

@@ -19,9 +19,8 @@ from autotuner.measure.blocks import ALPHA, Interval
 from autotuner.measure.schedule import longer
 from autotuner.system.listing import Column, Listing
 from autotuner.system.text import count, microseconds
-from autotuner.tuning.counts import Counts
 from autotuner.tuning.printer import Printer
-from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result, RunFacts
+from autotuner.tuning.result import Best, Counts, Files, FinalVerdict, Measured, Result, RunFacts
 from autotuner.tuning.run import Run
 from autotuner.tuning.styles import VERDICTS
 

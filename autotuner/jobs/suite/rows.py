@@ -23,10 +23,9 @@ from autotuner.store.rows import CandidateRow, RunRow
 from autotuner.store.store import Store
 from autotuner.system.files import begins
 from autotuner.system.text import cells
-from autotuner.tuning.counts import Counts
 from autotuner.tuning.evaluate import candidate_id
 from autotuner.tuning.plan import BASELINE
-from autotuner.tuning.result import Best, FinalVerdict, Result, read_result
+from autotuner.tuning.result import Best, Counts, FinalVerdict, Result, read_result
 from autotuner.tuning.run import Run
 
 RowVerdict = FinalVerdict | Literal["failed", "skipped", "below-threshold", "left-out", "waiting"]

@@ -26,7 +26,7 @@ from autotuner.programs.model import Model
 from autotuner.programs.shares import STATISTICS, Shares, repeated
 from autotuner.programs.structure import ModelStructure
 from autotuner.space import Config
-from autotuner.tuning.counts import Counts
+from autotuner.tuning.result import Counts
 from autotuner.tuning.together import Part
 from tests.support.fake_tools import ONE_ROUTE
 

@@ -86,18 +86,6 @@ def test_a_model_is_tuned_by_entries_that_are_proven_and_shipped(won: ModelResul
         assert store.verdict(result.run) is not None
 
 
-def test_a_win_on_two_devices_says_how_far_they_are_apart(tmp_path: Path) -> None:
-    fake = fake_tools(tmp_path, rules=[(SPEC, 50.0)])
-    result = run("three", tmp_path, fake, device="local-task,local-task", cache="warm")
-    assert result.verdict == "win"
-    words = "; the default takes 0.0 % longer on local-task#2 than on local-task, of 2 devices"
-    assert result.reason.endswith(words)
-    assert [one["default_us"] for one in result.to_json()["devices"]] == [100e3, 100e3]
-    with Store.open(None, workspace=tmp_path / "workspace", create=False) as store:
-        rows = [row for row in store.timings(result.run) if row.phase == "drift" and row.conditions]
-    assert [row.conditions.device for row in rows if row.conditions] == ["local-task", "local-task#2"]
-
-
 def test_what_is_not_faster_is_not_shipped(tmp_path: Path) -> None:
     result = run("three", tmp_path, fake_tools(tmp_path), model={"top": 1})
     assert result.verdict == "no-winner"
