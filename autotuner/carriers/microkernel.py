@@ -10,6 +10,7 @@ from pathlib import Path
 
 from iree.compiler import ir
 
+from autotuner.carriers.adapters import Adapter, adapters
 from autotuner.carriers.provenance import ENTRY, OBJECTS, Provenance, text_dictionary
 from autotuner.carriers.render import checked
 from autotuner.errors import EnvironmentFailure, UsageError
@@ -107,7 +108,7 @@ class Kernel:
     output: Operand
     buffers: tuple[Buffer, ...]
     forms: Forms
-    problem: Problem
+    adapters: tuple[Adapter, ...]
 
     @property
     def function(self) -> str:
@@ -163,7 +164,7 @@ class Kernel:
     @property
     def evaluates(self) -> bool:
         """Its weights are folded, transposed or packed before it is called: of constants, by the compiler."""
-        folded = any(match.function in ("folded", "normed") for match in self.forms.matches)
+        folded = any(adapter.kind != "flat" for adapter in self.adapters)
         return folded or any(b.own and not b.mutable for b in self.buffers)
 
     @property
@@ -272,7 +273,7 @@ def _kernel(number: int, call: Call, *, target: str, forms: Forms) -> Kernel:
         output=problem.output,
         buffers=_buffers(instance),
         forms=forms,
-        problem=problem,
+        adapters=adapters(problem, forms),
     )
 
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from autotuner.devices.child_base import needs_warming
-from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
 from autotuner.measure.reference import WORDS
 from autotuner.problems import Problem
 from autotuner.problems.accuracy import Precision
-from autotuner.programs.arbiter import Arbiter, HostAnswer
-from autotuner.programs.builder import ModelBuilder
-from autotuner.programs.host import compute_on_host
+from autotuner.programs.arbiter import Arbiter, HostAnswer, compute_on_host
 from autotuner.programs.inputs import load_expected, wider
-from autotuner.programs.model import Model, call_of
+from autotuner.programs.model import Model, ModelBuilder, call_of
 from autotuner.programs.program import ModelProgram
 from autotuner.programs.structure import ModelStructure, expected_error
 from autotuner.system.cache import Cache
@@ -26,10 +22,6 @@ BUDGET_FACTOR = 3.0
 """A model's budget, unless one is given, over that of a single problem."""
 MIN_TIME = 0.05
 """Seconds a repetition of a whole model, at least."""
-SLOW_US = 200_000.0
-"""A call that takes longer is a measurement by itself: it is not repeated."""
-START_SECONDS = 0.5
-"""Of a process that times a module."""
 _HOST_SHARE = 0.2
 """Of the budget, at most, for computing the model on the host's processor, where two builds disagree."""
 _COARSEST: Precision = "f16"
@@ -48,11 +40,6 @@ def compile_timeout(options: Options, clock: Clock) -> float:
 
 def run_timeout(options: Options) -> float:
     return 10 * options.effort.run_timeout
-
-
-def is_slow(us: float, benchmark: Benchmark) -> bool:
-    """A call so long that one is a measurement by itself, and that no warm-up changes it."""
-    return us > SLOW_US and not needs_warming(us / 1e6, benchmark.seconds)
 
 
 def open_model(model: Model, session: Session) -> ModelBuilder:

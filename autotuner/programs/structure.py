@@ -18,15 +18,15 @@ from iree.compiler import ir
 
 from autotuner.build.executor import BuildExecutor
 from autotuner.errors import NoCandidateError
+from autotuner.iree.benchmark import DispatchTime
 from autotuner.iree.compile import FLOW, PREPROCESSED, Compiled, CompilerRefusal, first_error, shell_line
 from autotuner.iree.mlir import Dispatch, by_name, parse, resources, walk
 from autotuner.problems import OPERATIONS
 from autotuner.problems.accuracy import RMS, UNITS, Precision, lower_precision
-from autotuner.programs.builder import ModelBuilder
-from autotuner.programs.dispatch import group_flops, length
+from autotuner.programs.dispatch import called_flops, group_flops, length
 from autotuner.programs.flow import Flow, FlowDispatch, Group, group, read_flow, read_roots, tensor_type
 from autotuner.programs.inputs import check_inputs, input_shapes, load_expected
-from autotuner.programs.model import Model, ModelFile, check_call
+from autotuner.programs.model import Model, ModelBuilder, ModelFile, check_call
 from autotuner.programs.signature import signature_in
 from autotuner.system import process
 from autotuner.targets import Target
@@ -38,6 +38,7 @@ _WORDS = {"conv": ("linalg.conv_", "linalg.depthwise_conv_"), "gemm": ("matmul",
 _ROOM = 3.0
 _LEAST, _LEAST_F64 = 1e-4, 1e-6
 """Where the sum comes to less: errors of f32 and f64 are small beside those of any lower precision."""
+STATISTICS = "the runtime's statistics"
 
 
 @dataclass(frozen=True)
@@ -167,3 +168,45 @@ def _results(piece: FlowDispatch) -> Iterable[float]:
     for value in piece.results:
         if value.is_tensor and (element := tensor_type(value)[1]) in UNITS:
             yield UNITS[element]
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """µs of one call of the model that each dispatch takes, by its export's name."""
+
+    us: dict[str, float]
+    how: str
+    timed_alone: bool = False
+    """Each dispatch was timed by itself, which takes long."""
+    estimated: bool = False
+    """Some are no times: only their proportions mean something."""
+
+    @property
+    def total(self) -> float:
+        return sum(self.us.values())
+
+    def of(self, exports: Sequence[str]) -> float:
+        """Their part of the whole."""
+        return sum(self.us.get(name, 0.0) for name in exports) / self.total if self.total else 0.0
+
+    def idle(self, exports: Sequence[str]) -> bool:
+        """The runtime counts what runs, and has counted none of these."""
+        return self.how == STATISTICS and not any(name in self.us for name in exports)
+
+
+def from_statistics(times: Mapping[str, DispatchTime] | None) -> Shares | None:
+    """What the runtime says of each dispatch; None where the device keeps no statistics."""
+    return Shares({name: time.us for name, time in times.items()}, STATISTICS) if times else None
+
+
+def repeated(readings: Sequence[Shares]) -> Shares:
+    """The least of several: what else goes on in the machine can only add to it."""
+    names = dict.fromkeys(name for reading in readings for name in reading.us)
+    us = {name: min(reading.us.get(name, 0.0) for reading in readings) for name in names}
+    return Shares(us, readings[0].how)
+
+
+def by_work(groups: Sequence[Group]) -> Shares:
+    """By the arithmetic of each, which is an estimate: without a device, and where nothing is timed yet."""
+    us = {p.export: float(called_flops(p, group.root)) for group in groups for p in group.pieces}
+    return Shares(us, "the arithmetic of each: an estimate", estimated=True)

@@ -18,8 +18,7 @@ from autotuner.iree.program import ONE_THREAD
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
-from autotuner.programs.builder import ModelBuilder
-from autotuner.programs.model import Model, ModelFile
+from autotuner.programs.model import Model, ModelBuilder, ModelFile
 from autotuner.programs.structure import structure_in
 from autotuner.system.cache import Cache
 from autotuner.system.waiting import LOOKS

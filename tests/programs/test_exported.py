@@ -16,9 +16,8 @@ from autotuner.cli.app import app
 from autotuner.devices.process import ProcessDevice
 from autotuner.iree.tools import Tools
 from autotuner.problems.render import problem_mlir
-from autotuner.programs.builder import ModelBuilder
 from autotuner.programs.dispatch import DispatchProblem, runs_alone
-from autotuner.programs.model import Model, ModelFile, call_of
+from autotuner.programs.model import Model, ModelBuilder, ModelFile, call_of
 from autotuner.programs.structure import ModelStructure, read_structure
 from autotuner.system.cache import Cache
 from autotuner.targets import Target

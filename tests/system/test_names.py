@@ -10,7 +10,7 @@ from autotuner.build.ship import write_parts
 from autotuner.carriers.carrier import Parts
 from autotuner.carriers.outputs import MODEL, Outputs
 from autotuner.errors import StorageError, UsageError
-from autotuner.jobs.model.choice import choose
+from autotuner.jobs.model.route_search import choose
 from autotuner.programs.model import Model
 from autotuner.system.names import RULE, checked_name, is_component
 from autotuner.system.workspace import Workspace

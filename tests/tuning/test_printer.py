@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from autotuner.jobs.ab.result import AbDetails
-from autotuner.jobs.model.kernels import KernelEntry
+from autotuner.jobs.model.entries import KernelEntry
 from autotuner.jobs.model.result import ModelDetails
 from autotuner.measure.blocks import Interval
 from autotuner.measure.caches import Caches, Pair

@@ -28,9 +28,10 @@ from autotuner.jobs.ab.recipe import ArmSite
 from autotuner.jobs.ab.result import AbDetails, AbResult, write_commands
 from autotuner.jobs.ab.shares import note_shares
 from autotuner.jobs.ab.ship import claim, ship
-from autotuner.jobs.opening import MIN_TIME, compile_timeout, is_slow, model_clock, run_timeout
+from autotuner.jobs.opening import MIN_TIME, compile_timeout, model_clock, run_timeout
 from autotuner.measure.blocks import ALPHA, Interval
 from autotuner.measure.caches import Caches
+from autotuner.measure.contest import SLOW_US
 from autotuner.measure.judgement import SAME, Judgement
 from autotuner.microkernels.instance import crash_words
 from autotuner.programs.program import ModelProgram, Program, difference
@@ -284,7 +285,7 @@ class _ExperimentRun:
 
     def _screen(self, side: ArmRun, benchmark: Benchmark) -> None:
         run = self.run
-        if self._is_timed_by_its_call(side, benchmark):
+        if self._is_timed_by_its_call(side):
             return
         run.account.stage(f"timing {side.arm.name}")
         began = run.clock.elapsed
@@ -301,10 +302,10 @@ class _ExperimentRun:
         run.session.store.set_us(side.row, timing.median)
         side.us = timing.median
 
-    def _is_timed_by_its_call(self, side: ArmRun, benchmark: Benchmark) -> bool:
+    def _is_timed_by_its_call(self, side: ArmRun) -> bool:
         """The call of a model whose outputs were compared may be so long that it is a measurement by itself."""
         seconds = side.answer.seconds if side.answer is not None and isinstance(self.subject, ModelProgram) else None
-        if seconds is None or not is_slow(1e6 * seconds, benchmark):
+        if seconds is None or 1e6 * seconds <= SLOW_US:
             return False
         side.us, side.timing_seconds, side.called = 1e6 * seconds, seconds, True
         self.run.session.store.record_timing(side.row, Timing((side.us,)), phase="screen", block=0)

@@ -15,7 +15,7 @@ from autotuner.iree.mlir import by_name, parse, walk
 from autotuner.iree.run import Invocation
 from autotuner.jobs.ab.arm_run import ArmRun
 from autotuner.jobs.opening import run_timeout
-from autotuner.programs.shares import Shares, from_statistics, repeated
+from autotuner.programs.structure import Shares, from_statistics, repeated
 from autotuner.system.progress import Clock
 from autotuner.tuning.run import Run
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autotuner.iree.benchmark import DispatchTime
-from autotuner.programs.shares import STATISTICS
+from autotuner.programs.structure import STATISTICS
 
 CONV, GEMM, ATTENTION, PACKING = "conv", "gemm", "attention", "packing"
 OTHER, MICROKERNEL = "elementwise, reduction", "microkernels"

@@ -11,11 +11,9 @@ from pathlib import Path
 from autotuner.carriers.outputs import MODEL, Outputs
 from autotuner.iree.benchmark import DispatchTime
 from autotuner.iree.compile import Compiled
-from autotuner.iree.run import Invocation
-from autotuner.jobs.model.stages import Stages
 from autotuner.jobs.opening import compile_timeout, run_timeout
-from autotuner.programs.builder import ModelBuilder
-from autotuner.programs.model import Model, ModelFile
+from autotuner.programs.model import Model, ModelBuilder
+from autotuner.programs.program import ModelProgram
 from autotuner.programs.structure import ModelStructure, read_structure, structure_in
 from autotuner.store.rows import BuildRow, Kind
 from autotuner.system import machine
@@ -27,14 +25,10 @@ from autotuner.tuning.result import RunFacts
 from autotuner.tuning.run import Run
 from autotuner.tuning.session import Session
 
-
-@dataclass(frozen=True)
-class Ahead:
-    """A compile of a route that began before the routes were chosen."""
-
-    build: Future[Compiled]
-    began: float
-    """As `time.monotonic()` counts."""
+ROUTES, RANKING = 0.3, 0.1
+"""Of the budget: routes may begin up to here; and dispatches that must be timed alone to be ranked have so much."""
+_ROUTES_ALONE = 0.2
+"""The first where dispatches are timed alone: all of it comes before any is tuned."""
 
 
 @dataclass
@@ -42,17 +36,16 @@ class Context:
     """What all steps of the run work on."""
 
     model: Model
-    program: ModelFile
     builder: ModelBuilder
     run: Run
     timing_seconds: float = 0.2
     """What one timing of a whole model costs in wall time, the process included."""
     isolated_seconds: float = 0.2
     """What one costs in a process of its own, as a confirmation takes it."""
-    call: Invocation | None = None
-    """How the model is called, once that is known."""
-    ahead: dict[Route, Ahead] = field(default_factory=dict)
-    """Routes that are compiled already, or are about to be."""
+    called: ModelProgram | None = None
+    """How the model is called, and whose outputs are right; None without a device."""
+    ahead: dict[Route, Future[Compiled]] = field(default_factory=dict)
+    """Routes whose compiles began before any were chosen."""
     read: dict[Path, Mapping[str, DispatchTime]] = field(default_factory=dict)
     """What the runtime's statistics said last of each module that was asked about."""
 
@@ -86,9 +79,9 @@ class Context:
         return self.run.folder
 
     @property
-    def stages(self) -> Stages:
-        """What of the time comes before dispatches are tuned. Only IREE's drivers for processors keep statistics."""
-        return Stages(self.clock.budget, alone=not self.target.backend.on_host)
+    def routes_end(self) -> float:
+        """Seconds of the run after which no route is begun. Only IREE's drivers for processors keep statistics."""
+        return (ROUTES if self.target.backend.on_host else _ROUTES_ALONE) * self.clock.budget
 
     @property
     def compile_timeout(self) -> float:
@@ -133,12 +126,14 @@ class Context:
             BuildRow(row, build.seconds, build.cached, build.binary, 0, command, str(build.vmfb))
         )
 
-    def statistics(self, vmfb: Path, call: Invocation) -> Mapping[str, DispatchTime] | None:
-        """What each dispatch of a module takes; None where the device keeps no statistics."""
+    def statistics(self, build: Compiled | None) -> Mapping[str, DispatchTime] | None:
+        """What each dispatch of a module takes; None where there is no device, or it keeps no statistics."""
+        if build is None or self.called is None:
+            return None
         with self.clocked("time"):
-            found = self.session.runner.dispatch_times(vmfb, call, timeout=self.run_timeout)
+            found = self.session.runner.dispatch_times(build.vmfb, self.called.call, timeout=self.run_timeout)
         if found:
-            self.read[vmfb] = found
+            self.read[build.vmfb] = found
         return found
 
     def structure(self, build: Compiled) -> ModelStructure:

@@ -9,19 +9,17 @@ from dataclasses import dataclass, field, replace
 from autotuner.build import Builder
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import Compiled
-from autotuner.iree.run import Invocation
 from autotuner.jobs.model.breakdown import kind_of
-from autotuner.jobs.model.context import Context
-from autotuner.jobs.model.entries import Entry
-from autotuner.jobs.model.kernels import KernelEntry, KernelSearch, no_time
-from autotuner.jobs.model.openings import Openings
+from autotuner.jobs.model.context import RANKING, Context
+from autotuner.jobs.model.entries import Entry, KernelEntry
+from autotuner.jobs.model.kernels import KernelSearch, no_time
 from autotuner.jobs.model.places import Library
 from autotuner.jobs.model.result import Row, Untunable
 from autotuner.jobs.suite.defaults import DefaultTimer
+from autotuner.measure.schedule import longer
 from autotuner.programs.dispatch import DispatchProblem, called_flops, runs_alone
 from autotuner.programs.flow import Group
-from autotuner.programs.shares import Shares, by_work, from_statistics
-from autotuner.programs.structure import ModelStructure
+from autotuner.programs.structure import ModelStructure, Shares, by_work, from_statistics
 from autotuner.system import process
 from autotuner.system.progress import Clock
 from autotuner.system.text import count
@@ -36,6 +34,12 @@ RACED_FROM = 120.0
 """Seconds for each dispatch from which it is raced alone: fewer serve the search, and the model is the judge."""
 SEEDS = 4
 """Earlier winners that a search begins with."""
+_OPENING = {"host": 1.0, "gpu": 4.0}
+"""Seconds, about, on an idle core, before a search is open: for reading a space and compiling its default."""
+_FIRST_TIMING = 1.0
+"""Seconds, about, in the same case: for timing that default, one after the other."""
+_SEARCHED = 0.6
+"""Of the time for all searches: the rest is for comparing the best of each in the end."""
 _SHOWN = 20
 _KIND = {"contraction": "matmul", "convolution": "conv", "attention": "attention"}
 
@@ -48,8 +52,6 @@ class Dispatches:
     route: Route
     structure: ModelStructure
     shares: Shares
-    kernels_only: bool = False
-    """Another route is tuned; this one is for microkernels, which need operations as they were written."""
     rows: dict[str, Row] = field(default_factory=dict)
     results: list[Result] = field(default_factory=list)
     seconds: float = field(default=0.0, init=False)
@@ -70,7 +72,7 @@ class Dispatches:
             us = sum(shares.us.get(piece.export, 0.0) for piece in group.pieces) if timed else None
             label = _label(group, taken=self.rows)
             self.rows[label] = Row(label, group, self._share(group), us, "ranked")
-        self.kernels.rank(self.structure, shares)
+        self.kernels.rank(self.structure.flops, shares)
 
     @property
     def others(self) -> float:
@@ -139,9 +141,12 @@ class Dispatches:
         shares += [(self.rows[label].share, True, label) for label in chosen]
         shares.sort(key=lambda one: one[0], reverse=True)
         context = self.context
-        openings = Openings.on(context.target, builders=context.session.jobs, crowding=context.crowding)
-        count = openings.fitting(len(shares), budget)
-        why = openings.not_begun(len(shares), budget, budget=self.context.clock.budget)
+        reading = _OPENING["host" if context.target.backend.on_host else "gpu"] / context.session.jobs
+        each = context.crowding * (reading + _FIRST_TIMING) / _SEARCHED
+        count = max(int(budget / each), 1)
+        missing = max(each * len(shares) - budget, 0.0)
+        would_do = longer(context.clock.budget + missing)
+        why = f"not begun, with {budget:.0f} s left for all dispatches: {would_do}"
         for _, is_dispatch, label in shares[count:]:
             if is_dispatch:
                 self.set_row(label, state="left-out", reason=why, out_of_time=True)
@@ -239,9 +244,7 @@ class Dispatches:
         chosen: list[str] = []
         for label, row in self.rows.items():
             obstacle = self._obstacle(row.group)
-            if self.kernels_only:
-                self._set(label, "left-out", "on this route only microkernels are tried")
-            elif obstacle:
+            if obstacle:
                 self._set(label, "skipped", obstacle)
             elif why := self.context.model.leaves_out(row.share, chosen=len(chosen)):
                 self._set(label, "left-out", why)
@@ -264,13 +267,11 @@ class Dispatches:
         return runs_alone(group.leading(self.shares.us), group.root)
 
 
-def measure_shares(
-    context: Context, route: Route, structure: ModelStructure, build: Compiled | None, call: Invocation | None
-) -> Shares:
+def measure_shares(context: Context, route: Route, structure: ModelStructure, build: Compiled | None) -> Shares:
     """By the runtime's statistics; where it has none, by timing each dispatch; without a device, by arithmetic."""
-    if build is None or call is None:
+    if build is None:
         return by_work(structure.groups)
-    found = from_statistics(context.statistics(build.vmfb, call))
+    found = from_statistics(context.statistics(build))
     if found is not None:
         return found
     with context.clocked("time"):
@@ -304,7 +305,7 @@ def _alone(context: Context, route: Route, structure: ModelStructure) -> Shares:
     timer = alone_timer(context, route)
     clock = context.clock
     us: dict[str, float] = {}
-    with suppress(OutOfTimeError), process.until(clock.at(context.stages.ranked(clock.elapsed))):
+    with suppress(OutOfTimeError), process.until(clock.at(clock.elapsed + RANKING * clock.budget)):
         for problem, default in timer.time(problems, should_stop=lambda: context.session.stop.requested):
             if default.us is not None and isinstance(problem, DispatchProblem):
                 us[problem.piece.export] = default.us * problem.piece.calls

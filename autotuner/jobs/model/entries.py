@@ -1,4 +1,4 @@
-"""What tuning found for single dispatches, put into the whole model: one spec, a folder of executables, the proof."""
+"""What is put into the whole model: tuned dispatches and microkernels, their files, and the proof that they arrive."""
 
 from __future__ import annotations
 
@@ -7,12 +7,20 @@ from dataclasses import dataclass, field
 
 from autotuner._version import __version__
 from autotuner.build.proof import proven
-from autotuner.carriers.carrier import FlagsCarrier, Parts, Said, SpecCarrier, SubstitutionCarrier
+from autotuner.carriers.carrier import FlagsCarrier, MicrokernelCarrier, Parts, Said, SpecCarrier, SubstitutionCarrier
 from autotuner.carriers.provenance import Provenance
+from autotuner.errors import AutotuneError, OutOfTimeError
 from autotuner.iree.compile import Compiled
 from autotuner.iree.tools import Tools
+from autotuner.jobs.model.context import Context
+from autotuner.jobs.model.places import Place
+from autotuner.microkernels.instance import Call
+from autotuner.microkernels.variants import Variants
 from autotuner.programs.flow import FlowDispatch, Group
+from autotuner.space import Config
 from autotuner.specfiles.merge import merge
+from autotuner.system.execution import local_executor
+from autotuner.system.settings import usable_cores
 from autotuner.tuning.plan import Candidate
 from autotuner.tuning.result import Result
 from autotuner.tuning.ship import ESTIMATED
@@ -48,6 +56,38 @@ class Entry:
         ).stamped(tools, result.speedup, result.environment if result.best and result.best.us else None)
 
 
+@dataclass(frozen=True)
+class KernelEntry:
+    """A kernel that goes into the model."""
+
+    label: str
+    place: Place
+    share: float
+    gain: float
+    """The part of its own time that it saves alone, or is thought to."""
+    variants: Variants = field(repr=False)
+    config: Config = field(repr=False)
+    result: Result | None = None
+    """None where there was no time for a search: what it does elsewhere speaks for it."""
+    number: int = 0
+    """Its own in the model: others of the same kernel are linked beside it."""
+
+    def call(self) -> Call:
+        return self.variants.call(self.config, suffix=f"_{self.number}")
+
+    def provenance(self, context: Context, command: str) -> Provenance:
+        result = self.result
+        return Provenance(
+            problem=self.label,
+            target=context.target.name,
+            device=context.session.device,
+            verdict="judged in the model" if context.timed else "compile-only: proven in the model, never timed",
+            us=result.best.us if result and result.best else None,
+            baseline_us=result.baseline.us if result else None,
+            command=command,
+        ).stamped(context.session.tools, None, context.run.environment if context.timed else None)
+
+
 def _verdict(result: Result) -> str:
     if result.verdict == "compile-only":
         return ESTIMATED
@@ -58,6 +98,53 @@ def gain_of(result: Result) -> float:
     """The part of the default's time that the best saves; 0 where that is not known."""
     best, baseline = result.best, result.baseline.us
     return max(1 - best.us / baseline, 0.0) if best is not None and best.us and baseline else 0.0
+
+
+@dataclass
+class KernelCalls:
+    """Microkernels as a model calls them: each is built once for its place and its parameters."""
+
+    context: Context
+    command: str
+    """What made the model, for the head of its files."""
+    _made: dict[tuple[str, int, Config], Call] = field(default_factory=dict)
+
+    def build(self, kernels: Sequence[KernelEntry]) -> dict[str, str]:
+        """Makes their objects side by side, each in a process of its own; why some cannot be made, by their labels."""
+
+        def made(entry: KernelEntry) -> str:
+            try:
+                self.of(entry)
+            except OutOfTimeError:
+                raise
+            except AutotuneError as error:
+                return error.message
+            return ""
+
+        with local_executor(self.context.options.jobs or usable_cores()) as builders:
+            jobs = [(entry.label, builders.submit(made, entry)) for entry in kernels]
+            return {label: why for label, job in jobs if (why := job.result())}
+
+    def of(self, entry: KernelEntry) -> Call:
+        key = (entry.label, entry.number, entry.config)
+        if key not in self._made:
+            self._made[key] = entry.call()
+        return self._made[key]
+
+    def parts(self, kernels: Sequence[KernelEntry], executable_target: str) -> Parts:
+        """The spec of these kernels and their objects."""
+        context, tools = self.context, self.context.session.tools
+        calls = tuple(self.of(entry) for entry in kernels)
+        said = Said(
+            [
+                f"{MicrokernelCarrier.title} by autotune {__version__}",
+                f"target:     {context.target.name}; IREE {tools.release} ({tools.build})",
+                *(f"kernel:     {call.instance.name} for {call.problem.name}" for call in calls),
+                f"made by:    {' '.join(self.command.split())}",
+            ],
+            each=[entry.provenance(context, self.command) for entry in kernels],
+        )
+        return MicrokernelCarrier(calls, executable_target, tuple(entry.place.forms for entry in kernels)).parts(said)
 
 
 def assemble(

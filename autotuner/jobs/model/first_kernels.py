@@ -1,46 +1,44 @@
-"""Microkernels by their defaults in the whole model: tried before any dispatch is ranked or tuned."""
+"""On which route a model is tuned: microkernels by their defaults are put into it first, before any dispatch is ranked.
+
+They are tried on the route where they can compute most of the model's arithmetic. Then dispatches are tuned on the
+route that promises most, with or without kernels.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
+from autotuner.errors import OutOfTimeError
+from autotuner.iree.compile import PREPROCESSED
+from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context
-from autotuner.jobs.model.coverage import NEARLY_ALL, KernelRoute, kernel_routes
-from autotuner.jobs.model.dispatches import Dispatches
+from autotuner.jobs.model.dispatches import Dispatches, measure_shares
 from autotuner.jobs.model.kernels import executable_target_of
-from autotuner.jobs.model.mixed import kernels_first
-from autotuner.jobs.model.places import Library
-from autotuner.jobs.model.routes import RouteOutcome, RouteRace
-from autotuner.jobs.model.whole import Tuned, WholeModel
+from autotuner.jobs.model.places import Library, Place, has_norm
+from autotuner.jobs.model.routes import RouteRace
+from autotuner.jobs.model.whole import WholeModel
 from autotuner.measure.schedule import longer
-from autotuner.programs.shares import by_work
-from autotuner.programs.structure import ModelStructure
+from autotuner.problems import Attention, Problem
+from autotuner.programs.structure import ModelStructure, by_work
+from autotuner.system import process
 from autotuner.system.text import count
 from autotuner.targets import PLAIN
 
-KERNEL_SECONDS = {"host": 0.7, "gpu": 3.0}
-"""About, on an idle core, for building one microkernel: from C, and mostly by Triton."""
-FINDING_SECONDS = 5.0
-"""About, before the first kernel is put into a model: for finding the dispatches of all its places."""
+KERNELS = "kernels"
+_ALIKE = 0.02
+"""Of the model's arithmetic: routes whose kernels compute more alike than that are told apart by their times."""
+_NEARLY_ALL = 0.98
+"""Of the model's arithmetic: kernels that compute so much leave nothing to what flags are for."""
+_GAIN = 0.5
+"""What tuning is thought to save of what can be tuned, when routes are compared for it."""
+_COMPARED = 3
+"""So many routes are ranked, at most."""
 _AS_MUCH = 0.9
 """Of what kernels compute on the first route."""
-
-
 _AT_LEAST = 0.5
-"""Of the time that kernels are expected to need: most networks compile faster with them, and where the time is up, what
-a verdict needs is left."""
-
-
-@dataclass(frozen=True)
-class Kept:
-    """Seconds that are not for kernels by their defaults."""
-
-    verdict: float
-    """For the shortest way to a verdict: so much must be left in any case."""
-    racing: float
-    """For a race: kernels that lose are looked for in what is left beside it."""
+"""Of the model's compile as it took before: most networks compile faster with kernels."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +46,8 @@ class FirstKernels:
     """A route on which kernels were put into the model, and what came of it."""
 
     dispatches: Dispatches
-    tried: RouteOutcome
-    made: Tuned | None
+    on: Contestant
+    made: Contestant | None
 
     @property
     def us(self) -> float:
@@ -59,109 +57,183 @@ class FirstKernels:
     @property
     def gains(self) -> bool:
         """The model is faster with them than without, on the same route."""
-        return self.us < (self.tried.us or math.inf)
+        return self.us < (self.on.us or math.inf)
 
 
-def try_kernels(
-    race: RouteRace,
-    plain: ModelStructure,
-    *,
-    kept: Kept,
-    compiling: float,
-    before: FirstKernels | None = None,
-    early: bool = False,
-) -> FirstKernels | None:
+@dataclass(frozen=True)
+class KernelRoute:
+    """A route on which kernels can be tried, and what they compute there."""
+
+    tried: Contestant
+    flops: float
+
+
+def try_kernels(race: RouteRace, plain: ModelStructure, *, kept: float, compiling: float) -> FirstKernels | None:
     """The model with every kernel that fits, where they compute most of it; None where that was not tried.
 
-    `compiling` are the seconds that the model's compile takes. `early`, when most routes are still to be tried, kernels
-    must compute nearly all of it: then flags have nothing to add. `before` is what came of that.
+    `kept` are the seconds that must be left for a verdict, `compiling` those that the model's compile takes.
     """
     context = race.context
     if not context.options.microkernels or context.session.stop.requested:
         return None
-    best = min((t.us for t in race.tried if t.ok and t.us is not None), default=math.inf)
-    # On a GPU the rest of a model is launches: what a route fuses beside the kernels is told by trying it.
-    if before is not None and before.us < best and context.target.backend.on_host:
-        return before
-    # Where they fit takes seconds to find: not where nothing could be made of it.
-    if (
-        missing := _AT_LEAST * (context.crowding * FINDING_SECONDS + compiling) + kept.verdict - context.clock.left
-    ) > 0:
-        if not early:
-            would_do = longer(context.clock.budget + missing)
-            context.note(f"no time to find out where microkernels fit, and to compile the model with them: {would_do}")
-        return before
+    if (missing := _AT_LEAST * compiling + kept - context.clock.left) > 0:
+        would_do = longer(context.clock.budget + missing)
+        context.note(f"no time to find out where microkernels fit, and to compile the model with them: {would_do}")
+        return None
     with context.clocked("space"):
         library = Library.open(context, executable_target_of(context, plain))
         routes = kernel_routes(race.tried, library.places, plain=plain.preprocessed, flops=plain.flops)
-    if early and (not routes or routes[0].coverage.flops < NEARLY_ALL * plain.flops):
-        return None
     if not routes:
         context.note("no microkernel fits any operation of the model")
-    found = before
-    for one in attempts(routes)[: 1 if early else None]:
-        if before is not None and one.tried.route == before.tried.route:
-            continue
-        needed = seconds_needed(
-            one,
-            each=KERNEL_SECONDS["host" if context.target.backend.on_host else "gpu"],
-            compiling=compiling,
-            cores=context.session.jobs,
-            crowding=context.crowding,
-        )
-        if (missing := _AT_LEAST * needed + kept.verdict - context.clock.left) > 0:
-            would_do = longer(context.clock.budget + missing)
-            if not early:
-                context.note(f"no time to compile the model with {one.coverage.kernels} microkernels: {would_do}")
-            break
-        dispatches = _unranked(context, one.tried, plain)
-        whole = WholeModel(dispatches, one.tried, race, kept.racing)
-        new = FirstKernels(dispatches, one.tried, kernels_first(whole, library, kept=kept.verdict))
+    found: FirstKernels | None = None
+    for one in attempts(routes):
+        dispatches = unranked(context, one.tried, plain)
+        new = FirstKernels(dispatches, one.tried, kernels_first(WholeModel(dispatches, one.tried, race, kept), library))
         found = new if found is None or new.us < found.us else found
         if new.made is not None:
             context.note(_told(new, one, plain))
-            # Without flags, one operation that a kernel does not take after all can be slower than all others together.
-            if new.us < best or not context.target.backend.on_host:
-                break
+        # On a GPU the rest of a model is launches: what another route fuses beside the kernels is told by trying it.
+        if new.us < race.best_us and context.target.backend.on_host:
+            break
     return found
 
 
-def untimed_kernels(whole: WholeModel, structure: ModelStructure) -> Tuned | None:
+def untimed_kernels(whole: WholeModel, structure: ModelStructure) -> Contestant | None:
     """Without a device: the model with every kernel that fits, built and proven there.
 
     No search follows: which variant of a kernel is the fastest cannot be told.
     """
-    context = whole.dispatches.context
+    context = whole.context
     if not context.options.microkernels or context.session.stop.requested:
         return None
-    made = kernels_first(whole, Library.open(context, executable_target_of(context, structure)), kept=0.0)
+    made = kernels_first(whole, Library.open(context, executable_target_of(context, structure)))
     kernels = whole.dispatches.kernels
     kernels.decide({}, made.kernels if made else ())
     kernels.out_of_time(context.clock.left)
     return made
 
 
+def kernel_routes(
+    tried: Sequence[Contestant], places: Callable[[str], Sequence[Place]], *, plain: str, flops: float
+) -> list[KernelRoute]:
+    """Where kernels are tried, in this order: the largest part of the arithmetic first, then the shortest time.
+
+    One that computes something wrong is among them: kernels may take the place of what is wrong there. `places` reads a
+    preprocessed program, `plain` is the default's, `flops` are the model's.
+    """
+    known: dict[str, float] = {}
+    found = []
+    for one in tried:
+        if one.us is None or one.build is None:
+            continue
+        text = plain if one.route == PLAIN else one.build.dumped[PREPROCESSED][0]
+        if text not in known:  # most routes have the same program at this point
+            known[text] = float(sum(_flops(place.problem) * place.calls for place in places(text)))
+        found.append(KernelRoute(one, known[text]))
+    return in_order(found, flops=flops)
+
+
+def in_order(routes: Sequence[KernelRoute], *, flops: float) -> list[KernelRoute]:
+    """Without those on which no kernel fits.
+
+    A route that leaves operations as they were written comes before one that rewrites them. Where kernels compute
+    nearly all of the model's `flops`, one that leaves their form alone comes first: how fast it is without them tells
+    nothing, and tiles for convolutions are packed for poolings too.
+    """
+    most = max((one.flops for one in routes), default=0.0)
+
+    def key(one: KernelRoute) -> tuple[int, bool, int, float]:
+        behind = int((most - one.flops) / (_ALIKE * most))
+        forms = one.tried.route.forms if one.flops >= _NEARLY_ALL * flops else 0
+        return behind, one.tried.route.rewrites, forms, one.tried.us or math.inf
+
+    return sorted((one for one in routes if one.flops > 0), key=key)
+
+
 def attempts(routes: Sequence[KernelRoute]) -> list[KernelRoute]:
-    """The first; where it is wrong or slow with kernels, the fastest that is right and has about as many of them."""
+    """The first, and the fastest that is right and has about as many of them."""
     right = [one for one in routes[1:] if one.tried.ok]
-    alike = [one for one in right if one.coverage.flops >= _AS_MUCH * routes[0].coverage.flops]
+    alike = [one for one in right if one.flops >= _AS_MUCH * routes[0].flops]
     second = sorted(alike, key=lambda one: one.tried.us or math.inf) or right
     return [*routes[:1], *second[:1]]
 
 
-def seconds_needed(one: KernelRoute, *, each: float, compiling: float, cores: int, crowding: float = 1.0) -> float:
-    """For finding places, building their kernels side by side, and compiling the model with them: that was measured."""
-    return crowding * (FINDING_SECONDS + one.coverage.building(cores, each=each)) + compiling
+def kernels_first(whole: WholeModel, library: Library) -> Contestant | None:
+    """All microkernels that fit, by their defaults, in one compile: where they gain most is searched after that.
+
+    Where some take norms of their rows with them, they are put beside those that do not: the faster stays.
+    """
+    context, dispatches = whole.context, whole.dispatches
+    name = f"{KERNELS}-{whole.on.route.name}"
+    found: Contestant | None = None
+    try:
+        with process.until(whole.ends):
+            normed, found = _by_defaults(whole, library, name)
+            search = dispatches.kernels
+            if normed and (context.timed or found is None):
+                _, apart = _by_defaults(whole, replace(library, norms=False), f"{name}-norms-apart")
+                if apart is None or (found is not None and whole.faster(found.module, apart.module)):
+                    dispatches.kernels = search
+                else:
+                    found = apart
+    except OutOfTimeError:
+        if found is not None:
+            dispatches.kernels = search
+            context.note("no time to compile the model with norms apart from products: they stay with these")
+        else:
+            context.note("no time to compile the model with microkernels: a longer --budget would try them")
+    return whole.timed(found) if found else None
 
 
-def _unranked(context: Context, one: RouteOutcome, plain: ModelStructure) -> Dispatches:
-    """Kernels need no ranking to be tried."""
+def _by_defaults(whole: WholeModel, library: Library, name: str) -> tuple[bool, Contestant | None]:
+    """Whether some kernels take norms, and the model with all of them."""
+    kernels = whole.dispatches.find_kernels(library).defaults()
+    normed = any(has_norm(entry.place.problem) for entry in kernels)
+    return normed, whole.make(name, (), kernels) if kernels else None
+
+
+def unranked(context: Context, one: Contestant, plain: ModelStructure) -> Dispatches:
+    """The dispatches of a route by their arithmetic."""
     structure = plain if one.route == PLAIN or one.build is None else context.structure(one.build)
     return Dispatches(context, one.route, structure, by_work(structure.groups))
 
 
+def worth_tuning(race: RouteRace, plain: ModelStructure, kernels: FirstKernels | None) -> tuple[Dispatches, Contestant]:
+    """The dispatches of the route that promises most, all in all.
+
+    Where the model with microkernels by their defaults leads, its route is tuned, and no other is ranked.
+    """
+    # Where the default is wrong and no route is right, other code for its dispatches may be.
+    right = race.right or race.tried[:1]
+    best, alone = right[0].us or math.inf, not race.context.target.backend.on_host
+    if kernels is not None and kernels.us < best:
+        if not alone:  # a ranking of code that kernels have replaced is not worth so much time
+            _rank(race, kernels.dispatches, kernels.on)
+        return kernels.dispatches, kernels.on
+    found: list[tuple[float, Dispatches, Contestant]] = []
+    # Tuning saves no more than it is thought to: what is further behind cannot come out first.
+    for one in [one for one in right if (1 - _GAIN) * (one.us or math.inf) <= best][: 1 if alone else _COMPARED]:
+        if kernels is not None and kernels.on.route == one.route:
+            dispatches = kernels.dispatches
+        else:
+            dispatches = unranked(race.context, one, plain)
+        _rank(race, dispatches, one)
+        found.append(((one.us or math.inf) * (1 - _GAIN * dispatches.tunable), dispatches, one))
+    _, dispatches, one = min(found, key=lambda item: item[0])
+    return dispatches, one
+
+
+def _rank(race: RouteRace, dispatches: Dispatches, one: Contestant) -> None:
+    dispatches.rank(measure_shares(race.context, one.route, dispatches.structure, one.build))
+
+
+def _flops(problem: Problem) -> int:
+    """As the model's are counted: with what a mask hides."""
+    return replace(problem, causal=False).flops if isinstance(problem, Attention) else problem.flops
+
+
 def _told(found: FirstKernels, one: KernelRoute, plain: ModelStructure) -> str:
-    part = min(one.coverage.flops / plain.flops, 1.0) if plain.flops else 0.0
+    part = min(one.flops / plain.flops, 1.0) if plain.flops else 0.0
     kernels = len(found.made.kernels) if found.made else 0
     time = f"{found.us / 1000:.3f} ms" if math.isfinite(found.us) else "not timed"
     return f"route {one.tried.route.name} with {count(kernels, 'microkernel')} ({part:.0%} of the arithmetic): {time}"

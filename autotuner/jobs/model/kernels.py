@@ -8,21 +8,19 @@ from typing import Any
 
 from autotuner.build import BuildJob
 from autotuner.carriers.microkernel import SPEC_FLAG, executable_target
-from autotuner.carriers.provenance import Provenance
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import CONFIGURED, ROOT_ATTRIBUTES, CompilerRefusal
 from autotuner.iree.mlir import read_root
 from autotuner.jobs.model.context import Context
-from autotuner.jobs.model.entries import gain_of
+from autotuner.jobs.model.entries import KernelEntry, gain_of
 from autotuner.jobs.model.places import Library, Place
-from autotuner.microkernels.instance import Call, search_folders
+from autotuner.microkernels.instance import search_folders
 from autotuner.microkernels.library import find
 from autotuner.microkernels.variants import Kernel, Variants
 from autotuner.problems import Problem
 from autotuner.problems.render import problem_mlir
 from autotuner.programs.flow import Group, root_key
-from autotuner.programs.shares import Shares
-from autotuner.programs.structure import ModelStructure
+from autotuner.programs.structure import ModelStructure, Shares
 from autotuner.space import Config
 from autotuner.targets import Route, Target
 from autotuner.tuning.options import Task
@@ -81,38 +79,6 @@ class KernelRow:
         }
 
 
-@dataclass(frozen=True)
-class KernelEntry:
-    """A kernel that goes into the model."""
-
-    label: str
-    place: Place
-    share: float
-    gain: float
-    """The part of its own time that it saves alone, or is thought to."""
-    variants: Variants = field(repr=False)
-    config: Config = field(repr=False)
-    result: Result | None = None
-    """None where there was no time for a search: what it does elsewhere speaks for it."""
-    number: int = 0
-    """Its own in the model: others of the same kernel are linked beside it."""
-
-    def call(self) -> Call:
-        return self.variants.call(self.config, suffix=f"_{self.number}")
-
-    def provenance(self, context: Context, command: str) -> Provenance:
-        result = self.result
-        return Provenance(
-            problem=self.label,
-            target=context.target.name,
-            device=context.session.device,
-            verdict="judged in the model" if context.timed else "compile-only: proven in the model, never timed",
-            us=result.best.us if result and result.best else None,
-            baseline_us=result.baseline.us if result else None,
-            command=command,
-        ).stamped(context.session.tools, None, context.run.environment if context.timed else None)
-
-
 @dataclass
 class KernelSearch:
     """The places of a model on one route, and the search of each one's kernels."""
@@ -152,14 +118,17 @@ class KernelSearch:
             groups = _groups(context, target, places, structure)
             for place in places:
                 found.rows[place.problem.name] = KernelRow(replace(place, group=groups.get(place.problem)))
-            found.rank(structure, shares)
+            found.rank(structure.flops, shares)
         if not places:
             context.note(f"no microkernel fits any operation of the model on route {route.name}")
         return found
 
-    def rank(self, structure: ModelStructure, shares: Shares) -> None:
-        """Each place with its part of the time, the largest first; what was left out for its part may now be wanted."""
-        rows = [replace(row, place=_placed(row.place, structure, shares)) for row in self.rows.values()]
+    def rank(self, flops: int, shares: Shares) -> None:
+        """Each place with its part of the time, the largest first; what was left out for its part may now be wanted.
+
+        `flops` are the model's.
+        """
+        rows = [replace(row, place=_placed(row.place, flops, shares)) for row in self.rows.values()]
         rows = [replace(row, state="ranked", reason="") if row.state == "left-out" else row for row in rows]
         rows.sort(key=lambda row: row.place.share, reverse=True)
         self.rows = {row.place.problem.name: row for row in rows}
@@ -340,12 +309,12 @@ def _groups(
     return found
 
 
-def _placed(place: Place, structure: ModelStructure, shares: Shares) -> Place:
+def _placed(place: Place, flops: int, shares: Shares) -> Place:
     """With its part of the model's time: of its dispatches, or else by its arithmetic."""
     if (group := place.group) is not None:
         share = shares.of([piece.export for piece in group.pieces])
         return replace(place, share=share * min(place.calls / group.calls, 1.0))
-    return replace(place, share=place.problem.flops * place.calls / structure.flops if structure.flops else 0.0)
+    return replace(place, share=place.problem.flops * place.calls / flops if flops else 0.0)
 
 
 def _packed(variants: Variants, config: Config, place: Place) -> Config:

@@ -14,11 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from autotuner.devices.device import Timing
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import Compiled
-from autotuner.measure.blocks import Interval
-from autotuner.measure.contest import TimingFailed, Turns, take_turns
+from autotuner.measure.contest import Turns
 from autotuner.measure.schedule import PAIRS
 
 _DELIVERED = 0.7
@@ -40,8 +38,6 @@ class Member(Protocol):
 
 
 E = TypeVar("E", bound=Member)
-TimeModel = Callable[[Compiled], Timing]
-"""One timing; TimingFailed where there is none."""
 
 
 @dataclass(frozen=True)
@@ -51,50 +47,36 @@ class LeaveOut(Generic[E]):
     untuned: Compiled
     build: Callable[[Sequence[E]], Compiled]
     """The model with these entries."""
-    time: TimeModel
-    has_time: Callable[[float], bool]
-    """Is there time for another comparison, which takes so many seconds to compile?"""
-    seed: int = 0
+    compare: Callable[[Compiled, Compiled, int], Turns]
+    """Times two models in turns, `one` and `other`, so often at most."""
+    can_compare: Callable[[float, int], bool]
+    """Is there time for another comparison, which takes so many seconds to compile and so many turns?"""
 
     def losers(self, entries: Sequence[E], tuned: Compiled) -> dict[str, str]:
         """Labels of entries without which the model is faster, and why."""
         lost: dict[str, str] = {}
-        with suppress(OutOfTimeError, TimingFailed):  # what is found by then is found
-            ratio, _ = self._compare(tuned, self.untuned)
-            if ratio is not None and 1 - 1 / ratio.median < _DELIVERED * expected_saving(entries):
+        with suppress(OutOfTimeError):  # what is found by then is found
+            turns = self.compare(tuned, self.untuned, PAIRS)
+            told = not turns.failed and turns.blocks > 0
+            if told and 1 - 1 / turns.lead("one", "other") < _DELIVERED * expected_saving(entries):
                 self._search(entries, tuned, lost)
         return lost
 
     def _search(self, entries: Sequence[E], tuned: Compiled, lost: dict[str, str]) -> None:
         waiting = deque(_halves(entries))
-        while waiting and self.has_time(tuned.seconds):
+        while waiting and self.can_compare(tuned.seconds, PAIRS):
             group = waiting.popleft()
             without = self.build([entry for entry in entries if entry not in group])
             if not without.ok:
                 continue
-            ratio, us = self._compare(without, tuned)
-            if ratio is None or ratio.low <= 1.0:
+            turns = self.compare(without, tuned, PAIRS)
+            if turns.failed or not turns.beats("one", "other"):
                 continue
             if len(group) > 1:
                 waiting.extend(_halves(group))
             else:
-                lost[group[0].label] = f"the model takes {us[1]:.1f} µs with it, without it {us[0]:.1f} µs"
-
-    def _compare(self, one: Compiled, other: Compiled) -> tuple[Interval | None, tuple[float, float]]:
-        """How much faster the first is, and the medians of both: as many pairs as tell whether it is."""
-        builds = {"one": one, "other": other}
-
-        def still(turns: Turns) -> list[str]:
-            known = turns.beats("one", "other") or turns.beats("other", "one")
-            return [] if turns.failed or known or turns.blocks >= PAIRS else [*builds]
-
-        turns = take_turns([*builds], lambda name: self.time(builds[name]), still, seed=self.seed)
-        if turns.failed:
-            raise TimingFailed(*turns.failed.values())
-        if not turns.blocks:
-            raise OutOfTimeError
-        us = turns.medians
-        return turns.ratio("one", "other"), (us["one"], us["other"])
+                us = turns.medians
+                lost[group[0].label] = f"the model takes {us['other']:.1f} µs with it, without it {us['one']:.1f} µs"
 
 
 def expected_saving(entries: Sequence[Member]) -> float:

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.result import Row
-from autotuner.jobs.model.routes import RouteOutcome
-from autotuner.jobs.model.whole import Tuned
 from autotuner.measure.blocks import Verdict
 from autotuner.measure.judgement import Cause, Judgement
 from autotuner.measure.schedule import longer
@@ -54,14 +53,14 @@ class Tried:
     @classmethod
     def of(
         cls,
-        routes: Sequence[RouteOutcome],
+        routes: Sequence[Contestant],
         rows: Sequence[Row],
         results: Sequence[Result],
         *,
         more_routes: bool = False,
     ) -> Tried:
         return cls(
-            routes=sum(one.ok and not one.twin and one.route != PLAIN for one in routes),
+            routes=sum(one.contends and one.route != PLAIN for one in routes),
             configurations=sum(result.counts.rivals for result in results),
             untold=sum(result.verdict == "inconclusive" for result in results),
             left_out=sum(row.out_of_time for row in rows),
@@ -110,7 +109,7 @@ def _judged(verdict: Verdict, reason: str, cause: Cause | None = None) -> Judgem
     return Judgement(verdict, reason, BASELINE, cause=cause)
 
 
-def without_device(tuned: Sequence[Tuned], rows: Sequence[Row]) -> Said:
+def without_device(tuned: Sequence[Contestant], rows: Sequence[Row]) -> Said:
     """The verdict of a model that was only compiled, and its reason."""
     if tuned:
         return Said(

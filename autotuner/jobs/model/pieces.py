@@ -21,7 +21,7 @@ from autotuner.errors import OutOfTimeError
 from autotuner.iree.mlir import parse, walk
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.dispatches import alone_timer
-from autotuner.jobs.model.routes import RouteRace
+from autotuner.jobs.model.routes import LATE, RouteRace
 from autotuner.problems import Conv
 from autotuner.system import process
 from autotuner.targets import Route
@@ -105,7 +105,7 @@ class PieceRoute:
         base = self._base()
         if base is None:
             return
-        with suppress(OutOfTimeError), process.until(self.race.ends):
+        with suppress(OutOfTimeError), process.until(self.context.clock.at(LATE * self.context.routes_end)):
             self._divide(base)
 
     def _divide(self, base: Route) -> None:
@@ -124,7 +124,7 @@ class PieceRoute:
         route = Route(f"{base.name}+{NAME}", (*flags, f"{SPEC_FLAG}={self.path}"), reachable=False)
         context.files.write(self.path, pieces_mlir(stay, header=[*self._header(stay)]))
         if self._proven(route, stay):
-            self.race.add(route)
+            self.race.search.queue.insert(0, route)
 
     def keep_if_shipped(self, flagfile: Path | None) -> None:
         """What no flagfile names is not left behind."""
@@ -134,13 +134,18 @@ class PieceRoute:
 
     def _base(self) -> Route | None:
         """The best route with im2col, if it can be divided. Microkernels need the same flag."""
-        context, right = self.context, [t for t in self.race.tried if t.ok]
-        if not right:
+        context = self.context
+        if not self.race.right:
             return None
-        best = min(right, key=lambda t: t.us or 0.0).route
+        best = self.race.right[0].route
         known = {setting.name for knob in self.knobs for setting in knob.settings}
         taken = {flag_name(flag) for flag in context.target.user_flags} & {PIPELINE, SPEC_FLAG}
-        if taken or context.options.microkernels or not self.race.has_time or not {_IM2COL, _TILES} <= known:
+        if (
+            taken
+            or context.options.microkernels
+            or not self.race.fits(context.routes_end)
+            or not {_IM2COL, _TILES} <= known
+        ):
             return None
         packed = _TILED in best.settings and {_IM2COL, _TILES} & set(best.settings)
         if not packed or not known.issuperset(best.settings):
@@ -159,7 +164,7 @@ class PieceRoute:
         return found
 
     def _header(self, stay: Sequence[Piece]) -> Iterator[str]:
-        yield f"{len(stay)} convolutions of {self.context.program.name} that stay out of im2col, {WRITTEN}"
+        yield f"{len(stay)} convolutions of {self.context.builder.program.name} that stay out of im2col, {WRITTEN}"
         yield "for iree-compile, with the flags that the flagfile beside it names"
 
     def _proven(self, route: Route, stay: Sequence[Piece]) -> bool:

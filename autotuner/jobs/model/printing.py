@@ -1,18 +1,27 @@
-"""What is said to people of a tuned model: the verdict, the ranking, and what to do with it."""
+"""What is said to people of a tuned model, on the screen and in a report: the verdict, the ranking, what to do next."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from autotuner.carriers.outputs import MARK
+from autotuner.iree.compile import shell_line
 from autotuner.system.listing import Column, Listing
 from autotuner.system.text import count, microseconds
 
 if TYPE_CHECKING:
+    from autotuner.jobs.model.contestant import Contestant
     from autotuner.jobs.model.result import ModelDetails, ModelResult, Row
     from autotuner.tuning.printer import Printer
 
 
 _CALLS, _SHARE, _ALONE = (Column(title, right=True) for title in ("calls", "share", "alone"))
+_DISPATCHES = ("dispatch", _CALLS, _SHARE, "state", _ALONE, "applied", "code")
+_KERNELS = ("operation", _CALLS, _SHARE, "kernel", _ALONE, Column("codegen", right=True), "state")
+_ROUTES = ("route", "time of the model", "error", "")
+_LISTED_SHARE = 0.01
+"""Of the time: from here on a dispatch that has nothing to tune has a line of its own in a report."""
 
 
 def tell_model(result: ModelResult, printer: Printer) -> None:
@@ -38,13 +47,15 @@ def tell_model(result: ModelResult, printer: Printer) -> None:
     if details.error is not None:
         line("outputs", f"relative error {details.error:.1e} against {details.against}")
     if details.rows:
-        printer.table(_table(details))
-        _reasons(details, printer)
+        printer.table(Listing.of(_DISPATCHES, _dispatches(details)))
+        for row in details.rows:
+            if row.reason:
+                line(row.state, f"{row.label}: {row.reason}")
         line("ranked", f"by {details.ranked_by}, on route {details.ranked_route}")
     if details.time:
         line("time", details.time.short())
     if details.kernels:
-        printer.table(_kernel_table(details))
+        printer.table(Listing.of(_KERNELS, _kernels(details)))
         for place in details.kernels:
             if place.reason:
                 line(place.state, f"{place.place.problem.name}: {place.reason}")
@@ -61,22 +72,70 @@ def tell_model(result: ModelResult, printer: Printer) -> None:
     printer.files(result, note=f" ({details.applied} of {entries} applied{untimed})", program=details.program)
 
 
-def _reasons(details: ModelDetails, printer: Printer) -> None:
-    """Why each dispatch came to its state."""
-    for row in details.rows:
-        if row.reason:
-            printer.line(row.state, f"{row.label}: {row.reason}")
+def report_text(result: ModelResult) -> str:
+    """The run as a page of Markdown."""
+    details = result.details
+    head = [MARK, f"# {result.problem['name']} on {result.target} ({result.device})", ""]
+    head += [f"**{result.verdict}**: {result.reason}", "", f"made by: `{shell_line(details.commands)}`", ""]
+    lines = [*head, *_right(details), *_markdown(_ROUTES, map(_route, details.routes))]
+    lines += ["", f"Dispatches on route {details.ranked_route}, ranked by {details.ranked_by}:", ""]
+    lines += [*_markdown(_DISPATCHES, _dispatches(details)), ""]
+    lines += [f"- {row.label}: {row.state}, {row.reason}" for row in details.rows if row.reason]
+    listed = [one for one in details.untunable if one.share >= _LISTED_SHARE]
+    lines += [f"- {one.name} ({one.share:.1%}): nothing to tune, {one.reason}" for one in listed]
+    if details.time:
+        lines += ["", "Where the time of one call goes:", "", *details.time.lines()]
+    if details.kernels:
+        lines += ["", "Operations that microkernels compute, each with what is fused to it:", ""]
+        lines += [*_markdown(_KERNELS, _kernels(details)), ""]
+        lines += [f"- {row.place.problem.name}: {row.state}, {row.reason}" for row in details.kernels if row.reason]
+    lines += ["", *(f"- {note}" for note in result.notes), ""]
+    return "\n".join(lines)
 
 
-def _kernel_table(details: ModelDetails) -> Listing:
+def _markdown(titles: Sequence[Column | str], rows: Iterable[Sequence[str]]) -> list[str]:
+    names = [one if isinstance(one, str) else one.title for one in titles]
+    lines = [names, ["---"] * len(names), *rows]
+    return ["| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in line) + " |" for line in lines]
+
+
+def _right(details: ModelDetails) -> list[str]:
+    """What outputs were compared with; nothing without a device."""
+    arbiter = details.arbiter
+    if arbiter is None:
+        return []
+    wrong = f" {arbiter.words[0].upper()}{arbiter.words[1:]}." if arbiter.words else ""
+    undecided = f" The same program on llvm-cpu did not decide: {arbiter.why_none}." if arbiter.why_none else ""
+    return [f"Outputs are compared with those of {arbiter.against}.{wrong}{undecided}", ""]
+
+
+def _route(one: Contestant) -> tuple[str, ...]:
+    time = f"{one.us / 1000:.3f} ms" if one.us is not None else "–"
+    error = f"{one.error:.1e}" if one.error is not None else "–"
+    return one.route.name, time, error, one.failure or shell_line(one.route.flags)
+
+
+def _kernels(details: ModelDetails) -> Sequence[tuple[str, ...]]:
     """The operations that microkernels compute."""
-    titles = ("operation", _CALLS, _SHARE, "kernel", _ALONE, Column("codegen", right=True), "state")
     rows = []
     for row in details.kernels:
         alone, codegen = (microseconds(us) if us is not None else "" for us in (row.us, row.codegen_us))
         words = (row.place.problem.name, str(row.place.calls), f"{row.place.share:.1%}", row.kernel, alone, codegen)
         rows.append((*words, row.state))
-    return Listing.of(titles, rows)
+    return rows
+
+
+def _dispatches(details: ModelDetails) -> Sequence[tuple[str, ...]]:
+    """The dispatches by their share."""
+    rows = []
+    for row in details.rows:
+        gain = row.result.speedup if row.result else None
+        alone = f"{gain.median:.2f}x" if gain else ""
+        words = (row.label, str(row.group.calls), f"{row.share:.1%}", row.state, alone)
+        rows.append((*words, _applied(row, details), details.code(row)))
+    if details.others:
+        rows.append(("all others", "", f"{details.others:.1%}", "nothing to tune", "", "", "default"))
+    return rows
 
 
 def _applied(row: Row, details: ModelDetails) -> str:
@@ -85,24 +144,3 @@ def _applied(row: Row, details: ModelDetails) -> str:
         return ""
     shipped = any(entry.label == row.label for entry in details.entries)
     return f"{row.applied} of {len(row.group.symbols)}{'' if shipped else ', not shipped'}"
-
-
-def _table(details: ModelDetails) -> Listing:
-    """The dispatches by their share."""
-    titles = ("dispatch", _CALLS, _SHARE, "state", _ALONE, "applied", "code")
-    rows = []
-    for row in details.rows:
-        gain = row.result.speedup if row.result else None
-        words = (
-            row.label,
-            str(row.group.calls),
-            f"{row.share:.1%}",
-            row.state,
-            f"{gain.median:.2f}x" if gain else "",
-            _applied(row, details),
-            details.code(row),
-        )
-        rows.append(words)
-    if details.others:
-        rows.append(("all others", "", f"{details.others:.1%}", "nothing to tune", "", "", "default"))
-    return Listing.of(titles, rows)

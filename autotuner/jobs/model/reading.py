@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from autotuner.build import Compiled
 from autotuner.iree.compile import CompilerRefusal
-from autotuner.jobs.model.choice import choose
-from autotuner.jobs.model.context import Ahead
+from autotuner.jobs.model.route_search import choose
 from autotuner.jobs.opening import compile_timeout, open_model
 from autotuner.microkernels.instance import search_folders
 from autotuner.microkernels.library import find
 from autotuner.microkernels.variants import AUTO
-from autotuner.programs.builder import ModelBuilder
-from autotuner.programs.model import Model, ModelFile
+from autotuner.programs.model import Model, ModelBuilder, ModelFile
 from autotuner.programs.structure import (
     KINDS,
     ModelStructure,
@@ -38,7 +37,7 @@ class ReadModel:
 
     builder: ModelBuilder
     plain: ModelStructure
-    ahead: dict[Route, Ahead]
+    ahead: dict[Route, Future[Compiled]]
     """Compiles that are under way."""
 
 
@@ -52,7 +51,7 @@ def read_model(model: Model, target: Target, options: Options, session: Session,
     check_words(model, target, options, workspace=session.workspace.root)
     with account.clocked("space"):
         builder = open_model(model, session)
-    ahead: dict[Route, Ahead] = {}
+    ahead: dict[Route, Future[Compiled]] = {}
     timeout = compile_timeout(options, account.clock)
     if session.device != NO_DEVICE:
         ahead = _begun(model, target, session, builder, timeout=timeout)
@@ -77,12 +76,12 @@ def structure_of(
     options: Options,
     builder: ModelBuilder,
     account: Account,
-    ahead: Mapping[Route, Ahead],
+    ahead: Mapping[Route, Future[Compiled]],
 ) -> ModelStructure:
     """From the default's compile where that is under way; else the compiler goes no further than it must."""
     with account.clocked("build" if PLAIN in ahead else "space"):
         if PLAIN in ahead:
-            build, flags = ahead[PLAIN].build.result(), target.compile_flags
+            build, flags = ahead[PLAIN].result(), target.compile_flags
             return structure_in(build, model, builder, flags=flags, target=target.name)
         timeout = compile_timeout(options, account.clock)
         return read_structure(builder, model, target.compile_flags, target=target.name, timeout=timeout)
@@ -90,12 +89,12 @@ def structure_of(
 
 def _begun(
     model: Model, target: Target, session: Session, builder: ModelBuilder, *, timeout: float
-) -> dict[Route, Ahead]:
+) -> dict[Route, Future[Compiled]]:
     """The default's compile, and that of the route which the operations of the program speak for."""
 
-    def start(route: Route) -> Ahead:
+    def start(route: Route) -> Future[Compiled]:
         job = builder.job([*target.compile_flags, *route.flags], timeout=timeout)
-        return Ahead(session.executor.start_whole(job), time.monotonic())
+        return session.executor.start_whole(job)
 
     found = {PLAIN: start(PLAIN)}
     with suppress(CompilerRefusal):  # the default's compile has it in full

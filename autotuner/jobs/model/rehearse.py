@@ -10,12 +10,11 @@ from typing import Any
 
 from autotuner.iree.compile import shell_line
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.choice import Routes, choose
 from autotuner.jobs.model.dispatches import on_route
-from autotuner.programs.builder import ModelBuilder
+from autotuner.jobs.model.route_search import Routes, choose
 from autotuner.programs.dispatch import DispatchProblem, group_flops, loop_sizes, runs_alone
 from autotuner.programs.flow import Group
-from autotuner.programs.model import Model, ModelFile
+from autotuner.programs.model import Model, ModelBuilder, ModelFile
 from autotuner.programs.structure import ModelStructure, read_structure
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from autotuner.jobs.model.breakdown import PACKING, TimeTable
-from autotuner.jobs.model.entries import Entry, carriers
-from autotuner.jobs.model.kernels import KernelEntry, KernelRow
+from autotuner.jobs.model.contestant import Contestant
+from autotuner.jobs.model.entries import Entry, KernelEntry, carriers
+from autotuner.jobs.model.kernels import KernelRow
 from autotuner.jobs.model.printing import tell_model
-from autotuner.jobs.model.routes import RouteOutcome
 from autotuner.measure.reference import WORDS
 from autotuner.programs.arbiter import Arbiter
 from autotuner.programs.flow import Group
@@ -85,7 +85,7 @@ class Untunable:
 class ModelDetails:
     """What a run over a model tells beside the contract's document."""
 
-    routes: tuple[RouteOutcome, ...] = ()
+    routes: tuple[Contestant, ...] = ()
     rows: tuple[Row, ...] = ()
     others: float = 0.0
     """The share of the dispatches that have nothing to tune."""

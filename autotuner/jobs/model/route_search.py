@@ -1,23 +1,114 @@
-"""Which route is tried next: what is expected to win, then the best with one knob turned, then what gained alone.
+"""Which routes are tried on a model: the user's, what won before, what is expected to win; then the best with one knob
+turned, then what gained alone.
 
-It asks and is told; it compiles and times nothing.
+The search asks and is told; it compiles and times nothing.
 """
 
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from autotuner.targets.knobs import PLAIN, Knob, Route, route_of, sensible
+from autotuner.errors import UsageError
+from autotuner.store.reader import Reader
+from autotuner.store.rows import Json, RunRow
+from autotuner.system.names import checked_name
+from autotuner.targets import PLAIN, Route, Target
+from autotuner.targets.knobs import Knob, named_route, route_of, sensible, touching
 
 GAIN = 0.02
 """A route is the new best only when it gains so much: less than that is noise."""
 _HOPELESS = 2
 """A setting that failed so often, and never worked, is not tried again."""
+_TAKEN = 2
+"""So many routes of earlier runs, at most."""
 
 Names = tuple[str, ...]
 """The settings of a route, in the order of the knobs; empty: the default."""
+
+
+@dataclass(frozen=True)
+class Routes:
+    """What is tried on a model."""
+
+    first: tuple[Route, ...]
+    """In this order, the plain one before all."""
+    knobs: tuple[Knob, ...] = ()
+    """What is turned after that; none where the user names the routes."""
+
+    def named(self, text: str) -> Route:
+        """The route that the user means by `NAME` or `NAME=FLAGS`."""
+        name = text.partition("=")[0].strip()
+        return next((route for route in self.first if route.name == name), self.first[-1])
+
+
+def choose(target: Target, wanted: Sequence[str], ops: set[str], *, won: Sequence[str] = ()) -> Routes:
+    """The routes to try.
+
+    `wanted` are the user's: NAME keeps to the routes that are named, NAME=FLAGS adds one. `won` are the names of those
+    that were the fastest on this chip before.
+    """
+    added: list[Route] = []
+    pinned: list[Route] = []
+    for text in wanted:
+        name, defines, flags = text.partition("=")
+        if not defines:
+            pinned.append(named_route(target.knobs, name))
+            continue
+        route = _own(name.strip(), flags)
+        if route.name == PLAIN.name or any(route.name == other.name for other in (*pinned, *added)):
+            raise UsageError(f"there is a route {route.name} already.", remedy="Give yours another name.")
+        added.append(route)
+    if pinned:
+        return Routes(tuple(dict.fromkeys([PLAIN, *pinned, *added])))
+    knobs = touching(target.knobs, ops)
+    first = [*_known(knobs, won), *target.model_routes(ops)[1:]]
+    return Routes(tuple(dict.fromkeys([PLAIN, *added, *first])), knobs)
+
+
+def _known(knobs: tuple[Knob, ...], names: Sequence[str]) -> list[Route]:
+    """The routes of these names that can still be made of the knobs."""
+    settings = {setting.name for knob in knobs for setting in knob.settings}
+    found = [Route(name).settings for name in names]
+    return [named_route(knobs, "+".join(one)) for one in found if one and settings.issuperset(one)]
+
+
+def _own(name: str, flags: str) -> Route:
+    try:
+        words = shlex.split(flags)
+    except ValueError as error:
+        raise UsageError(f"--route {name}: {error}.", remedy="Quote it as a shell would.") from error
+    checked_name(name, what="a route")
+    if not words or not all(word.startswith("--") for word in words):
+        raise UsageError(
+            f"--route {name}={flags} names no flags.", remedy="Write it as --route 'NAME=--iree-flag --other-flag=1'."
+        )
+    return Route(name, tuple(words))
+
+
+def routes_that_won(reader: Reader, problem: Json, *, target: str, device_name: str, but: str) -> list[str]:
+    """By name; those of the same model first, then those of models with the same operations, the newest first."""
+    same: list[str] = []
+    alike: list[str] = []
+    for row in reader.runs(top=True):
+        if row.kind != "model" or row.target != target or row.id == but:
+            continue
+        found = same if row.problem.get("sha256") == problem.get("sha256") else alike
+        if found is alike and row.problem.get("ops") != problem.get("ops"):
+            continue
+        route = _fastest(reader, row)
+        if route and reader.environment(row.id).get("device_name") == device_name:
+            found.append(route)
+    return list(dict.fromkeys([*same, *alike]))[:_TAKEN]
+
+
+def _fastest(reader: Reader, row: RunRow) -> str:
+    """The stock route that a run timed best; empty where that is none or the default."""
+    timed = [c for c in reader.candidates(row.id) if c.us and c.kind in ("baseline", "stock") and not c.failure]
+    best = min(timed, key=lambda c: c.us or 0.0, default=None)
+    return "" if best is None or best.route == PLAIN.name else best.route
 
 
 @dataclass

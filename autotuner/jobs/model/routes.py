@@ -9,18 +9,16 @@ from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from autotuner.devices.child_base import needs_warming
 from autotuner.devices.device import Computed, Timing
 from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
-from autotuner.iree.compile import Compiled, first_error
-from autotuner.iree.run import Invocation, failed_because, known_remedy
-from autotuner.jobs.model.choice import Routes
-from autotuner.jobs.model.context import Ahead, Context
-from autotuner.jobs.model.route_search import RouteSearch
-from autotuner.jobs.model.stages import Stages
-from autotuner.jobs.opening import SLOW_US, START_SECONDS, is_slow
+from autotuner.iree.compile import Compiled, FailureClass, first_error
+from autotuner.iree.run import failed_because, known_remedy
+from autotuner.jobs.model.contestant import Contestant
+from autotuner.jobs.model.context import Context
+from autotuner.jobs.model.route_search import Routes, RouteSearch
 from autotuner.measure.check import Check
+from autotuner.measure.contest import SLOW_US, Takes, take_turns, timed_by
 from autotuner.programs.arbiter import Arbiter, Dissent
 from autotuner.programs.program import ModelProgram
 from autotuner.system import process
@@ -37,35 +35,8 @@ _DOUBTED = 3.0
 a single repetition is no verdict."""
 _SIDE = 8
 """Compiles at once, at most: each holds the model's weights."""
-
-
-@dataclass(frozen=True)
-class RouteOutcome:
-    """What became of a route."""
-
-    route: Route
-    row: int
-    build: Compiled | None = None
-    us: float | None = None
-    error: float | None = None
-    failure: str = ""
-    detail: str = ""
-    twin: bool = False
-    """Its module is that of a route before it, whose time it has."""
-
-    @property
-    def ok(self) -> bool:
-        return not self.failure and self.us is not None
-
-    def to_json(self) -> dict[str, object]:
-        return {
-            "name": self.route.name,
-            "flags": list(self.route.flags),
-            "us": self.us,
-            "error": self.error,
-            "compile_seconds": round(self.build.took, 2) if self.build else None,
-            **({"failure": self.failure, "detail": first_error(self.detail)} if self.failure else {}),
-        }
+LATE = 1.1
+"""Times what routes have: then those under way are given up."""
 
 
 class UnendedCallError(OutOfTimeError):
@@ -80,15 +51,6 @@ def side(context: Context) -> int:
     return max(2, min(context.options.jobs or usable_cores(), _SIDE))
 
 
-@dataclass(frozen=True)
-class _Flight:
-    """A route whose compile is under way."""
-
-    route: Route
-    row: int
-    began: float
-
-
 @dataclass
 class RouteRace:
     """Compiles routes side by side and times them one by one; what fails is a row."""
@@ -98,102 +60,88 @@ class RouteRace:
     """How a whole model is timed."""
     program: ModelProgram
     """The model, how it is called, and whose outputs are right."""
-    tried: list[RouteOutcome] = field(default_factory=list)
+    tried: list[Contestant] = field(default_factory=list)
     search: RouteSearch = field(default_factory=lambda: RouteSearch(()))
-    _flights: dict[Future[Compiled], _Flight] = field(default_factory=dict)
+    round_seconds: float = 0.0
+    """For compiling some routes side by side and timing them."""
+    _flights: dict[Future[Compiled], Contestant] = field(default_factory=dict)
+    """Routes whose compile is under way."""
     _dissent: Dissent = field(default_factory=Dissent)
-    _round_seconds: float = 0.0
-    _default_seconds: float = 0.0
-    """That the default was called and timed: no other round has that in it, and it may take ten times a route's."""
 
-    def all(self, routes: Routes, *, told: Callable[[float], None], then: Callable[[], None]) -> None:
-        """The default, the first routes, and then what the search asks for while there is time.
-
-        `told` is called when the default and those that were compiled with it are known, with the seconds of such a
-        round; `then` when the first routes are, before any knob is turned.
-        """
+    def begin(self, routes: Routes) -> None:
+        """The default, and the first routes beside it."""
         self.search = RouteSearch(routes.knobs, list(routes.first[1:]))
         self._start([PLAIN, *self.search.ask(side(self.context) - 1)], timeout=self.context.compile_timeout)
-        began = min(flight.began for flight in self._flights.values())
         self._settle()
-        self._round_seconds = time.monotonic() - began - self._default_seconds
-        told(self._round_seconds)
-        self._rounds(expected=self.stages.routes, ended=self.stages.routes_end, first=True)
-        then()
-        self._rounds(expected=self.stages.routes, ended=self.stages.routes_end)
-        self._time_the_nearest()
+        # No other round has the default in it, which may take ten times a route's time.
+        built = max((one.build.seconds for one in self.tried if one.build), default=0.0)
+        self.round_seconds = built + sum(3 * (one.us or 0.0) / 1e6 for one in self.tried[1:])
 
-    @property
-    def has_time(self) -> bool:
-        """For one more route."""
-        return self.context.clock.elapsed + self._round_seconds < self.stages.routes
+    def rounds(self, ends: Callable[[], float], *, knobs: bool = True) -> None:
+        """Compiles and times routes: a round is begun if it is expected to be over after so many seconds of the run.
 
-    @property
-    def ends(self) -> float:
-        """The moment of `time.monotonic()` at which routes give way to dispatches."""
-        return self.context.clock.at(self.stages.routes_end)
-
-    @property
-    def stages(self) -> Stages:
-        return self.context.stages
-
-    def add(self, route: Route) -> None:
-        """One more, made for this very model."""
-        with process.until(self.ends):
-            self._start([route], timeout=self.context.compile_timeout)
+        It takes about as long as the last one. Without `knobs` only those that are named are tried.
+        """
+        context, clock = self.context, self.context.clock
+        while not context.session.stop.requested and (self._flights or self.fits(ends())):
+            free = side(context) - len(self._flights) if self.fits(ends()) else 0
+            asked = self.search.ask(free if knobs else min(free, len(self.search.queue)))
+            if not asked and not self._flights:
+                break
+            started = time.monotonic()
+            took = next((one.build.took for one in self.tried if one.build), 0.0)
+            with process.until(clock.at(min(LATE * ends(), clock.budget))):
+                self._start(asked, timeout=max(60.0, 5 * took))
+            self._settle()
+            self.round_seconds = time.monotonic() - started
         while self._flights:
             self._settle()
-        self._time_the_nearest()
 
-    def go_on(self, *, ended: Callable[[], float]) -> None:
-        """With what the dispatches left of the time, up to that many seconds of the run: asked before each round."""
-        before = last = len(self.tried)
-        self._rounds(expected=ended(), ended=ended(), once=True)
-        while len(self.tried) > last:
-            last = len(self.tried)
-            self._rounds(expected=ended(), ended=ended(), once=True)
-        if len(self.tried) > before:
-            self._time_the_nearest()
+    def fits(self, ends: float) -> bool:
+        """One more round, before so many seconds of the run."""
+        return self.context.clock.elapsed + self.round_seconds < ends
+
+    def tell_missed(self) -> None:
+        """Routes that had no time are named."""
         if self.search.queue:
             names = ", ".join(route.name for route in self.search.queue)
             what = "route" if len(self.search.queue) == 1 else "routes"
             self.context.note(f"no time for {what} {names}: give a longer --budget, or name them by --route")
 
-    def _rounds(self, *, expected: float, ended: float, first: bool = False, once: bool = False) -> None:
-        """Compiles and times routes: a round is begun if it is expected to be over after so many seconds of the run,
-        and none lasts beyond `ended`.
+    @property
+    def right(self) -> list[Contestant]:
+        """Those that are right, the fastest first."""
+        return sorted((one for one in self.tried if one.ok), key=lambda one: one.us or math.inf)
 
-        A round takes about as long as the last one. With `first` no knob is turned, with `once` there is one round.
-        """
-        context, clock = self.context, self.context.clock
-        while not context.session.stop.requested and (self._flights or clock.elapsed + self._round_seconds < expected):
-            most = side(context) - len(self._flights)
-            wanted = min(most, len(self.search.queue)) if first else most
-            asked = self.search.ask(wanted) if clock.elapsed + self._round_seconds < expected else []
-            if not asked and not self._flights:
-                break
-            started = time.monotonic()
-            took = next((t.build.took for t in self.tried if t.build), 0.0)
-            with process.until(clock.at(ended)):
-                self._start(asked, timeout=max(60.0, 5 * took))
-            self._settle()
-            self._round_seconds = time.monotonic() - started
-            if once:
-                break
-        while self._flights:
-            self._settle()
+    @property
+    def best_us(self) -> float:
+        return self.right[0].us or math.inf if self.right else math.inf
+
+    def takes(self, *some: Contestant) -> Takes:
+        """How these are timed in turns."""
+        modules = {one.id: one.module for one in some}
+        call_us = {one.id: one.us for one in some if one.us is not None}
+        return timed_by(self.context.session.runner, self.benchmark, modules, call_us=call_us)
+
+    def check(self, build: Compiled) -> Check:
+        """Does it compute what is right? What is known of others may change with the answer."""
+        return self._judged(self.program.outputs(build.vmfb))
+
+    @property
+    def arbiter(self) -> Arbiter:
+        return self.program.arbiter
 
     def _start(self, routes: Sequence[Route], *, timeout: float) -> None:
         context = self.context
         if routes:
-            context.stage(f"compiling {_listed(routes)}")
+            names = ["IREE's default" if route == PLAIN else f"route {route.name}" for route in routes]
+            context.stage(f"compiling {', '.join(names)}")
         for route in routes:
             row = context.row("baseline" if route == PLAIN else "stock", route)
-            ahead = context.ahead.pop(route, None)
-            if ahead is None:
-                job = context.builder.job(context.flags(route), timeout=timeout)
-                ahead = Ahead(context.session.executor.start_whole(job), time.monotonic())
-            self._flights[ahead.build] = _Flight(route, row, ahead.began)
+            build = context.ahead.pop(route, None)
+            if build is None:
+                build = context.session.executor.start_whole(context.builder.job(context.flags(route), timeout=timeout))
+            self._flights[build] = Contestant.of(route, row)
 
     def _settle(self) -> None:
         """Waits for builds and times them; where that needs the cores, for all."""
@@ -204,30 +152,23 @@ class RouteRace:
             done, _ = wait(first or self._flights, return_when=ALL_COMPLETED if all_of_them else FIRST_COMPLETED)
         # In the order in which they were asked for: the default before all others.
         for future in [one for one in self._flights if one in done]:
-            flight = self._flights.pop(future)
+            one = self._flights.pop(future)
             try:
-                outcome = self._outcome(flight, future.result())
+                build = future.result()
+                self.context.record_build(one.row, build, self.context.flags(one.route))
+                one = replace(one, build=build)
+                one = self._default(one, build) if one.route == PLAIN else self._try(one, build)
             except OutOfTimeError:
-                if flight.route == PLAIN:
+                if one.route == PLAIN:
                     raise
-                self.context.note(f"route {flight.route.name}: no time for it, a longer --budget would make some")
+                self.context.note(f"route {one.route.name}: no time for it, a longer --budget would make some")
                 continue
-            self.tried.append(outcome)
-            self.search.tell(flight.route, outcome.us if outcome.ok else None)
+            self.tried.append(one)
+            self.search.tell(one.route, one.us if one.ok else None)
 
-    def _outcome(self, flight: _Flight, build: Compiled) -> RouteOutcome:
-        self.context.record_build(flight.row, build, self.context.flags(flight.route))
-        tried = RouteOutcome(flight.route, flight.row, build)
-        if flight.route != PLAIN:
-            return self._try(tried, build)
-        started = time.monotonic()
-        default = self._default(tried, build)
-        self._default_seconds = time.monotonic() - started
-        return default
-
-    def _default(self, tried: RouteOutcome, build: Compiled) -> RouteOutcome:
+    def _default(self, default: Contestant, build: Compiled) -> Contestant:
         """The baseline must compile and run. It is timed also where it is known to be wrong."""
-        context, name = self.context, self.context.program.name
+        context, name = self.context, self.context.builder.program.name
         context.stage("timing IREE's default")
         if not build.ok:
             raise NoCandidateError(
@@ -243,39 +184,16 @@ class RouteRace:
             )
         check = self.arbiter.begin(outputs, again=partial(self.program.outputs, build.vmfb))
         started = time.monotonic()
-        tried = replace(tried, error=_error(check))
-        timed = self._as_called(tried, outputs) or self._time(tried, build, give_up_us=SLOW_US)
+        default = replace(default, error=_error(check))
+        if outputs.seconds is not None and 1e6 * outputs.seconds > SLOW_US:  # a measurement by itself
+            timed = self._timed(default, Timing((1e6 * outputs.seconds,)))
+        else:
+            timed = self._time(default, build, give_up_us=SLOW_US)
         if not timed.ok:
             raise DeviceError(f"the model cannot be timed: {failed_because(timed.detail)}", remedy="Check --device.")
         context.timing_seconds = max(time.monotonic() - started, (timed.us or 0.0) / 1e6)
         context.isolated_seconds = self._isolated_seconds(timed, build)
         return timed if check.ok else self._found_wrong(timed, check)
-
-    def _as_called(self, tried: RouteOutcome, outputs: Computed) -> RouteOutcome | None:
-        """With the time of the call that gave its outputs, where that is so long that it is a measurement by itself."""
-        if outputs.seconds is None or not is_slow(1e6 * outputs.seconds, self.benchmark):
-            return None
-        return self._timed(tried, Timing((1e6 * outputs.seconds,)))
-
-    def _isolated_seconds(self, timed: RouteOutcome, build: Compiled) -> float:
-        """What a timing in a process of its own takes: of a slow model that is known without trying."""
-        runner, seconds = self.context.session.runner, (timed.us or 0.0) / 1e6
-        if runner.isolated is runner:
-            return self.context.timing_seconds
-        if seconds * 1e6 > SLOW_US:
-            return START_SECONDS + (2 if needs_warming(seconds, self.benchmark.seconds) else 1) * seconds
-        started = time.monotonic()
-        with self.context.clocked("time"):
-            runner.isolated.time(build, self.benchmark)
-        return time.monotonic() - started
-
-    @property
-    def call(self) -> Invocation:
-        return self.benchmark.invocation
-
-    @property
-    def arbiter(self) -> Arbiter:
-        return self.program.arbiter
 
     def _first_call(self, build: Compiled) -> Computed:
         """Nothing is known of how long a call takes: a model may have no end."""
@@ -285,9 +203,39 @@ class RouteRace:
         except OutOfTimeError as error:
             raise UnendedCallError(time.monotonic() - began) from error
 
-    def check(self, build: Compiled) -> Check:
-        """Does it compute what is right? What is known of others may change with the answer."""
-        return self._judged(self.program.outputs(build.vmfb))
+    def _isolated_seconds(self, timed: Contestant, build: Compiled) -> float:
+        """What a timing in a process of its own takes: of a slow model that is known without trying."""
+        runner = self.context.session.runner
+        if runner.isolated is runner or (timed.us or 0.0) > SLOW_US:
+            return self.context.timing_seconds
+        started = time.monotonic()
+        with self.context.clocked("time"):
+            runner.isolated.time(build, self.benchmark)
+        return time.monotonic() - started
+
+    def _try(self, one: Contestant, build: Compiled) -> Contestant:
+        context = self.context
+        if not build.ok:
+            return self._failed(one, build.failure or "compile-error", build.stderr)
+        if (same := self._same(build)) is not None:
+            context.session.store.record_duplicate(one.row, of=same.row)
+            context.note(f"route {one.route.name}: the same module as route {same.route.name}")
+            return replace(one, us=same.us, error=same.error, duplicate_of=same.id)
+        context.stage(f"timing route {one.route.name}")
+        outputs = self.program.outputs(build.vmfb)
+        check = self._judged(outputs)
+        one = replace(one, error=_error(check))
+        if check.failure is not None:
+            if check.failure == "wrong-result":
+                self._dissents(one.route, build, outputs)
+            return self._failed(one, check.failure, check.detail)
+        context.session.store.record_check(one.row, error=check.error)
+        return self._time(one, build, give_up_us=GIVE_UP * self.best_us)
+
+    def _same(self, build: Compiled) -> Contestant | None:
+        """A route whose module is the very same; the same executables may still be called in another way."""
+        digest = known_digest(build.vmfb)
+        return next((one for one in self.tried if one.ok and known_digest(one.module.vmfb) == digest), None)
 
     def _judged(self, outputs: Computed) -> Check:
         source = self.arbiter.source
@@ -299,22 +247,20 @@ class RouteRace:
     def _judge_again(self) -> None:
         """What was compared with the default is compared with what is right."""
         for number, one in enumerate(self.tried):
-            if not one.ok or one.build is None:
+            if not one.ok:
                 continue
-            check = (
-                self.arbiter.default_check
-                if one.route == PLAIN
-                else self.arbiter.check(self.program.outputs(one.build.vmfb))
-            )
+            check = self.arbiter.default_check
+            if one.route != PLAIN:
+                check = self.arbiter.check(self.program.outputs(one.module.vmfb))
             self.tried[number] = replace(one, error=_error(check))
             if not check.ok:
                 self.tried[number] = self._found_wrong(self.tried[number], check)
                 self.search.tell(one.route, None)
 
-    def _found_wrong(self, tried: RouteOutcome, check: Check) -> RouteOutcome:
+    def _found_wrong(self, one: Contestant, check: Check) -> Contestant:
         """A route that was timed: its time stays."""
-        self.context.session.store.record_failure(tried.row, "wrong-result", stderr=check.detail)
-        return replace(tried, failure="wrong-result", detail=check.detail)
+        self.context.session.store.record_failure(one.row, "wrong-result", stderr=check.detail)
+        return replace(one, failure="wrong-result", detail=check.detail)
 
     def _dissents(self, route: Route, build: Compiled, outputs: Computed) -> None:
         if self.arbiter.source != "default":
@@ -323,76 +269,49 @@ class RouteRace:
         if said:
             self.context.note(said)
 
-    def _try(self, tried: RouteOutcome, build: Compiled) -> RouteOutcome:
-        if not build.ok:
-            return self._failed(tried, build.failure or "", build.stderr)
-        if (same := self._same(build)) is not None:
-            self.context.session.store.record_duplicate(tried.row, of=same.row)
-            self.context.note(f"route {tried.route.name}: the same module as route {same.route.name}")
-            return replace(tried, us=same.us, error=same.error, twin=True)
-        self.context.stage(f"timing route {tried.route.name}")
-        outputs = self.program.outputs(build.vmfb)
-        check = self._judged(outputs)
-        tried = replace(tried, error=_error(check))
-        if check.failure is not None:
-            failed = self._failed(tried, check.failure, check.detail)
-            if check.failure == "wrong-result":
-                self._dissents(tried.route, build, outputs)
-            return failed
-        self.context.session.store.record_check(tried.row, error=check.error)
-        best = min((t.us for t in self.tried if t.ok and t.us is not None), default=math.inf)
-        return self._time(tried, build, give_up_us=GIVE_UP * best)
-
-    def _same(self, build: Compiled) -> RouteOutcome | None:
-        """A route whose module is the very same; the same executables may still be called in another way."""
-        digest = known_digest(build.vmfb)
-        return next((t for t in self.tried if t.ok and t.build and known_digest(t.build.vmfb) == digest), None)
-
-    def _time(self, tried: RouteOutcome, build: Compiled, *, give_up_us: float) -> RouteOutcome:
+    def _time(self, one: Contestant, build: Compiled, *, give_up_us: float) -> Contestant:
         """Three repetitions, or only one where that is not near the best."""
         with self.context.clocked("time"):
             timing = self.context.session.runner.time(build, self.benchmark, give_up_us=give_up_us)
         if not timing.ok:
-            return self._failed(tried, timing.failure or "", timing.detail)
-        return self._timed(tried, timing)
+            return self._failed(one, timing.failure or "run-error", timing.detail)
+        return self._timed(one, timing)
 
-    def _timed(self, tried: RouteOutcome, timing: Timing) -> RouteOutcome:
-        self.context.session.store.record_timing(tried.row, timing, phase="screen", block=0)
-        self.context.note(f"route {tried.route.name}: {timing.median / 1000:.3f} ms")
-        return replace(tried, us=timing.median)
+    def _timed(self, one: Contestant, timing: Timing) -> Contestant:
+        self.context.session.store.record_timing(one.row, timing, phase="screen", block=0)
+        self.context.note(f"route {one.route.name}: {timing.median / 1000:.3f} ms")
+        return replace(one, us=timing.median)
 
-    def _time_the_nearest(self) -> None:
+    def _failed(self, one: Contestant, failure: FailureClass, detail: str) -> Contestant:
+        self.context.session.store.record_failure(one.row, failure, stderr=detail)
+        self.context.note(f"route {one.route.name}: {failure}, {first_error(detail, most=160)}")
+        return replace(one, failure=failure, detail=detail)
+
+    def time_the_nearest(self) -> None:
         """Once more those that can hardly be told from the best, in turns; the faster of two readings counts.
 
-        Where the default alone is so near, the first behind it, too."""
-        ranked = sorted((t for t in self.tried if t.ok), key=lambda t: t.us or math.inf)
-        limit = _NEAR * min((t.us for t in ranked if t.us is not None), default=0.0)
-        apart = {known_digest(t.build.vmfb): t for t in reversed(ranked) if t.build and (t.us or math.inf) <= limit}
-        near = sorted(apart.values(), key=lambda t: t.us or math.inf)[:_NEAREST]
-        if [one.route for one in near] == [PLAIN] and limit <= SLOW_US:
-            others = (t for t in ranked if t.build and known_digest(t.build.vmfb) not in apart)
-            near += [t for t in others if (t.us or math.inf) <= _DOUBTED * limit][:1]
+        Where the default alone is so near, the first behind it, too.
+        """
+        different = [one for one in self.right if one.duplicate_of is None]
+        near = [one for one in different if (one.us or math.inf) <= _NEAR * self.best_us][:_NEAREST]
+        if [one.route for one in near] == [PLAIN] and self.best_us <= SLOW_US:
+            near += [one for one in different[1:2] if (one.us or math.inf) <= _DOUBTED * self.best_us]
         if len(near) < 2 or self.context.session.stop.requested:
             return
-        for one in near:
-            if one.build is None:
-                continue
-            with self.context.clocked("time"):
-                timing = self.context.session.runner.time(one.build, self.benchmark)
-            if timing.ok:
-                self.context.session.store.record_timing(one.row, timing, phase="screen", block=1)
-                self.tried[self.tried.index(one)] = replace(one, us=min(timing.median, one.us or math.inf))
+        names, rows = [one.id for one in near], {one.id: one.row for one in near}
+        store = self.context.session.store
 
-    def _failed(self, tried: RouteOutcome, failure: str, detail: str) -> RouteOutcome:
-        self.context.session.store.record_failure(tried.row, failure, stderr=detail)
-        self.context.note(f"route {tried.route.name}: {failure}, {first_error(detail, most=160)}")
-        return replace(tried, failure=failure, detail=detail)
+        def record(name: str, block: int, timing: Timing) -> None:
+            store.record_timing(rows[name], timing, phase="screen", block=block)
+
+        with self.context.clocked("time"):
+            turns = take_turns(
+                names, self.takes(*near).race, lambda so_far: () if so_far.blocks else names, record=record
+            )
+        for one in near:
+            again = turns.medians.get(one.id, math.inf)
+            self.tried[self.tried.index(one)] = replace(one, us=min(again, one.us or math.inf))
 
 
 def _error(check: Check) -> float | None:
     return check.error if math.isfinite(check.error) else None
-
-
-def _listed(routes: Sequence[Route]) -> str:
-    names = ["IREE's default" if route == PLAIN else f"route {route.name}" for route in routes]
-    return ", ".join(names)

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
 
 from autotuner.build.ship import Shipped
+from autotuner.build.ship import ship as ship_parts
+from autotuner.carriers.calls import kernel_calls, prove
+from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.outputs import Outputs
 from autotuner.errors import OutOfTimeError
+from autotuner.iree.compile import PREPROCESSED, Compiled
+from autotuner.jobs.model.contestant import Contestant, Lineup
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.dispatches import Dispatches
-from autotuner.jobs.model.ending import COMPILED_AGAIN, READ_AGAIN
-from autotuner.jobs.model.lineup import Lineup, measured, raced_as
+from autotuner.jobs.model.entries import applied
+from autotuner.jobs.model.printing import report_text
 from autotuner.jobs.model.result import ModelDetails, ModelResult
-from autotuner.jobs.model.routes import RouteOutcome
-from autotuner.jobs.model.ship import claimed, report_text, ship
 from autotuner.jobs.model.where import time_table
-from autotuner.jobs.model.whole import Tuned
-from autotuner.measure.blocks import ALPHA, Rules
+from autotuner.measure.blocks import ALPHA
 from autotuner.measure.caches import Caches
 from autotuner.measure.judgement import Judgement
 from autotuner.programs.arbiter import Arbiter
+from autotuner.programs.model import ModelBuilder
 from autotuner.system import process
-from autotuner.tuning.plan import BASELINE
+from autotuner.system.text import printable
 from autotuner.tuning.result import Best, Counts, Files, FinalVerdict, Measured, Result
 
+COMPILED_AGAIN = 1.2
+"""Of a compile as it took before: what ships is compiled once more, and read."""
+READ_AGAIN = 0.1
+"""The same of a route: its module is the one that was timed, and its flagfile is read as far as preprocessing."""
 _AS_TIMED = (
     "no time to compile the model once more: the flagfile has the very words that made the module that was timed, "
     "by the same compiler of the same files, and iree-compile reads it so"
@@ -37,41 +44,37 @@ class Summary:
     """What a run has found so far; its steps add to it."""
 
     context: Context
-    tried: list[RouteOutcome] = field(default_factory=list)
-    tuned: list[Tuned] = field(default_factory=list)
+    tried: list[Contestant] = field(default_factory=list)
+    tuned: list[Contestant] = field(default_factory=list)
     parts: list[Dispatches] = field(default_factory=list)
     caches: Caches | None = None
-    arbiter: Arbiter | None = None
-    """Whose outputs are right; None without a device."""
 
     @property
     def lineup(self) -> Lineup:
-        return Lineup(self.tried, self.tuned)
+        return Lineup.of(self.tried, self.tuned)
+
+    @property
+    def arbiter(self) -> Arbiter | None:
+        """Whose outputs are right; None without a device."""
+        return self.context.called.arbiter if self.context.called is not None else None
 
     def judged(self, judgement: Judgement) -> ModelResult:
         """What is shipped and told of a verdict."""
-        reason = self.lineup.told(judgement, self.arbiter) if self.arbiter is not None else judgement.reason
+        reason = self.lineup.explained(judgement, self.arbiter.words) if self.arbiter else judgement.reason
         if judgement.verdict != "win" or judgement.winner is None:
             return self.result(judgement.verdict, reason, judgement)
-        return self.shipped(self.lineup.named(judgement.winner), "win", reason, judgement)
+        return self.shipped(self.lineup.outcomes[judgement.winner], "win", reason, judgement)
 
     def shipped(
-        self, made: Tuned, verdict: FinalVerdict, reason: str, judgement: Judgement | None = None
+        self, made: Contestant, verdict: FinalVerdict, reason: str, judgement: Judgement | None = None
     ) -> ModelResult:
         """With the files of a model, which is compiled once more with these where that is needed, or there is time."""
         context, files = self.context, self.context.files
-        again = not made.by_flags or context.clock.left > COMPILED_AGAIN * made.build.took
-        simple = self._by_flags(judgement) if judgement is not None and not made.by_flags else None
-        kept = READ_AGAIN * self.lineup.named(simple.stock).build.took if simple is not None else 0.0
+        again = not made.by_flags or context.clock.left > COMPILED_AGAIN * made.module.took
         try:
-            shipped = self._proven(made, files, claimed(verdict, reason, judgement), again=again, kept=kept)
+            shipped = self._proven(made, files, claimed(verdict, reason, judgement), again=again)
         except OutOfTimeError:
-            if simple is None or simple.winner is None:
-                return self.result("inconclusive", context.run.unproven, judgement)
-            context.note(
-                f"the compile of {made.name} had not ended when the time was up: {simple.winner} ships instead"
-            )
-            return self.judged(simple)
+            return self.result("inconclusive", context.run.unproven, judgement)
         result = self.result(verdict, reason, judgement, made)
         result = replace(
             result,
@@ -86,25 +89,17 @@ class Summary:
         )
         return _with_report(result, files, files.report)
 
-    def _by_flags(self, judgement: Judgement) -> Judgement | None:
-        """The best route's own win, where it was timed beside the winner's."""
-        rules = Rules(smallest_gain=self.context.options.effort.smallest_gain)
-        return judgement.of_stock(baseline=BASELINE, rules=rules, label=f"route {judgement.stock}")
-
-    def _proven(self, made: Tuned, files: Outputs, verdict: str, *, again: bool, kept: float = 0.0) -> Shipped:
-        """The files of a model, proven by a fresh compile; without one where flags alone made what was timed.
-
-        `kept` are seconds that are left for something else where the compile does not end.
-        """
+    def _proven(self, made: Contestant, files: Outputs, verdict: str, *, again: bool) -> Shipped:
+        """The files of a model, proven by a fresh compile; without one where flags alone made what was timed."""
         context = self.context
         context.stage("shipping, and compiling the model once more with what is shipped" if again else "shipping")
-        ends = context.clock.latest if made.by_flags and again else context.run.proof_ends(made.build.took)
+        ends = context.clock.latest if made.by_flags and again else context.run.proof_ends(made.module.took)
         try:
-            with process.however_late(latest=ends - kept):
+            with process.however_late(latest=ends):
                 shipped = ship(
                     files,
                     made,
-                    context.flags(made.tried.route),
+                    context.flags(made.route),
                     builder=context.builder,
                     folder=context.folder / "shipped",
                     timeout=context.compile_timeout,
@@ -125,7 +120,7 @@ class Summary:
         context = self.context
         if result.details.report is not None:
             return result
-        own = context.session.workspace.results / f"{context.program.name}-{context.run.id}.md"
+        own = context.session.workspace.results / f"{context.builder.program.name}-{context.run.id}.md"
         return _with_report(result, context.files, own)
 
     def result(
@@ -133,34 +128,33 @@ class Summary:
         verdict: FinalVerdict,
         reason: str,
         judgement: Judgement | None = None,
-        made: Tuned | None = None,
+        made: Contestant | None = None,
     ) -> ModelResult:
         """`made` is the model that is shipped."""
-        context = self.context
+        context, lineup = self.context, self.lineup
         us = dict(judgement.us) if judgement else {}
-        stock = self.lineup.stock
-        base = self.lineup.base if self.tried else None
-        for made_row in self.tuned:
-            if made_row.name in us:
-                context.session.store.set_us(made_row.row, us[made_row.name])
+        stock, base = lineup.stock, lineup.base
+        for one in self.tuned:
+            if one.id in us:
+                context.session.store.set_us(one.row, us[one.id])
         # The times that are told are of what the speedup is of.
         compared = judgement.confirmed_name if judgement else None
-        shown = made or (self.lineup.named(compared) if compared else self.tuned[0] if self.tuned else None)
+        shown = made or (lineup.outcomes[compared] if compared else self.tuned[0] if self.tuned else None)
         # Where a route wins that was not tuned itself, the ranking is of the one that was.
         first = self.parts[0] if self.parts else None
-        part = next((p for p in self.parts if shown is not None and p.route == shown.tried.route), first)
+        part = next((p for p in self.parts if shown is not None and p.route == shown.route), first)
         best = None
         if shown is not None:
-            route = shown.tried.route
-            best_us = us.get(shown.name, shown.tried.us if not (shown.entries or shown.kernels) else None)
-            kind: Literal["codegen", "microkernel"] = "microkernel" if shown.kernels else "codegen"
-            best = Best(Measured(best_us, tuple(route.flags), route.name), {}, kind)
+            best_us = us.get(shown.id, shown.us if shown.by_flags else None)
+            measured = Measured(best_us, tuple(shown.route.flags), shown.route.name)
+            best = Best(measured, {}, "microkernel" if shown.kernels else "codegen")
+        default = lineup.default
         return Result(
             **context.facts(),
             verdict=verdict,
             reason=reason,
-            baseline=measured(base, us.get(BASELINE)),
-            stock=measured(stock, us.get(raced_as(stock, base))),
+            baseline=base.measured(us.get(base.id)) if base is not None else Measured(),
+            stock=stock.measured(us.get(stock.id)) if stock is not None else Measured(),
             best=best,
             speedup=judgement.speedup if judgement else None,
             speedup_over_stock=judgement.over_stock if judgement else None,
@@ -169,7 +163,7 @@ class Summary:
             files=Files(carrier=made.parts.carrier if made else None),
             caches=self.caches,
             cause=judgement.cause if judgement else None,
-            reference=self.arbiter.found(self.tried[0].us if self.tried else None) if self.arbiter else None,
+            reference=self.arbiter.found(default.us if default else None) if self.arbiter else None,
             details=ModelDetails(
                 routes=tuple(t for t in self.tried if t.row),
                 rows=tuple(part.rows.values()) if part else (),
@@ -177,13 +171,13 @@ class Summary:
                 ranked_by=part.shares.how if part else "",
                 ranked_route=part.route.name if part else "",
                 untunable=part.untunable if part else (),
-                time=time_table(context, us, base=base, stock=stock, tuned=shown, ranked=part),
+                time=time_table(context, us, base=base, best=shown or stock, ranked=part),
                 entries=made.entries if made else (),
                 kernels=tuple(row for p in self.parts for row in p.kernels.rows.values()),
                 shipped_kernels=made.kernels if made else (),
                 error=made.error if made else None,
                 arbiter=self.arbiter,
-                program=context.program.path,
+                program=context.builder.program.path,
                 commands=("autotune", *context.options.command[1:]),
             ),
         )
@@ -194,3 +188,58 @@ def _with_report(result: ModelResult, files: Outputs, path: Path) -> ModelResult
     result = replace(result, details=replace(result.details, report=path))
     files.write(path, report_text(result))
     return result
+
+
+def claimed(verdict: FinalVerdict, reason: str, judgement: Judgement | None) -> str:
+    """For the head of a spec."""
+    gain = judgement.speedup if judgement else None
+    if gain is None:
+        return f"{verdict}, {reason}"
+    return f"{verdict}, {gain.median:.3f}x, 95 % interval {gain.bounds}"
+
+
+def ship(
+    files: Outputs,
+    made: Contestant,
+    flags: Sequence[str],
+    *,
+    builder: ModelBuilder,
+    folder: Path,
+    timeout: float,
+    verdict: str,
+    again: bool = True,
+) -> Shipped:
+    """Writes the files and compiles the model with them, as a user would: every entry must apply.
+
+    What is by flags alone may do without that (not `again`): its module is the one that was timed, and the flagfile is
+    proven to be what made it.
+    """
+    program = builder.program.path
+    header = [
+        f"model:      {program}",
+        f"verdict:    {verdict}",
+        f"use:        {use_line(files.flagfile, program=program)}",
+    ]
+    spec, kernels = (_headed(text, header) for text in (made.parts.spec, made.parts.kernels))
+
+    def check(flagfile: Path) -> Compiled:
+        if made.by_flags and not again:
+            return builder.made_before(flagfile, made.module, timeout=timeout)
+        build = builder.build_shipped(flagfile, folder=folder, timeout=timeout)
+        missing = [f"{entry.label} ({why})" for entry in made.entries for n, why in [applied(build, entry)] if not n]
+        if made.kernels and build.ok:
+            calls = kernel_calls([entry.call() for entry in made.kernels])
+            reason = prove(build.dumped[PREPROCESSED][0], calls).reason(calls)
+            missing += [reason] if reason else []
+        return replace(build, failure="not-applied", stderr="; ".join(missing)) if build.ok and missing else build
+
+    parts = replace(made.parts, spec=spec, kernels=kernels)
+    return ship_parts(files, parts, flags, check=check, binary=made.module.binary)
+
+
+def _headed(text: str | None, lines: Sequence[str]) -> str | None:
+    """A spec with more lines behind the first of its leading comment."""
+    if text is None:
+        return None
+    first, _, rest = text.partition("\n")
+    return "\n".join([first, *(f"// {printable(line)}" for line in lines), rest])

@@ -4,39 +4,39 @@ from __future__ import annotations
 
 import math
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Unpack
 
+from autotuner.devices.device import Timing
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
-from autotuner.jobs.model.choice import Routes, choose
+from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context, model_outputs
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares
-from autotuner.jobs.model.ending import end_schedule, kept_now, longest_compile
-from autotuner.jobs.model.expectation import Known, expectation, expected_seconds, too_small
-from autotuner.jobs.model.first_kernels import FirstKernels, Kept, try_kernels, untimed_kernels
-from autotuner.jobs.model.lineup import Lineup
-from autotuner.jobs.model.mixed import put_together
+from autotuner.jobs.model.entries import Entry
+from autotuner.jobs.model.first_kernels import KERNELS, FirstKernels, try_kernels, untimed_kernels, worth_tuning
 from autotuner.jobs.model.nothing import Tried, without_device
 from autotuner.jobs.model.pieces import PieceRoute
-from autotuner.jobs.model.promising import Chosen, worth_tuning
 from autotuner.jobs.model.reading import question_of, question_unread, read_model, structure_of
 from autotuner.jobs.model.result import ModelDetails, ModelResult
-from autotuner.jobs.model.routes import RouteOutcome, RouteRace, UnendedCallError, side
-from autotuner.jobs.model.summary import Summary
+from autotuner.jobs.model.route_search import Routes, choose, routes_that_won
+from autotuner.jobs.model.routes import RouteRace, UnendedCallError, side
+from autotuner.jobs.model.summary import COMPILED_AGAIN, READ_AGAIN, Summary
 from autotuner.jobs.model.where import time_cold
-from autotuner.jobs.model.whole import Tuned, WholeModel
-from autotuner.jobs.model.won_routes import routes_that_won
+from autotuner.jobs.model.whole import WholeModel
 from autotuner.jobs.opening import MIN_TIME, model_clock, model_program
+from autotuner.measure.judge import Judge, JudgePhase
 from autotuner.measure.judgement import Judgement
-from autotuner.measure.schedule import Schedule, longer
+from autotuner.measure.schedule import PAIRS, Schedule, longer
 from autotuner.programs.model import Model
 from autotuner.programs.structure import ModelStructure
 from autotuner.system import process
+from autotuner.system.text import count
 from autotuner.targets import PLAIN, Target
 from autotuner.targets.base import without_wrong_attention
+from autotuner.tuning.first_plan import compile_seconds
 from autotuner.tuning.options import Options
-from autotuner.tuning.plan import BASELINE
 from autotuner.tuning.run import Account, Run
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.too_short import too_short
@@ -45,6 +45,10 @@ _CLEARLY = 1.2
 """Times faster than the default: a verdict on what is so far ahead comes before the tuning of dispatches."""
 _WHOLE = 0.3
 """Without a device, of the time: for compiling the whole."""
+_PER_DISPATCH = 0.05
+"""Where nobody says how long it may take, of the effort's budget for a single problem: for each dispatch."""
+_COMPILES = 3
+"""Of the whole with its entries: one that is raced, one when something is dropped, one that ships."""
 
 
 def tune_model(
@@ -77,7 +81,7 @@ def tune_within(model: Model, target: Target, *, options: Options, session: Sess
             found = replace(found, plain=plain, ahead={})
         question = question_of(model, found.builder.program, target, session, found.plain)
         with Run.begin(question, session=session, options=options, account=account) as run:
-            context = Context(model, found.builder.program, found.builder, run, ahead=found.ahead)
+            context = Context(model, found.builder, run, ahead=found.ahead)
             return _ModelRun(context, found.plain, Summary(context)).go()
 
 
@@ -89,40 +93,14 @@ class _ModelRun:
     plain: ModelStructure
     found: Summary
     kernels: FirstKernels | None = None
-    """By their defaults; tried before most routes where they compute nearly all of the model."""
+    """By their defaults."""
     least: float = 0.0
     """Seconds, where the budget was seen to be too small for a verdict."""
-
-    def _kept(self, *, files: bool) -> float:
-        """Seconds that are kept for the race, its confirmation and the proof of what ships, as things stand now."""
-        return kept_now(self._schedule(files=files), self.context.clock.budget, ahead=self._ahead)
-
-    def _schedule(self, *, files: bool) -> Schedule:
-        """What ships with `files` beside its flags is compiled once more."""
-        made = self.compiling if files else 0.0
-        return end_schedule(self.context, self.found.tried, tuned=self._with_kernels, made=made)
-
-    @property
-    def _ahead(self) -> bool:
-        """Something was faster than the default."""
-        return len(self.found.lineup.modules) > 1 or bool(self._with_kernels)
-
-    @property
-    def compiling(self) -> float:
-        """Seconds of the longest compile so far."""
-        # To pack weights for kernels, or to fold a batch norm into these, may take longer than any route's compile.
-        return longest_compile(self.context, self.found.tried, also=[one.build for one in self._with_kernels])
-
-    @property
-    def _with_kernels(self) -> list[Tuned]:
-        """The model with microkernels by their defaults."""
-        made = self.kernels.made if self.kernels else None
-        return [made] if made else []
 
     def go(self) -> ModelResult:
         context = self.context
         try:
-            result = self._timed(self.plain) if context.timed else self._compiled(self.plain)
+            result = self._timed() if context.timed else self._compiled()
         except UnendedCallError as error:
             result = self.found.result("inconclusive", f"{error.message}; a verdict takes several calls")
         except OutOfTimeError:
@@ -144,7 +122,61 @@ class _ModelRun:
             if path.name not in kept:
                 shutil.rmtree(path, ignore_errors=True)
 
-    def _timed(self, plain: ModelStructure) -> ModelResult:
+    # --- the time ---------------------------------------------------------------------------------------------------
+
+    def _schedule(self, *, files: bool) -> Schedule:
+        """By what there is so far; what ships with `files` beside its flags is compiled once more."""
+        context, made = self.context, self.kernels.made if self.kernels else None
+        some = [*self.found.tried, *self.found.tuned, *([made] if made else [])]
+        good = [one.us for one in some if one.ok and one.us is not None]
+        default = self.found.tried[0].us or 0.0 if self.found.tried else 0.0
+        return Schedule(
+            context.clock,
+            context.timing_seconds,
+            context.isolated_seconds,
+            baseline_us=default,
+            best_us=min(good, default=default),
+            lasting=MIN_TIME,
+            entrants=2 if len(good) > 1 else 1,
+            shipping=(COMPILED_AGAIN if files else READ_AGAIN) * self._compiling(some),
+        )
+
+    def _kept(self, *, files: bool) -> float:
+        """Seconds that are kept for the race, its confirmation and the proof of what ships, as things stand now."""
+        return self._schedule(files=files).kept_of(self.context.clock.budget)
+
+    def _compiling(self, some: Sequence[Contestant]) -> float:
+        """Seconds of the longest compile of these, here and now."""
+        reading = self.context.run.account.seconds.get("space", 0.0)
+        builds = [one.build for one in some if one.build is not None and one.build.ok]
+        now = [build for build in builds if not build.cached]
+        return max((compile_seconds(build, reading) for build in now or builds), default=0.0)
+
+    def _expect(self, race: RouteRace, routes: Routes) -> None:
+        """Without --budget, the run says how long it will take as soon as it can tell, and keeps to it."""
+        context, clock, single = self.context, self.context.clock, self.context.options.effort.budget
+        if context.options.budget is not None:
+            return
+        settings = sum(len(knob.settings) for knob in routes.knobs)
+        trying = math.ceil((len(routes.first) + settings) / side(context)) * race.round_seconds
+        tuning = min(len(self.plain.groups), context.model.top or math.inf) * _PER_DISPATCH * single
+        racing = PAIRS * 3 * (context.timing_seconds + context.isolated_seconds)
+        whole = clock.elapsed + trying + tuning + _COMPILES * self._compiling(race.tried) + racing
+        clock.budget = min(10 * math.ceil(whole / 10), clock.budget)
+        taken, left = in_words(clock.budget), in_words(clock.left)
+        context.note(f"this takes about {taken} in all, {left} from here; --budget gives it another time")
+
+    def _tell_if_too_short(self) -> None:
+        """That --budget has no time for a verdict."""
+        clock = self.context.clock
+        self.least = clock.elapsed + self._schedule(files=False).least
+        if self.context.options.budget is not None and self.least > clock.budget:
+            said = f"{in_words(clock.budget)} will hardly do for a verdict on this model: {longer(self.least)}"
+            self.context.note(said)
+
+    # --- with a device ----------------------------------------------------------------------------------------------
+
+    def _timed(self) -> ModelResult:
         context = self.context
         won = routes_that_won(
             context.session.store,
@@ -153,117 +185,134 @@ class _ModelRun:
             device_name=str(context.run.environment.get("device_name")),
             but=context.run.id,
         )
-        routes = choose(context.target, context.model.routes, plain.ops, won=won)
-        program = model_program(context.model, plain, context.builder, context.run)
-        context.call, self.found.arbiter = program.call, program.arbiter
+        routes = choose(context.target, context.model.routes, self.plain.ops, won=won)
+        program = context.called = model_program(context.model, self.plain, context.builder, context.run)
         benchmark = Benchmark(program.call, MIN_TIME, context.run_timeout)
         race = RouteRace(context, benchmark, program, tried=self.found.tried)
+        race.begin(routes)
+        self._expect(race, routes)
+        self._tell_if_too_short()
+        race.rounds(lambda: context.routes_end, knobs=False)
         pieces = PieceRoute(context, race, routes.knobs)
-
-        def told(seconds: float) -> None:
-            self._expect(plain, routes, seconds)
-            self.kernels = self._kernels(race, plain, early=True)
-            self.tell_if_too_short()
-
-        race.all(routes, told=told, then=pieces.try_it)
+        pieces.try_it()
+        race.rounds(lambda: context.routes_end)
+        race.time_the_nearest()
         with process.until(context.clock.latest):
-            result = self._tuned_on(race, plain)
+            result = self._tuned(race)
         pieces.keep_if_shipped(result.flagfile)
         return result
 
-    def _expect(self, plain: ModelStructure, routes: Routes, round_seconds: float) -> None:
-        """Without --budget, the run says how long it will take as soon as it can tell, and keeps to it."""
-        context = self.context
-        if context.options.budget is not None:
-            return
-        settings = sum(len(knob.settings) for knob in routes.knobs)
-        known = Known(
-            elapsed=context.clock.elapsed,
-            round_seconds=round_seconds,
-            rounds=math.ceil((len(routes.first) + settings) / side(context)),
-            compile_seconds=self.compiling,
-            block_seconds=3 * (context.timing_seconds + context.isolated_seconds),
-            dispatches=min(len(plain.groups), context.model.top or len(plain.groups)),
-        )
-        clock, single = context.clock, context.options.effort.budget
-        clock.budget = expected_seconds(known, single=single, most=clock.budget)
-        context.note(expectation(clock.budget, clock.left))
-
-    def tell_if_too_short(self) -> None:
-        """That --budget has no time for a verdict; where kernels are several times as fast, less of it is needed."""
-        context = self.context
-        best = min((one.us for one in self.found.tried if one.ok and one.us is not None), default=math.inf)
-        files = self.kernels is not None and self.kernels.us < best
-        least = context.clock.elapsed + self._schedule(files=files).least
-        if context.options.budget is not None and least > context.clock.budget:
-            self.least = least
-            context.note(too_small(context.clock.budget, least))
-
-    def _tuned_on(self, race: RouteRace, plain: ModelStructure) -> ModelResult:
+    def _tuned(self, race: RouteRace) -> ModelResult:
         """The dispatches of the routes that promise most, and the race of what came out."""
-        context, call = self.context, race.call
-        if not context.session.stop.requested:
-            self.kernels = kernels = self._kernels(race, plain)
-            # The tuned model is compiled before it races, and once more when something is dropped.
-            reserve = 2 * self.compiling + self._kept(files=True)
-            chosen: list[Chosen] = []
-            clearly = self._schedule(files=False).gain >= _CLEARLY
-            if kernels is not None or not clearly or context.clock.left > reserve:
-                chosen = worth_tuning(context, self.found.tried, call, plain, reserve=reserve, kernels=kernels)
-            else:
-                missing = longer(context.clock.budget + reserve - context.clock.left)
-                context.note(f"no time to tune dispatches beside a verdict on routes: {missing}")
-            for dispatches, tried, budget in chosen:
-                self.found.parts.append(dispatches)
-                own = kernels if kernels is not None and dispatches is kernels.dispatches else None
-                whole = WholeModel(dispatches, tried, race, self._kept(files=True))
-                self.found.tuned += self._tune(whole, own, budget)
-            if kernels is not None and not any(part is kernels.dispatches for part in self.found.parts):
-                self._leave(kernels)
-            race.go_on(ended=lambda: context.clock.budget - self._kept(files=bool(self.found.tuned)))
-        if context.session.stop.requested:
+        context, stop = self.context, self.context.session.stop
+        if not stop.requested:
+            schedule, compiling = self._schedule(files=True), self._compiling(race.tried)
+            self.kernels = try_kernels(race, self.plain, kept=schedule.least, compiling=compiling)
+            self._tune(race)
+            before = len(race.tried)
+            race.rounds(lambda: context.clock.budget - self._kept(files=bool(self.found.tuned)))
+            if len(race.tried) > before:
+                race.time_the_nearest()
+            race.tell_missed()
+        if stop.requested:
             return self.found.result("inconclusive", "interrupted before the race")
-        if self.found.arbiter is not None and self.found.arbiter.default_is_wrong:
+        if race.arbiter.default_is_wrong:
             # Some may have been compared with the default, before it was known to be wrong.
-            self.found.tuned = [made for made in self.found.tuned if race.check(made.build).ok]
-        judgement = self._race(race)
-        return self.found.judged(judgement)
+            self.found.tuned = [made for made in self.found.tuned if race.check(made.module).ok]
+        return self.found.judged(self._judged(race))
 
-    def _kernels(self, race: RouteRace, plain: ModelStructure, *, early: bool = False) -> FirstKernels | None:
-        """Every microkernel by its defaults: a verdict on that needs less time than a search and a race."""
-        schedule = self._schedule(files=True)
-        racing = schedule.kept_of(self.context.clock.budget)
-        kept = Kept(verdict=min(schedule.least, racing), racing=racing)
-        return try_kernels(race, plain, kept=kept, compiling=self.compiling, before=self.kernels, early=early)
+    def _tune(self, race: RouteRace) -> None:
+        """What tuning makes of the routes that are worth it, beside the model with microkernels by their defaults."""
+        context, kernels = self.context, self.kernels
+        # The tuned model is compiled before it races, and once more when something is dropped.
+        reserve = 2 * self._compiling([*race.tried, *self._made]) + self._kept(files=True)
+        if kernels is None and self._schedule(files=False).gain >= _CLEARLY and context.clock.left <= reserve:
+            missing = longer(context.clock.budget + reserve - context.clock.left)
+            context.note(f"no time to tune dispatches beside a verdict on routes: {missing}")
+            return
+        dispatches, on = worth_tuning(race, self.plain, kernels)
+        self.found.parts.append(dispatches)
+        whole = WholeModel(dispatches, on, race, self._kept(files=True))
+        first = kernels if kernels is not None and dispatches is kernels.dispatches else None
+        made = first.made if first else None
+        standing, gains = made.kernels if made else (), first is not None and first.gains
+        budget = max(context.clock.left - reserve, 0.0)
+        entries = dispatches.tune(budget=budget, standing=standing, gains=gains)
+        if context.session.stop.requested:
+            self.found.tuned += [made] if made else []
+        else:
+            self.found.tuned += put_together(whole, entries, made)
+        if kernels is not None and first is None:
+            # Microkernels that promise less than another route are not searched: the model with them races as it is.
+            self.found.parts.append(kernels.dispatches)
+            kernels.dispatches.kernels.decide({}, kernels.made.kernels if kernels.made else ())
+            self.found.tuned += self._made
 
-    def _leave(self, kernels: FirstKernels) -> None:
-        """Microkernels that are too far behind to be searched: the model with them races as it is."""
-        self.found.parts.append(kernels.dispatches)
-        kernels.dispatches.kernels.decide({}, kernels.made.kernels if kernels.made else ())
-        self.found.tuned += [kernels.made] if kernels.made else []
+    @property
+    def _made(self) -> list[Contestant]:
+        """The model with microkernels by their defaults."""
+        return [self.kernels.made] if self.kernels is not None and self.kernels.made is not None else []
 
-    def _tune(self, whole: WholeModel, kernels: FirstKernels | None, budget: float) -> list[Tuned]:
-        """The search, beside the microkernels that stand by their defaults, then all that it found."""
-        first = kernels.made if kernels else None
-        gains = kernels is not None and kernels.gains
-        standing = first.kernels if first else ()
-        entries = whole.dispatches.tune(budget=budget, standing=standing, gains=gains)
-        if self.context.session.stop.requested:
-            return [first] if first else []
-        return put_together(whole, entries, first)
+    def _judged(self, race: RouteRace) -> Judgement:
+        """The default, the best route and what tuning made of routes, as whole models."""
+        context, lineup = self.context, self.found.lineup
+        if len(lineup.racing) < 2:
+            return self._nothing_to_race(more_routes=race.search.has_more)
+        schedule = self._schedule(files=bool(self.found.tuned))
+        if schedule.too_late and self.found.tuned and any(one.by_flags for one in lineup.racing[1:]):
+            would_do = schedule.would_do(schedule.enough)
+            context.note(f"no time to race and to compile again what has files beside its flags: {would_do}")
+            self.found.tuned = []
+            lineup, schedule = self.found.lineup, self._schedule(files=False)
+        judgement = self._race(race, schedule)
+        left = context.clock.left - (schedule.shipping if judgement.winner else 0.0)
+        self.found.caches = time_cold(context, race.benchmark, lineup.racing, judgement, left=left)
+        return judgement
 
-    def _compiled(self, plain: ModelStructure) -> ModelResult:
+    def _race(self, race: RouteRace, schedule: Schedule) -> Judgement:
+        context, lineup = self.context, self.found.lineup
+        rows = {one.id: one.row for one in lineup.racing}
+
+        def record(phase: JudgePhase, name: str, block: int, timing: Timing) -> None:
+            context.session.store.record_timing(rows[name], timing, phase=phase, block=block)
+
+        contest = lineup.contest(smallest_gain=context.options.effort.smallest_gain, seed=context.options.seed)
+        if schedule.racing < len(contest.rivals):
+            contest = replace(contest, chosen=contest.rivals[0])
+        judge = Judge(
+            contest,
+            race.takes(*lineup.racing),
+            schedule.judging,
+            context.session.stop,
+            schedule.pair,
+            record,
+            stage=lambda text: context.stage(f"{text}, as whole models"),
+        )
+        with context.clocked("time"):
+            return schedule.told(judge.verdict())
+
+    def _nothing_to_race(self, *, more_routes: bool) -> Judgement:
+        lineup, parts = self.found.lineup, self.found.parts
+        rows = [row for part in parts for row in part.rows.values()]
+        results = [result for part in parts for result in part.results]
+        tried = Tried.of(self.found.tried, rows, results, more_routes=more_routes)
+        wanted = max(2 * self.context.clock.budget, self.least)
+        us = {one.id: one.us or 0.0 for one in lineup.racing}
+        return replace(lineup.without_rivals() or tried.judged(wanted=wanted), us=us)
+
+    # --- without one ------------------------------------------------------------------------------------------------
+
+    def _compiled(self) -> ModelResult:
         """Without a device: the most promising candidate of each dispatch, proven in the model."""
         context = self.context
         # One route at a time can be taken without timing: the user's, or the plain one.
         wanted = context.model.routes
-        route = choose(context.target, wanted, plain.ops).named(wanted[0]) if wanted else PLAIN
-        structure = plain if route == PLAIN else context.configured(route)
-        dispatches = Dispatches(context, route, structure, measure_shares(context, route, structure, None, None))
+        route = choose(context.target, wanted, self.plain.ops).named(wanted[0]) if wanted else PLAIN
+        structure = self.plain if route == PLAIN else context.configured(route)
+        dispatches = Dispatches(context, route, structure, measure_shares(context, route, structure, None))
         self.found.parts.append(dispatches)
-        tried = RouteOutcome(route, 0)
-        self.found.tried = [tried]
-        whole = WholeModel(dispatches, tried, None)
+        self.found.tried = [Contestant.of(route, 0)]
+        whole = WholeModel(dispatches, self.found.tried[0], None)
         first = untimed_kernels(whole, structure)
         standing = first.kernels if first else ()
         entries = dispatches.tune(budget=(1 - _WHOLE) * context.clock.left, standing=standing, gains=bool(standing))
@@ -272,39 +321,42 @@ class _ModelRun:
         if self.found.tuned and context.options.output is not None:
             return self.found.shipped(self.found.tuned[-1], verdict, reason)
         result = replace(self.found.result(verdict, reason), cause=cause)
-        candidate = context.folder / self.found.tuned[-1].name if self.found.tuned else None
+        candidate = context.folder / self.found.tuned[-1].id if self.found.tuned else None
         return replace(result, details=replace(result.details, candidate=candidate))
 
-    # --- the end ------------------------------------------------------------------------------------------------
 
-    def _race(self, race: RouteRace) -> Judgement:
-        """The default, the best route and what tuning made of routes, as whole models."""
-        context, lineup = self.context, self.found.lineup
-        if len(lineup.modules) == 1:
-            return self._nothing_to_race(lineup, more_routes=race.search.has_more)
-        benchmark, schedule = race.benchmark, self._last_schedule(lineup)
-        if schedule.too_late and lineup.tuned and len(lineup.routes) > 1:
-            would_do = schedule.would_do(schedule.enough)
-            context.note(f"no time to race and to compile again what has files beside its flags: {would_do}")
-            self.found.tuned = []
-            lineup = self.found.lineup
-            schedule = self._last_schedule(lineup)
-        judgement = lineup.race(context, benchmark, schedule=schedule)
-        kept = schedule.shipping if judgement.winner else 0.0
-        modules, rows, left = lineup.modules, lineup.rows, context.clock.left - kept
-        self.found.caches = time_cold(context, benchmark, modules, rows, judgement, left=left)
-        return judgement
+def put_together(whole: WholeModel, entries: Sequence[Entry], first: Contestant | None) -> list[Contestant]:
+    """The model with these entries, then with microkernels too, as far as there is time before the race begins.
 
-    def _last_schedule(self, lineup: Lineup) -> Schedule:
-        """Of those that race no others can ship."""
-        racing = [one for name, one in lineup.routes.items() if name != BASELINE]
-        made = longest_compile(self.context, (), also=[one.build for one in lineup.tuned])
-        return end_schedule(self.context, [lineup.default, *racing], tuned=lineup.tuned, made=made)
+    `first` is the model with microkernels by their defaults. Of the two with kernels the faster is raced. Kernels that
+    were searched gain more than entries beside them: where there is no time for two compiles, entries are left out.
+    """
+    context, kernels, route = whole.context, whole.dispatches.chosen_kernels, whole.on.route.name
+    found: list[Contestant] = []
+    configs = {entry.label: entry.config for entry in first.kernels} if first else {}
+    searched = first is None or {entry.label: entry.config for entry in kernels} != configs
+    what = count(len(entries), "entry")
+    if entries and kernels and first is not None and searched and not whole.has_time(2 * first.module.seconds):
+        context.note(
+            f"no time to compile the model with {what} and with microkernels: a longer --budget would try both"
+        )
+        entries = ()
+    try:
+        with process.until(whole.ends):
+            tuned = whole.make(f"tuned-{route}", entries) if entries else None
+            found += [tuned] if tuned else []
+            what = f"{len(kernels)} microkernels"
+            if kernels and (tuned or searched):
+                mixed = whole.make(f"tuned-{route}-{KERNELS}", tuned.entries if tuned else (), kernels, tuned)
+                if mixed is not None and (first is None or not whole.faster(first.module, mixed.module)):
+                    first = whole.timed(mixed)
+    except OutOfTimeError:
+        context.note(f"no time to compile the model with {what}: a longer --budget would try them")
+    return [*found, *([first] if first else [])]
 
-    def _nothing_to_race(self, lineup: Lineup, *, more_routes: bool) -> Judgement:
-        us = {BASELINE: lineup.base.us or 0.0}
-        rows = [row for part in self.found.parts for row in part.rows.values()]
-        results = [result for part in self.found.parts for result in part.results]
-        tried = Tried.of(self.found.tried, rows, results, more_routes=more_routes)
-        wanted = max(2 * self.context.clock.budget, self.least)
-        return replace(lineup.alone() or tried.judged(wanted=wanted), us=us)
+
+def in_words(seconds: float) -> str:
+    """`4 min 30 s`."""
+    minutes, rest = divmod(round(seconds), 60)
+    words = [f"{minutes} min"] if minutes else []
+    return " ".join([*words, *([f"{rest} s"] if rest or not words else [])])

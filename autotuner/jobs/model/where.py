@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -12,17 +12,15 @@ from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled
 from autotuner.jobs.model.breakdown import Breakdown, TimeTable
+from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.dispatches import Dispatches
 from autotuner.jobs.model.entries import Entry
 from autotuner.jobs.model.result import Row
-from autotuner.jobs.model.routes import RouteOutcome
-from autotuner.jobs.model.whole import Tuned
 from autotuner.measure.cache_timer import LEAST_PAIRS, NO_TIME, PAIRS_US, ROUNDS, CacheTimer, Modules
 from autotuner.measure.caches import Caches
 from autotuner.measure.judgement import Judgement
 from autotuner.targets import PLAIN
-from autotuner.tuning.plan import BASELINE
 
 _READING = 3.0
 """Timings of the whole model that reading its statistics takes, at most."""
@@ -35,44 +33,41 @@ def time_table(
     context: Context,
     us: Mapping[str, float],
     *,
-    base: RouteOutcome | None,
-    stock: RouteOutcome | None,
-    tuned: Tuned | None,
+    base: Contestant | None,
+    best: Contestant | None,
     ranked: Dispatches | None,
 ) -> TimeTable:
     """The default and the best model in parts; a side is empty where nothing tells them."""
     if not context.timed or base is None or base.build is None:
         return TimeTable()
-    before = us.get(BASELINE, base.us)
+    before = us.get(base.id, base.us)
+    after = us.get(best.id, best.us or (best.on.us if best.on else None)) if best is not None else None
     if ranked is not None and ranked.shares.timed_alone:
         if ranked.shares.estimated:  # where the time really goes, nobody knows
             return TimeTable()
-        after = us.get(tuned.name, tuned.tried.us) if tuned else None
-        return _by_timings(ranked, before, after, tuned)
-    best = None
-    if tuned is not None:
-        best = _told(context, tuned.build, us.get(tuned.name, tuned.tried.us))
-    elif stock is not None and stock.route != PLAIN and stock.build is not None:
-        best = _told(context, stock.build, us.get(stock.route.name, stock.us))
-    return TimeTable(_told(context, base.build, before), best)
+        return _by_timings(ranked, before, after, best)
+    told = (
+        _told(context, best.build, after) if best is not None and best.build is not None and best is not base else None
+    )
+    return TimeTable(_told(context, base.build, before), told)
 
 
 def _told(context: Context, build: Compiled, us: float | None) -> Breakdown | None:
     """By the statistics that were read last, or are read now if there is time."""
     times = context.read.get(build.vmfb)
-    if times is None and context.call is not None and context.clock.left > _READING * context.isolated_seconds:
+    if times is None and context.clock.left > _READING * context.isolated_seconds:
         with suppress(OutOfTimeError):
-            times = context.statistics(build.vmfb, context.call)
+            times = context.statistics(build)
     return Breakdown.told(times, us) if times and us else None
 
 
-def _by_timings(ranked: Dispatches, before: float | None, after: float | None, best: Tuned | None) -> TimeTable:
+def _by_timings(ranked: Dispatches, before: float | None, after: float | None, best: Contestant | None) -> TimeTable:
     """Dispatches that were timed alone are those of the route that was tuned: nothing is known of another route's, nor
     of microkernels in their place."""
     rows = list(ranked.rows.values())
     own = [(row.group.root.kind, row.us or 0.0, row.group.calls) for row in rows]
     first = Breakdown.alone(own, before) if before and ranked.route == PLAIN else None
-    if best is None or not after or best.tried.route != ranked.route or best.kernels:
+    if best is None or not after or best.by_flags or best.route != ranked.route or best.kernels:
         return TimeTable(first)
     tuned = {entry.label: entry for entry in best.entries}
     new = [(row.group.root.kind, _tuned_us(row, tuned.get(row.label)), row.group.calls) for row in rows]
@@ -91,8 +86,7 @@ def _tuned_us(row: Row, entry: Entry | None) -> float:
 def time_cold(
     context: Context,
     benchmark: Benchmark,
-    modules: Mapping[str, Compiled],
-    rows: Mapping[str, int],
+    racing: Sequence[Contestant],
     judgement: Judgement,
     *,
     left: float,
@@ -106,22 +100,25 @@ def time_cold(
         return None
     if device.isolated is device:
         return None
-    rivals = [name for name in modules if name != BASELINE]
-    best = judgement.winner or min(rivals, key=lambda name: judgement.us.get(name, math.inf))
-    calls = sum(max(LEAST_PAIRS * judgement.us.get(name, 0.0), PAIRS_US) for name in (BASELINE, best))
+    base, *rivals = racing
+    best = next((one for one in rivals if one.id == judgement.winner), None)
+    best = best or min(rivals, key=lambda one: judgement.us.get(one.id, math.inf))
+    calls = sum(max(LEAST_PAIRS * judgement.us.get(one.id, 0.0), PAIRS_US) for one in (base, best))
     needed = ROUNDS * (2 * context.timing_seconds + 2 * calls / 1e6)
     if needed > _COLD_SHARE * left:
         context.note(NO_TIME)
         return None
     context.stage("timing with a cold cache")
 
+    rows = {one.id: one.row for one in racing}
+
     def record(name: str, block: int, timing: Timing) -> None:
         context.session.store.record_timing(rows[name], timing, phase="cold", block=block)
 
-    chosen = {name: Modules(modules[name], modules[name]) for name in (BASELINE, best)}
+    chosen = {one.id: Modules(one.module, one.module) for one in (base, best)}
     with context.clocked("time"):
         timer = CacheTimer(device, replace(benchmark, emptied=True), record)
-        found, notes = timer.tell(chosen, baseline=BASELINE, won=judgement.verdict == "win")
+        found, notes = timer.tell(chosen, baseline=base.id, won=judgement.verdict == "win")
     for note in notes:
         context.note(note)
     return found

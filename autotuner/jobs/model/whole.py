@@ -1,29 +1,31 @@
-"""A route's tuned dispatches in the whole model: proven one by one, right as a whole, and each faster there too."""
+"""Tuned dispatches and microkernels in the whole model: each proven there, right as a whole, and worth its place."""
 
 from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from autotuner.build.ship import write_parts
+from autotuner.carriers.calls import kernel_calls, prove
 from autotuner.carriers.carrier import Parts
+from autotuner.carriers.microkernel import function_name
 from autotuner.carriers.outputs import MODEL, Outputs
-from autotuner.devices.device import Timing
+from autotuner.errors import OutOfTimeError
 from autotuner.iree.benchmark import benchmark_command
-from autotuner.iree.compile import Compiled, first_error, shell_line
+from autotuner.iree.compile import PREPROCESSED, Compiled, CompilerRefusal, first_error, shell_line
 from autotuner.iree.folder import SPEC
+from autotuner.jobs.model.contestant import Contestant
+from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.dispatches import Dispatches
-from autotuner.jobs.model.entries import Entry, applied, assemble
-from autotuner.jobs.model.kernels import KernelEntry
-from autotuner.jobs.model.leave_out import E, LeaveOut
-from autotuner.jobs.model.routes import RouteOutcome, RouteRace
-from autotuner.measure.contest import TimingFailed
-from autotuner.measure.schedule import PAIRS
-from autotuner.programs.shares import Shares, from_statistics, repeated
-from autotuner.programs.structure import ModelStructure
+from autotuner.jobs.model.entries import Entry, KernelCalls, KernelEntry, applied, assemble
+from autotuner.jobs.model.leave_out import LeaveOut
+from autotuner.jobs.model.places import Place
+from autotuner.jobs.model.routes import RouteRace
+from autotuner.measure.contest import Turns, take_turns
+from autotuner.programs.flow import root_key
+from autotuner.programs.structure import ModelStructure, Shares, from_statistics, repeated
 from autotuner.system import process
 from autotuner.system.files import write_whole
 from autotuner.system.text import count
@@ -36,87 +38,169 @@ _TURNS = 3
 
 
 @dataclass(frozen=True)
-class Tuned:
-    """What tuning made of a route."""
+class _Made:
+    """The model with some entries and kernels."""
 
-    tried: RouteOutcome
     name: str
     entries: tuple[Entry, ...]
+    kernels: tuple[KernelEntry, ...]
     parts: Parts
     build: Compiled
-    error: float | None
-    row: int
-    kernels: tuple[KernelEntry, ...] = ()
-    us: float | None = None
-    """As it was timed last, before any race."""
 
     @property
-    def by_flags(self) -> bool:
-        """It is a route as it is: nothing but its flagfile ships."""
-        return not (self.entries or self.kernels)
-
-    @property
-    def complexity(self) -> int:
-        """A spec is a file to keep and to renew; a microkernel is code of one's own."""
-        kernels = 100 + len(self.kernels) if self.kernels else 0
-        return 100 + len(self.entries) + kernels
+    def judged(self) -> tuple[Entry, ...] | tuple[KernelEntry, ...]:
+        """Those that are asked whether they gain: entries beside kernels were asked before."""
+        return self.kernels or self.entries
 
 
 @dataclass
 class WholeModel:
-    """Puts entries into the model and takes out again what does not hold up there."""
+    """Puts entries and kernels into the model on one route and takes out again what does not hold up there."""
 
     dispatches: Dispatches
-    tried: RouteOutcome
+    on: Contestant
+    """The route as it is."""
     race: RouteRace | None
-    """How outputs are compared; None without a device."""
-    racing: float = 0.0
+    """How models are timed and outputs compared; None without a device."""
+    kept: float = 0.0
     """Seconds that are kept for the race."""
+    _calls: KernelCalls = field(init=False)
 
-    def make(self, entries: Sequence[Entry]) -> Tuned | None:
-        """The tuned model, or None when nothing of it is left."""
-        context = self.dispatches.context
-        name = f"tuned-{self.tried.route.name}"
-        context.stage(f"compiling the model with {count(len(entries), 'entry')} on route {self.tried.route.name}")
-        kept, row = list(entries), context.row("codegen", self.tried.route)
-        while kept:
-            parts, build = self.build(kept, name)
-            if not build.ok:
-                context.session.store.record_failure(row, build.failure or "", stderr=build.stderr)
-                self._drop(kept, f"the model does not compile with it: {first_error(build.stderr, most=160)}")
+    def __post_init__(self) -> None:
+        self._calls = KernelCalls(self.context, shell_line(["autotune", *self.context.options.command[1:]]))
+
+    @property
+    def context(self) -> Context:
+        return self.dispatches.context
+
+    @property
+    def ends(self) -> float:
+        """The moment at which the race begins."""
+        return self.context.clock.at(self.context.clock.budget - self.kept)
+
+    def has_time(self, compiling: float) -> bool:
+        """For a compile that takes so many seconds, before the race begins."""
+        return self.race is None or self.context.clock.left - self.kept > compiling
+
+    def make(
+        self,
+        name: str,
+        entries: Sequence[Entry],
+        kernels: Sequence[KernelEntry] = (),
+        without: Contestant | None = None,
+    ) -> Contestant | None:
+        """The model with what holds up of these; None when nothing does. `without` is what they must be faster than."""
+        context, route = self.context, self.on.route
+        what = count(len(kernels), "microkernel") if kernels else count(len(entries), "entry")
+        context.stage(f"compiling the model with {what} on route {route.name}")
+        row = context.row("microkernel" if kernels else "codegen", route)
+        numbered = [replace(entry, number=number) for number, entry in enumerate(kernels)]
+        called = self._called(numbered, name) if kernels else ()
+        made = self._applied(entries, called, name, row) if called or not kernels else None
+        made = self._without_losers(made, (without or self.on).build, row) if made is not None else None
+        if made is None:
+            context.session.store.record_failure(row, "not-applied", stderr="nothing was left of it")
+            return None
+        error = self._error(made, row)
+        if error is None:
+            return None
+        return Contestant(
+            made.name,
+            route,
+            row,
+            made.build,
+            error=error if math.isfinite(error) else None,
+            on=self.on,
+            entries=made.entries,
+            kernels=made.kernels,
+            parts=made.parts,
+        )
+
+    # --- what is in it ----------------------------------------------------------------------------------------------
+
+    def _called(self, kernels: Sequence[KernelEntry], name: str) -> tuple[KernelEntry, ...]:
+        """Those that the preprocessed program calls: that takes seconds, and a whole compile for nothing minutes.
+
+        Where some are not called, others that fit what is left of the program may be.
+        """
+        built = self._built(kernels)
+        text = self._preprocessed(built, name) if built else None
+        if text is None:
+            return built  # the whole compile fails in the same way, and what it says is kept
+        kept = self._proven(built, text)
+        more = self.dispatches.kernels.more(text) if kept and len(kept) < len(built) else []
+        numbered = [replace(entry, number=len(kernels) + number) for number, entry in enumerate(more)]
+        both = (*kept, *self._built(numbered))
+        text = self._preprocessed(both, name) if len(both) > len(kept) else None
+        return self._proven(both, text) if text is not None else kept
+
+    def _preprocessed(self, kernels: Sequence[KernelEntry], name: str) -> str | None:
+        """The program as far as it calls them; None where it does not compile with them."""
+        context = self.context
+        flags = [*context.flags(self.on.route), *write_parts(self._files(name), self._kernel_parts(kernels))]
+        try:
+            with context.clocked("build"):
+                return context.builder.preprocessed(flags, timeout=context.compile_timeout)
+        except CompilerRefusal:
+            return None
+
+    def _applied(
+        self, entries: Sequence[Entry], kernels: Sequence[KernelEntry], name: str, row: int | None = None
+    ) -> _Made | None:
+        """The model with those that are found in it; None where none is, or it does not compile."""
+        while entries or kernels:
+            made = self._build(entries, kernels, name)
+            if not made.build.ok:
+                why = f"the model does not compile with it: {first_error(made.build.stderr, most=160)}"
+                self._drop(made.judged, why)
+                if row is not None:
+                    self.context.session.store.record_failure(
+                        row, made.build.failure or "compile-error", stderr=made.build.stderr
+                    )
                 return None
-            left_out = self._unproven(kept, build) or self._slower(kept, build)
-            if not left_out:
-                error, wrong = self.check(build, row)
-                if wrong:
-                    self._drop(kept, wrong)
-                    return None
-                return Tuned(self.tried, name, tuple(kept), parts, build, error, row)
-            kept = [entry for entry in kept if entry.label not in left_out]
-        context.session.store.record_failure(row, "not-applied", stderr="no entry was left")
+            # Entries of a tuning spec may take an operation from a kernel, and a kernel one from an entry.
+            there = self._proven(made.kernels, made.build.dumped[PREPROCESSED][0]) if kernels else ()
+            found = tuple(entry for entry in made.entries if self._applies(entry, made))
+            if len(there) == len(made.kernels) and len(found) == len(made.entries):
+                return made
+            if kernels and not there:
+                return None
+            entries, kernels = found, there
         return None
 
-    def build(
-        self,
-        entries: Sequence[Entry],
-        name: str,
-        *,
-        structure: ModelStructure | None = None,
-        kernels: Parts | None = None,
-    ) -> tuple[Parts, Compiled]:
-        """The model with these entries, and with microkernels where `structure` is the model's with these."""
-        context = self.dispatches.context
-        folder = context.folder / name
+    def _applies(self, entry: Entry, made: _Made) -> bool:
+        """An entry that is nowhere in the compiled model is dropped; not where that has kernels too."""
+        often, why = applied(made.build, entry)
+        if not made.kernels:
+            self.dispatches.set_row(entry.label, applied=often)
+            if not often:
+                self._drop([entry], f"it does not apply in the model: {why}")
+        return bool(often)
+
+    def _proven(self, kernels: Sequence[KernelEntry], text: str) -> tuple[KernelEntry, ...]:
+        """Those that a preprocessed program calls; the others are left out, and that is said."""
+        if not kernels:
+            return ()
+        found = prove(text, kernel_calls([self._calls.of(entry) for entry in kernels])).found
+        for entry, often in zip(kernels, found, strict=True):
+            self.dispatches.kernels.set_row(entry.label, applied=often)
+            if not often:
+                self._drop([entry], "it is called nowhere in the model")
+        return tuple(entry for entry, often in zip(kernels, found, strict=True) if often)
+
+    def _build(self, entries: Sequence[Entry], kernels: Sequence[KernelEntry], name: str) -> _Made:
+        """The model with these, in a folder of its own with what a person needs to repeat it."""
+        context, structure = self.context, self.dispatches.structure
+        folder, brought = context.folder / name, self._kernel_parts(kernels) if kernels else None
+        if brought is not None and entries:
+            structure = context.configured(self.on.route, more=write_parts(self._files(name), brought))
+            entries = _moved(entries, structure)
+        flag = context.target.spec_flag
         parts = assemble(
-            entries,
-            (structure or self.dispatches.structure).configured,
-            tools=context.session.tools,
-            command=self.command,
-            spec_flag=context.target.spec_flag,
+            entries, structure.configured, tools=context.session.tools, command=self._calls.command, spec_flag=flag
         )
-        if kernels is not None:
-            parts = parts.with_kernels(kernels)
-        flags = [*context.flags(self.tried.route), *write_parts(self.files(name), parts)]
+        parts = parts.with_kernels(brought) if brought is not None else parts
+        flags = [*context.flags(self.on.route), *write_parts(self._files(name), parts)]
         with context.clocked("build"):
             build = context.builder.build_fresh(flags, folder=folder, timeout=context.compile_timeout)
         lines = [shell_line(context.builder.command(flags, vmfb=build.vmfb))]
@@ -125,154 +209,201 @@ class WholeModel:
             lines.append(shell_line(benchmark_command(session.tools, build.vmfb, benchmark, device=session.device)))
         write_whole(folder / "command.txt", "\n".join(lines) + "\n")
         write_whole(folder / "stderr.txt", build.stderr)
-        return parts, build
+        return _Made(name, tuple(entries), tuple(kernels), parts, build)
 
-    def files(self, name: str) -> Outputs:
+    def _files(self, name: str) -> Outputs:
         """Those of a model that is tried, in a folder of its own."""
-        folder = self.dispatches.context.folder / name
+        folder = self.context.folder / name
         return Outputs(folder / SPEC, MODEL, folder / "written.json")
 
-    @property
-    def command(self) -> str:
-        return shell_line(["autotune", *self.dispatches.context.options.command[1:]])
+    def _built(self, kernels: Sequence[KernelEntry]) -> tuple[KernelEntry, ...]:
+        """Those whose objects can be made."""
+        failed = self._calls.build(kernels)
+        for entry in kernels:
+            if entry.label in failed:
+                self._drop([entry], f"it cannot be built: {failed[entry.label]}")
+        return tuple(entry for entry in kernels if entry.label not in failed)
 
-    def _unproven(self, entries: Sequence[Entry], build: Compiled) -> set[str]:
-        """Entries that are nowhere in the compiled model."""
-        out = set()
-        for entry in entries:
-            count, why = applied(build, entry)
-            self.dispatches.set_row(entry.label, applied=count)
-            if not count:
-                out.add(entry.label)
-                self._drop([entry], f"it does not apply in the model: {why}")
-        return out
+    def _kernel_parts(self, kernels: Sequence[KernelEntry]) -> Parts:
+        return self._calls.parts(kernels, self.dispatches.kernels.executable_target)
 
-    def _slower(self, entries: Sequence[Entry], build: Compiled) -> set[str]:
-        """Entries whose dispatches take longer within the model than without them, where the runtime can tell."""
-        before, after = self.readings(self.tried.build, build)
-        if before is None or after is None:
-            return self._losing(entries, build)
-        out = set()
-        for entry in entries:
-            exports = [piece.export for piece in entry.group.pieces]
-            old, new = (sum(reading.us.get(name, 0.0) for name in exports) for reading in (before, after))
-            if new >= old > 0:
-                out.add(entry.label)
-                self._drop([entry], f"within the model it takes {new:.1f} µs, without it {old:.1f} µs")
-        return out
+    # --- what loses in it -------------------------------------------------------------------------------------------
 
-    def _losing(self, entries: Sequence[Entry], build: Compiled) -> set[str]:
-        """The same where the runtime tells nothing: entries without which the whole model is faster."""
-        context, race, untuned = self.dispatches.context, self.race, self.tried.build
-        if race is None or untuned is None:
-            return set()
-        context.stage("looking for entries that lose inside the model")
-        name = f"without-{self.tried.route.name}"
-        lost = self.losers(entries, build, untuned, lambda some: self.build(some, name)[1])
-        shutil.rmtree(context.folder / name, ignore_errors=True)
-        for entry in entries:
-            if entry.label in lost:
-                self._drop([entry], lost[entry.label])
-        return {*lost}
+    def _without_losers(self, made: _Made, without: Compiled | None, row: int) -> _Made | None:
+        """The model without what is slower inside it than the compiler's own code; as it is where that is not known."""
+        lost = self._losers(made, without) if without is not None and self.race is not None else {}
+        if not lost or (made.kernels and not self.has_time(made.build.seconds)):
+            return made
+        kernels = [entry for entry in made.kernels if entry.label not in lost]
+        entries = made.entries if made.kernels else [entry for entry in made.entries if entry.label not in lost]
+        # With kernels in a folder of its own: what is made already is not to be lost.
+        name = f"{made.name}-fewer" if made.kernels else made.name
+        try:
+            fewer = self._applied(entries, kernels, name, row) if kernels or not made.kernels else None
+        except OutOfTimeError:
+            if not made.kernels:
+                raise
+            self.context.note("no time to compile the model without microkernels that lose: they stay")
+            return made
+        if made.kernels and fewer is not None and self.faster(made.build, fewer.build):
+            self.context.note(f"the model is faster with all {len(made.kernels)} microkernels: they stay")
+            return made
+        for member in made.judged:
+            if member.label in lost:
+                self._drop([member], lost[member.label])
+        return fewer
 
-    def has_time(self, compiling: float) -> bool:
-        """For a compile that takes so many seconds, before the race begins."""
-        return self.race is None or self.dispatches.context.clock.left - self.racing > compiling
+    def _losers(self, made: _Made, without: Compiled) -> dict[str, str]:
+        """By the runtime's statistics; where it tells nothing, those without which the whole model is faster."""
+        self.context.stage("looking for what loses inside the model")
+        before, after = self._readings(without, made.build)
+        if before is not None and after is not None:
+            return slower_kernels(made.kernels, before, after) or slower_entries(
+                made.entries if not made.kernels else (), before, after
+            )
+        name = f"without-{made.name}"
 
-    def losers(
-        self, members: Sequence[E], tuned: Compiled, without: Compiled, build: Callable[[Sequence[E]], Compiled]
-    ) -> dict[str, str]:
-        """Those without which the whole model is faster, and why; `without` is the model with none of them."""
-        context, race = self.dispatches.context, self.race
-        if race is None:
-            return {}
-        benchmark = race.benchmark
+        def build(some: Sequence[Entry | KernelEntry]) -> Compiled:
+            if made.kernels:
+                fewer = self._build(made.entries, [one for one in some if isinstance(one, KernelEntry)], name)
+            else:
+                fewer = self._build([one for one in some if isinstance(one, Entry)], (), name)
+            return fewer.build
 
-        def timed(module: Compiled) -> Timing:
-            with context.clocked("time"):
-                timing = context.session.runner.time(module, benchmark)
-            if not timing.ok:
-                raise TimingFailed(timing.detail)
-            return timing
+        def compare(one: Compiled, other: Compiled, turns: int) -> Turns:
+            return self._in_turns(one, other, turns, decided=True)
 
-        def has_time(compiling: float) -> bool:
-            needed = 2 * compiling + 2 * PAIRS * context.timing_seconds
-            return not context.session.stop.requested and context.clock.left - self.racing > needed
+        lost = LeaveOut(without, build, compare, self._can_compare).losers(made.judged, made.build)
+        shutil.rmtree(self.context.folder / name, ignore_errors=True)
+        return lost
 
-        return LeaveOut(without, build, timed, has_time, context.options.seed).losers(members, tuned)
+    def _can_compare(self, compiling: float, turns: int) -> bool:
+        """One more model is compiled, and timed in turns with another."""
+        needed = 2 * compiling + 2 * turns * self.context.timing_seconds
+        return not self.context.session.stop.requested and self.has_time(needed)
 
-    def readings(self, untuned: Compiled | None, build: Compiled) -> tuple[Shares | None, Shares | None]:
+    def _readings(self, without: Compiled, build: Compiled) -> tuple[Shares | None, Shares | None]:
         """The dispatches of a model without and with what was tuned, read in turns.
 
         Where the one without is far slower, its first reading tells as much: of a ResNet-50 on route `plain` each
         takes seconds.
         """
-        context = self.dispatches.context
-        if self.race is None or untuned is None:
-            return None, None
         old: list[Shares] = []
         new: list[Shares] = []
         for _ in range(_READINGS):
-            for module, readings in ((untuned, old), (build, new)):
+            for module, readings in ((without, old), (build, new)):
                 if readings is old and old and old[0].total > _FAR * new[0].total:
                     continue
-                found = from_statistics(context.statistics(module.vmfb, self.race.call))
+                found = from_statistics(self.context.statistics(module))
                 if found is None:
                     return None, None
                 readings.append(found)
         return repeated(old), repeated(new)
 
-    def timed(self, made: Tuned) -> Tuned:
+    # --- timed and compared -----------------------------------------------------------------------------------------
+
+    def timed(self, made: Contestant) -> Contestant:
         """With its time, as far as it can be compared with those of the routes.
 
         They were timed when the machine was busier, or less busy: what counts is how it does in turns with the best.
         """
-        race = self.race
-        if race is None:
+        if self.race is None or not self.race.right:
             return made
-        best = min((t for t in race.tried if t.ok and t.build), key=lambda t: t.us or math.inf, default=None)
-        beside = best.build if best is not None and best.build is not None else made.build
-        own, others = self._in_turns(made.build, beside)
-        if own is None or others is None:
+        best = self.race.right[0]
+        turns = self._in_turns(made.module, best.module, _TURNS)
+        if turns.failed or not turns.blocks:
             return made
-        self.dispatches.context.session.store.record_timing(made.row, own, phase="screen", block=0)
-        now = own.median / others.median
-        return replace(made, us=now * best.us if best is not None and best.us is not None else own.median)
+        return replace(made, us=(best.us or math.inf) / turns.lead("one", "other"))
 
-    def faster(self, one: Compiled, other: Compiled) -> Compiled:
-        """Of two models, by the least of a few timings in turns; without a device the other."""
-        with process.however_late():
-            own, others = self._in_turns(one, other)
-        us, other_us = (timing.median if timing is not None else math.inf for timing in (own, others))
-        return one if us < other_us else other
-
-    def _in_turns(self, one: Compiled, other: Compiled) -> tuple[Timing | None, Timing | None]:
-        """The least of a few timings of each; None where it cannot be timed."""
-        context, race = self.dispatches.context, self.race
-        found: dict[Path, Timing] = {}
-        if race is None:
-            return None, None
-        with context.clocked("time"):
-            for module in (one, other) * _TURNS:
-                timing = context.session.runner.time(module, race.benchmark)
-                least = found.get(module.vmfb, timing)
-                if timing.ok and timing.median <= least.median:
-                    found[module.vmfb] = timing
-        return found.get(one.vmfb), found.get(other.vmfb)
-
-    def check(self, build: Compiled, row: int) -> tuple[float | None, str]:
-        """How far the outputs are from the untuned model's, and what is wrong with them."""
+    def faster(self, one: Compiled, other: Compiled) -> bool:
+        """Whether the first of two models is, by a few timings in turns; without a device it is not."""
         if self.race is None:
-            return None, ""
-        store = self.dispatches.context.session.store
-        check = self.race.check(build)
+            return False
+        with process.however_late():
+            turns = self._in_turns(one, other, _TURNS)
+        return not turns.failed and turns.lead("one", "other") > 1.0
+
+    def _in_turns(self, one: Compiled, other: Compiled, most: int, *, decided: bool = False) -> Turns:
+        """So many blocks of both, or as many as tell them apart."""
+        context, race = self.context, self.race
+        modules = {"one": one, "other": other}
+        if race is None:
+            return Turns({})
+
+        def still(turns: Turns) -> Sequence[str]:
+            known = decided and (turns.beats("one", "other") or turns.beats("other", "one"))
+            return () if turns.failed or known or turns.blocks >= most else [*modules]
+
+        some = [Contestant(name, self.on.route, 0, module, us=self.on.us) for name, module in modules.items()]
+        with context.clocked("time"):
+            return take_turns([*modules], race.takes(*some).race, still, seed=context.options.seed)
+
+    def _error(self, made: _Made, row: int) -> float | None:
+        """How far the outputs are from those that are right (inf: not known); None where they are wrong."""
+        if self.race is None:
+            return math.inf
+        store = self.context.session.store
+        with process.however_late():  # one call of what took a compile
+            check = self.race.check(made.build)
         if check.failure is not None:
             store.record_failure(row, check.failure, stderr=check.detail)
-            return None, f"the model's outputs are not the untuned one's: {check.detail}"
+            self._drop(made.judged, f"the model's outputs are not the untuned one's: {check.detail}")
+            return None
         store.record_check(row, error=check.error)
-        return check.error if math.isfinite(check.error) else None, ""
+        return check.error
 
-    def _drop(self, entries: Sequence[Entry], why: str) -> None:
-        for entry in entries:
-            self.dispatches.set_row(entry.label, state="dropped", reason=why)
-            self.dispatches.context.note(f"{entry.label} is left out: {why}")
+    def _drop(self, members: Sequence[Entry | KernelEntry], why: str) -> None:
+        kernels = [one for one in members if isinstance(one, KernelEntry)]
+        for one in members:
+            if isinstance(one, KernelEntry):
+                self.dispatches.kernels.set_row(one.label, state="dropped", reason=why, applied=0)
+            else:
+                self.dispatches.set_row(one.label, state="dropped", reason=why)
+                self.context.note(f"{one.label} is left out: {why}")
+        if kernels:
+            one_of = f"the microkernel for {kernels[0].label} is"
+            what = one_of if len(kernels) == 1 else f"{len(kernels)} microkernels are"
+            self.context.note(f"{what} left out: {why}")
+
+
+def slower_entries(entries: Sequence[Entry], before: Shares, after: Shares) -> dict[str, str]:
+    """Entries whose dispatches take longer within the model than without them, and how much."""
+    lost = {}
+    for entry in entries:
+        exports = [piece.export for piece in entry.group.pieces]
+        old, new = (sum(reading.us.get(name, 0.0) for name in exports) for reading in (before, after))
+        if new >= old > 0:
+            lost[entry.label] = f"within the model it takes {new:.1f} µs, without it {old:.1f} µs"
+    return lost
+
+
+def slower_kernels(kernels: Sequence[KernelEntry], before: Shares, after: Shares) -> dict[str, str]:
+    """Kernels whose dispatches take longer within the model than the compiler's for the same, and how much.
+
+    What the model has no more beside them, such as packing, was theirs too: in proportion to what they read and write.
+    """
+    lost = {}
+    olds = [_compilers_us(entry.place, before) for entry in kernels]
+    news = [after.us.get(function_name(number), 0.0) for number in range(len(kernels))]
+    gone = max((before.total - sum(olds)) - (after.total - sum(news)), 0.0)
+    moved = [entry.place.calls * entry.place.problem.bytes for entry in kernels]
+    for entry, alone, new, part in zip(kernels, olds, news, moved, strict=True):
+        old = alone + gone * part / sum(moved)
+        if new > old and alone > 0:
+            lost[entry.label] = f"within the model it takes {new:.1f} µs, the compiler's code {old:.1f} µs"
+    return lost
+
+
+def _compilers_us(place: Place, before: Shares) -> float:
+    """What the dispatches of a place take; 0 where they are not known."""
+    if place.group is None:
+        return 0.0
+    part = min(place.calls / place.group.calls, 1.0)
+    return part * sum(before.us.get(piece.export, 0.0) for piece in place.group.pieces)
+
+
+def _moved(entries: Sequence[Entry], structure: ModelStructure) -> list[Entry]:
+    """The entries on the dispatches that are left beside the kernels, which have other names there."""
+    groups = {root_key(group.root): group for group in structure.groups}
+    there = [(entry, groups.get(root_key(entry.group.root))) for entry in entries]
+    return [replace(entry, group=group) for entry, group in there if group is not None]

@@ -13,7 +13,8 @@ from typing import Any
 from autotuner.build import BuildJob
 from autotuner.build.ship import ship_together, write_shipped
 from autotuner.carriers.carrier import FLAGS, Parts, SpecCarrier
-from autotuner.carriers.flagfile import SUBSTITUTION, Flagfile, flagfile_text
+from autotuner.carriers.flagfile import Flagfile, flagfile_text
+from autotuner.carriers.flags import SUBSTITUTION
 from autotuner.carriers.microkernel import SPEC_FLAG
 from autotuner.carriers.outputs import MODEL, WRITTEN, Outputs
 from autotuner.carriers.provenance import Provenance, today
@@ -25,8 +26,7 @@ from autotuner.jobs.retune.origin import Part
 from autotuner.jobs.retune.proof import Key
 from autotuner.jobs.retune.unit import Unit, read_unit
 from autotuner.problems.render import problem_mlir
-from autotuner.programs.builder import whole_job
-from autotuner.programs.model import Model, ModelFile
+from autotuner.programs.model import Model, ModelFile, whole_job
 from autotuner.specfiles.entries import read_text
 from autotuner.specfiles.merge import merge
 from autotuner.specfiles.renew import renew, retargeted

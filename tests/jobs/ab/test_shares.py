@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autotuner.jobs.ab.shares import own_exports
-from autotuner.programs.shares import Shares
+from autotuner.programs.structure import Shares
 
 ROUTINE = """
 func.func @{name}(%x: tensor<4x8xf32>) -> tensor<8x4xf32> {{

@@ -13,16 +13,20 @@ from autotuner.carriers.calls import preprocess
 from autotuner.carriers.flagfile import KERNELS
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.kernels import KernelEntry, KernelRow, KernelSearch
+from autotuner.jobs.model.entries import KernelEntry
+from autotuner.jobs.model.kernels import KernelRow, KernelSearch, says_something
 from autotuner.jobs.model.places import Place
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.tuner import tune_model
 from autotuner.microkernels.variants import Kernel
 from autotuner.patterns.forms import Forms
 from autotuner.programs.model import Model
+from autotuner.programs.structure import STATISTICS, Shares
 from autotuner.specfiles.check import check
 from autotuner.specfiles.entries import read
 from autotuner.tuning.options import Options
+from autotuner.tuning.result import Counts
+from tests.support.bare_model import BareContext
 from tests.support.fake_tools import ONE_ROUTE, SPEC
 from tests.support.models import EXAMPLES, fake_tools, iree_compile, run
 
@@ -141,3 +145,58 @@ def test_a_kernel_that_is_called_nowhere_is_found_out_before_the_model_is_compil
     assert len(result.details.shipped_kernels) == 3
     compiled = (tmp_path / "fake" / "compiled.log").read_text().splitlines()
     assert sum("preprocessing-transform-spec-filename" in line for line in compiled) == 1
+
+
+PROBLEMS = [Gemm.parse(shape=shape, dtype="f32") for shape in ("64x128x96", "64x64x128", "64x32x64")]
+
+
+def search(root: Path, *, top: int | None = None) -> KernelSearch:
+    """Over three products; with --top the last is left out, without it because of its share."""
+    context = BareContext(root=root, model=Model(Path("m.mlir"), top=top, min_share=5.0))
+    found = KernelSearch(context, ONE_ROUTE)
+    for problem in PROBLEMS:
+        place = Place(problem, Forms(()), 1, ("sgemm_c",), constant=True)
+        state = "left-out" if problem == PROBLEMS[-1] else "ranked"
+        found.rows[problem.name] = KernelRow(place, state=state)
+    return found
+
+
+def test_every_place_has_a_kernel_by_its_defaults_also_those_that_are_not_searched(tmp_path: Path) -> None:
+    found = search(tmp_path).defaults()
+    assert [one.label for one in found] == [problem.name for problem in PROBLEMS]
+    assert {one.config.as_dict()["packed"] for one in found} == {1}, "the weights are constants"
+    assert len(search(tmp_path, top=2).defaults()) == 2
+
+
+def test_a_kernel_that_stands_in_the_model_stays_where_there_is_no_time_for_its_search(tmp_path: Path) -> None:
+    found = search(tmp_path)
+    standing = found.defaults()[:1]
+    assert found.decide({}, standing) == standing
+    row = found.rows[PROBLEMS[0].name]
+    assert (row.state, row.kernel, row.reason) == ("taken", "sgemm_c", "by its defaults")
+    found.out_of_time(12.4)
+    assert [found.rows[problem.name].state for problem in PROBLEMS] == ["taken", "left-out", "left-out"]
+    why = "no time for it: all dispatches together have 12 s (--budget)"
+    assert [found.rows[problem.name].reason for problem in PROBLEMS] == ["by its defaults", why, ""]
+
+
+def test_a_new_ranking_keeps_what_was_dropped_and_asks_again_what_is_wanted(tmp_path: Path) -> None:
+    found = search(tmp_path)
+    first, second, third = (problem.name for problem in PROBLEMS)
+    found.set_row(first, state="dropped", reason="it lost")
+    flops = {problem.name: problem.flops for problem in PROBLEMS}
+    found.rank(sum(flops.values()), Shares({}, STATISTICS))
+    assert [(label, row.state) for label, row in found.rows.items()] == [
+        (first, "dropped"),
+        (second, "ranked"),
+        (third, "ranked"),
+    ]
+    found.rank(100 * flops[second], Shares({}, STATISTICS))
+    assert [found.rows[label].state for label in (first, second, third)] == ["dropped", "left-out", "left-out"]
+
+
+def test_a_search_whose_time_was_up_before_its_first_timing_says_nothing_against_a_kernel() -> None:
+    """Its best is the default then; the kernel that stands in the model by its defaults stays there."""
+    assert not says_something("inconclusive", Counts(timed=1))
+    assert says_something("inconclusive", Counts(timed=3, rivals=2))
+    assert says_something("no-winner", Counts())

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from autotuner.devices.device import Timing
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import Compiled
 from autotuner.iree.folder import MODEL
-from autotuner.jobs.model.entries import Entry
 from autotuner.jobs.model.leave_out import LeaveOut, expected_saving
-from autotuner.measure.contest import TimingFailed
-from autotuner.measure.schedule import PAIRS
+from autotuner.measure.contest import Turns
+from tests.support.bare_model import module
 from tests.support.fake_tools import SPEC
 from tests.support.models import fake_tools, run
 from tests.support.patience import ENOUGH
@@ -26,41 +24,43 @@ US = 1000.0
 """Of the untuned model."""
 
 
-def entry(label: str, *, gained: float = 0.5, share: float = 0.1) -> Entry:
+@dataclass(frozen=True)
+class Member:
     """One that saves this part of its dispatch's time alone."""
-    return cast(Entry, SimpleNamespace(label=label, share=share, gain=gained))
+
+    label: str
+    gain: float = 0.5
+    share: float = 0.1
 
 
 class Models:
-    """The model with some entries takes as long as these say."""
+    """The model with some members takes as long as these say."""
 
     def __init__(self, saves: dict[str, float]) -> None:
-        self.saves, self.built, self.timed = saves, 0, 0
+        self.saves, self.built, self.compared = saves, 0, 0
 
-    def build(self, entries: Sequence[Entry]) -> Compiled:
+    def build(self, some: Sequence[Member]) -> Compiled:
         self.built += 1
-        return self.compiled(entries)
+        return self.compiled(some)
 
-    def compiled(self, entries: Sequence[Entry]) -> Compiled:
-        us = US - sum(self.saves[one.label] for one in entries)
-        return Compiled(None, "", 1.0, (), Path(), binary=str(us))
+    def compiled(self, some: Sequence[Member]) -> Compiled:
+        return module(str(US - sum(self.saves[one.label] for one in some)))
 
-    def time(self, module: Compiled) -> Timing:
-        self.timed += 1
-        return Timing((float(module.binary) * (1 + 0.001 * (self.timed % 3)),))
+    def compare(self, one: Compiled, other: Compiled, turns: int) -> Turns:
+        self.compared += 1
+        rows = {"one": float(one.vmfb.name), "other": float(other.vmfb.name)}
+        return Turns({name: tuple(us * (1 + 0.001 * (n % 3)) for n in range(turns)) for name, us in rows.items()})
 
 
 def losers(saves: dict[str, float], *, most: int = 99) -> tuple[list[str], Models]:
-    models, entries = Models(saves), [entry(label) for label in saves]
-    search = LeaveOut(models.compiled([]), models.build, models.time, lambda _: models.built < most)
-    return sorted(search.losers(entries, models.compiled(entries))), models
+    models, members = Models(saves), [Member(label) for label in saves]
+    search = LeaveOut(models.compiled([]), models.build, models.compare, lambda *_: models.built < most)
+    return sorted(search.losers(members, models.compiled(members))), models
 
 
 def test_a_model_that_gains_what_its_entries_gained_alone_is_not_looked_into() -> None:
     found, models = losers(dict.fromkeys("abcdefgh", 45.0))
-    assert found == []
-    assert models.built == 0
-    assert models.timed <= 2 * PAIRS
+    assert (found, models.built, models.compared) == ([], 0, 1)
 
 
 @pytest.mark.parametrize("loser", "aceh")
@@ -70,11 +70,8 @@ def test_the_one_that_loses_is_found_in_few_compiles(loser: str) -> None:
     assert models.built <= 6
 
 
-def test_two_that_lose_are_found() -> None:
+def test_two_that_lose_are_found_and_what_merely_gains_less_stays() -> None:
     assert losers({**dict.fromkeys("abcdefgh", 10.0), "b": -90.0, "g": -80.0})[0] == ["b", "g"]
-
-
-def test_what_merely_gains_less_stays() -> None:
     assert losers(dict.fromkeys("abcd", 5.0))[0] == []
 
 
@@ -84,18 +81,18 @@ def test_it_ends_when_there_is_no_time_for_another_compile() -> None:
     assert models.built == 1
 
 
-@pytest.mark.parametrize("error", [OutOfTimeError, TimingFailed])
-def test_a_deadline_or_a_failed_timing_ends_it_without_a_verdict(error: type[Exception]) -> None:
-    def fails(_: Compiled) -> Timing:
-        raise error("it ends")
+def test_a_deadline_or_a_failed_timing_ends_it_without_a_verdict() -> None:
+    def late(*_: object) -> Turns:
+        raise OutOfTimeError("it ends")
 
-    models, entries = Models({"a": -1.0, "b": -1.0}), [entry("a"), entry("b")]
-    search = LeaveOut(models.compiled([]), models.build, fails, lambda _: True)
-    assert search.losers(entries, models.compiled(entries)) == {}
+    models, members = Models({"a": -1.0, "b": -1.0}), [Member("a"), Member("b")]
+    for compare in (late, lambda *_: Turns({}, {"one": "it failed"})):
+        search = LeaveOut(models.compiled([]), models.build, compare, lambda *_: True)
+        assert search.losers(members, models.compiled(members)) == {}
 
 
 def test_what_is_expected_is_the_sum_of_what_was_saved_alone() -> None:
-    assert expected_saving([entry("a"), entry("b", gained=0.2, share=0.5)]) == pytest.approx(0.15)
+    assert expected_saving([Member("a"), Member("b", gain=0.2, share=0.5)]) == pytest.approx(0.15)
 
 
 @pytest.mark.long

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from autotuner.jobs.model.nothing import NO_ROOT, Tried, without_device
 from autotuner.jobs.model.result import Row
-from autotuner.jobs.model.routes import RouteOutcome
-from autotuner.jobs.model.whole import Tuned
 from autotuner.programs.flow import Group
 from autotuner.targets import PLAIN, Route
 from autotuner.tuning.result import Result
+from tests.support.bare_model import tried
 
 AHEAD_ALONE = (
     "20 configurations of dispatches timed: 1 dispatch is ahead of the default alone, with no time to tell of the"
@@ -24,7 +23,7 @@ DYNAMIC = "its shape is dynamic, and the inputs do not tell its sizes (--input)"
 
 
 @pytest.mark.parametrize(
-    ("tried", "verdict", "reason", "cause"),
+    ("found_by", "verdict", "reason", "cause"),
     [
         (
             Tried(routes=1, configurations=0),
@@ -82,8 +81,10 @@ DYNAMIC = "its shape is dynamic, and the inputs do not tell its sizes (--input)"
         ),
     ],
 )
-def test_a_model_without_a_race_says_what_was_tried(tried: Tried, verdict: str, reason: str, cause: str | None) -> None:
-    found = tried.judged(wanted=60.0)
+def test_a_model_without_a_race_says_what_was_tried(
+    found_by: Tried, verdict: str, reason: str, cause: str | None
+) -> None:
+    found = found_by.judged(wanted=60.0)
     assert (found.verdict, found.reason, found.cause) == (verdict, reason, cause)
 
 
@@ -98,8 +99,8 @@ def test_what_the_budget_left_out_is_told_by_its_mark_and_not_by_words() -> None
 
 
 def test_a_route_that_is_the_very_module_of_another_was_not_timed() -> None:
-    other = RouteOutcome(Route("O3", ("--iree-opt-level=O3",)), 1, us=2.0)
-    routes = [RouteOutcome(PLAIN, 0, us=2.0), replace(other, twin=True)]
+    other = tried(Route("O3", ("--iree-opt-level=O3",)), 2.0)
+    routes = [tried(PLAIN, 2.0), replace(other, duplicate_of="baseline")]
     assert Tried.of(routes, [row("left-out", out_of_time=True)], ()).routes == 0
     assert Tried.of([*routes, other], [], ()).routes == 1
 
@@ -117,9 +118,9 @@ def test_without_a_device_it_is_told_whether_time_would_help() -> None:
 
 def test_without_a_device_the_only_dispatch_that_was_tried_says_what_came_of_it() -> None:
     none_builds = row("no-gain", "no device: none of 21 candidates builds")
-    tried = replace(none_builds, result=cast(Result, SimpleNamespace(verdict="compile-only")))
-    assert without_device((), [tried, row("no-knobs", "no constraints")]).reason == tried.reason
-    both = without_device((), [tried, tried])
+    alone = replace(none_builds, result=cast(Result, SimpleNamespace(verdict="compile-only")))
+    assert without_device((), [alone, row("no-knobs", "no constraints")]).reason == alone.reason
+    both = without_device((), [alone, alone])
     assert both == ("compile-only", "no device: no candidate of any dispatch promises more than IREE's default", None)
 
 
@@ -134,5 +135,5 @@ def test_without_a_device_the_only_dispatch_that_was_tried_says_what_came_of_it(
 def test_without_a_device_what_is_proven_is_counted_and_only_entries_rest_on_an_estimate(
     entries: int, kernels: int, proven: str
 ) -> None:
-    made = cast(Tuned, SimpleNamespace(entries=(None,) * entries, kernels=(None,) * kernels))
+    made = replace(tried(PLAIN, None), entries=cast(Any, (None,) * entries), kernels=cast(Any, (None,) * kernels))
     assert without_device([made], []).reason == f"no device: {proven}, never timed"

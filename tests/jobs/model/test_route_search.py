@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autotuner import Target
-from autotuner.jobs.model.choice import choose
-from autotuner.jobs.model.route_search import RouteSearch
+from autotuner.jobs.model.route_search import RouteSearch, choose
 from autotuner.targets import PLAIN
 from autotuner.targets.knobs import Route, named_route, touching
 

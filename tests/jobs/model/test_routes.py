@@ -1,68 +1,13 @@
-"""Rounds of routes: how long the next one is expected to take."""
+"""Which routes are timed once more, and how long the next round is expected to take."""
 
 from __future__ import annotations
 
-import time
-from concurrent.futures import Future
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
-from autotuner.devices.device import Timing
-from autotuner.iree.compile import Compiled
-from autotuner.jobs.model.choice import Routes
-from autotuner.jobs.model.context import Ahead
-from autotuner.jobs.model.routes import RouteOutcome, RouteRace
+from autotuner.jobs.model.routes import RouteRace
 from autotuner.targets import PLAIN, Route
-
-_CALLED = 0.05
-"""Seconds that the default is timed for."""
-
-
-@dataclass
-class SlowDefault(RouteRace):
-    """All builds are there; to time the default takes long, and nothing else does."""
-
-    def _default(self, tried: RouteOutcome, _: Compiled) -> RouteOutcome:
-        time.sleep(_CALLED)
-        return replace(tried, us=1e6, build=None)
-
-    def _try(self, tried: RouteOutcome, _: Compiled) -> RouteOutcome:
-        return replace(tried, us=1e4, build=None)
-
-
-def test_what_the_default_takes_is_not_expected_of_the_next_round() -> None:
-    began = time.monotonic()
-
-    def built() -> Ahead:
-        build: Future[Compiled] = Future()
-        build.set_result(Compiled.refused("nobody asks"))
-        return Ahead(build, began)
-
-    routes = Routes((PLAIN, Route("fast", ("--fast",))))
-    context: Any = SimpleNamespace(
-        options=SimpleNamespace(jobs=2),
-        compile_timeout=60.0,
-        target=SimpleNamespace(compiles_on_device=True),
-        ahead={route: built() for route in routes.first},
-        stages=SimpleNamespace(routes=0.0, routes_end=0.0),
-        clock=SimpleNamespace(elapsed=1.0),
-        session=SimpleNamespace(stop=SimpleNamespace(requested=True)),
-        stage=lambda _: None,
-        row=lambda *_: 1,
-        flags=lambda _: (),
-        record_build=lambda *_: None,
-        clocked=lambda _: nullcontext(),
-    )
-    expected: list[float] = []
-    race = SlowDefault(context, benchmark=SimpleNamespace(), program=SimpleNamespace())  # type: ignore[arg-type]
-    race.all(routes, told=expected.append, then=lambda: None)
-    assert [one.route.name for one in race.tried] == ["plain", "fast"]
-    assert 0.0 <= expected[0] <= time.monotonic() - began - _CALLED
+from tests.support.bare_model import BareContext, Scripted, race_of, tried
+from tests.support.clocks import Simulated
 
 
 @pytest.mark.parametrize(
@@ -76,28 +21,29 @@ def test_what_the_default_takes_is_not_expected_of_the_next_round() -> None:
     ids=["first-behind", "far-behind", "near", "slow-default"],
 )
 def test_where_the_default_leads_the_first_behind_it_is_timed_again(
-    tmp_path: Path, default: float, others: dict[str, float], timed: list[str]
+    default: float, others: dict[str, float], timed: list[str]
 ) -> None:
-    def tried(name: str, us: float) -> RouteOutcome:
-        (tmp_path / name).write_text(name)
-        route = PLAIN if name == "plain" else Route(name, (f"--{name}",))
-        return RouteOutcome(route, 1, Compiled(None, "", 0.0, (), tmp_path / name), us)
-
-    again: list[str] = []
-
-    def time_it(build: Compiled, _: Any) -> Timing:
-        again.append(build.vmfb.name)
-        return Timing((default / 2 if build.vmfb.name != "plain" else default,))
-
-    session = SimpleNamespace(
-        stop=SimpleNamespace(requested=False),
-        runner=SimpleNamespace(time=time_it),
-        store=SimpleNamespace(record_timing=lambda *_, **__: None),
-    )
-    context: Any = SimpleNamespace(session=session, clocked=lambda _: nullcontext())
-    outcomes = [tried("plain", default), *(tried(name, us) for name, us in others.items())]
-    race = RouteRace(context, benchmark=SimpleNamespace(), program=SimpleNamespace(), tried=outcomes)  # type: ignore[arg-type]
-    race._time_the_nearest()
-    assert again == timed
+    us = {"plain": [default], **{name: [default / 2] for name in others}}
+    context = BareContext(device=Scripted(us))
+    outcomes = [tried(PLAIN, default), *(tried(Route(name, (f"--{name}",)), us) for name, us in others.items())]
+    race = race_of(context, *outcomes)
+    race.time_the_nearest()
+    assert len(context.rows.timings) == len(timed)
     if timed:
-        assert min(race.tried, key=lambda one: one.us or 0).route.name == timed[1]
+        assert race.right[0].route.name == timed[1]
+
+
+def test_a_round_is_begun_where_it_is_expected_to_end_in_time() -> None:
+    race: RouteRace = race_of(BareContext(clock=Simulated(100.0, now=20.0)))
+    race.round_seconds = 9.0
+    assert race.fits(30.0)
+    assert not race.fits(29.0)
+
+
+def test_routes_that_had_no_time_are_named() -> None:
+    context = BareContext()
+    race = race_of(context)
+    race.tell_missed()
+    race.search.queue += [Route("O3"), Route("im2col")]
+    race.tell_missed()
+    assert context.said == ["no time for routes O3, im2col: give a longer --budget, or name them by --route"]

@@ -21,7 +21,7 @@ from autotuner.iree.benchmark import DispatchTime
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model import reading
 from autotuner.jobs.model.result import ModelResult
-from autotuner.jobs.model.won_routes import routes_that_won
+from autotuner.jobs.model.route_search import routes_that_won
 from autotuner.programs.model import ModelFile
 from autotuner.specfiles.entries import read
 from autotuner.store.store import Store
@@ -203,23 +203,6 @@ def test_a_route_ships_as_it_was_timed_where_there_is_no_time_to_compile_it_agai
     assert any("has the very words that made the module that was timed" in note for note in result.notes)
     assert result.flagfile is not None
     compiles(result.flagfile, "three", tmp_path)
-
-
-@pytest.mark.long
-def test_a_route_that_held_beside_the_winner_ships_where_the_winner_cannot_be_compiled_again(tmp_path: Path) -> None:
-    budget = 45.0
-    fake = fake_tools(tmp_path, rules=[(SPEC, 10.0), (DATA_TILING, 20.0)])
-    fake.slow_down("ship")
-    began = time.monotonic()
-    early = "global-data-tiling"  # specs reach its products
-    result = run("three", tmp_path, fake, target=CPU, budget=budget, model={"top": 1, "routes": (early,)})
-    assert time.monotonic() - began < budget + 10
-    assert (result.verdict, result.carrier, result.stock.route) == ("win", "flags", early)
-    assert result.speedup is not None
-    assert result.speedup.median == pytest.approx(5.0)
-    assert f"{early} ships instead" in "; ".join(result.notes)
-    assert result.flagfile is not None
-    assert "tuning-spec" not in result.flagfile.read_text()
 
 
 @pytest.mark.long

@@ -17,15 +17,14 @@ from autotuner.devices.device import Computed
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.compile import PREPROCESSED, Compiled
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.choice import choose
 from autotuner.jobs.model.context import model_outputs
+from autotuner.jobs.model.route_search import choose
 from autotuner.measure.check import Check
 from autotuner.problems import Array
 from autotuner.programs import imports
 from autotuner.programs.arbiter import same_outputs
-from autotuner.programs.builder import ModelBuilder
 from autotuner.programs.inputs import input_shapes
-from autotuner.programs.model import Model, ModelFile, call_of
+from autotuner.programs.model import Model, ModelBuilder, ModelFile, call_of
 from autotuner.programs.signature import Argument, Signature
 from autotuner.system.cache import Cache
 from autotuner.system.workspace import Workspace

@@ -14,16 +14,16 @@ import pytest
 from autotuner.build import Builder, BuildJob
 from autotuner.devices.device import Computed
 from autotuner.devices.process import ProcessDevice
+from autotuner.iree.benchmark import DispatchTime
 from autotuner.iree.mlir import Dispatch
 from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 from autotuner.problems import Array
 from autotuner.problems.dtypes import element_type
 from autotuner.programs.arbiter import same_outputs
-from autotuner.programs.builder import ModelBuilder
 from autotuner.programs.flow import FlowDispatch, Group, Value
-from autotuner.programs.model import Model, ModelFile
-from autotuner.programs.structure import ModelStructure, expected_error, read_structure
+from autotuner.programs.model import Model, ModelBuilder, ModelFile
+from autotuner.programs.structure import ModelStructure, Shares, expected_error, from_statistics, read_structure
 from autotuner.targets import Target
 from benchmarks.models.encoder import Encoder
 from tests.support.simulated_kernels import accumulated
@@ -244,3 +244,16 @@ def test_another_route_of_a_real_encoder_passes_and_one_with_a_product_missing_d
     wrong = real.outputs("missing", weights={**weights, "l0_wide": missing})
     check = same_outputs(wrong, usual, tolerance=None, rounding=rounding)
     assert check.failure == "wrong-result", (check.error, rounding)
+
+
+def test_what_the_runtime_never_counted_did_not_run() -> None:
+    """The product of an LSTM of StableHLO stood in a loop of no rounds for seeded inputs, skipped for its encoding."""
+    counted = from_statistics({"ran": DispatchTime(us=3.0, calls=1.0), "quick": DispatchTime(us=0.0, calls=1.0)})
+    assert counted is not None
+    assert [counted.idle(names) for names in (["ran"], ["quick"], ["other"], ["other", "ran"])] == [
+        False,
+        False,
+        True,
+        False,
+    ]
+    assert not Shares({"ran": 3.0}, "each timed alone", timed_alone=True).idle(["other"])

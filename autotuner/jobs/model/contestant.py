@@ -1,0 +1,159 @@
+"""What is timed against each other in a model's run: the model compiled in one way, with how it ships."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from autotuner.carriers.carrier import Parts
+from autotuner.iree.compile import Compiled, FailureClass, first_error
+from autotuner.jobs.model.entries import Entry, KernelEntry
+from autotuner.measure.blocks import Entrant, Rules
+from autotuner.measure.contestant import BASELINE, Kind
+from autotuner.measure.judgement import Contest, Judgement
+from autotuner.measure.reference import right_but_slower, told
+from autotuner.measure.standing import Standing
+from autotuner.targets import PLAIN, Route
+from autotuner.tuning.result import Measured
+
+_FILES = 100
+"""What a spec weighs beside flags: a file to keep and to renew. As much a microkernel, which is code of one's own."""
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """IREE's default, a route, or what tuning made of a route."""
+
+    id: str
+    route: Route
+    row: int
+    build: Compiled | None = None
+    us: float | None = None
+    """As it was timed last, before any race."""
+    error: float | None = None
+    failure: FailureClass | None = None
+    detail: str = ""
+    duplicate_of: str | None = None
+    """A route before it, whose module is the same, and whose time it has."""
+    on: Contestant | None = None
+    """The route as it is, where this is what tuning made of it."""
+    entries: tuple[Entry, ...] = ()
+    kernels: tuple[KernelEntry, ...] = ()
+    parts: Parts = field(default_factory=Parts)
+
+    @classmethod
+    def of(cls, route: Route, row: int, build: Compiled | None = None) -> Contestant:
+        """A route as it is."""
+        return cls(BASELINE if route == PLAIN else route.name, route, row, build)
+
+    @property
+    def ok(self) -> bool:
+        """It is right, as far as is known, and was timed."""
+        return self.failure is None and self.us is not None
+
+    @property
+    def contends(self) -> bool:
+        return self.ok and self.duplicate_of is None
+
+    @property
+    def by_flags(self) -> bool:
+        """Nothing but its flagfile ships."""
+        return not (self.entries or self.kernels)
+
+    @property
+    def module(self) -> Compiled:
+        if self.build is None:
+            raise ValueError(f"{self.id} has no build")
+        return self.build
+
+    @property
+    def expected_us(self) -> float:
+        """Entries are put in because each is ahead: a model that was not timed has its route's time."""
+        on = self.on.us if self.on is not None else None
+        return self.us or on or math.inf
+
+    @property
+    def kind(self) -> Kind:
+        if self.kernels:
+            return "microkernel"
+        return "codegen" if self.entries else "baseline" if self.route == PLAIN else "stock"
+
+    @property
+    def route_name(self) -> str:
+        return self.route.name
+
+    @property
+    def label(self) -> str:
+        if self.id == BASELINE:
+            return "the default"
+        return f"route {self.route.name}" if self.by_flags else self.id
+
+    @property
+    def complexity(self) -> int:
+        if self.by_flags:
+            return len(self.route.flags)
+        return _FILES + len(self.entries) + (_FILES + len(self.kernels) if self.kernels else 0)
+
+    def measured(self, us: float | None) -> Measured:
+        """With its time in the race; with that of before where it was not in one."""
+        return Measured(self.us if us is None else us, tuple(self.route.flags), self.route.name)
+
+    def to_json(self) -> dict[str, object]:
+        """As one of the routes."""
+        return {
+            "name": self.route.name,
+            "flags": list(self.route.flags),
+            "us": self.us,
+            "error": self.error,
+            "compile_seconds": round(self.build.took, 2) if self.build else None,
+            **({"failure": self.failure, "detail": first_error(self.detail)} if self.failure else {}),
+        }
+
+
+@dataclass(frozen=True)
+class Lineup(Standing[Contestant]):
+    """All that a run has; the default, the best route and what tuning made race."""
+
+    @classmethod
+    def of(cls, tried: Sequence[Contestant], tuned: Sequence[Contestant]) -> Lineup:
+        return cls({one.id: one for one in (*tried, *tuned)})
+
+    @property
+    def racing(self) -> list[Contestant]:
+        """What a win is over, and its rivals, the one that is thought to be the fastest first."""
+        base, stock = self.base, self.stock
+        tuned = [one for one in self.outcomes.values() if not one.by_flags]
+        routes = [stock] if stock is not None and stock.route not in (PLAIN, base.route if base else PLAIN) else []
+        rivals = sorted([*tuned, *routes], key=lambda one: one.expected_us)
+        return [*([base] if base is not None else []), *rivals]
+
+    def contest(self, *, smallest_gain: float, seed: int) -> Contest:
+        base, *rivals = self.racing
+        return Contest(
+            entrants=tuple(Entrant(one.id, one.complexity if one is not base else 0) for one in (base, *rivals)),
+            baseline=base.id,
+            stock=next((one.id for one in rivals if one.by_flags), base.id),
+            rules=Rules(smallest_gain=smallest_gain),
+            seed=seed,
+            labels={one.id: one.label for one in (base, *rivals) if one.by_flags},
+        )
+
+    def explained(self, judgement: Judgement, wrong: str) -> str:
+        """The reason of a verdict; that the default is `wrong` comes first, with what a win is over."""
+        base = self.base
+        return told(
+            wrong,
+            judgement.verdict,
+            judgement.reason,
+            route=base.route_name if base is not self.default and base else None,
+        )
+
+    def without_rivals(self) -> Judgement | None:
+        """The verdict where the default is wrong and nothing is left to race; None where it is right."""
+        default, stock = self.default, self.stock
+        if default is None or default.ok:
+            return None
+        if stock is None:
+            return Judgement("no-winner", "nothing that was tried gives right ones", BASELINE)
+        return Judgement("no-winner", right_but_slower(stock.route_name, stock.us, default.us), BASELINE)
