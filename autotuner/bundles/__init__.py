@@ -1,1 +1,28 @@
-"""Split by file: what is built on one machine and timed on another. Nothing here needs a compiler or a database."""
+"""Split by file: what travels to a machine without a compiler, is timed there, and comes back.
+
+Here are the words of `bundle run`: one list for the whole command line, and for a machine with IREE's runtime only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SUMMARY = "Check, time and race what a bundle holds. IREE's runtime, numpy and this package suffice; no compiler."
+BUNDLE = "What --bundle wrote."
+
+
+@dataclass(frozen=True)
+class Word:
+    """An option: how it is written, and what it is for."""
+
+    names: tuple[str, ...]
+    help: str
+
+
+OUTPUT = Word(("-o", "--output"), "Where the result goes, a .zip file. [default: BUNDLE-result.zip]")
+FORCE = Word(("--force",), "Write over a file that autotune did not write, too.")
+DEVICE = Word(("--device",), "IREE device URI. [default: the target's first]")
+BUDGET = Word(("--budget",), "At most this long: 90s, 10m, 1h30m. [default: the bundle's]")
+RESUME = Word(("--resume",), "Go on with the result of a run that was interrupted, where there is one.")
+JSON = Word(("--json",), "One JSON document on stdout, all else on stderr.")
+QUIET = Word(("--quiet", "-q"), "No progress, only the result.")

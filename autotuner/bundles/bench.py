@@ -181,7 +181,7 @@ class Bench:
                 f"the bundle's default cannot be timed on {self.device.uri!r}: {failed_because(default.detail)}",
                 remedy=LOOK,
             )
-        default.tried.taken.append(Taken("drift", 0, found.heard))
+        default.tried.taken.append(Taken.of("drift", 0, found.heard))
         default.tried.taken.extend(earlier.tried.taken if earlier else ())
         if self.standing.words:
             self._note(self.standing.words)
@@ -239,7 +239,7 @@ class Bench:
         check, timing = measured.check, measured.timing
         if timing is not None and timing.failure is not None:
             check, timing = Check(timing.failure, math.inf, timing.detail), None
-        tried = Tried(entry.id, check, [Taken("screen", 0, timing)] if timing is not None else [])
+        tried = Tried.of(entry.id, check, [Taken.of("screen", 0, timing)] if timing is not None else [])
         self.outcomes[entry.id] = Traveller(entry, tried)
         if timing is not None:
             self.screened.append(Screened(entry.id, timing.median))
@@ -249,7 +249,7 @@ class Bench:
     def _settle_drift(self, timing: Timing) -> None:
         default = self.outcomes[BASELINE]
         self.screened.append(Screened(BASELINE, timing.median))
-        default.tried.taken.append(Taken("drift", len(self.screened), timing))
+        default.tried.taken.append(Taken.of("drift", len(self.screened), timing))
         if default.us is not None and (said := DriftWatch.words(timing.median / default.us)) is not None:
             self.reporter.note(said)
 
@@ -284,7 +284,7 @@ class Bench:
         return self._rung(outcome.entry, repeat)
 
     def _record(self, phase: JudgePhase, name: str, block: int, timing: Timing) -> None:
-        self.outcomes[name].tried.taken.append(Taken(phase, block, timing))
+        self.outcomes[name].tried.taken.append(Taken.of(phase, block, timing))
 
     # --- a cold cache ---------------------------------------------------------------------------------------------
 
@@ -307,7 +307,7 @@ class Bench:
         modules = {name: self._once_and_often(self.outcomes[name]) for name in names}
 
         def record(name: str, block: int, timing: Timing) -> None:
-            self.outcomes[name].tried.taken.append(Taken("cold", block, timing))
+            self.outcomes[name].tried.taken.append(Taken.of("cold", block, timing))
 
         timer = CacheTimer(self.device, self.calibration.benchmark, record)
         self.caches, notes = timer.tell(modules, baseline=baseline, won=judgement.winner is not None)

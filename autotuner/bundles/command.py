@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
-from autotuner.bundles import words as w
+import autotuner.bundles as w
 from autotuner.errors import EXIT_INTERRUPTED, AutotuneError, ToolMissingError, UsageError
 from autotuner.system.progress import Progress, Stop, stopping
 from autotuner.system.text import clean
@@ -84,7 +84,6 @@ def run(
     _refuse_without_runtime()
     from autotuner.bundles import archive, there
     from autotuner.bundles.documents import Manifest, Report
-    from autotuner.bundles.fitting import fitting
     from autotuner.system.files import claim
     from autotuner.system.progress import parse_budget
 
@@ -109,7 +108,7 @@ def run(
 
         digest = archive.digest(data)
         ran = there.run_bundle(
-            fitting(manifest, file=bundle, device=device),
+            there.fitting(manifest, file=bundle, device=device),
             unpacked.modules,
             there.Here(folder, told, stop, keep, device, seconds),
             bundle=digest,

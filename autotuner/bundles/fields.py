@@ -1,97 +1,139 @@
-"""JSON of a stranger, read field by field: what is not there, or of another kind, is a refusal."""
+"""JSON of a stranger, read as types say: what is not there, or of another kind, is a refusal. And written as such."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from autotuner.errors import UsageError
+from autotuner.iree.benchmark import CacheState
 
 MOST_TEXT = 4096
 MOST_ENTRIES = 200_000
-W = TypeVar("W", bound=str)
+_HINTS = {"CacheState": CacheState}
+"""Types of fields that their own modules import only for the type checker."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Fields:
-    """An object of a document; `where` names it in errors."""
+class Within:
+    """What a number may be."""
 
-    table: Mapping[str, Any]
-    where: str
+    most: float = 1e15
+    least: float = 0
 
-    @classmethod
-    def of(cls, value: object, where: str) -> Fields:
-        if not isinstance(value, dict):
-            raise UsageError(f"{where} is not an object.", remedy="Ask for the file again where it was made.")
-        return cls(value, where)
 
-    def wrong(self, name: str, wanted: str) -> UsageError:
-        return UsageError(f"{self.where}: {name} is not {wanted}.", remedy="Ask for the file again where it was made.")
+class Lines:
+    """Of a text: what a program said, of which the last lines are kept."""
 
-    def text(self, name: str, *, most: int = MOST_TEXT) -> str:
-        value = self.table.get(name)
-        if not isinstance(value, str) or len(value) > most or not value.isprintable():
-            raise self.wrong(name, f"a line of text of at most {most} letters")
+
+def wrong(where: str, wanted: str) -> UsageError:
+    return UsageError(f"{where} is not {wanted}.", remedy="Ask for the file again where it was made.")
+
+
+def read(kind: type[T], value: object, where: str) -> T:
+    """A dataclass from an object with its fields; one that has a default may be missing.
+
+    What its own `__post_init__` says of values that do not go together is a refusal, too.
+    """
+    if not isinstance(value, dict):
+        raise wrong(where, "an object")
+    hints, given = get_type_hints(kind, localns=_HINTS, include_extras=True), {}
+    for field in fields(kind):  # type: ignore[arg-type]
+        required = field.default is MISSING and field.default_factory is MISSING
+        if field.name in value or required:
+            given[field.name] = _read(hints[field.name], value.get(field.name), f"{where}: {field.name}")
+    try:
+        return kind(**given)
+    except ValueError as error:
+        raise wrong(where, str(error)) from error
+
+
+def _read(kind: Any, value: Any, where: str) -> Any:
+    inner = get_args(kind)
+    match get_origin(kind):
+        case origin if origin is Annotated:
+            return _plain(inner[0], value, where, inner[1])
+        case origin if origin in (Union, UnionType):
+            return _any_of(inner, value, where)
+        case origin if origin is Literal:
+            if value not in inner or not isinstance(value, str):
+                raise wrong(where, f"one of {', '.join(inner)}")
+            return value
+        case origin if origin in (tuple, list):
+            return origin(_entries(inner, value, where))
+        case origin if origin is Mapping:
+            if not isinstance(value, dict):
+                raise wrong(where, "an object")
+            return {
+                _key(inner[0], name, where): _read(inner[1], one, f"{where}: {name}") for name, one in value.items()
+            }
+    if isinstance(kind, type) and is_dataclass(kind):
+        return read(kind, value, where)
+    return _plain(kind, value, where, Within())
+
+
+def _any_of(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
+    """One that may be nothing; or a text or a number of any size, as knobs have them."""
+    if value is None and NoneType in kinds:
+        return None
+    known = [kind for kind in kinds if kind is not NoneType]
+    if len(known) > 1 and type(value) in known and not isinstance(value, str):
         return value
+    return _read(known[0], value, where)
 
-    def long_text(self, name: str) -> str:
-        """What a program said: lines, of which the last are kept."""
-        value = self.table.get(name)
-        if not isinstance(value, str):
-            raise self.wrong(name, "a text")
-        return value[-MOST_TEXT:]
 
-    def word(self, name: str, known: Sequence[W]) -> W:
-        value = self.text(name)
-        for one in known:
-            if one == value:
-                return one
-        raise self.wrong(name, f"one of {', '.join(known)}")
+def _entries(kinds: tuple[Any, ...], value: Any, where: str) -> list[Any]:
+    """Of one kind, as many as there are; or as many kinds."""
+    alike = len(kinds) == 1 or kinds[1] is Ellipsis
+    if not isinstance(value, list) or len(value) > MOST_ENTRIES or not (alike or len(value) == len(kinds)):
+        raise wrong(where, f"a list of {f'at most {MOST_ENTRIES}' if alike else len(kinds)} entries")
+    return [_read(kinds[0 if alike else place], one, f"{where}: an entry") for place, one in enumerate(value)]
 
-    def whole(self, name: str, *, least: int = 0, most: int = 2**63 - 1) -> int:
-        value = self.table.get(name)
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise self.wrong(name, f"a whole number from {least} to {most}")
-        return value
 
-    def number(self, name: str, *, most: float = 1e15) -> float:
-        return checked_number(self.table.get(name), self, name, most=most)
+def _key(kind: type, name: str, where: str) -> Any:
+    if kind is str:
+        return _plain(str, name, where, Within())
+    if not (name.isascii() and name.isdigit() and len(name) < 10):
+        raise wrong(where, "by whole numbers")
+    return int(name)
 
-    def truth(self, name: str) -> bool:
-        value = self.table.get(name)
+
+def _plain(kind: Any, value: Any, where: str, limits: object) -> Any:
+    if kind is bool:
         if not isinstance(value, bool):
-            raise self.wrong(name, "true or false")
+            raise wrong(where, "true or false")
         return value
-
-    def maybe(self, name: str) -> bool:
-        """Is it there, and something?"""
-        return self.table.get(name) is not None
-
-    def entries(self, name: str) -> list[Any]:
-        value = self.table.get(name)
-        if not isinstance(value, list) or len(value) > MOST_ENTRIES:
-            raise self.wrong(name, f"a list of at most {MOST_ENTRIES} entries")
+    if kind is str:
+        if limits is Lines and isinstance(value, str):
+            return value[-MOST_TEXT:]
+        if not isinstance(value, str) or len(value) > MOST_TEXT or not value.isprintable():
+            raise wrong(where, f"a line of text of at most {MOST_TEXT} letters")
         return value
-
-    def texts(self, name: str) -> tuple[str, ...]:
-        inner = Fields({str(i): one for i, one in enumerate(self.entries(name))}, f"{self.where}: {name}")
-        return tuple(inner.text(key) for key in inner.table)
-
-    def numbers(self, name: str) -> tuple[float, ...]:
-        return tuple(checked_number(one, self, name) for one in self.entries(name))
-
-    def object(self, name: str) -> Fields:
-        return Fields.of(self.table.get(name), f"{self.where}: {name}")
-
-    def objects(self, name: str) -> Iterator[Fields]:
-        for one in self.entries(name):
-            yield Fields.of(one, f"{self.where}: an entry of {name}")
+    assert isinstance(limits, Within)
+    number = isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or not limits.least <= value <= limits.most:
+        raise wrong(where, f"a {'whole ' if kind is int else ''}number from {limits.least:g} to {limits.most:g}")
+    return kind(value)
 
 
-def checked_number(value: object, fields: Fields, name: str, *, most: float = 1e15) -> float:
-    known = isinstance(value, int | float) and not isinstance(value, bool)
-    if not known or not math.isfinite(float(value)) or not 0 <= float(value) <= most:  # type: ignore[arg-type]
-        raise fields.wrong(name, "a number that is not negative")
-    return float(value)  # type: ignore[arg-type]
+def write(document: Any, **marks: object) -> bytes:
+    """A document with its marks before it."""
+    return json.dumps({**marks, **plain(document)}, indent=1).encode()
+
+
+def plain(value: Any) -> Any:
+    """As JSON has it. What is no number is nothing."""
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(name): plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,7 +1,8 @@
-"""A bundle on the machine with the device: checked, timed, raced, judged. IREE's runtime and numpy suffice."""
+"""A bundle on the machine with the device, if it is for that: checked, timed, raced, judged, by runtime and numpy."""
 
 from __future__ import annotations
 
+import platform
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,20 +14,70 @@ from typing import Any
 from autotuner.bundles import archive
 from autotuner.bundles.bench import LOOK, Bench, Traveller
 from autotuner.bundles.documents import BASELINE, Manifest, Report, judgement_to_json
-from autotuner.bundles.fitting import Fit
 from autotuner.devices.environment import capture
 from autotuner.devices.many import open_device
 from autotuner.devices.process import ProcessDevice
-from autotuner.errors import DeviceError, UsageError
+from autotuner.errors import DeviceError, EnvironmentFailure, UsageError
+from autotuner.iree.tools import RuntimeTools
 from autotuner.measure.check import Data
 from autotuner.measure.judgement import Judgement
 from autotuner.measure.shortlist import Screened
+from autotuner.problems import Problem, problem_named
 from autotuner.system import process
 from autotuner.system.locks import device_lock
 from autotuner.system.progress import Clock, Reporter, Stop
 from autotuner.system.settings import cache_dir
+from autotuner.targets import Target
+from autotuner.targets.naming import which_device
 
 _UNFINISHED = Judgement("inconclusive", "interrupted before the race", BASELINE)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A bundle that this machine can run."""
+
+    manifest: Manifest
+    problem: Problem
+    target: Target
+    tools: RuntimeTools
+
+
+def fitting(manifest: Manifest, *, file: Path, device: str | None = None) -> Fit:
+    """The bundle for this device, or a refusal that says what is another here: the runtime, the chip."""
+    target = Target.parse(manifest.target)
+    tools = RuntimeTools.installed(compiled_by=manifest.iree)
+    if tools.runtime_release != manifest.iree:
+        raise EnvironmentFailure(
+            f"{file} was built by IREE {manifest.iree}, and iree-base-runtime here is {tools.runtime_release}.",
+            remedy=f"Install iree-base-runtime=={manifest.iree}, or build the bundle anew.",
+        )
+    _refuse_chip(manifest, target, tools, file, device)
+    known = problem_named(manifest.problem)
+    if known is None:
+        raise UsageError(f"{file} is of {manifest.problem!r}, which is no problem.", remedy="Build the bundle anew.")
+    problem = target.prepare(known.allowing(manifest.allow or None))
+    return Fit(manifest, problem, target, tools)
+
+
+def _refuse_chip(manifest: Manifest, target: Target, tools: RuntimeTools, file: Path, device: str | None) -> None:
+    if target.backend.on_host:
+        fits, here = manifest.chip in (tools.processor, platform.machine()), f"an {platform.machine()} processor"
+        if manifest.chip.startswith(platform.machine()):
+            wanted, here = f"a certain {platform.machine()} processor", "a different one"
+        else:
+            wanted = manifest.chip.partition("|")[0]
+    else:
+        # Kernels for a chip that the user named need that very one: those for sm_90 run on no later chip.
+        there, named = target.backend.chip_there(which_device(device or target.device)), manifest.chip != target.name
+        runs = there is None or (there == manifest.chip if named else target.runs_on(there))
+        fits, here, wanted = runs, there or "", manifest.chip
+    if not fits:
+        how = "--chip" if target.backend.assembled_on_load else "--target"
+        raise EnvironmentFailure(
+            f"{file} is built for {wanted}, and this machine has {here}.",
+            remedy=f"Run it where that chip is, or build a bundle for this one with {how}.",
+        )
 
 
 @dataclass(frozen=True)
@@ -117,7 +168,8 @@ def run_bundle(fit: Fit, modules: Mapping[str, Path], here: Here, *, bundle: str
                     judgement=judgement,
                     seconds=round(clock.elapsed + (earlier.seconds if earlier else 0.0), 3),
                     notes=tuple(bench.notes),
-                    caches=bench.caches,
+                    warm=bench.caches.warm if bench.caches else None,
+                    cold=bench.caches.cold if bench.caches else None,
                     interrupted=interrupted,
                 )
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from typer.models import OptionInfo
 
-from autotuner.bundles import words as w
+import autotuner.bundles as w
 from autotuner.cli import options as o
 from autotuner.cli.options import examples, option
 from autotuner.cli.request import Request

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from typer.models import OptionInfo
 
-from autotuner.bundles.words import FORCE, JSON, QUIET
+from autotuner.bundles import FORCE, JSON, QUIET
 from autotuner.cli.completion import Complete
 
 HELP: dict[str, Any] = {"help_option_names": ["--help", "-h"]}

@@ -9,8 +9,7 @@ from autotuner.bundles.documents import BASELINE, Entry, Manifest, Report, Taken
 from autotuner.devices.conditions import Conditions, Sample
 from autotuner.devices.device import Timing
 from autotuner.measure.blocks import Interval
-from autotuner.measure.caches import Caches, Pair
-from autotuner.measure.check import Check
+from autotuner.measure.caches import Pair
 from autotuner.measure.judgement import Judgement
 
 DIGEST = "0" * 64
@@ -41,7 +40,7 @@ MANIFEST = Manifest(
 
 
 def timing(us: float, phase: Any = "screen") -> Taken:
-    return Taken(phase, 0, Timing((us, us), conditions=Conditions("sustained", "warm", Sample(mhz=900.0))))
+    return Taken.of(phase, 0, Timing((us, us), conditions=Conditions("sustained", "warm", Sample(mhz=900.0))))
 
 
 REPORT = Report(
@@ -49,8 +48,8 @@ REPORT = Report(
     device="local-task",
     environment={"host": "there", "load": 0.5, "device_mhz": None},
     tried=(
-        Tried(BASELINE, Check(None, 0.0), [timing(2.0), timing(2.1, "confirm")]),
-        Tried("c0001", Check(None, 1e-7), [timing(1.0)]),
+        Tried(BASELINE, None, 0.0, "", [timing(2.0), timing(2.1, "confirm")]),
+        Tried("c0001", None, 1e-7, "", [timing(1.0)]),
     ),
     judgement=Judgement(
         "win",
@@ -63,7 +62,8 @@ REPORT = Report(
     ),
     seconds=12.5,
     notes=("a note",),
-    caches=Caches(Pair(2.0, 1.0), Pair(2.5, None)),
+    warm=Pair(2.0, 1.0),
+    cold=Pair(2.5, None),
 )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from autotuner import Gemm
+from autotuner.bundles.archive import digest
 from autotuner.bundles.bench import Bench
 from autotuner.bundles.documents import BASELINE, Entry, Report
 from autotuner.bundles.there import Ran, _take_over
@@ -70,7 +71,7 @@ class Scripted(BareDevice):
 
 
 def entry(name: str, kind: str = "codegen", route: str = "plain") -> Entry:
-    modules = {repeat: f"{name}@{repeat}" for repeat in (1, 8)}
+    modules = {repeat: digest(f"{name}@{repeat}".encode()) for repeat in (1, 8)}
     label = f"m={name}" if kind == "codegen" else f"route {route}"
     return Entry(name, kind, route, label, 100 * (kind == "codegen"), (), name, modules)  # type: ignore[arg-type]
 
@@ -88,7 +89,7 @@ def sit(tmp_path: Path) -> Sit:
     ) -> tuple[Bench, Scripted]:
         device = Scripted(data, us, wrong)
         manifest = replace(MANIFEST, problem=PROBLEM.name, entries=tuple(entries), **changed)  # type: ignore[arg-type]
-        modules = {key: tmp_path / f"{key}.vmfb" for one in entries for key in one.modules.values()}
+        modules = {key: tmp_path / f"{one.id}@{repeat}.vmfb" for one in entries for repeat, key in one.modules.items()}
         clock, stop = Clock(60.0), Stop()
         return Bench(manifest, modules, device, True, data, clock, stop, Silent(), keep=lambda: None), device
 
@@ -97,7 +98,8 @@ def sit(tmp_path: Path) -> Sit:
 
 def report(bench: Bench, judgement: Judgement, *, interrupted: bool = False) -> Report:
     tried = tuple(one.tried for one in bench.outcomes.values())
-    told = (judgement, 1.0, tuple(bench.notes), bench.caches, interrupted)
+    caches = (bench.caches.warm, bench.caches.cold) if bench.caches else (None, None)
+    told = (judgement, 1.0, tuple(bench.notes), *caches, interrupted)
     return Report("0" * 64, "bare", {}, tried, *told)
 
 

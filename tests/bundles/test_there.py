@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autotuner.bundles.documents import Manifest
-from autotuner.bundles.fitting import fitting
+from autotuner.bundles.there import fitting
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.versions import package
 from autotuner.targets.backends import CUDA

@@ -21,10 +21,8 @@ from autotuner.bundles import archive
 from autotuner.bundles.command import NEEDS, _parser
 from autotuner.bundles.documents import BASELINE, Manifest, Report, Taken, Tried
 from autotuner.cli.elsewhere import bundle as cli
-from autotuner.devices.device import Timing
 from autotuner.errors import EnvironmentFailure
 from autotuner.measure.blocks import Interval
-from autotuner.measure.check import Check
 from autotuner.measure.contestant import Kind
 from autotuner.measure.judgement import Judgement
 from autotuner.store.store import Store
@@ -223,7 +221,7 @@ def said_to_win(
         bundle=archive.digest(data),
         device="local-task",
         environment={"iree": manifest.iree, "host": "there", "device_name": "a chip", "driver": "", "load": 0.0},
-        tried=tuple(Tried(name, Check(None, 0.0), [Taken("screen", 0, Timing((us,)))]) for name, us in times.items()),
+        tried=tuple(Tried(name, None, 0.0, "", [Taken("screen", 0, (us,))]) for name, us in times.items()),
         judgement=judgement
         or Judgement(
             "win", "faster", BASELINE, winner, us=times, speedup=Interval(2.0, 1.9, 2.1), confirmed_name=winner
