@@ -9,8 +9,7 @@ from pathlib import Path
 
 from autotuner.build.builder import Builder, BuildJob
 from autotuner.carriers.carrier import CarrierName, Parts
-from autotuner.carriers.flagfile import flagfile_text
-from autotuner.carriers.flags import SUBSTITUTIONS
+from autotuner.carriers.flagfile import SUBSTITUTIONS, flagfile_text
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.carriers.outputs import Outputs
 from autotuner.errors import EnvironmentFailure, OutOfTimeError, UsageError

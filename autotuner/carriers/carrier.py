@@ -16,8 +16,7 @@ from autotuner.carriers.calls import KernelCall, kernel_calls
 from autotuner.carriers.microkernel import OBJECTS_FLAG, OBJECTS_FOLDER, SPEC_FLAG, object_files
 from autotuner.carriers.microkernel import spec_mlir as microkernel_spec
 from autotuner.carriers.provenance import Provenance
-from autotuner.carriers.render import MARKER, spec_mlir
-from autotuner.carriers.substitution import Executable, configure
+from autotuner.carriers.render import MARKER, Executable, configure, spec_mlir
 from autotuner.iree.compile import Dump
 from autotuner.iree.mlir import Dispatch
 from autotuner.microkernels.instance import SCRATCH, Call

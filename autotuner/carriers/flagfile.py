@@ -1,18 +1,147 @@
-"""Flagfiles: one flag a line, as iree-compile takes them by `@FILE`."""
+"""Flagfiles: one flag a line, as iree-compile takes them by `@FILE`.
+
+One may come from anybody, and iree-compile has flags that start programs, load libraries and write files. Only a list
+of what is known to do no harm holds (`RULES`): all that this project writes, and nothing else.
+"""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autotuner.carriers.flags import SUBSTITUTION, SUBSTITUTIONS, TRUST, objection
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
+from autotuner.carriers.render import FLAG
 from autotuner.errors import UsageError
+from autotuner.system.text import short
 from autotuner.system.workspace import refuse_endless
-from autotuner.targets.backends import DEVICE_FLAG, LIBRARY, TUNING_SPEC, spec_flag_for
+from autotuner.targets.backends import BACKENDS, DEVICE_FLAG, LIBRARY, TUNING_SPEC, spec_flag_for
+
+SUBSTITUTION = FLAG
+SUBSTITUTIONS = "--iree-hal-substitute-executable-configurations-from"
+"""Takes a folder: a model has several executables."""
+TRUST = "Take it out, give it yourself by --flag, or give --trust if you know what it does."
+
+_ANCHORS = ("builtin.module", "util.func", "func.func")
+PASSES = (
+    "iree-preprocessing-transpose-convolution-pipeline",
+    "iree-preprocessing-pad-to-intrinsics",
+    "iree-global-opt-detach-elementwise-from-named-ops",
+    "iree-linalg-ext-convert-conv2d-to-winograd",
+    "iree-linalg-ext-convert-attention-to-online-attention",
+    "iree-linalg-ext-decompose-attention",
+)
+"""Passes of a preprocessing pipeline."""
+_WITH_OPTIONS = ("iree-linalg-ext-convert-conv2d-to-winograd{replace-all-convs=true}",)
+_LONGEST_PIPELINE = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What the value of one flag may be."""
+
+    fits: Callable[[str | None], bool]
+    """None: the flag has no `=`."""
+    says: str
+    repeats: bool = False
+    """It may stand in the file more than once."""
+
+
+def _matches(pattern: str, says: str) -> Rule:
+    compiled = re.compile(pattern)
+    return Rule(lambda value: value is not None and compiled.fullmatch(value) is not None, says)
+
+
+def _one_of(*values: str) -> Rule:
+    return Rule(lambda value: value in values, f"one of {', '.join(values)}")
+
+
+def _names_mlir(value: str | None) -> bool:
+    """A file that the compiler reads as MLIR: what has another ending is taken for native code."""
+    return value is not None and value.endswith(".mlir")
+
+
+def _substitutes(value: str | None) -> bool:
+    name, _, file = (value or "").partition("=")
+    return re.fullmatch(r"[A-Za-z0-9_.$-]{1,500}", name) is not None and _names_mlir(file)
+
+
+def _pipeline(value: str | None) -> bool:
+    """`anchor(pass,anchor(pass{option}))`, of known words only: what they do in another order does no harm."""
+    words = [word for word in re.split(r"[(),]", value or "") if word]
+    balanced = value is not None and len(value) < _LONGEST_PIPELINE and value.count("(") == value.count(")")
+    passes = [word for word in words if word not in _ANCHORS]
+    return balanced and bool(passes) and set(passes) <= {*PASSES, *_WITH_OPTIONS}
+
+
+_SWITCH = Rule(lambda value: value in (None, "", "true", "false", "1", "0"), "true or false")
+_MLIR = Rule(_names_mlir, "a file that ends in .mlir")
+_FOLDER = Rule(lambda value: bool(value), "a folder")
+_CHIP = _matches(r"[a-z0-9_:+-]{1,80}", "a chip's name")
+
+RULES: dict[str, Rule] = {
+    # The target.
+    DEVICE_FLAG: _one_of(*(backend.hal_device for backend in BACKENDS)),
+    "--iree-hal-local-target-device-backends": _one_of("llvm-cpu"),
+    "--iree-llvmcpu-target-cpu": _matches(r"[A-Za-z0-9._+-]{1,80}", "a processor's name"),
+    "--iree-llvmcpu-target-cpu-features": _matches(r"[A-Za-z0-9._+,-]{0,20000}", "a list of features"),
+    "--iree-llvmcpu-target-triple": _matches(r"[A-Za-z0-9._-]{1,80}", "a triple"),
+    **{backend.chip_flag: _CHIP for backend in BACKENDS if not backend.on_host},
+    # Routes.
+    "--iree-opt-data-tiling": _SWITCH,
+    "--iree-opt-level": _one_of("O0", "O1", "O2", "O3"),
+    "--iree-global-opt-data-tiling": _SWITCH,
+    "--iree-global-opt-use-im2col-for-convs": _SWITCH,
+    "--iree-llvmcpu-enable-inner-tiled": _SWITCH,
+    "--iree-llvmcpu-enable-ukernels": _matches(r"[a-z0-9_,+-]{1,200}", "all, none, default or a list of names"),
+    "--iree-opt-aggressively-propagate-transposes": _SWITCH,
+    "--iree-opt-outer-dim-concat": _SWITCH,
+    "--iree-global-opt-propagate-transposes-through-conv": _SWITCH,
+    "--iree-dispatch-creation-enable-aggressive-fusion": _SWITCH,
+    "--iree-dispatch-creation-enable-aggressive-reshape-movement": _SWITCH,
+    "--iree-dispatch-creation-enable-fuse-horizontal-contractions": _SWITCH,
+    "--iree-dispatch-creation-enable-fuse-padding-into-linalg-consumer-ops": _SWITCH,
+    "--iree-dispatch-creation-enable-split-reduction": _SWITCH,
+    "--iree-dispatch-creation-experimental-set-data-tiling-ops": replace(
+        _one_of("matmul", "scaled_matmul", "convolution"), repeats=True
+    ),
+    "--iree-dispatch-creation-fuse-multi-use": _SWITCH,
+    "--iree-hal-indirect-command-buffers": _SWITCH,
+    "--iree-preprocessing-pass-pipeline": Rule(_pipeline, f"a pipeline of {', '.join(PASSES)}"),
+    # Carriers. What they name is looked into as well: see `vetting`.
+    TUNING_SPEC: _MLIR,
+    # IREE takes what follows an @ for the name of a sequence, and what stands before it for the file.
+    LIBRARY: Rule(
+        lambda value: _names_mlir(value) and "@" not in (value or ""), "a file that ends in .mlir, without @"
+    ),
+    SPEC_FLAG: _MLIR,
+    SUBSTITUTION: Rule(_substitutes, "NAME=FILE.mlir", repeats=True),
+    SUBSTITUTIONS: _FOLDER,
+    OBJECTS_FLAG: Rule(lambda value: bool(value), "a folder", repeats=True),
+}
+
+
+def objection(flags: Sequence[str]) -> str:
+    """What is wrong with the first of these flags that a flagfile may not have; empty when there is none."""
+    seen: set[str] = set()
+    for flag in flags:
+        name, equals, value = flag.partition("=")
+        rule = RULES.get(name)
+        if not flag.isprintable():
+            return f"{short(name)} has control characters in it"
+        if not flag.startswith("--") or flag == "--":
+            return f"{short(flag)} is no --flag=value"
+        if rule is None:
+            return f"{short(name)} is not one of the flags that are known to start no program and to write no file"
+        if not rule.fits(value if equals else None):
+            return f"{name} may be {rule.says}, not {short(value)}"
+        if name in seen and not rule.repeats:
+            return f"{name} stands in it twice"
+        seen.add(name)
+    return ""
+
 
 SPEC_FLAGS = (TUNING_SPEC, LIBRARY, SPEC_FLAG, SUBSTITUTION)
 """Those that name a spec."""

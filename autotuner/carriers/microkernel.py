@@ -10,7 +10,6 @@ from pathlib import Path
 
 from iree.compiler import ir
 
-from autotuner.carriers.adapters import Adapter, adapters
 from autotuner.carriers.provenance import ENTRY, OBJECTS, Provenance, text_dictionary
 from autotuner.carriers.render import checked
 from autotuner.errors import EnvironmentFailure, UsageError
@@ -108,7 +107,7 @@ class Kernel:
     output: Operand
     buffers: tuple[Buffer, ...]
     forms: Forms
-    adapters: tuple[Adapter, ...]
+    problem: Problem
 
     @property
     def function(self) -> str:
@@ -164,7 +163,7 @@ class Kernel:
     @property
     def evaluates(self) -> bool:
         """Its weights are folded, transposed or packed before it is called: of constants, by the compiler."""
-        folded = any(adapter.kind != "flat" for adapter in self.adapters)
+        folded = any(match.function in ("folded", "normed") for match in self.forms.matches)
         return folded or any(b.own and not b.mutable for b in self.buffers)
 
     @property
@@ -273,7 +272,7 @@ def _kernel(number: int, call: Call, *, target: str, forms: Forms) -> Kernel:
         output=problem.output,
         buffers=_buffers(instance),
         forms=forms,
-        adapters=adapters(problem, forms),
+        problem=problem,
     )
 
 

@@ -89,7 +89,7 @@ TUNING = tuning_command(Wanted, run_ab, words=any_problem(dtype="A microkernel's
 
 
 def _experiment(wanted: Wanted, request: Request) -> None:
-    from autotuner.cli.tuning import conclude, print_rehearsal, say_whose_code, watched
+    from autotuner.cli.tuning import carry_out
     from autotuner.jobs.ab.arms import parse_arm
     from autotuner.jobs.ab.asked import Asked
 
@@ -107,19 +107,19 @@ def _experiment(wanted: Wanted, request: Request) -> None:
     kernels = [kernel for arm in arms for kernel in arm.kernels]
     if (wanted.objects or wanted.symbol) and len(kernels) != 1:
         raise UsageError("--object and --symbol belong to one microkernel.", remedy="Name it as one of the arms.")
-    say_whose_code(kernels, request.workspace, no_color=request.no_color)
     problem = named_problem(wanted.words, request, kernel=kernels[0].name if kernels else None)
     if problem is not None:
         problem = problem.allowing(request.allow_precision)
     model, inputs = _model(wanted, request), tuple(wanted.said.inputs or ())
     asked = Asked(arms[0], arms[1] if arms[1:] else None, problem, model, inputs)
     _refuse_unused(asked, options, request)
-    if request.dry_run:
-        print_rehearsal(asked.rehearse(target, options=options), request)
-        return
-    with watched(request) as watch:
-        result = asked.run(target, options=options, **watch)
-    conclude(result, request, failure=asked.failure(result))
+    carry_out(
+        request,
+        lambda watch: asked.run(target, options=options, **watch),
+        rehearse=lambda: asked.rehearse(target, options=options),
+        kernels=kernels,
+        failure=asked.failure,
+    )
 
 
 def _refuse_unused(asked: "Asked", options: "Options", request: Request) -> None:

@@ -68,7 +68,7 @@ def bring(
     fail_if_no_winner: o.Fail = False,
 ) -> None:
     """Bring a bundle's verdict home. Its timings join the results, and the winner's spec is shipped."""
-    from autotuner.cli.tuning import conclude, watched
+    from autotuner.cli.tuning import carry_out
     from autotuner.tuning.bringing import bring_home
 
     request = Request(
@@ -82,9 +82,7 @@ def bring(
         no_color=no_color,
         fail_if_no_winner=fail_if_no_winner,
     )
-    with watched(request) as watch:
-        brought = bring_home(result, options=request.options(), **watch)
-    conclude(brought, request)
+    carry_out(request, lambda watch: bring_home(result, options=request.options(), **watch))
 
 
 def worker(

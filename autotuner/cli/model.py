@@ -30,7 +30,7 @@ def model(
 
 def run_model(wanted: "Model", request: Request) -> None:
     """Tunes a model and ends the process with the contract's exit code."""
-    from autotuner.cli.tuning import conclude, print_rehearsal, say_whose_code, watched
+    from autotuner.cli.tuning import carry_out
     from autotuner.jobs.model.rehearse import rehearse_model
     from autotuner.jobs.model.tuner import tune_model
     from autotuner.problems.accuracy import known_precision
@@ -44,13 +44,12 @@ def run_model(wanted: "Model", request: Request) -> None:
         raise UsageError("without a device no route is faster than another.", remedy="Give --route once.")
     if "top" in request.given:
         request.given.refuse(["min_share"], "is for a model without --top", remedy="Give one of them.")
-    say_whose_code(options.microkernels, options.workspace, no_color=request.no_color)
-    if request.dry_run:
-        print_rehearsal(rehearse_model(wanted, target, options=options), request)
-        return
-    with watched(request) as watch:
-        result = tune_model(wanted, target, options=options, **watch)
-    conclude(result, request)
+    carry_out(
+        request,
+        lambda watch: tune_model(wanted, target, options=options, **watch),
+        rehearse=lambda: rehearse_model(wanted, target, options=options),
+        kernels=options.microkernels,
+    )
 
 
 TUNING = tuning_command(model, run_model)

@@ -13,8 +13,11 @@ from autotuner.cli.request import ProblemRequest, Request, default_dtype, tuning
 from autotuner.errors import UsageError
 
 if TYPE_CHECKING:
+    from autotuner.cli.tuning import Rehearsal
     from autotuner.jobs.buckets import Family
     from autotuner.problems import Attention, Conv, Gemm, Problem
+    from autotuner.tuning.result import Result
+    from autotuner.tuning.session import Watched
 
 _ATTENTION_SIZES = 5
 """Sizes of its --shape; a product has three, a convolution a --filter."""
@@ -119,7 +122,7 @@ def attention(
 
 def run_problem(wanted: "Problem | Family", request: ProblemRequest) -> None:
     """Tunes one problem, or a family of them, and ends the process with the contract's exit code."""
-    from autotuner.cli.tuning import conclude, print_rehearsal, say_whose_code, watched
+    from autotuner.cli.tuning import carry_out
     from autotuner.problems import Problem
 
     if not isinstance(wanted, Problem):
@@ -128,28 +131,27 @@ def run_problem(wanted: "Problem | Family", request: ProblemRequest) -> None:
     problem, target = wanted.allowing(request.allow_precision), request.built_for()
     bundle = None if request.dry_run else request.bundle
     options = request.options() if bundle is None else request.untimed().options()
-    say_whose_code(options.microkernels, options.workspace, no_color=request.no_color)
-    if request.dry_run:
+
+    def rehearse() -> "Rehearsal":
         from autotuner.tuning.dry_run import rehearse
 
-        print_rehearsal(rehearse(problem, target, options=options), request)
-        return
-    if bundle is None:
+        return rehearse(problem, target, options=options)
+
+    def run(watch: "Watched") -> "Result":
+        if bundle is not None:
+            from autotuner.tuning.bundling import make_bundle
+
+            return make_bundle(problem, target, bundle, options=options, **watch)
         from autotuner.tuning.tune import tune
 
-        with watched(request) as watch:
-            result = tune(problem, target, options=options, **watch)
-    else:
-        from autotuner.tuning.bundling import make_bundle
+        return tune(problem, target, options=options, **watch)
 
-        with watched(request) as watch:
-            result = make_bundle(problem, target, bundle, options=options, **watch)
-    conclude(result, request)
+    carry_out(request, run, rehearse=rehearse, kernels=options.microkernels)
 
 
 def run_family(wanted: "Family", request: Request) -> None:
     """`--bucket-m`: a family of products, one for each range of M."""
-    from autotuner.cli.tuning import conclude, watched
+    from autotuner.cli.tuning import carry_out
     from autotuner.jobs.buckets import tune_family
 
     request.given.refuse(["bundle"], "is for one --shape, and --bucket-m asks for many")
@@ -160,9 +162,7 @@ def run_family(wanted: "Family", request: Request) -> None:
     if request.dry_run:
         _rehearse_family(wanted, request)
         return
-    with watched(request) as watch:
-        result = tune_family(wanted, target, options=options, **watch)
-    conclude(result, request)
+    carry_out(request, lambda watch: tune_family(wanted, target, options=options, **watch))
 
 
 def _rehearse_family(family: "Family", request: Request) -> None:

@@ -31,7 +31,7 @@ class RetuneWords:
 
 def run_retune(words: RetuneWords, request: Request) -> None:
     """Retunes specs and ends the process with the contract's exit code."""
-    from autotuner.cli.tuning import conclude, print_rehearsal, say_whose_code, watched
+    from autotuner.cli.tuning import carry_out
     from autotuner.jobs.retune.plan import Wanted
     from autotuner.jobs.retune.rehearsal import rehearse_retune
     from autotuner.jobs.retune.run import retune
@@ -47,7 +47,6 @@ def run_retune(words: RetuneWords, request: Request) -> None:
     options = request.options()
     if "workspace" not in given and words.path.is_dir():
         options = replace(options, workspace=words.path)
-    say_whose_code(options.microkernels, options.workspace, no_color=request.no_color)
     wanted = Wanted(
         words.path,
         target=request.built_for() if "target" in given else None,
@@ -56,12 +55,13 @@ def run_retune(words: RetuneWords, request: Request) -> None:
         trust=words.said.trust,
         allow=request.allow_precision,
     )
-    if request.dry_run:
-        print_rehearsal(rehearse_retune(wanted, options=options), request)
-        return
-    with watched(request) as watch:
-        result = retune(wanted, options=options, **watch)
-    conclude(result, request, exit_code=result.details.exit_code)
+    carry_out(
+        replace(request, workspace=options.workspace),
+        lambda watch: retune(wanted, options=options, **watch),
+        rehearse=lambda: rehearse_retune(wanted, options=options),
+        kernels=options.microkernels,
+        exit_code=lambda result: result.details.exit_code,
+    )
 
 
 TUNING = tuning_command(

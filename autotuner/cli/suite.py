@@ -41,7 +41,7 @@ class SuiteWords:
 
 def run_suite(wanted: SuiteWords, request: Request) -> None:
     """Tunes a workload and ends the process with the contract's exit code."""
-    from autotuner.cli.tuning import conclude, say_whose_code, watched
+    from autotuner.cli.tuning import carry_out
     from autotuner.jobs.suite.load import load
     from autotuner.jobs.suite.run import Selection, tune_suite
 
@@ -56,18 +56,20 @@ def run_suite(wanted: SuiteWords, request: Request) -> None:
         listed = ("workload", "show", "sample", "seed", "target", "chip", "flags", "as_json")
         request.given.only(*listed, where="--list")
     request.refuse_untimed("output")
-    say_whose_code(options.microkernels, options.workspace, no_color=request.no_color)
     found = load(wanted.workload, dtype=chip.usual_dtype).allowing(request.allow_precision)
     if not request.quiet:
         _report_skipped(found, request)
+    selection = Selection(found, threshold=wanted.threshold, sample=wanted.sample)
     if wanted.show or request.dry_run:
         chosen = found.for_target(chip).sample(wanted.sample, seed=request.seed)
         (_rehearse if request.dry_run else _list_problems)(chosen, chip, request)
         return
-    with watched(request) as watch:
-        selection = Selection(found, threshold=wanted.threshold, sample=wanted.sample)
-        result = tune_suite(selection, chip, options=options, **watch)
-    conclude(result, request, exit_code=result.details.exit_code)
+    carry_out(
+        request,
+        lambda watch: tune_suite(selection, chip, options=options, **watch),
+        kernels=options.microkernels,
+        exit_code=lambda result: result.details.exit_code,
+    )
 
 
 def _list_suites(request: Request) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -44,14 +44,6 @@ class Rehearsal(Protocol):
     def text(self) -> str: ...
 
 
-def print_rehearsal(rehearsal: Rehearsal, request: Request) -> None:
-    """What --dry-run ends with."""
-    if request.as_json:
-        emit_json(rehearsal.to_json())
-    else:
-        emit(rehearsal.text())
-
-
 class Shown(Protocol):
     """What a command that times something ends with."""
 
@@ -73,19 +65,34 @@ def show(result: Shown, request: Request) -> None:
         raise typer.Exit(EXIT_INTERRUPTED)
 
 
-def conclude(
-    result: Result[D],
+def carry_out(
     request: Request,
+    run: Callable[[Watched], Result[D]],
     *,
-    exit_code: int = 0,
-    failure: AutotuneError | None = None,
+    rehearse: Callable[[], Rehearsal] | None = None,
+    kernels: Sequence[Kernel] = (),
+    exit_code: Callable[[Result[D]], int] = lambda _: 0,
+    failure: Callable[[Result[D]], AutotuneError | None] = lambda _: None,
 ) -> None:
-    """What every tuning command ends with: its result, and the contract's exit code."""
+    """What every tuning command ends with: what a run would do, or the run, its result, and the contract's exit code.
+
+    `kernels` are those that join in; `exit_code` and `failure` are what a result itself ends with.
+    """
+    say_whose_code(kernels, request.workspace, no_color=request.no_color)
+    if request.dry_run and rehearse is not None:
+        rehearsal = rehearse()
+        if request.as_json:
+            emit_json(rehearsal.to_json())
+        else:
+            emit(rehearsal.text())
+        return
+    with watched(request) as watch:
+        result = run(watch)
     show(result, request)
-    if failure is not None:
-        raise failure
-    if exit_code:
-        raise typer.Exit(exit_code)
+    if (failed := failure(result)) is not None:
+        raise failed
+    if code := exit_code(result):
+        raise typer.Exit(code)
     if request.fail_if_no_winner and result.verdict != "win":
         raise typer.Exit(EXIT_NO_WINNER)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import resource
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -51,6 +52,10 @@ _BYTES: dict[int, int] = {
 }
 """Types whose values may stand in `int32_data` and are not read from there, with the bytes of each number."""
 _LONGEST = 250
+MEMORY = 8 << 30
+"""Bytes that an import may take beside its weights."""
+_COPIES = 8
+"""Of the weights, in the forms that they go through."""
 _OPSET = 17
 """What the compiler has no rule for in an older opset (MaxPool before 12, say) it has in this one."""
 
@@ -119,6 +124,7 @@ def is_older(model: onnx.ModelProto) -> bool:
 def main(source: Path, imported: Path) -> None:
     """Writes `imported`, and beside it (.json) the digests of the other files that were read."""
     model = onnx.ModelProto.FromString(source.read_bytes())
+    _limit_memory(model, source)
     changed = [normalise(tensor) for tensor in tensors(model)]
     changed += [rename(model.graph), fold_sizes(model)]
     given = source
@@ -134,6 +140,13 @@ def main(source: Path, imported: Path) -> None:
             given.unlink()
     read = {name: known_digest(source.parent / name) for name in external_files(model)}
     imported.with_suffix(".json").write_text(json.dumps(read))
+
+
+def _limit_memory(model: onnx.ModelProto, source: Path) -> None:
+    """A file of 200 bytes can ask ONNX's inference for a trillion sizes: it must not take the machine with it."""
+    beside = (source.parent / name for name in external_files(model))
+    most = MEMORY + _COPIES * sum(path.stat().st_size for path in (source, *beside) if path.is_file())
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
 def _converted(words: list[str]) -> bool:

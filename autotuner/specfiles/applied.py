@@ -11,8 +11,7 @@ from typing import Any
 from iree.compiler import ir
 
 from autotuner.carriers.calls import extern, roots
-from autotuner.carriers.flagfile import tuning_flag
-from autotuner.carriers.flags import SUBSTITUTION
+from autotuner.carriers.flagfile import SUBSTITUTION, tuning_flag
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.iree.compile import Compile, inspect
 from autotuner.iree.mlir import parse, same_attributes, walk

@@ -12,8 +12,7 @@ from autotuner.build.executor import BuildExecutor
 from autotuner.build.proof import proven
 from autotuner.carriers.carrier import FLAGS, Carrier, SpecCarrier, SubstitutionCarrier, VariantCarrier
 from autotuner.carriers.microkernel import executable_target
-from autotuner.carriers.render import cpu_compilation_info, fused_configs
-from autotuner.carriers.substitution import Executable, find_executable
+from autotuner.carriers.render import Executable, cpu_compilation_info, find_executable, fused_configs
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.compile import CONFIGURED, CONSTRAINTS, ROOT_ATTRIBUTES, CompilerRefusal, first_error
 from autotuner.iree.mlir import Dispatch, read_function, read_root, resources

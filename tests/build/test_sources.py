@@ -105,20 +105,6 @@ def test_a_module_is_the_same_whether_its_parts_were_shared_or_not(
     assert shared.command[1:] == whole.command[1:]
 
 
-def test_the_start_is_compiled_once_for_all_candidates_of_a_problem(
-    make_plan: MakePlan, make_job: MakeJob, tools: Tools, tmp_path: Path
-) -> None:
-    plan = make_plan(SMALL, "plain")
-    own = plan.first[0]
-    other = plan.space[plan.space.nearest({**own.as_dict(), "vector_m": 2, "vector_k": 1})]
-    jobs = [make_job(plan, plan.candidate(config, id="c")) for config in (own, other)]
-    logging = logged(tools, tmp_path)
-    for each in jobs:
-        # Each with a builder of its own, as in other processes: the cache is what they share.
-        assert Builder(logging, Cache(tmp_path / "cache")).build(each).applied == 1
-    assert compiles(tmp_path) == ["start", "rest", "rest"]
-
-
 @pytest.mark.versions
 @pytest.mark.parametrize("target", ["plain", "gfx942", "sm_80"])
 def test_the_hosts_program_is_compiled_once_for_all_candidates_of_a_problem(
@@ -368,17 +354,13 @@ def test_a_time_out_is_not_tried_again(job: BuildJob, tools: Tools, tmp_path: Pa
 
 
 @pytest.mark.parametrize("target", ["cpu", "gfx942", "gfx1100", "sm_80"])
-def test_a_spec_of_every_target_is_read_after_the_start(target: str) -> None:
+def test_a_spec_is_read_after_the_start_but_for_what_changes_the_program_before(target: str, tmp_path: Path) -> None:
     chip = Target.parse(target)
     asked = BuildJob(problem_mlir(HALF), chip.compile_flags, 60, "module {}", chip.spec_flag)
     assert asked.start is not None
     assert asked.start.spec is None
-
-
-def test_what_changes_the_program_before_its_dispatches_is_compiled_whole(tmp_path: Path) -> None:
-    flags = Target.parse("cpu").compile_flags
-    assert BuildJob(problem_mlir(SMALL), flags, 60, "module {}", SPEC_FLAG).start is None
-    assert BuildJob(tmp_path / "model.mlir", flags, 60, "module {}", Target.parse("cpu").spec_flag).start is None
+    assert replace(asked, spec_flag=SPEC_FLAG).start is None
+    assert replace(asked, program=tmp_path / "model.mlir").start is None
 
 
 def test_a_dispatch_that_comes_from_a_later_phase_goes_on_from_where_its_start_ended(

@@ -9,8 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotuner.carriers.flagfile import SPEC_FLAGS, Flagfile, flagfile_text, use_line
-from autotuner.carriers.flags import RULES, SUBSTITUTION, SUBSTITUTIONS, objection
+from autotuner.carriers.flagfile import (
+    RULES,
+    SPEC_FLAGS,
+    SUBSTITUTION,
+    SUBSTITUTIONS,
+    Flagfile,
+    flagfile_text,
+    objection,
+    use_line,
+)
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools

@@ -11,8 +11,7 @@ import pytest
 
 from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.carriers.carrier import Said
-from autotuner.carriers.render import MARKER
-from autotuner.carriers.substitution import Executable, configure, find_executable
+from autotuner.carriers.render import MARKER, Executable, configure, find_executable
 from autotuner.devices.process import ProcessDevice
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.carriers.adapters import adapters
 from autotuner.carriers.calls import preprocess
 from autotuner.iree.tools import Tools
 from autotuner.patterns import operations
@@ -196,9 +195,9 @@ def test_a_grouped_convolution_is_one_problem_with_the_bias_that_it_starts_from(
     (reading,) = operation.readings
     assert reading.constant
     assert reading.forms is not None
-    (merging,) = adapters(reading.problem, reading.forms)
-    assert merging.arguments == ("tensor<1x8x9x9xf32>", "tensor<2x3x4x3x3xf32>", "tensor<6xf32>")
-    assert (merging.merged, merging.result) == ("[[0, 1], [2], [3], [4]]", "tensor<1x6x7x7xf32>")
+    (match,) = reading.forms.matches
+    assert match.types == ("tensor<1x8x9x9xf32>", "tensor<2x3x4x3x3xf32>", "tensor<6xf32>")
+    assert (match.function, match.result[1]) == ("flat", "tensor<1x6x7x7xf32>")
     text = example("grouped", ("%bias: tensor<6xf32>", "%b: tensor<1x6x7x7xf32>"))
     residual = "\n".join(line for line in text.splitlines() if "linalg.broadcast" not in line)
     (operation,) = read_operations(residual)

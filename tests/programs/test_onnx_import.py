@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +123,60 @@ def test_what_cannot_be_imported_is_told_in_the_importers_own_words(tmp_path: Pa
     assert "opset 17" not in str(refusal.value)
     assert len(str(refusal.value).splitlines()) == 1
     assert not list((tmp_path / "imported").glob("*.mlir"))
+
+
+# --- files of strangers ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("location", ["{}/secret", "../secret", "../../../../../../dev/zero", "link", "pipe"])
+def test_weights_are_read_from_files_beside_the_model_alone(tmp_path: Path, location: str) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "secret").write_bytes(b"S" * WEIGHT.nbytes)
+    (folder / "link").symlink_to(tmp_path / "secret")
+    os.mkfifo(folder / "pipe")
+    weight = T(name="w", data_type=T.FLOAT, dims=WEIGHT.shape, data_location=T.EXTERNAL)
+    weight.external_data.add(key="location", value=location.format(tmp_path))
+    (folder / "model.onnx").write_bytes(product(weight, T.FLOAT).SerializeToString())
+    with pytest.raises(UsageError, match="IREE's importer does not take"):
+        import_onnx(folder / "model.onnx", folder / "imported", name="model")
+    assert list((folder / "imported").iterdir()) == []
+
+
+def test_names_are_no_code_and_no_paths(tmp_path: Path) -> None:
+    evil = 'a"\n}\nfunc.func @evil() { return }\n//'
+    model = product(onnx.numpy_helper.from_array(WEIGHT, "w"), T.FLOAT)
+    model.graph.name, model.graph.node[0].name, model.graph.doc_string = f"../../{evil}", evil, evil
+    text = imported(model, tmp_path).read_text()
+    assert "func.func @evil" not in [line.strip() for line in text.splitlines()]
+    assert text.count("func.func") == 1
+
+
+def test_a_small_file_does_not_take_all_memory(tmp_path: Path) -> None:
+    """ONNX's inference follows a range of 10^11 numbers, one by one."""
+    given = {"first": 0, "last": 10**11, "step": 1}
+    few = {"begin": [0], "end": [2]}
+    weights = [
+        onnx.numpy_helper.from_array(np.array(value, np.int64), name) for name, value in {**given, **few}.items()
+    ]
+    nodes = [
+        onnx.helper.make_node("Range", [*given], ["all"]),
+        onnx.helper.make_node("Slice", ["all", *few], ["shape"]),
+        onnx.helper.make_node("Reshape", ["x", "shape"], ["y"]),
+    ]
+    x, y = (
+        onnx.helper.make_tensor_value_info(name, T.FLOAT, shape) for name, shape in (("x", [4, 4]), ("y", ["a", "b"]))
+    )
+    graph = onnx.helper.make_graph(nodes, "main", [x], [y], weights)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), tmp_path / "model.onnx")
+    program = (
+        "import sys; from pathlib import Path; from autotuner.programs import onnx_worker as worker\n"
+        "worker.MEMORY = 1 << 29\n"
+        "try: worker.main(Path(sys.argv[1]), Path(sys.argv[2]))\n"
+        "except MemoryError: sys.exit('too large')"
+    )
+    command: list[str | Path] = [sys.executable, "-P", "-c", program]
+    command += [tmp_path / "model.onnx", tmp_path / "out.mlir"]
+    done = process.run(command, timeout=300)
+    assert not done.ok
+    assert not done.timed_out

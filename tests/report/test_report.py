@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 from markupsafe import escape
 
+from autotuner.devices.device import Timing
 from autotuner.report import beside, charts, kinds, reading, sections
 from autotuner.report.reading import Run, read
 from autotuner.report.report import report
 from autotuner.space.table import Config
-from autotuner.store.store import Store
+from autotuner.store.store import Kind, NewRun, Store
 from autotuner.targets.catalog import PEAKS, all_targets, peak_of
 from tests.support.command_line import in_this_process
 from tests.support.stored_runs import HOSTILE, RACED, a_search
@@ -46,6 +47,26 @@ def test_stderr_of_strangers_runs_nowhere(store: Store, run: Run, tmp_path: Path
     assert "<img src=x" not in page
     assert "<script>document" not in page
     assert escape(f"error: no {HOSTILE}") in page
+
+
+def test_names_of_strangers_are_text_wherever_they_stand(store: Store, tmp_path: Path) -> None:
+    """In the problem, the target, the device, the environment, knobs, routes, files and the verdict."""
+    evil = "\"'></td></script><script>alert(1)</script><img src=x onerror=alert(2)>{{7*7}}"
+    run = store.start_run(NewRun("single", evil, [evil], {"op": evil, "name": evil}, evil, evil, 0))
+    store.record_environment(run, {"iree": evil, "device_name": evil, evil: evil})
+    kinds_of: tuple[Kind, ...] = ("baseline", "codegen", "codegen")
+    for ordinal, kind in enumerate(kinds_of):
+        config = Config.of({evil: evil, "tile": ordinal})
+        row = store.add_candidate(run, ordinal=ordinal, config=config, kind=kind, route=evil, spec=evil)
+        store.record_timing(row, Timing((1.0 + ordinal, 2.0)), phase="race", block=0)
+    best = {"us": 1.0, "config": {evil: evil}, "route": evil, "candidate": evil}
+    told = {"verdict": evil, "reason": evil, "notes": [evil], "best": best, "spec": evil}
+    store.finish_run(run, "finished", result=told)
+    for page in (report(store, [run], workspace=tmp_path), report(store, workspace=tmp_path)):
+        assert "<img src=x" not in page
+        assert "<script>alert" not in page
+        assert "&lt;img src=x" in page
+        assert "7*7" in page
 
 
 def test_best_so_far_only_falls_and_ends_at_the_fastest(run: Run) -> None:

@@ -24,10 +24,9 @@ from autotuner.microkernels.variants import Kernel, find_variants
 from autotuner.problems import Conv, Gemm, Problem
 from autotuner.problems.render import problem_mlir
 from autotuner.specfiles.applied import applied
-from autotuner.specfiles.check import Report, check
+from autotuner.specfiles.check import Report, check, check_objects, check_processor
 from autotuner.specfiles.entries import read_spec
 from autotuner.specfiles.merge import merge
-from autotuner.specfiles.objects import check_objects, check_processor
 from autotuner.targets import Target
 from autotuner.tuning.plan import Plan
 from tests.support.cuda_kernel import needs_nvrtc, write_kernel

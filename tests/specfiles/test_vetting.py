@@ -8,17 +8,15 @@ from pathlib import Path
 import pytest
 from iree.compiler import ir
 
-from autotuner.carriers.flagfile import flagfile_text
-from autotuner.carriers.flags import PASSES, RULES
+from autotuner.carriers.flagfile import PASSES, RULES, flagfile_text
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
 from autotuner.programs.model import ModelFile
-from autotuner.specfiles.accepted import FORMATS, MATHEMATICS, MODEL_DIALECTS, SPEC_OPS, SPEC_PASSES
 from autotuner.specfiles.check import check
 from autotuner.specfiles.entries import vet_file
-from autotuner.specfiles.vetting import vet_model, vet_spec
+from autotuner.specfiles.vetting import FORMATS, MATHEMATICS, MODEL_DIALECTS, SPEC_OPS, SPEC_PASSES, vet_model, vet_spec
 from autotuner.system import process
 from autotuner.targets import Target
 from tests.support.spec_files import FRAME, Answer

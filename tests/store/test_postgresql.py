@@ -274,3 +274,17 @@ def assert_rows_are_those_of(store: Store, result: dict[str, Any], *, after: dat
             assert blocks == list(range(1, len(blocks) + 1)), phase
     for table in (ENVIRONMENT, VERDICTS):
         assert len(store._read(select(table).where(table.c.run == run.id))) == 1
+
+
+def test_a_view_in_the_place_of_a_table_is_refused(url: str, tmp_path: Path) -> None:
+    """Somebody who shares the server has put a question without an end there."""
+    Store.open(url, workspace=tmp_path).close()
+    engine = connect(locate(url, Path()))
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DROP TABLE timings")
+        endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x FROM n) SELECT x FROM n"
+        connection.exec_driver_sql(f"CREATE VIEW timings AS {endless}")
+    engine.dispose()
+    done = in_this_process("history", "--storage", url, cwd=tmp_path)
+    assert "holds views that have the names of our tables" in complaint(done, 5)
+    assert PASSWORD not in done.stderr

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import autotuner
-from autotuner.carriers.flags import objection
-from autotuner.specfiles.accepted import FORMATS
+from autotuner.carriers.flagfile import objection
+from autotuner.specfiles.vetting import FORMATS
 from autotuner.targets import all_targets
 from autotuner.targets.backends import BACKENDS, LLVM_CPU, Backend, backend_of, backend_on, spec_flag_for
 

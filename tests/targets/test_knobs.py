@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from autotuner import Target
-from autotuner.carriers.flags import objection
+from autotuner.carriers.flagfile import objection
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.targets.base import decomposed_attention, without_wrong_attention

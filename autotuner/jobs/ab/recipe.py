@@ -11,8 +11,7 @@ from typing import Any
 from autotuner.build.builder import BINARIES, BuildJob
 from autotuner.carriers.calls import preprocess, prove
 from autotuner.carriers.carrier import CarrierName
-from autotuner.carriers.flagfile import SPEC_FLAGS, name_of
-from autotuner.carriers.flags import SUBSTITUTION, SUBSTITUTIONS
+from autotuner.carriers.flagfile import SPEC_FLAGS, SUBSTITUTION, SUBSTITUTIONS, name_of
 from autotuner.carriers.microkernel import OBJECTS_FLAG
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.compile import CompilerRefusal, first_error
@@ -22,8 +21,8 @@ from autotuner.problems import Problem
 from autotuner.problems.accuracy import Precision
 from autotuner.programs.model import whole_job
 from autotuner.specfiles.applied import Use, applied
+from autotuner.specfiles.check import check_objects
 from autotuner.specfiles.entries import SpecFile, read_spec, read_text
-from autotuner.specfiles.objects import check_objects
 from autotuner.targets import Target
 from autotuner.targets.backends import CHOOSING, TUNING_SPEC
 from autotuner.tuning.session import Session

@@ -13,8 +13,8 @@ from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.recipe import file_flags
 from autotuner.jobs.retune.unit import Unit, UnitFile
 from autotuner.specfiles.applied import Use, applied
+from autotuner.specfiles.check import check_objects, check_processor
 from autotuner.specfiles.entries import Entry, read_text
-from autotuner.specfiles.objects import check_objects, check_processor
 from autotuner.targets import Target
 
 

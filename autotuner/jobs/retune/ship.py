@@ -13,8 +13,7 @@ from typing import Any
 from autotuner.build import BuildJob
 from autotuner.build.ship import ship_together, write_shipped
 from autotuner.carriers.carrier import FLAGS, Parts, SpecCarrier
-from autotuner.carriers.flagfile import Flagfile, flagfile_text
-from autotuner.carriers.flags import SUBSTITUTION
+from autotuner.carriers.flagfile import SUBSTITUTION, Flagfile, flagfile_text
 from autotuner.carriers.microkernel import SPEC_FLAG
 from autotuner.carriers.outputs import MODEL, WRITTEN, Outputs
 from autotuner.carriers.provenance import Provenance, today

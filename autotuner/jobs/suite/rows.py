@@ -14,7 +14,7 @@ from statistics import fmean, median
 from typing import Any, Literal
 
 from autotuner.carriers.carrier import CarrierName
-from autotuner.carriers.flags import objection
+from autotuner.carriers.flagfile import objection
 from autotuner.devices.device import Timing
 from autotuner.errors import AutotuneError, EnvironmentFailure, StorageError
 from autotuner.jobs.suite.workload import Entry
