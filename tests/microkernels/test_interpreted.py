@@ -1,0 +1,110 @@
+"""Kernels in Triton by what they compute in Triton's interpreter: no GPU is needed."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import struct
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autotuner.measure.check import compare
+from autotuner.microkernels.instance import shipped_folder
+from autotuner.microkernels.loader import FILE, load
+from autotuner.problems import Array, Attention, Gemm
+from autotuner.problems.activations import ACTIVATIONS
+from tests.microkernels.test_c_kernels import WIDE
+from tests.support.kernels import request
+
+needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+ROOT = Path(__file__).parents[2]
+
+
+def interpret(module: str, *words: object) -> None:
+    command = [sys.executable, "-m", f"tests.support.{module}", *map(str, words)]
+    subprocess.run(command, check=True, cwd=ROOT, timeout=300)
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_an_activation_is_right_for_all_numbers(name: str, tmp_path: Path) -> None:
+    activation = ACTIVATIONS[name]
+    given, out = tmp_path / "given.npy", tmp_path / "out.npy"
+    np.save(given, WIDE)
+    (bits,) = struct.unpack("<I", struct.pack("<f", activation.factor))
+    interpret("interpreted", given, out, activation.number, bits)
+    found = np.load(out)
+    with np.errstate(all="ignore"):
+        wanted = activation.function(WIDE.astype(np.float64))
+    assert np.array_equal(np.isnan(found), np.isnan(wanted))
+    sure = np.isfinite(wanted) & (np.abs(wanted) < np.finfo(np.float32).max)
+    limit = activation.slack(WIDE[sure].astype(np.float64)) / 4 + 2.0**-126
+    assert np.all(np.abs(found[sure] - wanted[sure]) <= limit)
+
+
+def assert_right(
+    kernel: str,
+    problem: Gemm | Attention,
+    parameters: dict[str, int],
+    inputs: dict[str, Array],
+    folder: Path,
+    *words: str,
+) -> None:
+    """The kernel in the interpreter gives what the problem's reference gives."""
+    wanted = request(load(shipped_folder() / kernel / FILE), problem, "sm_90", parameters)
+    grid = [size.evaluate(wanted.numbers) for size in wanted.manifest.grid]
+    numbers = {**wanted.numbers, **wanted.told(), "grid": grid, "shape": problem.output.shape}
+    (folder / "numbers.json").write_text(json.dumps(numbers))
+    np.savez(folder / "inputs.npz", allow_pickle=False, **inputs)
+    files = folder / "inputs.npz", folder / "result.npy"
+    interpret(f"interpreted_{problem.op}", *files, *words, folder / "numbers.json")
+    result = np.load(folder / "result.npy").view(problem.output.element.numpy)
+    given = problem.inputs(seed=5)
+    reference = problem.reference(given)
+    verdict = compare(result, reference, problem.bound(given, reference))
+    assert verdict.ok, verdict
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Gemm.parse(shape="40x144x48", out="f16", epilogue="silu,gated"),
+        Gemm.parse(shape="64x128x64", batch=2, layout="nt", out="f16", epilogue="gelu,gated"),
+        Gemm.parse(shape="70x300x32", out="f16", epilogue="silu"),
+    ],
+    ids=lambda problem: problem.name,
+)
+def test_gates_of_products_give_the_right_numbers(problem: Gemm, tmp_path: Path) -> None:
+    lhs, rhs = problem.inputs(seed=5)
+    parameters = {"bm": 64, "bn": 64, "num_warps": 4, "tma": 0}
+    assert_right("gemm_triton", problem, parameters, {"lhs": lhs, "rhs": rhs}, tmp_path)
+
+
+SPLIT = ("2x2x3x520x16", "f16", False, {"bm": 16, "split": 4})
+"""Few queries, which share their keys."""
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("shape", "dtype", "causal", "parameters", "layout"),
+    [
+        *(("2x3x70x70x24", "f16", False, {"bm": 64}, layout) for layout in Attention.layouts),
+        *(("2x2x64x64x32", "bf16", True, {"bm": 64, "num_warps": 4}, layout) for layout in Attention.layouts),
+        *(("1x3x16x16x16", "f16", True, {"bm": 16}, layout) for layout in Attention.layouts),
+        *((*SPLIT, layout) for layout in ("bhsd", "bshd")),
+    ],
+)
+def test_attention_gives_the_right_numbers_in_every_layout(
+    shape: str, dtype: str, causal: bool, parameters: dict[str, int], layout: str, tmp_path: Path
+) -> None:
+    """Heads lie before the tokens, behind them, or in one tensor with all three."""
+    problem = replace(Attention.parse(shape=shape, dtype=dtype, causal=causal), layout=layout)
+    given = problem.inputs(seed=5)
+    query, key, value = (array.view(np.uint16) for array in (*given, given[0], given[0])[:3])
+    inputs, element = {"query": query, "key": key, "value": value}, {"f16": "float16", "bf16": "bfloat16"}[dtype]
+    assert_right("attention_triton", problem, parameters, inputs, tmp_path, element)
