@@ -116,6 +116,15 @@ class Schedule:
         needed = max(min(enough, _VERDICT_SHARE * room), min(least, room))
         return self.shipping + max(needed, min(full, _END_SHARE * room))
 
+    def search_ends(self, room: float, *, rival: bool, awaited: bool) -> float:
+        """Seconds after the start at which a search begins nothing new, of `room` when the default was timed.
+
+        Without a rival nothing is kept: what is timed late is at least known then. While the one that is expected to
+        be the fastest is `awaited`, no more than the shortest way to a verdict takes.
+        """
+        kept = (self.least if awaited else self.reserve(room)) if rival else 0.0
+        return self.clock.budget - kept
+
     def kept_of(self, budget: float) -> float:
         """The same where all that comes before is known to want every second: no more than a verdict needs."""
         return min(_AIR * (self.enough - self.shipping) + self.shipping, _VERDICT_SHARE * budget)

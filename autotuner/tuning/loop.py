@@ -23,7 +23,7 @@ from autotuner.measure.screening import DriftWatch, Measured
 from autotuner.measure.steps import Step, Steps
 from autotuner.search import Search, make_search
 from autotuner.system import process
-from autotuner.system.progress import LATE_SECONDS, Clock, Progress, Reporter, Stop, clocked
+from autotuner.system.progress import Clock, Progress, Reporter, Stop, clocked
 from autotuner.tuning.evaluate import Evaluator, TimedEvaluator, candidate_id
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE, SEARCHED, Candidate
@@ -102,9 +102,9 @@ class Loop:
         built = [o.build.took for o in self.evaluator.outcomes.values() if o.built and o.build is not None]
         return self._deadline - self.finishing * sum(built) / self.jobs
 
-    def _work(self, candidates: Iterable[Candidate], *, builds_end: float = math.inf) -> None:
+    def _work(self, candidates: Iterable[Candidate]) -> None:
         """Builds these, and measures them where there is a device."""
-        self.pool().run([_Listed(self, deque(candidates), builds_end=builds_end)])
+        self.pool().run([_Listed(self, deque(candidates))])
 
     def pool(self) -> Pool:
         """Builds that nothing is timed beside need not take turns."""
@@ -146,8 +146,6 @@ class _Listed:
 
     loop: Loop
     left: deque[Candidate]
-    builds_end: float = math.inf
-    """The moment after which no build is worth waiting for."""
 
     @property
     def worth(self) -> float:
@@ -158,7 +156,7 @@ class _Listed:
         return len(self.left)
 
     def ask(self, count: int) -> list[Started]:
-        with process.until(min(self.builds_end, self.loop.cut_off())):
+        with process.until(self.loop.cut_off()):
             return [self.loop.evaluator.submit(self.left.popleft(), self.loop.executor) for _ in range(count)]
 
     def settle_build(self, outcome: Outcome, build: Compiled) -> Measure | None:
@@ -231,10 +229,8 @@ class TimedLoop(Loop):
     evaluator: TimedEvaluator
     first_schedule: Schedule = field(kw_only=True)
     """As it was when the default was timed."""
-    _last_call: float = field(default=math.inf, init=False)
-    """The moment up to which a rival may come for a verdict: a build that begins before it is cut off then."""
-    _left_at_first: float = field(default=math.inf, init=False)
-    """Seconds of the budget when the default had been timed."""
+    _room: float = field(default=math.inf, init=False)
+    """Seconds of the budget when the default had been timed; endless where others say when it is over."""
 
     @classmethod
     def of(cls, loop: Loop, evaluator: TimedEvaluator, *, schedule: Schedule) -> TimedLoop:
@@ -275,28 +271,14 @@ class TimedLoop(Loop):
         evaluator.store.record_timing(outcome.row, evaluator.calibration.heard, phase="drift", block=0)
 
     def evaluate(self, candidates: Sequence[Candidate]) -> None:
-        """Builds these and times each, unless that is done already; as many as there is time for.
-
-        Where there is none and no rival either, the first of them has what is left, as a candidate would.
-        """
-        left = [c for c in candidates if not self._is_done(c)]
-        while left and not self.stop.requested:
-            timing, default = self.hoped.rival, self.evaluator.outcomes[BASELINE].build
-            building = default.took / self.jobs if default is not None else 0.0
-            fitting = int((self._last_call - self.clock.elapsed) / max(timing + building, 1e-3))
-            late = fitting < 1
-            if late and (self.has_rival() or self._over()):
-                return
-            some, left = left[: max(fitting, 1)], left[max(fitting, 1) :]
-            end = self.clock.at(self.clock.budget if late else self._last_call)
-            with process.until(end):  # those that are built in time are timed in time, too
-                self._work(some, builds_end=end - len(some) * timing)
+        """Builds these and times each, unless that is done already; as many as there is time for."""
+        with process.until(self.clock.at(self.clock.budget)):
+            self._work(c for c in candidates if not self._is_done(c))
 
     def search(self) -> None:
-        """Searches the space until the trials are used, or only the race's part of the budget is left."""
+        """Searches the space until the trials are used, or only the time of a verdict is left."""
         if not len(self.evaluator.plan.space) or self._over():
             return
-        self._keep_time(self._left_at_first)
         with process.until(self.clock.at(self.clock.budget)):
             self.pool().run([self.lane()])
 
@@ -314,57 +296,35 @@ class TimedLoop(Loop):
 
     def keep_time_for_the_end(self) -> None:
         """From here on nothing new begins in the last part of the budget."""
-        self._left_at_first = self.clock.left
-        self._keep_time(self._left_at_first)
+        self._room = self.clock.left
 
-    def _keep_time(self, left: float) -> None:
-        """By the plan as it stands, of what was left when the default was timed."""
-        self._deadline = self.clock.budget - self.schedule.reserve(left)
-        self._last_call = max(self._deadline, self.clock.budget - self.least_seconds())
-
-    def cut_off(self) -> float:
-        if self.has_rival():
-            return self.clock.at(self._last_call if self._awaits_likeliest() else self._deadline)
-        return self.clock.at(self._last_call if self.clock.elapsed < self._last_call else self.clock.budget)
-
-    def _over(self) -> bool:
-        """With nothing to race against the default, nothing is kept: what is timed late is at least known then."""
-        if self.stop.requested or self.clock.elapsed <= self._deadline:
-            return self.stop.requested
-        if not self.has_rival():
-            return self.clock.elapsed > self.clock.budget
-        return self.clock.elapsed > self._last_call or not self._awaits_likeliest()
+    def _end(self) -> float:
+        if math.isinf(self._room):
+            return math.inf
+        return self.hoped.search_ends(self._room, rival=self.has_rival(), awaited=self._awaits_kernels())
 
     def has_rival(self) -> bool:
-        """Microkernels that take part are waited for: they take longer to build than the compiler's own code."""
-        tried = {outcome.candidate.kind for outcome in self.candidates() if outcome.settled}
-        if self.evaluator.plan.kernels and "microkernel" not in tried:
-            return False
+        """Somebody can be put to the test against the default."""
         return any(outcome.candidate.id != BASELINE for outcome in self.evaluator.contenders())
 
-    def _awaits_likeliest(self) -> bool:
-        """The microkernel that is expected to be fastest is under way: of several that are built at once another may be
-        there first."""
+    def _awaits_kernels(self) -> bool:
+        """Microkernels take longer to build than the compiler's own code, and of several another may be there before
+        the one that is expected to be the fastest."""
         plan = self.evaluator.plan
-        likeliest = plan.first[0] if plan.kernels and plan.first else None
-        return any(one.candidate.config == likeliest and not one.settled for one in self.candidates())
+        if not plan.kernels:
+            return False
+        kernels = [one for one in self.candidates() if one.candidate.kind == "microkernel"]
+        likeliest = [one for one in kernels if plan.first and one.candidate.config == plan.first[0]]
+        return not any(one.settled for one in kernels) or not all(one.settled for one in likeliest)
 
     @property
     def too_late(self) -> bool:
-        """No verdict fits into what is left, whatever is found."""
-        return self.least_seconds() > self.clock.left + LATE_SECONDS
-
-    def least_seconds(self) -> float:
-        """What a verdict needs at the least, after the baseline: one rival, built and put to the test."""
-        plan = self.evaluator.plan
+        """No verdict fits into what is left, whatever is found: a rival has to be built and put to the test."""
+        plan, build = self.evaluator.plan, self.evaluator.outcomes[BASELINE].build
         if not len(plan.space) and not plan.stock:
-            return 0.0
-        return self._rival_build() + self.hoped.least
-
-    def _rival_build(self) -> float:
-        """Seconds for building one, as the default took."""
-        build = self.evaluator.outcomes[BASELINE].build
-        return build.seconds if build is not None else 0.0
+            return False
+        hoped = self.hoped
+        return replace(hoped, shipping=hoped.shipping + (build.seconds if build is not None else 0.0)).too_late
 
     def on_device(self, build: Compiled) -> Measure:
         best = self.evaluator.best_us

@@ -13,7 +13,7 @@ from autotuner.measure.schedule import Schedule
 from autotuner.system.progress import Clock, Silent, Stop
 from autotuner.tuning.evaluate import TimedEvaluator
 from autotuner.tuning.loop import Loop, TimedLoop
-from autotuner.tuning.plan import BASELINE, Candidate
+from autotuner.tuning.plan import BASELINE
 from tests.support.clocks import Simulated
 
 
@@ -57,7 +57,7 @@ def loop(clock: Clock, *rivals: SimpleNamespace, kernels: tuple[str, ...] = ()) 
     return made
 
 
-def test_with_a_rival_the_search_ends_when_only_the_planned_end_is_left() -> None:
+def test_with_a_rival_the_search_ends_when_only_the_time_of_a_verdict_is_left() -> None:
     clock = Simulated(60.0, now=5.0)
     searching = loop(clock, outcome("c1", 500.0))
     ends = 60.0 - KEPT
@@ -68,60 +68,42 @@ def test_with_a_rival_the_search_ends_when_only_the_planned_end_is_left() -> Non
     assert searching._over()
 
 
-def test_microkernels_that_take_part_are_waited_for_and_one_is_enough() -> None:
-    """In a short budget the compiler's own code is there first, and would be all that is judged."""
-    late = 60.0 - KEPT + 0.1
-    for tried, over in (((), False), (("microkernel",), True)):
-        clock = Simulated(60.0, now=5.0)
-        others = [outcome(f"c{number}", 900.0, kind) for number, kind in enumerate(tried, 2)]
-        searching = loop(clock, outcome("c1", 500.0), *others, kernels=("gemm_triton",))
-        clock.now = late
-        assert searching._over() == over
-
-
-@pytest.mark.parametrize("settled", [False, True])
-def test_the_microkernel_that_is_expected_to_be_fastest_is_waited_for_while_a_verdict_fits(settled: bool) -> None:
-    """Of several that are built at once any may be there first: a slower one would be all that is judged."""
+@pytest.mark.parametrize(
+    ("tried", "waits"),
+    [
+        ((), True),  # in a short budget the compiler's own code is there first, and would be all that is judged
+        (("c2", True), False),
+        (("likeliest", False), True),  # of several that are built at once any may be there first
+        (("likeliest", True), False),
+    ],
+)
+def test_microkernels_are_waited_for_while_a_verdict_fits(tried: tuple[str, bool] | tuple[()], waits: bool) -> None:
     clock = Simulated(60.0, now=5.0)
-    rivals = [outcome("c1", 900.0, "microkernel"), outcome("likeliest", 100.0, "microkernel", settled=settled)]
-    searching = loop(clock, *rivals, kernels=("gemm_triton",))
+    kernels = [outcome("c9", 900.0, "microkernel", settled=not tried or tried[0] == "likeliest")] if tried else []
+    kernels += [outcome(tried[0], 900.0, "microkernel", settled=tried[1])] if tried else []
+    searching = loop(clock, outcome("c1", 500.0), *kernels, kernels=("gemm_triton",))
     clock.now = 60.0 - KEPT + 0.1
-    assert searching._over() == settled
-    last = 60.0 - searching.least_seconds()
-    assert searching.cut_off() == pytest.approx(clock.at(60.0 - KEPT if settled else last))
-    clock.now = last + 0.1
+    assert searching._over() == (not waits)
+    clock.now = 60.0 - searching.schedule.least + 0.1
     assert searching._over()
 
 
-def test_without_one_it_goes_on_to_the_end_and_no_build_takes_the_time_of_the_shortest_verdict() -> None:
+def test_without_a_rival_it_goes_on_to_the_end() -> None:
     clock = Simulated(60.0, now=5.0)
     searching = loop(clock)
-    last = 60.0 - searching.least_seconds()
-    assert searching.cut_off() == pytest.approx(clock.at(last)), "one that begins now"
-    clock.now = last + 1.0
-    assert not searching._over(), "there is time on the clock"
     assert searching.cut_off() == pytest.approx(clock.at(60.0))
+    clock.now = 59.9
+    assert not searching._over(), "there is time on the clock"
     clock.now = 60.5
     assert searching._over()
 
 
-@pytest.mark.parametrize(("late", "rivals", "tried"), [(False, 0, 4), (True, 0, 1), (True, 1, 0)])
-def test_stock_routes_are_tried_while_they_fit_and_the_first_of_them_late_where_there_is_no_rival(
-    late: bool, rivals: int, tried: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_verdict_fits_where_a_rival_cannot_be_built_and_compared() -> None:
     clock = Simulated(60.0, now=5.0)
-    searching = loop(clock, *(outcome(f"c{number}", 500.0) for number in range(rivals)))
-    worked: list[Candidate] = []
-
-    def work(some: list[Candidate], *, builds_end: float) -> None:
-        assert builds_end < clock.at(60.0)
-        worked.extend(some)
-        clock.now = 61.0 if late else clock.now
-
-    monkeypatch.setattr(searching, "_work", work)
-    clock.now = 60.0 - searching.least_seconds() + 0.5 if late else 5.0
-    searching.evaluate([cast(Candidate, SimpleNamespace(id=f"stock-{number}")) for number in range(4)])
-    assert len(worked) == tried
+    searching = loop(clock)
+    assert not searching.too_late
+    clock.now = 60.0
+    assert searching.too_late
 
 
 def test_of_what_is_only_built_the_loop_leaves_the_time_to_finish_it() -> None:

@@ -53,7 +53,7 @@ def parts(count: int, *, opened: int) -> list[Part]:
         part = Part(str(number), cast("object", None), 1 / count)  # type: ignore[arg-type]
         if number < opened:
             part.loop = SimpleNamespace(
-                time_plan=SimpleNamespace(full=1.0, judges=False), has_rival=lambda number=number: number % 2 == 0
+                schedule=SimpleNamespace(comparing=1.0, judges=False), has_rival=lambda number=number: number % 2 == 0
             )  # type: ignore[assignment]
         found.append(part)
     return found
