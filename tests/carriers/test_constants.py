@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,33 +10,14 @@ import pytest
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.microkernel import spec_mlir
 from autotuner.iree.tools import Tools
-from autotuner.microkernels.instance import Binding, Call, Instance
+from autotuner.microkernels.instance import Binding, Call
 from autotuner.problems import Gemm, Operand
 from autotuner.targets import Target
 from tests.support.kernels import spec_flags
+from tests.support.patterns import kernel_call
 
 GEMM = Gemm.parse(shape="8x4x2")
-MODEL = """
-!lhs = tensor<8x2xf16>
-!rhs = tensor<2x4xf16>
-!sum = tensor<8x4xf32>
-GLOBAL
-func.func @layers(%a: !lhs) -> (!sum, !sum, tensor<4x8x2xf16>) {
-  %zero = arith.constant 0.0 : f32
-  %empty = tensor.empty() : !sum
-  %fill = linalg.fill ins(%zero : f32) outs(%empty : !sum) -> !sum
-  %b = arith.constant dense<[[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]> : !rhs
-  %c = WEIGHTS : !rhs
-  %0 = linalg.matmul ins(%a, %b : !lhs, !rhs) outs(%fill : !sum) -> !sum
-  %1 = linalg.matmul ins(%a, %c : !lhs, !rhs) outs(%fill : !sum) -> !sum
-  %bias = arith.constant dense<[1.0, 2.0]> : tensor<2xf16>
-  %wide = tensor.empty() : tensor<4x8x2xf16>
-  %all = linalg.broadcast ins(%bias : tensor<2xf16>) outs(%wide : tensor<4x8x2xf16>) dimensions = [0, 1]
-  %more = linalg.broadcast ins(%a : !lhs) outs(%wide : tensor<4x8x2xf16>) dimensions = [0]
-  %2 = arith.addf %all, %more : tensor<4x8x2xf16>
-  return %0, %1, %2 : !sum, !sum, tensor<4x8x2xf16>
-}
-"""
+MODEL = Path(__file__).with_name("layers.mlir").read_text().partition("\n")[2]
 CONSTANT = MODEL.replace("GLOBAL", "").replace(
     "WEIGHTS", "arith.constant dense<[[9.0, 8.0, 7.0, 6.0], [5.0, 4.0, 3.0, 2.0]]>"
 )
@@ -48,9 +30,7 @@ def preprocessed(text: str, *, tools: Tools, folder: Path, transposed: bool = Tr
     lhs, rhs, out = GEMM.operands
     own = Binding(1, "read", Operand((4, 2), rhs.element), (1, 0)) if transposed else Binding(1, "read", rhs)
     bindings = (Binding(0, "read", lhs), own, Binding(2, "write", out))
-    kernel = Instance(
-        "kernel", "kernel", "gfx942", (Path("kernel.hsaco"),), bindings, (), (256, 1, 1), 64, 0, (1, 1, 1)
-    )
+    kernel = replace(kernel_call(GEMM).instance, bindings=bindings)
     source, spec, calls = folder / "model.mlir", folder / "spec.mlir", [Call(kernel, GEMM)]
     source.write_text(text)
     spec.write_text(spec_mlir(calls))

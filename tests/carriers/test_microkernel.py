@@ -24,7 +24,6 @@ from autotuner.problems.dtypes import element_type
 from autotuner.problems.render import problem_mlir
 from autotuner.system import process
 from autotuner.targets import Target
-from autotuner.targets.backends import CUDA, LLVM_CPU, ROCM, backend_of
 from tests.support.kernels import spec_flags
 from tests.support.patterns import example
 
@@ -257,15 +256,6 @@ def test_a_processors_target_is_the_compilers_own(builder: Builder) -> None:
         executable_target("module {}")
     with pytest.raises(ValueError, match="executable target"):
         spec_mlir([Call(instance(GEMM, chip="x86_64"), GEMM)])
-
-
-def test_chips_belong_to_backends() -> None:
-    assert [backend_of(chip) for chip in ("gfx942", "sm_90", "x86_64", "aarch64")] == [
-        ROCM,
-        CUDA,
-        LLVM_CPU,
-        LLVM_CPU,
-    ]
 
 
 def test_flags_name_every_folder_once(tmp_path: Path) -> None:

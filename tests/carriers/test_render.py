@@ -25,6 +25,7 @@ from autotuner.tuning.plan import Plan
 from tests.support.patience import ENOUGH
 
 MakePlan = Callable[[Gemm, str], Plan]
+SMALL = Gemm.parse(shape="64x64x64", dtype="f32")
 ROOT = Path(__file__).parents[2]
 
 
@@ -43,7 +44,7 @@ def test_every_problem_parses_and_has_the_operands_it_names(dtype: str, layout: 
 
 
 def test_a_spec_parses_carries_the_marker_and_its_header(make_plan: MakePlan) -> None:
-    plan = make_plan(Gemm.parse(shape="64x64x64", dtype="f32"), "plain")
+    plan = make_plan(SMALL, "plain")
     for first in plan.first:
         candidate = plan.candidate(first, id="c0")
         text = candidate.carrier.carried(Said(header=["problem: x", "", "module { not MLIR }"])).spec
@@ -58,7 +59,7 @@ def test_a_spec_parses_carries_the_marker_and_its_header(make_plan: MakePlan) ->
 
 
 def test_operands_of_the_same_dynamic_type_are_each_matched(make_plan: MakePlan) -> None:
-    plan = make_plan(Gemm.parse(shape="64x64x64", dtype="f32"), "plain")
+    plan = make_plan(SMALL, "plain")
     candidate = plan.candidate(plan.first[0], id="c0")
     assert candidate.dispatch is not None
     assert candidate.info is not None
@@ -74,24 +75,22 @@ def test_operands_of_the_same_dynamic_type_are_each_matched(make_plan: MakePlan)
 
 @pytest.mark.parametrize("name", ["", "a b", "a-b", "1x2", "a\nb", 'a"b', "a)", "x" * 300, "é"])
 def test_a_name_that_is_no_symbol_is_refused(make_plan: MakePlan, name: str) -> None:
-    plan = make_plan(Gemm.parse(shape="64x64x64", dtype="f32"), "plain")
+    plan = make_plan(SMALL, "plain")
     candidate = plan.candidate(plan.first[0], id="c0")
     assert candidate.dispatch is not None
-    assert candidate.info is not None
     with pytest.raises(ValueError, match="cannot be a symbol in MLIR"):
         spec_mlir(name=name, dispatch=candidate.dispatch, info=candidate.info)
 
 
 @pytest.mark.parametrize("line", ["a\nmodule {}", "a\rb", "\n"])
 def test_a_header_line_with_a_line_break_is_refused(make_plan: MakePlan, line: str) -> None:
-    plan = make_plan(Gemm.parse(shape="64x64x64", dtype="f32"), "plain")
-    candidate = plan.candidate(plan.first[0], id="c0")
+    plan = make_plan(SMALL, "plain")
     with pytest.raises(ValueError, match="line break"):
-        candidate.carrier.carried(Said(header=["fine", line]))
+        plan.candidate(plan.first[0], id="c0").carrier.carried(Said(header=["fine", line]))
 
 
 def test_the_baseline_has_no_spec(make_plan: MakePlan) -> None:
-    plan = make_plan(Gemm.parse(shape="64x64x64", dtype="f32"), "plain")
+    plan = make_plan(SMALL, "plain")
     assert plan.baseline.carrier.carried().spec is None
     assert all(stock.carrier.carried().spec is None for stock in plan.stock)
 

@@ -280,34 +280,31 @@ def test_objects_are_verified_by_hash_and_machine(kernel: Path, tools: Tools, tm
     assert "is not in" in errors(check(kernel, tools=tools))[0]
 
 
+def finding_for(there: str | None, objects: Path, spec: Path) -> str:
+    """What is said of an object where such a chip is: IREE compiles for sm_80, whatever later one it is."""
+    target = Target.parse("sm_80")
+    target = replace(target, backend=replace(target.backend, chip_there=lambda _: there))
+    file = read_spec(spec.read_text())
+    file = replace(file, entries=(replace(file.entries[0], objects=(objects.name,)),), hashes={})
+    (finding,) = check_objects(file, objects.parent, target)
+    return finding.level
+
+
 @pytest.mark.parametrize(("there", "level"), [("sm_90", "ok"), ("sm_80", "error"), ("sm_100", "error"), (None, "note")])
 def test_a_kernel_of_a_later_chip_is_what_the_device_there_can_run(
     there: str | None, level: str, kernel: Path, tmp_path: Path
 ) -> None:
-    """IREE compiles for sm_80 on Hopper, too; kernels are made for the chip that is there."""
-    (tmp_path / "kernel.ptx").write_text(
-        ".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry kernel()\n{\nret;\n}\n"
-    )
-    target = Target.parse("sm_80")
-    target = replace(target, backend=replace(target.backend, chip_there=lambda _: there))
-    file = read_spec(kernel.read_text())
-    file = replace(file, entries=(replace(file.entries[0], objects=("kernel.ptx",)),), hashes={})
-    (finding,) = check_objects(file, tmp_path, target)
-    assert finding.level == level, finding.text
+    ptx = tmp_path / "kernel.ptx"
+    ptx.write_text(".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry kernel()\n{\nret;\n}\n")
+    assert finding_for(there, ptx, kernel) == level
 
 
 @needs_nvrtc
 @pytest.mark.parametrize(("there", "level"), [("sm_80", "ok"), ("sm_86", "ok"), ("sm_90", "error"), (None, "ok")])
 def test_a_cubin_is_for_chips_of_its_generation(there: str | None, level: str, kernel: Path, tmp_path: Path) -> None:
     """PTX for sm_80 would be translated for sm_90."""
-    manifest = load(write_kernel(tmp_path / "mine"))
-    cubin = built(request(manifest, Gemm.parse(shape="32x32x32"), "sm_80")).path
-    target = Target.parse("sm_80")
-    target = replace(target, backend=replace(target.backend, chip_there=lambda _: there))
-    file = read_spec(kernel.read_text())
-    file = replace(file, entries=(replace(file.entries[0], objects=(cubin.name,)),), hashes={})
-    (finding,) = check_objects(file, cubin.parent, target)
-    assert finding.level == level, finding.text
+    cubin = built(request(load(write_kernel(tmp_path / "mine")), Gemm.parse(shape="32x32x32"), "sm_80")).path
+    assert finding_for(there, cubin, kernel) == level
 
 
 def test_an_object_whose_names_are_visible_is_an_error_where_its_call_crashes(kernel: Path) -> None:

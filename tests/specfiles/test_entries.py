@@ -12,11 +12,10 @@ from autotuner.carriers.carrier import Said
 from autotuner.carriers.microkernel import spec_mlir as microkernel_spec
 from autotuner.carriers.provenance import Provenance
 from autotuner.errors import UsageError
-from autotuner.microkernels.instance import Binding, Call, Instance
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.specfiles.entries import read, read_spec
 from autotuner.tuning.plan import Plan
-from tests.support.spec_files import TIMED, Answer, make_spec
+from tests.support.spec_files import TIMED, Answer, make_spec, microkernel_call
 
 MakePlan = Callable[[Problem, str], Plan]
 
@@ -69,16 +68,8 @@ def test_the_same_matcher_has_the_same_key_whatever_it_sets(make_plan: MakePlan)
     assert read_spec("\n".join(lines).replace("%m", "%rows")).entries[0].key == keys[0]
 
 
-def _call(folder: Path, gemm: Gemm) -> Call:
-    objects = folder / "kernel.ptx"
-    objects.write_text("// not read here")
-    last = len(gemm.operands) - 1
-    bindings = tuple(Binding(i, "write" if i == last else "read", o) for i, o in enumerate(gemm.operands))
-    return Call(Instance("mine", "kernel", "sm_80", (objects,), bindings, (), (32, 1, 1), 32, 0, (1, 1, 1)), gemm)
-
-
 def test_a_microkernel_spec_is_read_by_its_kernels(tmp_path: Path) -> None:
-    calls = [_call(tmp_path, Gemm.parse(shape=shape)) for shape in ("64x96x32", "64x96x48")]
+    calls = [microkernel_call(tmp_path, Gemm.parse(shape=shape)) for shape in ("64x96x32", "64x96x48")]
     file = read_spec(microkernel_spec(calls, provenances=[TIMED] * len(calls)))
     assert file.kind == "microkernel"
     assert [entry.name for entry in file.entries] == ["kernel", "kernel"]
@@ -107,7 +98,7 @@ def test_a_kernel_is_told_by_its_work_and_not_by_what_is_added_or_rounded_after_
     gemm: Gemm, matches: str, tmp_path: Path, autotune: Callable[..., Answer]
 ) -> None:
     spec = tmp_path / "spec.mlir"
-    spec.write_text(microkernel_spec([_call(tmp_path, gemm)] * 2, provenances=[TIMED] * 2))
+    spec.write_text(microkernel_spec([microkernel_call(tmp_path, gemm)] * 2, provenances=[TIMED] * 2))
     found = read(spec).entries
     assert [entry.matches.text for entry in found] == [matches] * 2
     assert autotune("spec", "show", spec).out.count(TIMED.command) == 1

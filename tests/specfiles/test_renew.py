@@ -8,28 +8,15 @@ import pytest
 
 from autotuner.carriers.microkernel import spec_mlir as microkernel_spec
 from autotuner.carriers.provenance import Provenance
-from autotuner.microkernels.instance import Binding, Call, Instance
 from autotuner.problems import Gemm
 from autotuner.specfiles.entries import read, read_spec
 from autotuner.specfiles.renew import renew, retargeted
-from tests.support.spec_files import TIMED
+from tests.support.spec_files import TIMED, microkernel_call
 
 ENCODER = Path(__file__).parents[2] / "results/reference/h200/encoder/encoder-sm_80.mlir"
 SPEC = ENCODER.read_text()
 NAMES = [entry.name for entry in read_spec(SPEC).entries]
-EXECUTABLE = """
-hal.executable private @kernel {
-  hal.executable.variant public @native target(#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64", {cpu = "x"}>) {
-    hal.executable.export public @kernel ordinal(0) layout(#hal.pipeline.layout<bindings = [
-      #hal.pipeline.binding<storage_buffer>]>)
-    builtin.module {
-      func.func @kernel() {
-        return
-      }
-    }
-  }
-}
-"""
+EXECUTABLE = (Path(__file__).parent / "examples" / "executable.mlir").read_text()
 
 
 @pytest.mark.parametrize("left", [[0, 1, 2, 3], [1, 3], [2]])
@@ -49,15 +36,8 @@ def test_entries_that_are_dropped_are_gone_and_the_others_are_as_they_were(left:
 @pytest.fixture
 def kernels(tmp_path: Path) -> str:
     """Two kernels that are looked for one after the other; the first is called through a function that only calls."""
-    (tmp_path / "kernel.ptx").write_text("// not read here")
-    calls = []
     problems = {"first": Gemm.parse(shape="64x96x32", epilogue="bias"), "second": Gemm.parse(shape="64x96x48")}
-    for name, gemm in problems.items():
-        last = len(gemm.operands) - 1
-        bindings = tuple(Binding(i, "write" if i == last else "read", o) for i, o in enumerate(gemm.operands))
-        launch = ((32, 1, 1), 32, 0, (1, 1, 1))
-        instance = Instance("mine", name, "sm_80", (tmp_path / "kernel.ptx",), bindings, (), *launch)
-        calls.append(Call(instance, gemm))
+    calls = [microkernel_call(tmp_path, gemm, symbol=name) for name, gemm in problems.items()]
     text = microkernel_spec(calls, provenances=[TIMED] * 2)
     head = next(line for line in text.splitlines() if "util.func private @autotune_microkernel_0(" in line)
     types = "tensor<64x32xf16>, tensor<32x96xf16>, tensor<96xf32>"
@@ -101,7 +81,8 @@ def test_of_two_shapes_that_share_a_kernel_one_can_be_dropped(kernels: str, left
 
 def test_executables_get_the_target_of_the_compiler_once() -> None:
     wanted = '#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64", {cpu = "y"}>'
-    text = retargeted(EXECUTABLE, wanted, name="kernel")
+    other = wanted.removeprefix("#hal.executable.target<").removesuffix(">").replace('"y"', '"x"')
+    text = retargeted(EXECUTABLE.replace("TARGET", other).replace("OBJECTS", ""), wanted, name="kernel")
     assert text is not None
     assert 'cpu = "y"' in text
     assert 'cpu = "x"' not in text

@@ -21,47 +21,21 @@ from autotuner.system import process
 from autotuner.targets import Target
 from tests.support.spec_files import FRAME, Answer
 
+EXAMPLES = Path(__file__).with_name("examples")
 SMALL = Gemm.parse(shape="64x32x48", dtype="f32")
 PLAIN = FRAME.replace("HELPER", "").replace(
     "BODY", 'transform.match.operation_name %op ["linalg.matmul"] : !transform.any_op'
 )
-PREPROCESSING = """module attributes {transform.with_named_sequence} {
-  util.func private @called(%a: tensor<1xf32>) -> tensor<1xf32> {
-    util.return %a : tensor<1xf32>
-  }
-  transform.named_sequence @match(%op: !transform.any_op {transform.readonly}) -> !transform.any_op {
-    transform.match.operation_name %op ["linalg.matmul"] : !transform.any_op
-    transform.yield %op : !transform.any_op
-  }
-  transform.named_sequence @call(%op: !transform.any_op {transform.readonly}) {
-    %m = transform.util.get_nearest_symbol_table %op : (!transform.any_op) -> !transform.any_op
-    %f = transform.util.import_symbol @called into %m if undefined : (!transform.any_op) -> !transform.any_op
-    transform.yield
-  }
-  transform.named_sequence @__transform_main(%module: !transform.any_op) {
-    PASS
-    transform.foreach_match in %module @match -> @call : (!transform.any_op) -> !transform.any_op
-    transform.yield
-  }
-}
-"""
+PREPROCESSING = (EXAMPLES / "preprocessing.mlir").read_text().partition("\n")[2]
 DUMP = """%a = transform.apply_registered_pass "iree-util-dump-module" with options = {{"path" = "{path}"}}
       to %module : (!transform.any_op) -> !transform.any_op
     %x = transform.apply_registered_pass "inline" to %a : (!transform.any_op) -> !transform.any_op"""
-EXECUTABLE = """module {{
-  hal.executable private @main_dispatch_0 {{
-    hal.executable.variant public @native target(<{target}>) {objects} {{
-      hal.executable.export public @f ordinal(0) layout(#hal.pipeline.layout<bindings = [
-          #hal.pipeline.binding<storage_buffer>]>) count(%d: !hal.device) -> (index, index, index) {{
-        %c = arith.constant 1 : index
-        hal.return %c, %c, %c : index, index, index
-      }}
-      builtin.module {{ func.func @f() {{ return }} }}
-    }}
-  }}
-}}
-"""
+EXECUTABLE = (EXAMPLES / "executable.mlir").read_text()
 TARGET = '"llvm-cpu", "embedded-elf-x86_64", {target_triple = "x86_64-unknown-unknown-eabi-elf"}'
+
+
+def executable(*, target: str, objects: str) -> str:
+    return EXECUTABLE.replace("TARGET", target).replace("OBJECTS", objects)
 
 
 def refusal(text: str, vet: Callable[..., None] = vet_spec) -> str:
@@ -89,9 +63,9 @@ def test_a_tuning_spec_and_an_executable_of_the_usual_kind_pass() -> None:
     assert not refusal(around), (
         "what folds a batch norm, or takes a batch as rows, calls the function around the kernel"
     )
-    assert not refusal(EXECUTABLE.format(target=TARGET, objects=""))
+    assert not refusal(executable(target=TARGET, objects=""))
     named = 'objects([#hal.executable.object<{path = "kernel.o"}>])'
-    assert not refusal(EXECUTABLE.format(target=TARGET, objects=named))
+    assert not refusal(executable(target=TARGET, objects=named))
 
 
 @pytest.mark.parametrize("name", SPEC_PASSES)
@@ -118,28 +92,28 @@ def test_a_harmless_pass_is_run_without_options_other_than_numbers_and_empty_tex
             PLAIN.replace("#iree_cpu.pipeline<DoubleTilingExpert>", '#iree_codegen.pass_pipeline<"func.func(cse)">'),
             "iree_codegen.pass_pipeline",
         ),
-        (EXECUTABLE.format(target=TARGET.replace("embedded-elf", "system-elf"), objects=""), "system-elf-x86_64"),
+        (executable(target=TARGET.replace("embedded-elf", "system-elf"), objects=""), "system-elf-x86_64"),
         (
-            EXECUTABLE.format(target=TARGET.replace("{", '{static_library_output = "/tmp/x", '), objects=""),
+            executable(target=TARGET.replace("{", '{static_library_output = "/tmp/x", '), objects=""),
             "static_library_output",
         ),
         (
-            EXECUTABLE.format(target=TARGET, objects='objects([#hal.executable.object<{path = "/etc/shadow"}>])'),
+            executable(target=TARGET, objects='objects([#hal.executable.object<{path = "/etc/shadow"}>])'),
             "/etc/shadow",
         ),
         (
-            EXECUTABLE.format(target=TARGET, objects='objects([#hal.executable.object<{path = "../x.o"}>])'),
+            executable(target=TARGET, objects='objects([#hal.executable.object<{path = "../x.o"}>])'),
             "../x.o",
         ),
         (
-            EXECUTABLE.format(
+            executable(
                 target=TARGET,
                 objects='objects([#hal.executable.object<{path = "x.o", data = dense<1> : vector<4xi8>}>])',
             ),
             "native code",
         ),
         (
-            EXECUTABLE.format(target=TARGET, objects="").replace(
+            executable(target=TARGET, objects="").replace(
                 "{ return }", '{ llvm.inline_asm "syscall", "" : () -> ()\n return }'
             ),
             "llvm.inline_asm",
@@ -206,7 +180,7 @@ def model(attributes: str = "", body: str = "", name: str = "@main") -> str:
             'module attributes {hal.device.targets = [#hal.device.target<"local"> : !hal.device]} {}',
             "hal.device.target",
         ),
-        (EXECUTABLE.format(target=TARGET, objects=""), "hal.executable"),
+        (executable(target=TARGET, objects=""), "hal.executable"),
         (PLAIN, "transform.named_sequence"),
         (model(name='@"../../../x"'), "../../../x"),
         (f'module @"a/b" {{ {model()} }}', "a/b"),
@@ -301,7 +275,7 @@ def test_executables_that_a_flagfile_names_are_looked_into(tools: Tools, tmp_pat
     flags = [*Target.parse("cpu").compile_flags, f"--iree-codegen-tuning-spec-path={spec}"]
     flags.append(f"--iree-hal-substitute-executable-configurations-from={folder}")
     spec.with_suffix(".flags").write_text("\n".join(flags))
-    (folder / "main_dispatch_0.mlir").write_text(EXECUTABLE.format(target=TARGET, objects=""))
+    (folder / "main_dispatch_0.mlir").write_text(executable(target=TARGET, objects=""))
     assert check(spec, tools=tools).sound
     (folder / "main_dispatch_1.o").write_bytes(b"\x7fELF")
     with pytest.raises(UsageError, match="native code"):
@@ -309,7 +283,7 @@ def test_executables_that_a_flagfile_names_are_looked_into(tools: Tools, tmp_pat
     (folder / "main_dispatch_1.o").rename(folder / "b.mlir")
     with pytest.raises(UsageError, match=r"b\.mlir"):
         check(spec, tools=tools)
-    bad = EXECUTABLE.format(target=TARGET.replace("embedded-elf", "system-elf"), objects="")
+    bad = executable(target=TARGET.replace("embedded-elf", "system-elf"), objects="")
     (folder / "b.mlir").write_text(bad)
     with pytest.raises(UsageError, match="system-elf"):
         check(spec, tools=tools)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,8 @@ from autotuner.carriers.render import spec_mlir
 from autotuner.cli import app
 from autotuner.errors import AutotuneError
 from autotuner.iree.tools import Tools
+from autotuner.microkernels.instance import Binding, Call, Instance
+from autotuner.problems import Gemm
 from autotuner.tuning.plan import Plan
 
 TIMED = Provenance(
@@ -61,6 +64,14 @@ def make_spec(plan: Plan, position: int = 0, *, provenance: Provenance | None = 
     assert candidate.dispatch is not None
     assert candidate.info is not None
     return spec_mlir(name=plan.problem.name, dispatch=candidate.dispatch, info=candidate.info, provenance=provenance)
+
+
+def microkernel_call(folder: Path, gemm: Gemm, *, symbol: str = "kernel") -> Call:
+    """Of a kernel whose object is in this folder, and which nobody runs."""
+    (path := folder / "kernel.ptx").write_text("// not read here")
+    last = len(gemm.operands) - 1
+    bindings = tuple(Binding(i, "write" if i == last else "read", o) for i, o in enumerate(gemm.operands))
+    return Call(Instance("mine", symbol, "sm_80", (path,), bindings, (), (32, 1, 1), 32, 0, (1, 1, 1)), gemm)
 
 
 @dataclass(frozen=True)
