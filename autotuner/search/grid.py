@@ -1,15 +1,28 @@
-"""A space laid out for the search: which rows are taken, and what is near."""
+"""What a search is, a space laid out for it (which rows are taken, what is near), and the one that tries everything."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
-from autotuner.search.likeness import Rows
+from autotuner.search.model import Rows
 from autotuner.space.table import Config, Space
 
 NONE: Rows = np.zeros(0, np.int64)
+
+
+class Search(Protocol):
+    """One coordinator asks and tells; several may be asked for before the first is told."""
+
+    def ask(self, count: int) -> list[Config]:
+        """Up to `count` distinct configurations that were never asked or told; none when all were."""
+        ...
+
+    def tell(self, config: Config, value: float | None) -> None:
+        """What a configuration came to: log(time), or None when it failed. It need not have been asked."""
+        ...
 
 
 class Grid:
@@ -66,3 +79,25 @@ class Grid:
         free = np.flatnonzero(self.free)
         differing = (self.space.indices[free] != point).sum(axis=1)
         return free[differing == differing.min()] if len(free) else free
+
+
+class ExhaustiveSearch:
+    """Everything once: the rows of `first`, then all others in an order that the seed gives."""
+
+    def __init__(self, grid: Grid, *, seed: int, first: Sequence[int]) -> None:
+        self._grid = grid
+        order = np.random.default_rng(seed).permutation(len(grid))
+        self._queue = list(dict.fromkeys([*first, *(int(row) for row in order)]))
+
+    def ask(self, count: int) -> list[Config]:
+        waiting = [row for row in self._queue if self._grid.free[row]]
+        batch, self._queue = waiting[:count], waiting[count:]
+        for row in batch:
+            self._grid.take(row)
+        return [self._grid.config(row) for row in batch]
+
+    def tell(self, config: Config, value: float | None) -> None:
+        del value
+        row = self._grid.space.index(config)
+        if row is not None:
+            self._grid.take(row)

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autotuner.search.grid import NONE, Grid
-from autotuner.search.likeness import SHARED, Floats, Likeness, Rows
-from autotuner.search.surrogate import BOLDNESS, GOOD, Surrogate
+from autotuner.search.model import GOOD, Floats, Likeness, Rows, Surrogate
 from autotuner.space.table import Config
 
 MEMORY = 200
@@ -36,8 +35,10 @@ class Settings:
     where it is, the dice do not. 1: the dice alone; 0: the model alone."""
     hopeless: int = 6
     """A knob's value that failed so often and never worked is not tried again; 0: it is."""
-    shared: float = SHARED
-    boldness: float = BOLDNESS
+    shared: float = 0.7
+    """What two configurations have in common, at the least, when they differ in one knob."""
+    boldness: float = 1.0
+    """How many standard deviations an unknown row is given the benefit of."""
     good: float = GOOD
 
 

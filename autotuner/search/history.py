@@ -1,16 +1,19 @@
-"""Learning from before: what other shapes' timings say of this one's configurations."""
+"""Learning from before: what other shapes' timings say of this one's configurations.
+
+One Gaussian process of all of them predicts what this one's take.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from autotuner.search.likeness import Rows, Singles
-from autotuner.search.prediction import Prediction, Results
+from autotuner.search.model import Floats, Likeness, Rows, Singles, standardized
+from autotuner.space import workgroups
 from autotuner.space.table import Config, Space, Value
 
 SUGGESTED = 20
@@ -19,19 +22,27 @@ RUNS = 20
 """At most so many runs are asked, the nearest ones."""
 RESULTS = 40
 """At most so many results of each."""
-FASTEST = 20
+FASTEST = RESULTS // 2
 """So many of these are its fastest; the others are an even sample of the rest."""
 LEAST = 8
 """A run with fewer results says too little of what is good there."""
 CONSIDERED = 1000
 """A space of at most so many rows is ranked whole."""
-SAMPLED = 500
+SAMPLED = CONSIDERED // 2
 """Of a larger one so many random rows are, and what was good before; then, for so many rounds, what differs in one
 knob from so many of the best: the rows found are nearly as good as if all were ranked."""
 ROUNDS = 3
 PARENTS = 10
 _OTHER_TYPES = 2.0
 """How far apart other types are, in doublings of a size."""
+_SHARED = 0.5
+"""What two configurations have in common when they differ in one knob: less than in a search, for more is known."""
+_REACHES = np.array([4.0, 4.0, 3.0])
+"""At so many doublings of the tile's rows, its columns and the number of workgroups two kernels are 1/e as alike."""
+_REACH = 1.0
+"""At so many doublings the results of a run are taken for e times as noisy as those of the same shape."""
+_NOISE = 0.05
+"""The share of variance taken for noise in results of the same shape."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +80,12 @@ class Earlier:
     configs: Sequence[Mapping[str, Value]]
     us: Sequence[float]
 
+    @property
+    def kept(self) -> Earlier:
+        """With those of its results that are made use of, the fastest first."""
+        places = kept(self.us)
+        return replace(self, configs=[self.configs[one] for one in places], us=[self.us[one] for one in places])
+
 
 @dataclass(frozen=True)
 class Suggestions:
@@ -85,7 +102,7 @@ def suggest(space: Space, shape: Shape, earlier: Sequence[Earlier], *, count: in
     if not near or not len(space):
         return Suggestions()
     best = [_row(space, run.configs[int(np.argmin(run.us))]) for _, run in near]
-    known = [_results(distance, run) for distance, run in near if len(run.us) >= LEAST]
+    known = [(distance, run.kept) for distance, run in near if len(run.us) >= LEAST]
     ranked = _ranked(space, Prediction(space, shape.sizes, known), best) if known else []
     same = [row for row, (distance, _) in zip(best, near, strict=True) if not distance][:1]
     chosen = list(dict.fromkeys([*same, *ranked, *best]))[:count]
@@ -111,13 +128,6 @@ def kept(us: Sequence[float]) -> list[int]:
     return [int(place) for place in order]
 
 
-def _results(distance: float, run: Earlier) -> Results:
-    places = kept(run.us)
-    return Results(
-        distance, run.shape.sizes, [run.configs[place] for place in places], [math.log(run.us[p]) for p in places]
-    )
-
-
 def _ranked(space: Space, prediction: Prediction, best: Sequence[int]) -> list[int]:
     """Rows by what they are predicted to take, the fastest first."""
     if len(space) <= CONSIDERED:
@@ -138,3 +148,42 @@ def _ranked(space: Space, prediction: Prediction, best: Sequence[int]) -> list[i
 
 def _sorted(rows: Rows, predicted: Singles) -> list[int]:
     return [int(row) for row in rows[np.argsort(predicted, kind="stable")]]
+
+
+class Prediction:
+    """Each result counts over those of its own shape, nearer shapes for less noisy. Configurations are alike by their
+    knobs and by what these come to: the same knobs are other numbers of workgroups for another shape."""
+
+    def __init__(self, space: Space, sizes: Mapping[str, int], known: Sequence[tuple[float, Earlier]]) -> None:
+        """`known` are runs, each with how far its shape is from this one."""
+        self._space, self._sizes = space, sizes
+        self._likeness = Likeness(space.knobs, shared=_SHARED)
+        features = self._likeness.configs([config for _, run in known for config in run.configs])
+        # Log-likenesses add up, so that of knobs and that of tiles take one exponential.
+        self._toward = self._likeness.toward(features)
+        tilings = [workgroups.of_configs(run.configs, run.shape.sizes) for _, run in known]
+        self._tilings = _scaled(np.concatenate(tilings))
+        values = np.concatenate([standardized(np.log(run.us)) for _, run in known])
+        noise = [np.full(len(run.us), _NOISE * math.exp(distance / _REACH)) for distance, run in known]
+        covariance = self._alike(features, self._tilings) + np.diag(np.concatenate(noise))
+        self._weights: Singles = np.linalg.solve(covariance, values).astype(np.float32)
+
+    def of(self, rows: Rows) -> Singles:
+        """What these rows are predicted to take, in no unit: less is faster."""
+        features = self._likeness.rows(self._space.indices[rows])
+        tilings = _scaled(workgroups.of_rows(self._space, rows, self._sizes))
+        predicted: Singles = self._alike(features, tilings) @ self._weights
+        return predicted
+
+    def _alike(self, features: Singles, tilings: Singles) -> Singles:
+        """How alike some configurations are to those that are known."""
+        logs: Singles = features @ self._toward
+        apart = np.empty_like(logs)  # once, as fresh pages for each quantity would take most of the time
+        for own, known in zip(tilings.T, self._tilings.T, strict=True):
+            logs -= np.abs(np.subtract(own[:, None], known[None, :], out=apart), out=apart)
+        np.exp(logs, out=logs)
+        return logs
+
+
+def _scaled(tilings: Floats) -> Singles:
+    return np.asarray(tilings / _REACHES, np.float32)

@@ -12,7 +12,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.trial import TrialState
 
 from autotuner.search.grid import Grid
-from autotuner.search.likeness import Rows
+from autotuner.search.model import Rows
 from autotuner.space.table import Config
 
 STARTUP = 12

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from autotuner.search import history
-from autotuner.search.history import FASTEST, RESULTS, Earlier, Shape, kept, suggest
-from autotuner.search.likeness import Rows, Singles
-from autotuner.search.prediction import Prediction
+from autotuner.search.history import FASTEST, RESULTS, Earlier, Prediction, Shape, kept, suggest
+from autotuner.search.model import Rows, Singles
 from autotuner.space.table import Config, Knob, Space, Value
 
 KNOBS = [Knob("tile_m", (8, 16, 32, 64, 128)), Knob("tile_n", (8, 16, 32, 64, 128)), Knob("stages", (1, 2, 3, 4))]
@@ -136,3 +135,31 @@ def test_of_a_long_run_the_fastest_and_an_even_sample_of_the_rest_are_made_use_o
     assert [us[place] for place in places[:FASTEST]] == [float(n) for n in range(FASTEST)]
     assert us[places[-1]] == 399.0
     assert kept([3.0, 1.0, 2.0]) == [1, 2, 0]
+
+
+# --- the prediction -----------------------------------------------------------------------------------------------
+
+TILES = Space.product(KNOBS[:2])
+
+
+def best_tile(side: int) -> Earlier:
+    """Everything was timed, and the tile of this side is the fastest."""
+    configs = [config.as_dict() for config in TILES]
+    times = [math.exp(sum(abs(math.log2(int(own) / side)) for own in config.values())) for config in configs]
+    return Earlier("", Shape("contraction", (), {}), configs, times)
+
+
+def predicted(*known: tuple[float, Earlier]) -> Singles:
+    return Prediction(TILES, {}, known).of(np.arange(len(TILES)))
+
+
+def test_the_nearer_shape_is_believed() -> None:
+    for near, far in ((16, 64), (64, 16)):
+        fastest = TILES[int(predicted((0.0, best_tile(near)), (3.0, best_tile(far))).argmin())]
+        assert fastest["tile_m"] == near
+
+
+def test_how_slow_another_shape_is_in_all_says_nothing() -> None:
+    slow = best_tile(64)
+    slower = Earlier("", slow.shape, slow.configs, [100.0 * us for us in slow.us])
+    assert predicted((0.0, slow)) == pytest.approx(predicted((0.0, slower)), abs=1e-4)

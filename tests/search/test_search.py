@@ -11,7 +11,7 @@ import optuna
 import pytest
 
 from autotuner.search import Search, make_search
-from autotuner.search.surrogate import Surrogate
+from autotuner.search.model import Surrogate
 from autotuner.space.table import Config, Knob, Space
 from benchmarks.replay import HERE, RandomLegal, load, replay
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autotuner.search.likeness import SHARED, Likeness
+from autotuner.search.guided import DEFAULT
+from autotuner.search.model import Likeness
 from autotuner.space.table import ABSENT, Config, Knob, Space, Value
 
 KNOBS = [Knob("tile", (ABSENT, 8, 16, 32, 64)), Knob("stages", (1, 2, 3)), Knob("route", ("a", "b"))]
 SPACE = Space(KNOBS, np.stack(np.meshgrid(range(5), range(3), range(2), indexing="ij"), -1).reshape(-1, 3))
-LIKENESS = Likeness(KNOBS)
+SHARED = DEFAULT.shared
+LIKENESS = Likeness(KNOBS, shared=SHARED)
 
 
 def between(one: tuple[int, int, str], other: tuple[int, int, str]) -> float:
