@@ -47,7 +47,7 @@ def device(incomplete: str) -> list[str]:
 
 def epilogue(incomplete: str) -> list[str]:
     """What is done with the sums, with commas between."""
-    from autotuner.problems.activations import ACTIVATIONS
+    from autotuner.problems.epilogue import ACTIVATIONS
 
     return _listed(("bias", "residual", "relu", "clip=", *ACTIVATIONS, "gated", "rms=", "layer="), incomplete)
 

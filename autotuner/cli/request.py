@@ -180,7 +180,7 @@ class Request:
     def built_for(self) -> "Target":
         """The target, with the chip and the flags that the user names."""
         from autotuner.targets import Target
-        from autotuner.targets.files import refuse_missing, words_that_are_files
+        from autotuner.targets.base import refuse_missing, words_that_are_files
 
         flags = self.flags or ()
         refuse_missing(flags)

@@ -15,7 +15,7 @@ from autotuner.iree.mlir import maker
 from autotuner.patterns import graph
 from autotuner.patterns.evaluate import computed, held
 from autotuner.problems.accuracy import Array
-from autotuner.problems.activations import (
+from autotuner.problems.epilogue import (
     CUBIC,
     IMPORTED_FACTOR,
     TANH_FACTOR,

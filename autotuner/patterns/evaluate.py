@@ -13,8 +13,8 @@ from iree.compiler import ir
 from autotuner.iree.mlir import maker
 from autotuner.patterns import graph
 from autotuner.problems.accuracy import Array
-from autotuner.problems.activations import erf
 from autotuner.problems.dtypes import element_type, known_type
+from autotuner.problems.epilogue import erf
 
 _LARGEST = 1 << 26
 """Elements at the most: a mask of 8192 queries and as many keys."""

@@ -138,7 +138,7 @@ def _ranked(space: Space, prediction: Prediction, best: Sequence[int]) -> list[i
     for _ in range(ROUNDS):
         parents = [row for row in _sorted(rows, predicted)[:PARENTS] if row not in seen]
         seen.update(parents)
-        around = [space.neighbours(row) for row in parents]
+        around = [space.around(row)[0] for row in parents]
         new = np.setdiff1d(np.concatenate([np.zeros(0, np.int64), *around]), rows)
         if not len(new):
             break

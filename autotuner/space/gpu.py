@@ -112,13 +112,11 @@ class GpuSpace:
         text: str,
         *,
         backend: Backend,
-        function: str | None = None,
         batch: Batch = UNBATCHED,
         rules: Sequence[prune.Rule] = USED,
     ) -> GpuSpace:
         """From the module that `--iree-codegen-emit-pipeline-constraints` writes.
 
-        `function` names the dispatch function, which is needed when several have constraints.
         `batch` says which loops the real dispatch has more than this module.
         """
         with ir.Context():
@@ -133,11 +131,9 @@ class GpuSpace:
                 "iree-compile emits no pipeline constraints for this dispatch on this target.",
                 remedy="Its operation or element type has no matrix instruction there: try another target or type.",
             )
-        if function is None and len(found) > 1:
-            raise UsageError(f"several dispatches can be tuned: {', '.join(found)}.", remedy="Name one of them.")
-        if function is not None and function not in found:
-            raise UsageError(f"dispatch {function!r} cannot be tuned.", remedy=f"There is {', '.join(found)}.")
-        parent, operations = found[function or next(iter(found))]
+        if len(found) > 1:
+            raise UsageError(f"several dispatches can be tuned: {', '.join(found)}.", remedy="Tune one of them alone.")
+        ((parent, operations),) = found.values()
         return cls(module, parent, operations, backend=backend, batch=batch, rules=rules)
 
     @property

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -209,21 +209,11 @@ class Space:
         found = self._at(np.array([places], np.int64) @ self._strides)
         return int(found[0]) if len(found) else None
 
-    def neighbours(self, index: int, *, reach: Literal["adjacent", "any"] = "any") -> npt.NDArray[np.int64]:
-        """Rows that differ from this one in exactly one knob; `adjacent`: by one step on an ordered knob."""
-        row = self._rows[index].astype(np.int64)
-        found = []
-        for here, knob, stride in zip(row, self.knobs, self._strides, strict=True):
-            step = np.arange(len(knob.values), dtype=np.int64) - here
-            step = step[step != 0]
-            if reach == "adjacent" and knob.ordered:
-                step = step[np.abs(step) == 1]
-            # A row is its code, so a neighbour is found by search and not by looking at every row.
-            found.append(self._at(self._codes[index] + step * stride))
-        return np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
-
     def around(self, index: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Rows that differ from this one in exactly one knob, and those that differ in exactly two."""
+        """Rows that differ from this one in exactly one knob, and those that differ in exactly two.
+
+        A row is its code, so they are found by search and not by looking at every row.
+        """
         steps, owners = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for number, (here, knob, stride) in enumerate(zip(self._rows[index], self.knobs, self._strides, strict=True)):
             others = np.delete(np.arange(len(knob.values), dtype=np.int64), int(here))

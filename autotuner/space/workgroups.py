@@ -6,8 +6,7 @@ Runs that are over are known by the names and values of their knobs alone, so it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -25,59 +24,35 @@ _LOOP = re.compile(r"(?:wg|sg)_(\d+)")
 _COUNTS = ("sg_m_cnt", "sg_n_cnt")
 _INSTRUCTION = "mma"
 _UNITS = re.compile(r"_(\d+)x(\d+)x\d+")
-_USUAL = (16, 8)
-"""Rows and columns of the matrix instruction where there is no choice: there is one on NVIDIA only."""
 
 
-@dataclass(frozen=True)
-class _Knobs:
-    """The knobs of some configurations, a value for each of them; ABSENT where they have none of that name."""
-
-    names: frozenset[str]
-    numbers: Mapping[str, Ints]
-    units: Ints
-    """Rows and columns of each configuration's matrix instruction."""
-
-    def __getitem__(self, name: str) -> Ints:
-        return self.numbers.get(name, np.full(len(self.units), ABSENT, np.int64))
+Knobs = Mapping[str, tuple[Sequence[Value], npt.NDArray[np.integer[Any]]]]
+"""By the names of knobs: values, and the place among them that each configuration has."""
 
 
 def of_rows(space: Space, rows: npt.NDArray[np.integer[Any]], sizes: Mapping[str, int]) -> Floats:
     """Of rows of a space: rows and columns of a workgroup's tile, and the number of workgroups, in doublings; 0 where
     they are not known."""
-    places, numbers = space.indices[rows], dict[str, Ints]()
-    units = _usual(len(rows))
-    for column, knob in enumerate(space.knobs):
-        if knob.name == _INSTRUCTION:
-            units = np.array([_unit(value) for value in knob.values], np.int64)[places[:, column]]
-        elif _counts(knob.name):
-            numbers[knob.name] = np.array([_number(value) for value in knob.values], np.int64)[places[:, column]]
-    return _tilings(_Knobs(frozenset(knob.name for knob in space.knobs), numbers, units), sizes)
+    places = space.indices[rows]
+    return _tilings({knob.name: (knob.values, places[:, i]) for i, knob in enumerate(space.knobs)}, sizes, len(rows))
 
 
 def of_configs(configs: Sequence[Mapping[str, Value]], sizes: Mapping[str, int]) -> Floats:
     """The same of configurations, whichever spaces they are from."""
-    names = frozenset().union(*configs)
-    numbers = {
-        name: np.array([_number(config.get(name, ABSENT)) for config in configs], np.int64)
-        for name in names
-        if _counts(name)
-    }
-    if _INSTRUCTION in names:
-        units = np.array([_unit(config.get(_INSTRUCTION, ABSENT)) for config in configs], np.int64)
-    else:
-        units = _usual(len(configs))
-    return _tilings(_Knobs(names, numbers, units), sizes)
+    every, names = np.arange(len(configs)), frozenset().union(*configs)
+    knobs = {name: ([config.get(name, ABSENT) for config in configs], every) for name in names}
+    return _tilings(knobs, sizes, len(configs))
 
 
-def _tilings(knobs: _Knobs, sizes: Mapping[str, int]) -> Floats:
-    loops = _loops(knobs.names)
-    tilings = np.zeros((len(knobs.units), QUANTITIES))
+def _tilings(knobs: Knobs, sizes: Mapping[str, int], count: int) -> Floats:
+    tilings = np.zeros((count, QUANTITIES))
+    loops = sorted({int(found[1]) for name in knobs if (found := _LOOP.fullmatch(name))})[-2:]
     if len(loops) < 2 or not {"m", "n"} <= sizes.keys():
         return tilings
-    tiles = [
-        _tile(knobs, loop, count, knobs.units[:, i]) for i, (loop, count) in enumerate(zip(loops, _COUNTS, strict=True))
-    ]
+    instructions, places = knobs.get(_INSTRUCTION, ((ABSENT,), np.zeros(count, np.int64)))
+    units = np.array([_unit(instruction) for instruction in instructions], np.int64)[places]
+    # The last two loops that are distributed: the rows and the columns of the result.
+    tiles = [_tile(knobs, *of, units[:, i]) for i, of in enumerate(zip(loops, _COUNTS, strict=True))]
     known = (tiles[0] > 0) & (tiles[1] > 0)
     rows, columns = (tile[known] for tile in tiles)
     workgroups = sizes.get("batch", 1) * -(-sizes["m"] // rows) * -(-sizes["n"] // columns)
@@ -85,33 +60,21 @@ def _tilings(knobs: _Knobs, sizes: Mapping[str, int]) -> Floats:
     return tilings
 
 
-def _loops(names: Iterable[str]) -> list[int]:
-    """The last two loops that are distributed: the rows and the columns of the result."""
-    return sorted({int(found[1]) for name in names if (found := _LOOP.fullmatch(name))})[-2:]
-
-
-def _tile(knobs: _Knobs, loop: int, count: str, unit: Ints) -> Ints:
+def _tile(knobs: Knobs, loop: int, count: str, unit: Ints) -> Ints:
     """What a workgroup takes of a loop: said as it is, or by subgroups in matrix instructions; 0 where neither is."""
-    own, per_subgroup, subgroups = knobs[f"wg_{loop}"], knobs[f"sg_{loop}"], knobs[count]
+    own, per_subgroup, subgroups = (_numbers(knobs, name, len(unit)) for name in (f"wg_{loop}", f"sg_{loop}", count))
     counted = np.where((per_subgroup > 0) & (subgroups > 0), per_subgroup * subgroups * unit, 0)
     tile: Ints = np.where(own > 0, own, counted)
     return tile
 
 
-@cache
-def _counts(name: str) -> bool:
-    return name in _COUNTS or _LOOP.fullmatch(name) is not None
-
-
-def _number(value: Value) -> int:
-    return value if isinstance(value, int) else ABSENT
+def _numbers(knobs: Knobs, name: str, count: int) -> Ints:
+    values, places = knobs.get(name, ((ABSENT,), np.zeros(count, np.int64)))
+    return np.array([value if isinstance(value, int) else ABSENT for value in values], np.int64)[places]
 
 
 @cache
 def _unit(instruction: Value) -> tuple[int, int]:
+    """Rows and columns of the matrix instruction: where there is no choice it is NVIDIA's only one."""
     found = _UNITS.search(str(instruction))
-    return (int(found[1]), int(found[2])) if found else _USUAL
-
-
-def _usual(count: int) -> Ints:
-    return np.tile(np.array(_USUAL, np.int64), (count, 1))
+    return (int(found[1]), int(found[2])) if found else (16, 8)

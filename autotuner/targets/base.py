@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import platform
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autotuner.errors import UsageError
 from autotuner.problems import OPERATIONS, Problem
-from autotuner.targets.backends import Backend
+from autotuner.targets.backends import LIBRARY, TUNING_SPEC, Backend
 from autotuner.targets.backends.llvm_cpu import CPU_FLAG, LLVM_CPU
-from autotuner.targets.files import with_absolute_files
 from autotuner.targets.knobs import PLAIN, Knob, Route, first_routes, knobs_of, named_route, touching, without
 from autotuner.targets.naming import NO_DEVICE, named_devices
 
@@ -35,6 +35,13 @@ _OWN = (
 )
 """Flags that decide what a compile gives, which differs from compile to compile."""
 
+_READ = (
+    TUNING_SPEC,
+    LIBRARY,
+    "--iree-preprocessing-transform-spec-filename",
+    "--iree-preprocessing-pdl-spec-filename",
+)
+"""Flags whose file the compiler reads, some of them late in a compile."""
 WIDEST_HEAD = 128
 """Of queries and keys. With more, the results of IREE 3.13's default are off by a third and more."""
 _STAND_IN = "decomposed"
@@ -247,3 +254,48 @@ def without_wrong_attention(target: Target, widths: Iterable[int]) -> tuple[Targ
         f"route {_STAND_IN} stands in for the default, and its flags ship with a win; without one compile with "
         f"{shlex.join(flags)}, not with IREE's own default"
     )
+
+
+# --- files that a user's flags name: compiles run in folders of their own, where a relative path leads nowhere -------
+
+
+def with_absolute_files(flag: str) -> str:
+    """The flag, with a file of the current folder by its whole path; a word without `/` or `.` stays a word."""
+    for before, value in _values(flag):
+        if _is_path(value) and _exists(value):
+            return f"{before}={Path(value).absolute()}"
+    return flag
+
+
+def words_that_are_files(flags: Sequence[str]) -> list[str]:
+    """Values that are taken for words, though files of that name lie in the current folder."""
+    return [v for flag in flags for _, v in _values(flag) if v and not _is_path(v) and _exists(v)]
+
+
+def refuse_missing(flags: Sequence[str]) -> None:
+    """A spec that is not there is told at once: the compiler looks for it when it is at the dispatches."""
+    for flag in flags:
+        name, _, value = flag.partition("=")
+        file = value.partition("@")[0] if name == LIBRARY else value
+        if name in _READ and file and not _exists(file):
+            raise UsageError(f"--flag {name}: there is no file {file}.", remedy="Is the path right?")
+
+
+def _values(flag: str) -> Iterator[tuple[str, str]]:
+    """(what stands before it, value): all after the first `=`, and after a second, as in `NAME=FILE`."""
+    name, _, value = flag.partition("=")
+    yield name, value
+    key, more, inner = value.partition("=")
+    if more:
+        yield f"{name}={key}", inner
+
+
+def _is_path(value: str) -> bool:
+    return ("/" in value or "." in value) and not Path(value).is_absolute()
+
+
+def _exists(value: str) -> bool:
+    try:
+        return Path(value).exists()
+    except (OSError, ValueError):
+        return False

@@ -19,7 +19,7 @@ from autotuner.cli.app import app
 from autotuner.cli.options import EXAMPLES
 from autotuner.cli.request import default_dtype
 from autotuner.problems import Gemm
-from autotuner.problems.activations import ACTIVATIONS
+from autotuner.problems.epilogue import ACTIVATIONS
 from autotuner.system.settings import join_completed_words
 from autotuner.targets import PRODUCTS, Target, all_targets
 from autotuner.tuning.effort import EFFORTS

@@ -24,7 +24,7 @@ from autotuner.microkernels.manifest import DoesNotFitError, Manifest
 from autotuner.microkernels.providers.c import find_compiler
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Conv, Gemm, Problem
-from autotuner.problems.activations import ACTIVATIONS
+from autotuner.problems.epilogue import ACTIVATIONS
 from autotuner.problems.render import problem_mlir
 from autotuner.system import process
 from autotuner.targets import Target

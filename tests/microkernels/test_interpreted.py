@@ -17,7 +17,7 @@ from autotuner.measure.check import compare
 from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.problems import Array, Attention, Gemm
-from autotuner.problems.activations import ACTIVATIONS
+from autotuner.problems.epilogue import ACTIVATIONS
 from tests.microkernels.test_c_kernels import WIDE
 from tests.support.kernels import request
 

@@ -1,4 +1,4 @@
-"""Attention as the command line gives it: what is refused, what it is called, and what a right answer is."""
+"""Attention: what it is called, and what a right answer is."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from autotuner.errors import OutOfTimeError, UsageError
+from autotuner.errors import OutOfTimeError
 from autotuner.measure.check import compare
 from autotuner.problems import Array, Attention
 from autotuner.system import process
@@ -92,37 +90,3 @@ def test_a_causal_problem_counts_the_pairs_that_are_seen(queries: int, keys: int
     causal = Attention.parse(shape=f"1x1x{queries}x{keys}x2", causal=True)
     assert causal.name.endswith("_causal")
     assert causal.flops == 4 * 2 * int(np.tri(queries, keys).sum())
-
-
-@pytest.mark.parametrize("causal", [False, True])
-def test_its_arguments_give_the_same_problem_again(causal: bool) -> None:
-    attention = Attention.parse(shape="2x8x256x512x64", dtype="f8", causal=causal)
-    words = attention.arguments()
-    assert words[0] == "attention"
-    again = Attention.parse(shape=words[2], dtype=words[4], causal="--causal" in words)
-    assert again == attention
-
-
-@pytest.mark.parametrize(
-    ("shape", "says"),
-    [
-        ("1x8x256x64", "is not BxHxSQxSKVxD"),
-        ("1x8x0x256x64", "SQ is '0'"),
-        ("1x8x256x256x-1", "D is '-1'"),
-        ("1x8x256x9999999x64", "SKV is larger than"),
-    ],
-)
-def test_a_shape_that_is_none_is_refused(shape: str, says: str) -> None:
-    with pytest.raises(UsageError, match=says) as caught:
-        Attention.parse(shape=shape)
-    assert caught.value.remedy
-
-
-@settings(max_examples=50)
-@given(st.text(max_size=14))
-def test_any_text_gives_a_problem_or_a_refusal(shape: str) -> None:
-    try:
-        attention = Attention.parse(shape=shape)
-    except UsageError:
-        attention = None
-    assert attention is None or attention.flops > 0

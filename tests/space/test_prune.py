@@ -1,28 +1,41 @@
-"""The pruning rules: what each rejects, in numbers that come from failed builds, and what it must let through."""
+"""The rules: what each rejects, in numbers from failed builds and compared binaries, and what it lets through."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from autotuner.space.gpu import Batch, GpuSpace
 from autotuner.space.prune import (
     COPIES,
+    DUPLICATES,
+    FEW_REGISTERS,
     IDLE_COPIES,
+    IDLE_REQUEST,
+    NO_PADDING,
     REGISTERS,
     RULES,
     SHARED_MEMORY,
     STRIDED,
     TORN_SCORES,
+    TURNED_LINE,
     UNDERIVABLE,
     UNSWIZZLED,
     WIDENED,
     Chip,
     Kernel,
+    Rule,
     Tile,
     apply,
 )
+from autotuner.space.table import Value
+from autotuner.targets.backends import CUDA, ROCM
+
+Emit = Callable[..., str]
 
 MI300 = Chip("gfx942", 65536, 4)
 NAVI31 = Chip("gfx1100", 65536, 4)
@@ -76,22 +89,21 @@ def test_a_promoted_operand_must_spread_evenly_over_the_threads(
     assert not UNDERIVABLE.rejects(replace(base, promoted=(tile(*shape),), derived=False)).any()
 
 
-def test_a_direct_convolution_cannot_have_strides() -> None:
-    assert STRIDED.rejects(replace(kernel(64, 64, 64, 256), strided=True)).all()
-    assert not STRIDED.rejects(kernel(64, 64, 64, 256)).any()
-
-
-def test_an_instruction_of_another_accumulator_is_rejected_and_no_other() -> None:
-    widened = replace(kernel(64, 64, 64, 256), widened=np.array([0, 1], np.int64))
-    assert WIDENED.rejects(widened).tolist() == [False, True]
-    assert not WIDENED.rejects(kernel(64, 64, 64, 256)).any()
-
-
-def test_keys_come_in_whole_instructions() -> None:
+@pytest.mark.parametrize(
+    ("rule", "field", "bad", "good"),
+    [
+        (STRIDED, "strided", True, False),
+        (WIDENED, "widened", number(1), number(0)),
+        (UNSWIZZLED, "unswizzled", number(1), number(0)),
+        (TORN_SCORES, "scores", (number(16), number(32)), (number(64), number(32))),
+    ],
+    ids=["stride", "accumulator", "swizzle", "scores"],
+)
+def test_what_the_compiler_cannot_build_is_left_out_and_no_more(rule: Rule, field: str, bad: Any, good: Any) -> None:
     base = kernel(64, 64, 64, 256)
-    assert TORN_SCORES.rejects(replace(base, scores=(number(16), number(32)))).all()
-    assert not TORN_SCORES.rejects(replace(base, scores=(number(64), number(32)))).any()
-    assert not TORN_SCORES.rejects(base).any()
+    assert rule.rejects(replace(base, **{field: bad})).all()
+    assert not rule.rejects(replace(base, **{field: good})).any()
+    assert not rule.rejects(base).any()
 
 
 def test_shared_memory_has_the_chip_s_limit() -> None:
@@ -185,13 +197,6 @@ def test_three_stages_need_every_thread_to_copy(
     assert not IDLE_COPIES.rejects(replace(base, derived=True)).any()
 
 
-def test_a_swizzle_that_does_not_fit_is_left_out() -> None:
-    base = kernel(128, 128, 32, 256)
-    assert UNSWIZZLED.rejects(replace(base, unswizzled=number(1))).all()
-    assert not UNSWIZZLED.rejects(replace(base, unswizzled=number(0))).any()
-    assert not UNSWIZZLED.rejects(base).any()
-
-
 def test_rejected_configurations_are_counted_once_by_the_first_reason() -> None:
     both = replace(kernel(512, 512, 64, 128), shared=np.array([[70000], [70000], [1000]]), waves=number(0))
     pruned: dict[str, int] = {}
@@ -205,3 +210,91 @@ def test_rules_have_distinct_names_and_reasons() -> None:
     base = kernel(64, 64, 64, 256)
     for rule in RULES:
         assert (rule.inverted.rejects(base) == ~rule.rejects(base)).all()
+
+
+# --- what gives the code of another: in numbers that come from compared binaries ------------------------------------
+
+
+def product(m: int, n: int, k: int, threads: int, *, chip: Chip = MI300) -> Kernel:
+    return replace(kernel(m, n, k, threads, chip=chip), product=True)
+
+
+def waves(base: Kernel, count: int) -> Kernel:
+    return replace(base, waves=number(count))
+
+
+@pytest.mark.parametrize(
+    ("shape", "threads", "count", "idle"),
+    [
+        ((256, 32, 32), 256, 4, True),  # 18 KiB: three workgroups of a wave on each SIMD
+        ((256, 32, 32), 256, 3, False),
+        ((64, 128, 32), 128, 4, True),  # 12 KiB: five workgroups of two waves, ten on four SIMDs
+        ((64, 128, 32), 128, 3, False),  # three on one of them: it gives other code
+        ((128, 32, 128), 128, 2, True),
+        ((128, 128, 32), 256, 0, False),
+    ],
+)
+def test_more_waves_than_shared_memory_has_room_for_change_nothing(
+    shape: tuple[int, int, int], threads: int, count: int, idle: bool
+) -> None:
+    base = waves(product(*shape, threads), count)
+    assert IDLE_REQUEST.rejects(base).all() == idle
+    assert not IDLE_REQUEST.rejects(replace(base, chip=NAVI31)).any()
+
+
+def test_two_waves_change_nothing_where_registers_are_enough() -> None:
+    few, many = product(64, 512, 16, 256), product(64, 512, 16, 128)  # 128 and 256 accumulators in a thread
+    assert FEW_REGISTERS.rejects(waves(few, 2)).all()
+    assert not FEW_REGISTERS.rejects(waves(few, 3)).any()
+    assert not FEW_REGISTERS.rejects(waves(many, 2)).any()
+    assert not FEW_REGISTERS.rejects(waves(replace(few, staged=number(4 * 256)), 2)).any()
+    assert not FEW_REGISTERS.rejects(waves(replace(few, product=False), 2)).any()  # one of five convolutions differed
+
+
+def test_without_padding_is_the_same_where_nothing_is_padded() -> None:
+    def unpadded(base: Kernel, *, padding: int) -> Kernel:
+        return replace(base, unpadded=number(1), padding=number(padding))
+
+    full = product(256, 64, 256, 128, chip=A100)  # 160 KiB of 163
+    assert NO_PADDING.rejects(unpadded(full, padding=8 * 512)).all()
+    assert not NO_PADDING.rejects(unpadded(full, padding=8 * 256)).any()
+    assert NO_PADDING.rejects(unpadded(full, padding=0)).all()
+    assert not NO_PADDING.rejects(unpadded(replace(full, product=False), padding=8 * 512)).any()
+    assert not NO_PADDING.rejects(replace(unpadded(full, padding=8 * 512), unpadded=number(0))).any()
+
+
+def test_workgroups_in_one_line_are_not_transposed(emit: Emit) -> None:
+    text = emit("gemm", "sm_80", 64, 4096, 512)
+    every = GpuSpace.read(text, backend=CUDA, rules=RULES).space.frame()
+    gpu = GpuSpace.read(text, backend=CUDA)
+    kept = gpu.space.frame()
+    line = every[(every["reorder_workgroups"] == "transpose") & ((every["wg_0"] == 64) | (every["wg_1"] == 4096))]
+    assert gpu.pruned[TURNED_LINE.reason] == len(line) > 0
+    turned = kept[kept["reorder_workgroups"] == "transpose"]
+    assert len(turned) > 0
+    assert (turned["wg_0"] < 64).all()
+    # The lines of several batch entries are beside each other: there the order matters.
+    assert TURNED_LINE.reason not in GpuSpace.read(text, backend=CUDA, batch=Batch(1)).pruned
+
+
+def test_what_is_left_out_has_a_twin_that_stays(emit: Emit) -> None:
+    text = emit("gemm", "gfx942", 128, 256, 512)
+    every = GpuSpace.read(text, backend=ROCM, rules=RULES).space
+    gpu = GpuSpace.read(text, backend=ROCM)
+    plain: dict[str, Value] = {
+        "waves_per_eu": 0,
+        "reorder_workgroups": "none",
+        "no_reduce_shared_memory_bank_conflicts": 0,
+    }
+    left_out = [config for config in every if config not in gpu.space]
+    assert len(left_out) == sum(gpu.pruned.get(rule.reason, 0) for rule in DUPLICATES) > 0
+    for config in left_out[:: max(len(left_out) // 50, 1)]:
+        values = config.as_dict()
+        twins = [{**values, knob: value} for knob, value in plain.items() if values[knob] not in (value, -1)]
+        both = {**values, **{knob: value for knob, value in plain.items() if values[knob] != -1}}
+        assert any(gpu.space[gpu.space.nearest(twin)].as_dict() == twin for twin in [*twins, both])
+
+
+def test_masks_are_of_the_shape_of_what_they_are_asked() -> None:
+    base = replace(product(64, 64, 64, 256, chip=MI300), waves=np.array([[0, 2, 3, 4]], np.int64))
+    assert IDLE_REQUEST.rejects(base).shape == (1, 4)

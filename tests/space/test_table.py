@@ -46,21 +46,11 @@ def test_only_rows_are_members(space: Space, data: st.DataObject) -> None:
 
 
 @given(spaces(), st.data())
-def test_neighbours_are_exactly_the_rows_that_differ_in_one_knob(space: Space, data: st.DataObject) -> None:
+def test_rows_around_are_exactly_those_that_differ_in_one_knob_or_in_two(space: Space, data: st.DataObject) -> None:
     here = data.draw(st.integers(0, len(space) - 1))
     apart = [sum(a != b for a, b in zip(values(c), values(space[here]), strict=True)) for c in space]
-    assert space.neighbours(here).tolist() == [row for row, count in enumerate(apart) if count == 1]
-
-
-@given(spaces(), st.data())
-def test_adjacent_neighbours_are_one_step_away_on_ordered_knobs(space: Space, data: st.DataObject) -> None:
-    here = data.draw(st.integers(0, len(space) - 1))
-    expected = []
-    for row in space.neighbours(here).tolist():
-        for knob, a, b in zip(space.knobs, values(space[here]), values(space[row]), strict=True):
-            if a != b and (not knob.ordered or abs(knob.values.index(a) - knob.values.index(b)) == 1):
-                expected.append(row)
-    assert space.neighbours(here, reach="adjacent").tolist() == expected
+    for distance, rows in enumerate(space.around(here), start=1):
+        assert rows.tolist() == [row for row, count in enumerate(apart) if count == distance]
 
 
 @given(spaces())
@@ -129,18 +119,6 @@ def test_key_does_not_depend_on_the_order_of_knobs() -> None:
     assert Config.of({"a": 1, "b": "x"}).key == Config.of({"b": "x", "a": 1}).key != Config.of({"a": 2, "b": "x"}).key
 
 
-def test_rows_around_differ_in_one_knob_or_in_two() -> None:
-    space = Space.product(
-        [Knob("a", (1, 2, 4)), Knob("b", (1, 2)), Knob("c", (3, 5, 9, 11))], [lambda c: c["a"] * c["b"] < 8]
-    )
-    rows = space.indices
-    for here in (0, 7, len(space) - 1):
-        apart = (rows != rows[here]).sum(axis=1)
-        one, two = space.around(here)
-        assert one.tolist() == np.flatnonzero(apart == 1).tolist()
-        assert two.tolist() == np.flatnonzero(apart == 2).tolist()
-
-
 def test_a_space_of_more_combinations_than_numbers_finds_its_rows() -> None:
     """Parts that are joined have the knobs of all: a processor's convolutions with microkernels have so many."""
     rng = np.random.default_rng(1)
@@ -153,7 +131,6 @@ def test_a_space_of_more_combinations_than_numbers_finds_its_rows() -> None:
     assert [space.index(config) for config in space] == list(range(539))
     assert [space[n].items[0][1] for n in range(500)] == rows[:, 0].tolist(), "in the order in which they were given"
     assert Config(tuple((knob.name, 39) for knob in knobs)) not in space
-    assert space.neighbours(7).tolist() == list(range(500, 539))
     one, two = space.around(7)
     assert one.tolist() == list(range(500, 539))
     assert two.tolist() == []

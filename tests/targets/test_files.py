@@ -8,7 +8,7 @@ import pytest
 
 from autotuner import Target
 from autotuner.errors import UsageError
-from autotuner.targets.files import refuse_missing, words_that_are_files
+from autotuner.targets.base import refuse_missing, words_that_are_files
 
 
 @pytest.fixture(autouse=True)
