@@ -34,12 +34,8 @@ RACED_FROM = 120.0
 """Seconds for each dispatch from which it is raced alone: fewer serve the search, and the model is the judge."""
 SEEDS = 4
 """Earlier winners that a search begins with."""
-_OPENING = {"host": 1.0, "gpu": 4.0}
-"""Seconds, about, on an idle core, before a search is open: for reading a space and compiling its default."""
-_FIRST_TIMING = 1.0
-"""Seconds, about, in the same case: for timing that default, one after the other."""
-_SEARCHED = 0.6
-"""Of the time for all searches: the rest is for comparing the best of each in the end."""
+_OPENING = 2.5
+"""Seconds, about, that each of many searches needs on an idle machine: until its default is timed, and in the end."""
 _SHOWN = 20
 _KIND = {"contraction": "matmul", "convolution": "conv", "attention": "attention"}
 
@@ -141,8 +137,7 @@ class Dispatches:
         shares += [(self.rows[label].share, True, label) for label in chosen]
         shares.sort(key=lambda one: one[0], reverse=True)
         context = self.context
-        reading = _OPENING["host" if context.target.backend.on_host else "gpu"] / context.session.jobs
-        each = context.crowding * (reading + _FIRST_TIMING) / _SEARCHED
+        each = context.crowding * _OPENING
         count = max(int(budget / each), 1)
         missing = max(each * len(shares) - budget, 0.0)
         would_do = longer(context.clock.budget + missing)

@@ -28,17 +28,14 @@ from autotuner.targets import PLAIN
 
 KERNELS = "kernels"
 _ALIKE = 0.02
-"""Of the model's arithmetic: routes whose kernels compute more alike than that are told apart by their times."""
-_NEARLY_ALL = 0.98
-"""Of the model's arithmetic: kernels that compute so much leave nothing to what flags are for."""
+"""Of the model's arithmetic: routes whose kernels compute more alike than that are told apart by their times, and
+kernels that compute all but that leave nothing to what flags are for."""
 _GAIN = 0.5
 """What tuning is thought to save of what can be tuned, when routes are compared for it."""
 _COMPARED = 3
 """So many routes are ranked, at most."""
 _AS_MUCH = 0.9
 """Of what kernels compute on the first route."""
-_AT_LEAST = 0.5
-"""Of the model's compile as it took before: most networks compile faster with kernels."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +73,7 @@ def try_kernels(race: RouteRace, plain: ModelStructure, *, kept: float, compilin
     context = race.context
     if not context.options.microkernels or context.session.stop.requested:
         return None
-    if (missing := _AT_LEAST * compiling + kept - context.clock.left) > 0:
+    if (missing := compiling + kept - context.clock.left) > 0:
         would_do = longer(context.clock.budget + missing)
         context.note(f"no time to find out where microkernels fit, and to compile the model with them: {would_do}")
         return None
@@ -144,7 +141,7 @@ def in_order(routes: Sequence[KernelRoute], *, flops: float) -> list[KernelRoute
 
     def key(one: KernelRoute) -> tuple[int, bool, int, float]:
         behind = int((most - one.flops) / (_ALIKE * most))
-        forms = one.tried.route.forms if one.flops >= _NEARLY_ALL * flops else 0
+        forms = one.tried.route.forms if one.flops >= (1 - _ALIKE) * flops else 0
         return behind, one.tried.route.rewrites, forms, one.tried.us or math.inf
 
     return sorted((one for one in routes if one.flops > 0), key=key)

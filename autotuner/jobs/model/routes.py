@@ -28,11 +28,8 @@ from autotuner.targets import PLAIN, Route
 
 GIVE_UP = 1.5
 """A route that takes so many times what the best does is timed by one repetition and no more."""
-_NEAR, _NEAREST = 1.1, 3
-"""So near the best, and so many at most, are timed once more, in turns: one of them may have been lucky."""
-_DOUBTED = 3.0
-"""Where the default leads, the first route behind it is timed once more, up to so many times as slow: on a busy machine
-a single repetition is no verdict."""
+_NEAREST = 3
+"""So many of those that were not given up are timed once more, in turns: one of them may have been lucky."""
 _SIDE = 8
 """Compiles at once, at most: each holds the model's weights."""
 LATE = 1.1
@@ -288,15 +285,10 @@ class RouteRace:
         return replace(one, failure=failure, detail=detail)
 
     def time_the_nearest(self) -> None:
-        """Once more those that can hardly be told from the best, in turns; the faster of two readings counts.
-
-        Where the default alone is so near, the first behind it, too.
-        """
+        """Once more those that can hardly be told from the best, in turns; the faster of two readings counts."""
         different = [one for one in self.right if one.duplicate_of is None]
-        near = [one for one in different if (one.us or math.inf) <= _NEAR * self.best_us][:_NEAREST]
-        if [one.route for one in near] == [PLAIN] and self.best_us <= SLOW_US:
-            near += [one for one in different[1:2] if (one.us or math.inf) <= _DOUBTED * self.best_us]
-        if len(near) < 2 or self.context.session.stop.requested:
+        near = [one for one in different if (one.us or math.inf) <= GIVE_UP * self.best_us][:_NEAREST]
+        if len(near) < 2 or self.best_us > SLOW_US or self.context.session.stop.requested:
             return
         names, rows = [one.id for one in near], {one.id: one.row for one in near}
         store = self.context.session.store

@@ -41,8 +41,6 @@ from autotuner.tuning.run import Account, Run
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.too_short import too_short
 
-_CLEARLY = 1.2
-"""Times faster than the default: a verdict on what is so far ahead comes before the tuning of dispatches."""
 _WHOLE = 0.3
 """Without a device, of the time: for compiling the whole."""
 _PER_DISPATCH = 0.05
@@ -226,7 +224,8 @@ class _ModelRun:
         context, kernels = self.context, self.kernels
         # The tuned model is compiled before it races, and once more when something is dropped.
         reserve = 2 * self._compiling([*race.tried, *self._made]) + self._kept(files=True)
-        if kernels is None and self._schedule(files=False).gain >= _CLEARLY and context.clock.left <= reserve:
+        worth = 1 + context.options.effort.smallest_gain
+        if kernels is None and self._schedule(files=False).gain > worth and context.clock.left <= reserve:
             missing = longer(context.clock.budget + reserve - context.clock.left)
             context.note(f"no time to tune dispatches beside a verdict on routes: {missing}")
             return

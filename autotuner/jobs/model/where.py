@@ -17,16 +17,10 @@ from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.dispatches import Dispatches
 from autotuner.jobs.model.entries import Entry
 from autotuner.jobs.model.result import Row
-from autotuner.measure.cache_timer import LEAST_PAIRS, NO_TIME, PAIRS_US, ROUNDS, CacheTimer, Modules
+from autotuner.measure.cache_timer import NO_TIME, CacheTimer, Modules, cold_seconds
 from autotuner.measure.caches import Caches
 from autotuner.measure.judgement import Judgement
 from autotuner.targets import PLAIN
-
-_READING = 3.0
-"""Timings of the whole model that reading its statistics takes, at most."""
-
-_COLD_SHARE = 0.5
-"""Of the time that is left when the verdict is known, at most, for a cold cache: what wins is compiled once more."""
 
 
 def time_table(
@@ -55,7 +49,7 @@ def time_table(
 def _told(context: Context, build: Compiled, us: float | None) -> Breakdown | None:
     """By the statistics that were read last, or are read now if there is time."""
     times = context.read.get(build.vmfb)
-    if times is None and context.clock.left > _READING * context.isolated_seconds:
+    if times is None and context.clock.left > context.isolated_seconds:
         with suppress(OutOfTimeError):
             times = context.statistics(build)
     return Breakdown.told(times, us) if times and us else None
@@ -103,9 +97,7 @@ def time_cold(
     base, *rivals = racing
     best = next((one for one in rivals if one.id == judgement.winner), None)
     best = best or min(rivals, key=lambda one: judgement.us.get(one.id, math.inf))
-    calls = sum(max(LEAST_PAIRS * judgement.us.get(one.id, 0.0), PAIRS_US) for one in (base, best))
-    needed = ROUNDS * (2 * context.timing_seconds + 2 * calls / 1e6)
-    if needed > _COLD_SHARE * left:
+    if cold_seconds(device, context.timing_seconds) > left:
         context.note(NO_TIME)
         return None
     context.stage("timing with a cold cache")

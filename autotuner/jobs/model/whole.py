@@ -23,18 +23,15 @@ from autotuner.jobs.model.entries import Entry, KernelCalls, KernelEntry, applie
 from autotuner.jobs.model.leave_out import LeaveOut
 from autotuner.jobs.model.places import Place
 from autotuner.jobs.model.routes import RouteRace
-from autotuner.measure.contest import Turns, take_turns
+from autotuner.measure.contest import SLOW_US, Turns, take_turns
 from autotuner.programs.flow import root_key
 from autotuner.programs.structure import ModelStructure, Shares, from_statistics, repeated
 from autotuner.system import process
 from autotuner.system.files import write_whole
 from autotuner.system.text import count
 
-_READINGS = 3
-_FAR = 4.0
-"""Times the other's: a model that is so much slower is read once."""
 _TURNS = 3
-"""How often two models are timed where one of them is taken."""
+"""How often two models are timed where one of them is taken, or read."""
 
 
 @dataclass(frozen=True)
@@ -285,14 +282,13 @@ class WholeModel:
     def _readings(self, without: Compiled, build: Compiled) -> tuple[Shares | None, Shares | None]:
         """The dispatches of a model without and with what was tuned, read in turns.
 
-        Where the one without is far slower, its first reading tells as much: of a ResNet-50 on route `plain` each
-        takes seconds.
+        A call that is so long that it is a measurement by itself is read once.
         """
         old: list[Shares] = []
         new: list[Shares] = []
-        for _ in range(_READINGS):
+        for _ in range(_TURNS):
             for module, readings in ((without, old), (build, new)):
-                if readings is old and old and old[0].total > _FAR * new[0].total:
+                if readings and readings[0].total > SLOW_US:
                     continue
                 found = from_statistics(self.context.statistics(module))
                 if found is None:

@@ -140,7 +140,7 @@ def attempted(
 
 
 def test_kernels_are_tried_where_only_the_shortest_verdict_fits_after_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    done = attempted(monkeypatch, left=51.0)
+    done = attempted(monkeypatch, left=61.0)
     assert done.compiled == ["plain"]
     assert done.found is not None
     assert done.found.gains
@@ -150,7 +150,7 @@ def test_kernels_are_tried_where_only_the_shortest_verdict_fits_after_them(monke
 def test_where_no_verdict_would_fit_after_them_the_budget_that_would_do_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    done = attempted(monkeypatch, left=49.0)
+    done = attempted(monkeypatch, left=59.0)
     assert (done.found, done.compiled) == (None, [])
     assert "no time to find out where microkernels fit" in done.said[0]
     assert "--budget 245s would do" in done.said[0]

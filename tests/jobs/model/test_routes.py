@@ -15,12 +15,12 @@ from tests.support.clocks import Simulated
     [
         (30.0, {"slow-once": 44.0, "slower": 80.0}, ["plain", "slow-once"]),
         (30.0, {"hopeless": 120.0}, []),
-        (30.0, {"near": 31.0, "behind": 44.0}, ["plain", "near"]),
+        (30.0, {"near": 31.0, "behind": 44.0, "third": 45.0}, ["plain", "near", "behind"]),
         (300_000.0, {"slow-once": 440_000.0}, []),
     ],
     ids=["first-behind", "far-behind", "near", "slow-default"],
 )
-def test_where_the_default_leads_the_first_behind_it_is_timed_again(
+def test_those_that_were_not_given_up_are_timed_again(
     default: float, others: dict[str, float], timed: list[str]
 ) -> None:
     us = {"plain": [default], **{name: [default / 2] for name in others}}
