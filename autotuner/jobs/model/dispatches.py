@@ -109,7 +109,7 @@ class Dispatches:
             for label in chosen:
                 self._no_time(label)
             self.chosen_kernels = self.kernels.decide({}, standing)
-            self.kernels.out_of_time(budget)
+            self.kernels.leave_rest(no_time(budget))
             return []
         if context.timed:
             chosen = self._begun(chosen, budget)

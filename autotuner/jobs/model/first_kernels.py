@@ -15,7 +15,7 @@ from autotuner.iree.compile import PREPROCESSED
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares
-from autotuner.jobs.model.kernels import executable_target_of
+from autotuner.jobs.model.kernels import executable_target_of, no_time
 from autotuner.jobs.model.places import Library, Place, has_norm
 from autotuner.jobs.model.routes import RouteRace
 from autotuner.jobs.model.whole import WholeModel
@@ -84,6 +84,8 @@ def try_kernels(race: RouteRace, plain: ModelStructure, *, kept: float, compilin
         context.note("no microkernel fits any operation of the model")
     found: FirstKernels | None = None
     for one in attempts(routes):
+        if found is not None and compiling + kept > context.clock.left:
+            break
         dispatches = unranked(context, one.tried, plain)
         new = FirstKernels(dispatches, one.tried, kernels_first(WholeModel(dispatches, one.tried, race, kept), library))
         found = new if found is None or new.us < found.us else found
@@ -106,7 +108,7 @@ def untimed_kernels(whole: WholeModel, structure: ModelStructure) -> Contestant 
     made = kernels_first(whole, Library.open(context, executable_target_of(context, structure)))
     kernels = whole.dispatches.kernels
     kernels.decide({}, made.kernels if made else ())
-    kernels.out_of_time(context.clock.left)
+    kernels.leave_rest(no_time(context.clock.left))
     return made
 
 

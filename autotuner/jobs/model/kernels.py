@@ -165,10 +165,10 @@ class KernelSearch:
             number += 1
         return list(self.parts.values())
 
-    def out_of_time(self, seconds: float) -> None:
-        """There is no time to search any of those that are wanted; what stands by its defaults is not among them."""
+    def leave_rest(self, why: str) -> None:
+        """None of those that are wanted is searched; what stands by its defaults is not among them."""
         for label in self.wanted:
-            self.set_row(label, state="left-out", reason=no_time(seconds))
+            self.set_row(label, state="left-out", reason=why)
 
     def defaults(self) -> list[KernelEntry]:
         """A kernel for every place, by its defaults; with --top for the first ones only.

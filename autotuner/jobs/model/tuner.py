@@ -245,6 +245,7 @@ class _ModelRun:
             # Microkernels that promise less than another route are not searched: the model with them races as it is.
             self.found.parts.append(kernels.dispatches)
             kernels.dispatches.kernels.decide({}, kernels.made.kernels if kernels.made else ())
+            kernels.dispatches.kernels.leave_rest("another route promises more, and is tuned")
             self.found.tuned += self._made
 
     @property

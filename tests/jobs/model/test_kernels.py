@@ -14,7 +14,7 @@ from autotuner.carriers.flagfile import KERNELS
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.entries import KernelEntry
-from autotuner.jobs.model.kernels import KernelRow, KernelSearch, says_something
+from autotuner.jobs.model.kernels import KernelRow, KernelSearch, no_time, says_something
 from autotuner.jobs.model.places import Place
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.tuner import tune_model
@@ -174,7 +174,7 @@ def test_a_kernel_that_stands_in_the_model_stays_where_there_is_no_time_for_its_
     assert found.decide({}, standing) == standing
     row = found.rows[PROBLEMS[0].name]
     assert (row.state, row.kernel, row.reason) == ("taken", "sgemm_c", "by its defaults")
-    found.out_of_time(12.4)
+    found.leave_rest(no_time(12.4))
     assert [found.rows[problem.name].state for problem in PROBLEMS] == ["taken", "left-out", "left-out"]
     why = "no time for it: all dispatches together have 12 s (--budget)"
     assert [found.rows[problem.name].reason for problem in PROBLEMS] == ["by its defaults", why, ""]
