@@ -44,6 +44,7 @@ def reads_only(tools: Tools, tmp_path: Path) -> Tools:
         ({"inputs": ("48x96xf16", "96x128xf32")}, None, "--input 48x96xf16 is f16, and the model's input is"),
         ({"inputs": ("48x96xf32=1 2", "96x128xf32")}, None, "has 2 values, not 4608"),
         ({"inputs": ("48x96xf32=x", "96x128xf32")}, None, "'x' is no number"),
+        ({}, None, r"takes \?x96xf32: these sizes are not known"),
         ({"function": "other"}, None, "no function 'other'"),
         ({"function": "other"}, "none", "no function 'other'"),
         ({"inputs": ("48x97xf32", "96x128xf32")}, "none", "--input 48x97xf32 does not fit"),

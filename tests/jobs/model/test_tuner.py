@@ -19,7 +19,6 @@ from autotuner.devices.process import ProcessDevice
 from autotuner.errors import DeviceError, UsageError
 from autotuner.iree.benchmark import DispatchTime
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model import reading
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.route_search import routes_that_won
 from autotuner.programs.model import ModelFile
@@ -29,7 +28,7 @@ from autotuner.system.progress import Progress, Stop
 from tests.support.contract import COUNTS, KEYS
 from tests.support.fake_tools import CPU, DATA_TILING, ONE_ROUTE, SPEC, TWO_ROUTES
 from tests.support.models import EXAMPLES, fake_tools, iree_compile, run
-from tests.support.patience import ENOUGH, one_of_three
+from tests.support.patience import ENOUGH
 
 SUBSTITUTED = "*substitute-executable-configuration*"
 
@@ -274,20 +273,6 @@ def test_a_model_without_its_parameters_is_told_how_to_give_them(
         run("weights", tmp_path, None, model={"parameters": ("model=other.irpa",)})
 
 
-@pytest.mark.parametrize(("name", "said"), [("dynamic", "sizes are not known"), ("weights", "no file gives them")])
-def test_what_is_wrong_with_the_call_is_told_before_the_default_is_compiled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str
-) -> None:
-    monkeypatch.setattr(reading, "structure_of", lambda *_, **__: pytest.fail("it was waited for"))
-    with pytest.raises(UsageError, match=said):
-        run(name, tmp_path, None)
-
-
-def test_a_dynamic_model_without_inputs_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"takes \?x96xf32.*--input"):
-        run("dynamic", tmp_path, fake_tools(tmp_path))
-
-
 def test_an_entry_that_is_slower_within_the_model_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The runtime's statistics are chosen: the first dispatch gains in the model, the second loses."""
     fake = fake_tools(tmp_path, rules=[(SPEC, 50.0)])
@@ -402,26 +387,6 @@ def test_a_dynamic_dispatch_on_a_gpu_has_no_knobs_and_the_reason_names_the_input
     why += "--input says of one call. Static sizes in the program can be tuned"
     assert (row.state, row.reason) == ("no-knobs", why)
     assert (result.verdict, result.reason) == ("no-winner", f"no knobs here, IREE's default is kept: {why}")
-
-
-@pytest.mark.long
-@one_of_three
-def test_three_dispatches_end_to_end_with_real_times(tmp_path: Path) -> None:
-    result = run("three", tmp_path, None, target=ONE_ROUTE, budget=60.0, trials=2)
-    assert result.verdict in ("win", "no-winner", "inconclusive")
-    assert (result.baseline.us or 0) > 0
-    assert result.details.ranked_by == "the runtime's statistics"
-    assert sum(row.share for row in result.details.rows) == pytest.approx(1.0, abs=1e-6)
-    assert all(row.result is not None for row in result.details.rows)
-    assert result.counts.failed["wrong-result"] == 0
-    assert result.counts.built >= 6
-    assert (result.flagfile is not None) == (result.verdict == "win")
-    if result.verdict == "win":
-        assert result.details.applied == len(result.details.entries) > 0
-        assert result.speedup is not None
-        assert result.speedup.low > 1.01
-        assert result.details.error is not None
-        assert result.details.error < 1e-4
 
 
 def test_the_model_is_read_where_it_lies(tmp_path: Path) -> None:
