@@ -233,10 +233,6 @@ class Epilogue:
             "norm": NORMS.get(self.norm, 0),
         }
 
-    def macros(self) -> dict[str, int]:
-        """What a source in C is told of it, if there is one."""
-        return self.numbers() if self else {}
-
     def numbers(self) -> dict[str, int]:
         """What a source is told of it: limits and the activation's factor by the bits of an f32."""
         activation = ACTIVATIONS.get(self.activation)

@@ -110,24 +110,11 @@ def test_irees_own_objects_fit_the_layout_that_iree_gave_them(compiled: Compiled
     assert check(fitting) == []
     assert "constants" in [m.what for m in check(replace(fitting, constants=(0,)))]
     assert bool(kernel.of_kind("hidden")) == (chip != "sm_80")
-
-
-@pytest.mark.parametrize("chip", ROCM)
-def test_irees_own_code_object_is_read_for_each_chip(compiled: Compiled, chip: str) -> None:
-    path, constants = compiled(chip)
-    (kernel,) = inspect(path)
-    assert (kernel.kind, kernel.chip) == ("hsaco", chip)
+    assert (kernel.kind, kernel.chip) == ("ptx" if chip == "sm_80" else "hsaco", chip)
     assert kernel.symbol.startswith("main_dispatch_0_elementwise")
     assert offsets(kernel, "pointer") == [0, 8, 16]
-    assert offsets(kernel, "value") == [24 + 4 * i for i in range(constants)]
-    assert constants > 0
-    assert kernel.workgroup_size is not None
-    assert kernel.most_threads == kernel.workgroup_size[0]
+    assert offsets(kernel, "value") == [24 + 4 * i for i in range(constants)] != []
     assert kernel.wavefront == (64 if chip.startswith("gfx9") else 32)
-    assert (kernel.local_memory, kernel.vgpr_spills, kernel.sgpr_spills, kernel.scratch) == (0, 0, 0, 0)
-    assert (kernel.vgpr or 0) > 0
-    assert (kernel.sgpr or 0) > 0
-    assert (kernel.agpr is None) == chip.startswith("gfx11")
     assert read_object(path).linked
 
 
@@ -174,12 +161,9 @@ def test_a_kernel_without_a_list_of_arguments_still_has_its_kernarg_size(tmp_pat
 # NVIDIA
 
 
-def test_irees_own_ptx_is_read(compiled: Compiled) -> None:
-    path, constants = compiled("sm_80")
+def test_irees_own_ptx_says_its_threads_and_its_version(compiled: Compiled) -> None:
+    path, _ = compiled("sm_80")
     (kernel,) = inspect(path)
-    assert (kernel.kind, kernel.chip, kernel.wavefront) == ("ptx", "sm_80", 32)
-    assert offsets(kernel, "pointer") == [0, 8, 16]
-    assert offsets(kernel, "value") == [24 + 4 * i for i in range(constants)]
     assert f".maxntid {kernel.most_threads}, 1, 1" in path.read_text()
     assert (kernel.workgroup_size, kernel.local_memory, kernel.dynamic_memory) == (None, 0, False)
     assert f".version {read_object(path).version}\n" in path.read_text()
@@ -355,25 +339,15 @@ changes = st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 255)), min_siz
 KERNEL = misa_metadata("k", constants=2)
 
 
-@given(changes=changes)
-def test_changed_bytes_of_a_code_object_give_a_usage_error_at_most(
-    changes: list[tuple[int, int]], tmp_path_factory: pytest.TempPathFactory
+@given(changes=changes, ptx=st.booleans())
+def test_changed_bytes_give_a_usage_error_at_most(
+    changes: list[tuple[int, int]], ptx: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    path = tmp_path_factory.getbasetemp() / "changed.hsaco"
-    whole = bytearray(write_hsaco(path, [KERNEL]).read_bytes())
+    path = tmp_path_factory.getbasetemp() / "changed"
+    whole = bytearray(PTX.encode() if ptx else write_hsaco(path, [KERNEL]).read_bytes())
     for place, value in changes:
         whole[place % len(whole)] = value
     survives(path, bytes(whole))
-
-
-@given(changes=changes)
-def test_changed_bytes_of_a_ptx_give_a_usage_error_at_most(
-    changes: list[tuple[int, int]], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    whole = bytearray(PTX.encode())
-    for place, value in changes:
-        whole[place % len(whole)] = value
-    survives(tmp_path_factory.getbasetemp() / "changed.ptx", bytes(whole))
 
 
 @given(content=st.binary(max_size=400), start=st.sampled_from([b"", b"\x7fELF", b"\x7fELF\x02\x01\x01\x40\x03"]))

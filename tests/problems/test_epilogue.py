@@ -43,7 +43,7 @@ def test_its_words_give_it_again(text: str) -> None:
 def test_limits_are_kept_to_the_last_bit(limit: float) -> None:
     epilogue = Epilogue.parse(f"clip={limit!r}:")
     assert Epilogue.parse(epilogue.text).low == limit
-    assert struct.unpack("<f", struct.pack("<I", epilogue.macros()["LOW_BITS"])) == (limit,)
+    assert struct.unpack("<f", struct.pack("<I", epilogue.numbers()["LOW_BITS"])) == (limit,)
 
 
 @pytest.mark.parametrize(
