@@ -28,6 +28,7 @@ from autotuner.space.cpu_tiles import (
     below,
     divisors,
     enough,
+    lane_tiles,
     ones,
     out_bytes,
     vector_limit,
@@ -65,20 +66,6 @@ def _tiled(dispatch: Dispatch, facts: CpuFacts, cores: int) -> Part:
     outer = math.prod(dispatch.loops[loop] for loop in around)
     size = out_bytes(dispatch)
     lanes = max(facts.vector_bytes // size, 1)
-    widths = tuple(lanes * i for i in (1, 2, 3, 4)) if n >= lanes else (1 << (n.bit_length() - 1),)
-    # A width that does not divide N leaves a remainder in every row of workgroups: 10 to 50 times slower.
-    widths = tuple(w for w in widths if n % w == 0) or widths[:2]
-    knobs = (
-        Knob("vector_m", below(m, (1, 2, 4, 6, 8, 10, 12, 14, 16))),
-        Knob("vector_n", widths),
-        Knob("vector_k", below(k, (1, 2, 4, 8, 16))),
-        Knob("vectors_m", (0, 1, 2, 4, 8)),
-        Knob("vectors_n", (0, 1, 2, 4, 8)),
-        Knob("cache_k", (0, *below(max(k // 2, 1), (32, 64, 128, 256, 512)))),
-        Knob("tiles_m", (1, 2, 4, 8, 16, 32)),
-        Knob("tiles_n", (1, 2, 4, 8, 16)),
-        Knob("peel", (0, 1)),
-    )
 
     def fits_registers(c: Columns) -> Mask:
         mask: Mask = c["vector_m"] * -(-c["vector_n"] // lanes) <= facts.vector_registers
@@ -120,7 +107,24 @@ def _tiled(dispatch: Dispatch, facts: CpuFacts, cores: int) -> Part:
     rules = (fits_registers, cache_level_is_whole, within_the_problem, enough_workgroups, no_large_vector)
     # How often a dynamic loop runs, and what is left over, is known only when the program runs.
     form = (lambda c: c) if dispatch.dynamic else (lambda c: _tiled_form(c, m, n, k))
-    return Part("DoubleTilingExpert", knobs, rules, tiles, peel=None, form=form)
+    return Part("DoubleTilingExpert", _tiled_knobs(m, n, k, lanes), rules, tiles, peel=None, form=form)
+
+
+def _tiled_knobs(m: int, n: int, k: int, lanes: int) -> tuple[Knob, ...]:
+    widths = tuple(lanes * i for i in (1, 2, 3, 4)) if n >= lanes else (1 << (n.bit_length() - 1),)
+    # A width that does not divide N leaves a remainder in every row of workgroups: 10 to 50 times slower.
+    widths = tuple(w for w in widths if n % w == 0) or widths[:2]
+    return (
+        Knob("vector_m", below(m, (1, 2, 4, 6, 8, 10, 12, 14, 16))),
+        Knob("vector_n", widths),
+        Knob("vector_k", below(k, (1, 2, 4, 8, 16))),
+        Knob("vectors_m", (0, 1, 2, 4, 8)),
+        Knob("vectors_n", (0, 1, 2, 4, 8)),
+        Knob("cache_k", (0, *below(max(k // 2, 1), (32, 64, 128, 256, 512)))),
+        Knob("tiles_m", (1, 2, 4, 8, 16, 32)),
+        Knob("tiles_n", (1, 2, 4, 8, 16)),
+        Knob("peel", (0, 1)),
+    )
 
 
 def _workgroup(c: Columns) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -187,8 +191,6 @@ def _packed(dispatch: Dispatch, facts: CpuFacts, cores: int) -> Part:
 _DECOMPOSE = "ConvTileAndDecomposeExpert"
 _ENOUGH_ACCUMULATORS = 4
 """Fewer sums wait for each other: two at once take 3 to 5 times as long as sixteen."""
-_WIDEST = 4
-"""Native vectors side by side."""
 
 
 def _convolution(dispatch: Dispatch, facts: CpuFacts, cores: int) -> Part | None:
@@ -200,9 +202,13 @@ def _convolution(dispatch: Dispatch, facts: CpuFacts, cores: int) -> Part | None
     deep = dispatch.dims("channel") or dispatch.dims("depth")
     counts = [len(dims) for dims in (dispatch.dims("batch"), dispatch.dims("image"), deep, dispatch.dims("filter"))]
     # Depthwise there is no loop over inputs: every channel is its own.
-    inputs = dispatch.dims("input")
-    if counts != [1, 2, 1, 2] or len(inputs) > 1 or _DECOMPOSE not in dispatch.translation_info:
+    if counts != [1, 2, 1, 2] or len(dispatch.dims("input")) > 1 or _DECOMPOSE not in dispatch.translation_info:
         return None
+    return _decomposed(dispatch, facts, cores)
+
+
+def _decomposed(dispatch: Dispatch, facts: CpuFacts, cores: int) -> Part:
+    inputs, deep = dispatch.dims("input"), dispatch.dims("channel") or dispatch.dims("depth")
     (entry,), (line, place), (channel,), (filter_line, filter_place) = (
         *(dispatch.dims("batch"), dispatch.dims("image")),
         *(deep, dispatch.dims("filter")),
@@ -214,7 +220,7 @@ def _convolution(dispatch: Dispatch, facts: CpuFacts, cores: int) -> Part | None
     # lies along the innermost loop of the result.
     channels_last = dispatch.outputs[-1][-1] == channel
     rows = divisors(width if channels_last else channels, most=facts.vector_registers)
-    across = _lane_tiles(channels if channels_last else width, lanes)
+    across = lane_tiles(channels if channels_last else width, lanes)
     knobs = (
         Knob("vector_width", rows if channels_last else across),
         Knob("vector_channel", across if channels_last else rows),
@@ -268,19 +274,6 @@ def _convolution(dispatch: Dispatch, facts: CpuFacts, cores: int) -> Part | None
     return Part(_DECOMPOSE, knobs, rules, tiles, peel=PEELING in dispatch.translation_info)
 
 
-def _lane_tiles(size: int, lanes: int) -> tuple[int, ...]:
-    """Tiles of the loop that a vector lies along: whole native vectors, or what comes next."""
-    whole = tuple(d for d in divisors(size, most=_WIDEST * lanes) if d % lanes == 0)
-    if whole:
-        return whole
-    # Wider than a native vector and no multiple of it is split badly: 20 or 40 floats on 16 lanes take 8 to 10 times as
-    # long as 10. That is still better than a scalar, which is all that 37 channels leave.
-    narrow = divisors(size, most=lanes)
-    if 2 * narrow[-1] >= lanes:
-        return tuple(d for d in narrow if 2 * d >= lanes)
-    return (narrow[-1], *divisors(size, least=lanes + 1, most=_WIDEST * lanes))
-
-
 # --- attention ------------------------------------------------------------------------------------------------------
 
 _ENOUGH_QUERIES = 4
@@ -307,16 +300,6 @@ def _attention(dispatch: Dispatch, facts: CpuFacts, cores: int) -> Part | None:
     registers = max(2 * facts.vector_registers, -(-width // lanes))
     # Each part of the width computes the scores anew: halves take nearly twice as long, unless more queries fit then.
     crowded = _ENOUGH_QUERIES * -(-width // lanes) > registers and width % (2 * lanes) == 0
-    # Remainders of queries are cheap. Those of keys are not: 7 of 2048 at a time take 2.6 times as long as 8.
-    query_tiles = tuple(sorted({*divisors(queries, most=16), *below(queries, (1, 2, 4, 6, 8, 12, 16))}))
-    key_tiles = divisors(keys, least=4, most=32) or below(keys, (1, 2, 4, 8, 16))[-3:]
-    knobs = (
-        Knob("vector_m", query_tiles),
-        Knob("vector_n", (width // 2, width) if crowded else (width,)),
-        Knob("vector_k2", key_tiles),
-        Knob("tiles_m", (1, 2, 4, 8, 16, 32, 64)),
-        Knob("tiles_n", (1, 2) if crowded else (1,)),
-    )
 
     def no_large_vector(c: Columns) -> Mask:
         # Neither product of the two may have a whole iteration space of that size.
@@ -352,7 +335,20 @@ def _attention(dispatch: Dispatch, facts: CpuFacts, cores: int) -> Part | None:
         Tile(VECTOR_SUM, seen, ("vector_k2",), keys),
     )
     rules = (no_large_vector, near_the_registers, enough_scores, within_the_problem, enough_workgroups)
-    return Part("LinalgExtTileAndVectorize", knobs, rules, tiles)
+    return Part("LinalgExtTileAndVectorize", _attention_knobs(queries, keys, width, crowded=crowded), rules, tiles)
+
+
+def _attention_knobs(queries: int, keys: int, width: int, *, crowded: bool) -> tuple[Knob, ...]:
+    # Remainders of queries are cheap. Those of keys are not: 7 of 2048 at a time take 2.6 times as long as 8.
+    query_tiles = tuple(sorted({*divisors(queries, most=16), *below(queries, (1, 2, 4, 6, 8, 12, 16))}))
+    key_tiles = divisors(keys, least=4, most=32) or below(keys, (1, 2, 4, 8, 16))[-3:]
+    return (
+        Knob("vector_m", query_tiles),
+        Knob("vector_n", (width // 2, width) if crowded else (width,)),
+        Knob("vector_k2", key_tiles),
+        Knob("tiles_m", (1, 2, 4, 8, 16, 32, 64)),
+        Knob("tiles_n", (1, 2) if crowded else (1,)),
+    )
 
 
 _PARTS: Mapping[str, Callable[[Dispatch, CpuFacts, int], Part | None]] = {

@@ -111,6 +111,20 @@ def divisors(n: int, *, least: int = 1, most: int | None = None) -> tuple[int, .
     return tuple(d for d in range(least, min(n, most or n) + 1) if n % d == 0)
 
 
+def lane_tiles(size: int, lanes: int) -> tuple[int, ...]:
+    """Tiles of the loop that a vector lies along: whole native vectors, or what comes next."""
+    widest = 4 * lanes
+    whole = tuple(d for d in divisors(size, most=widest) if d % lanes == 0)
+    if whole:
+        return whole
+    # Wider than a native vector and no multiple of it is split badly: 20 or 40 floats on 16 lanes take 8 to 10 times as
+    # long as 10. That is still better than a scalar, which is all that 37 channels leave.
+    narrow = divisors(size, most=lanes)
+    if 2 * narrow[-1] >= lanes:
+        return tuple(d for d in narrow if 2 * d >= lanes)
+    return (narrow[-1], *divisors(size, least=lanes + 1, most=widest))
+
+
 def ones(*levels: str, loops: tuple[int, ...]) -> tuple[Tile, ...]:
     """One iteration of these loops at a time."""
     return tuple(Tile(level, loop, (1,)) for level in levels for loop in loops)

@@ -15,15 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from autotuner.targets import backends as targets
+
 Grid = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 _LOAD_BITS = 128
 _PADDING = 8
 """Bytes that each row in shared memory has more, against bank conflicts; where a workgroup has no room, it has none."""
-_CDNA_REGISTERS, _RDNA_REGISTERS, _NVIDIA_REGISTERS = 512, 256, 255
-_NVIDIA_REGISTER_FILE = 65536
-_CDNA_WAVE = 64
 _LDS_STEPS = 512, 1280
 """Bytes in which CDNA gives out shared memory: gfx942 and before, gfx950."""
 _MOST_COPIES = 128
@@ -41,12 +40,14 @@ class Chip:
     """How many SIMDs share a compute unit's workgroups."""
 
     @property
-    def cdna(self) -> bool:
-        return self.arch.startswith("gfx9")
+    def known(self) -> targets.Chip:
+        """What the catalogue knows of it."""
+        return targets.backend_of(self.arch).like(self.arch)
 
     @property
-    def amd(self) -> bool:
-        return self.arch.startswith("gfx")
+    def cdna(self) -> bool:
+        """A compute unit has several SIMDs, each with registers of its own, and waves of 64 threads."""
+        return self.known.subgroup == 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +211,7 @@ def _shared_memory(kernel: Kernel) -> Mask:
 
 
 def _copies(kernel: Kernel) -> Mask:
-    if kernel.chip.amd or not kernel.product:
+    if not kernel.chip.known.register_file or not kernel.product:
         return np.zeros(1, bool)
     many: Mask = kernel.shared > _MOST_COPIES * _LOAD_BITS // 8 * kernel.threads
     return many
@@ -227,19 +228,20 @@ def _registers(kernel: Kernel) -> Mask:
 def _available(kernel: Kernel) -> Grid:
     """Registers of 32 bits that a thread can have."""
     threads = np.maximum(kernel.threads, 1)
-    if not kernel.chip.amd:
-        limited: Grid = np.minimum(_NVIDIA_REGISTERS, _NVIDIA_REGISTER_FILE // threads)
+    chip = kernel.chip.known
+    if chip.register_file:
+        limited: Grid = np.minimum(chip.registers, chip.register_file // threads)
         return limited
     if not kernel.chip.cdna:
-        return np.full(1, _RDNA_REGISTERS)
+        return np.full(1, chip.registers)
     simds = max(kernel.chip.simds, 1)
-    waves = -(-threads // _CDNA_WAVE)
+    waves = -(-threads // chip.subgroup)
     # A whole workgroup runs on one compute unit, so its waves share the registers of the SIMDs.
     resident = -(-waves // simds)
     # The compiler ignores a request for more waves than shared memory leaves room for.
     possible = kernel.chip.shared_memory // _used_memory(kernel) * waves // simds
     asked = np.where(kernel.waves <= possible, kernel.waves, 0)
-    registers: Grid = _CDNA_REGISTERS // np.maximum(np.maximum(resident, asked), 1) // 8 * 8
+    registers: Grid = chip.registers // np.maximum(np.maximum(resident, asked), 1) // 8 * 8
     return registers
 
 
@@ -269,7 +271,7 @@ def _widened(kernel: Kernel) -> Mask:
 def _idle_request(kernel: Kernel) -> Mask:
     if not kernel.chip.cdna:
         return np.zeros(1, bool)
-    simds, waves = max(kernel.chip.simds, 1), -(-kernel.threads // _CDNA_WAVE)
+    simds, waves = max(kernel.chip.simds, 1), -(-kernel.threads // kernel.chip.known.subgroup)
     # Shared memory is counted without padding, so there is never less room than this.
     possible: Grid = -(-(kernel.chip.shared_memory // np.maximum(kernel.shared, 1) * waves) // simds)
     idle: Mask = kernel.waves > possible
@@ -295,7 +297,7 @@ def _few_registers(kernel: Kernel) -> Mask:
     held: Grid = kernel.staged // 4
     for tile in kernel.accumulators:
         held = held + tile.elements * tile.bits // 32
-    few: Mask = (kernel.waves == 2) & (held <= _CDNA_REGISTERS // 4 * kernel.threads)
+    few: Mask = (kernel.waves == 2) & (held <= kernel.chip.known.registers // 4 * kernel.threads)
     return few
 
 

@@ -36,8 +36,6 @@ _SCHEDULERS = 4
 _ACCUMULATOR = 16 * 16
 _SPILL_COST = 1.0 / 32.0
 _BYTES = {"f32": 4.0, "i32": 4.0, "f16": 2.0, "bf16": 2.0, "i8": 1.0}
-_REGISTERS = 65536
-"""Of a multiprocessor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +154,7 @@ def _resident_workgroups(isa: Isa, chip: Chip, *, threads: int, subgroups: int) 
         return max(isa.occupancy * _SCHEDULERS // subgroups, 1)
     limits = [chip.threads // threads]
     if isa.registers:
-        limits.append(_REGISTERS // (isa.registers * threads))
+        limits.append(chip.register_file // (isa.registers * threads))
     if isa.shared_bytes:  # a workgroup cannot have the last KiB of a unit
         limits.append((chip.shared + KIB) // isa.shared_bytes)
     return max(min(limits), 1)

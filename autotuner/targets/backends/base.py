@@ -72,6 +72,10 @@ class Chip:
     """Threads that go in step."""
     threads: int = 2048
     """That a unit holds at once."""
+    registers: int = 255
+    """Of 32 bits, that a thread can have."""
+    register_file: int = 65536
+    """Registers of a unit, which its threads share; 0: each of its SIMDs has some for every wave."""
     products: tuple[str, ...] = ()
     """Names that users may give it."""
     peaks: tuple[Peak, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from autotuner.system import machine
@@ -89,7 +90,7 @@ def _properties(path: Path) -> dict[str, int]:
 _CDNA = FLOATS + I8
 _RDNA3 = HALVES + F16_SUMS + I8
 _MI300X = {"f16": 1307.4, "bf16": 1307.4, "f8": 2614.9, "f32": 163.4, "i8": 2614.9}
-CHIPS = (
+_CHIPS = (
     Chip(
         *("gfx90a", 110, 64 * KIB, _CDNA),
         subgroup=64,
@@ -137,7 +138,8 @@ ROCM = Backend(
     drivers=("hip", "rocm"),
     chip_flag="--iree-rocm-target",
     chip_prefix="gfx",
-    chips=CHIPS,
+    # CDNA has waves of 64 threads.
+    chips=tuple(replace(chip, registers=512 if chip.subgroup == 64 else 256, register_file=0) for chip in _CHIPS),
     executable_format="rocm-hsaco-fb",
     figures="remarks",
     settings=("padded", "data-tiling", "split-reductions"),
