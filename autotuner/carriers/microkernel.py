@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from iree.compiler import ir
@@ -14,7 +15,7 @@ from autotuner.carriers.provenance import ENTRY, OBJECTS, Provenance, text_dicti
 from autotuner.carriers.render import checked
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.mlir import parse, walk
-from autotuner.microkernels.instance import SCRATCH, Access, Binding, Call, Instance, Panels
+from autotuner.microkernels.instance import SCRATCH, Binding, Call, Instance
 from autotuner.patterns.forms import DETACH, Forms, read_forms
 from autotuner.problems import Operand, Problem
 from autotuner.problems.epilogue import TURN
@@ -33,81 +34,63 @@ class Buffer:
     """A parameter of the kernel, as the function around it has it."""
 
     number: int
-    tensor: Operand
-    operand: int
-    access: Access
-    permutation: tuple[int, ...]
-    zeroed: bool
+    binding: Binding
     last: bool
     """No buffer that is passed follows."""
-    panels: Panels | None = None
-    parts: int = 1
 
     @property
     def type(self) -> str:
-        return self.passed.mlir
-
-    @property
-    def passed(self) -> Operand:
         """As the call has it: a result in parts has one more dimension."""
-        return replace(self.tensor, shape=(self.parts, *self.tensor.shape)) if self.parts > 1 else self.tensor
-
-    @property
-    def element(self) -> str:
-        return self.tensor.element.mlir
-
-    @property
-    def written(self) -> bool:
-        """It is the problem's result."""
-        return self.access == "write"
+        tensor, parts = self.binding.tensor, self.binding.parts
+        return (replace(tensor, shape=(parts, *tensor.shape)) if parts > 1 else tensor).mlir
 
     @property
     def mutable(self) -> bool:
         """It is a result of the dispatch; nobody reads what scratch becomes."""
-        return self.access != "read"
+        return self.binding.access != "read"
 
     @property
     def tied(self) -> bool:
         """The result comes into a tensor that is passed: IREE puts other results behind all operands."""
-        return self.mutable and (self.zeroed or not self.last)
+        return self.mutable and (self.binding.zeroed or not self.last)
 
     @property
     def own(self) -> bool:
         """It needs a tensor beside the problem's operands."""
-        return self.tied or (bool(self.permutation or self.panels) and not self.mutable)
-
-    @property
-    def zero(self) -> str:
-        if not self.zeroed:
-            return ""
-        return "0.0" if self.tensor.element.is_float else "0"
+        return self.tied or (bool(self.binding.permutation or self.binding.panels) and not self.mutable)
 
     @property
     def value(self) -> str:
-        if self.mutable and not self.zeroed:
+        if self.mutable and not self.binding.zeroed:
             return f"%empty{self.number}"
-        return f"%buffer{self.number}" if self.own else f"%arg{self.operand}"
-
-    @property
-    def inverse(self) -> tuple[int, ...]:
-        """From the kernel's result to the problem's."""
-        return tuple(self.permutation.index(axis) for axis in range(len(self.permutation)))
+        return f"%buffer{self.number}" if self.own else f"%arg{self.binding.operand}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Kernel:
     """All that the templates ask for."""
 
     number: int
-    instance: Instance
-    backend: Backend
+    call: Call
     target: str
     """The executable target that the compiler has on this processor; empty on GPUs."""
-    inputs: tuple[str, ...]
-    output: Operand
-    buffers: tuple[Buffer, ...]
     forms: Forms
-    problem: Problem
+
+    @property
+    def instance(self) -> Instance:
+        return self.call.instance
+
+    @property
+    def problem(self) -> Problem:
+        return self.call.problem
+
+    @property
+    def backend(self) -> Backend:
+        return backend_of(self.instance.chip)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(operand.mlir for operand in self.problem.operands[:-1])
 
     @property
     def function(self) -> str:
@@ -116,10 +99,6 @@ class Kernel:
     @property
     def executable(self) -> str:
         return executable_name(self.number)
-
-    @property
-    def objects(self) -> tuple[str, ...]:
-        return tuple(path.name for path in self.instance.objects)
 
     @property
     def hashes(self) -> str:
@@ -132,13 +111,11 @@ class Kernel:
         """As i32, which has a sign."""
         return tuple(c - (1 << 32) if c >= 1 << 31 else c for c in self.instance.constants)
 
-    @property
-    def conversion(self) -> str:
-        """What makes the problem's type of the kernel's; empty: they are the same."""
-        mine, own = self.written.tensor.element, self.output.element
-        if mine == own:
-            return ""
-        return "extf" if mine.bits < own.bits else "truncf"
+    @cached_property
+    def buffers(self) -> tuple[Buffer, ...]:
+        bindings = self.instance.bindings
+        last = max(i for i, b in enumerate(bindings) if b.access == "read" or b.zeroed)
+        return tuple(Buffer(i, binding, i >= last) for i, binding in enumerate(bindings))
 
     @property
     def passed(self) -> tuple[Buffer, ...]:
@@ -147,28 +124,20 @@ class Kernel:
 
     @property
     def results(self) -> tuple[Buffer, ...]:
-        """What the dispatch gives: the problem's result, and scratch that nobody reads."""
-        return _results(self.buffers)
+        """What the dispatch gives: the problem's result, and scratch that nobody reads. Scratch that is passed goes
+        last: behind another result IREE copies the problem's one into its place."""
+        return tuple(sorted((b for b in self.buffers if b.mutable), key=lambda b: b.tied and b != self.written))
 
     @property
-    def called(self) -> str:
-        """The problem's result among those of the dispatch."""
-        return "%called" if len(self.results) == 1 else f"%called#{self.results.index(self.written)}"
-
-    @property
-    def ties(self) -> tuple[int, ...]:
-        """For each result the operand that it is put into, constants first; -1: into none."""
-        return tuple(len(self.constants) + self.passed.index(b) if b.tied else -1 for b in self.results)
+    def written(self) -> Buffer:
+        """The problem's result."""
+        return next(b for b in self.buffers if b.binding.access == "write")
 
     @property
     def evaluates(self) -> bool:
         """Its weights are folded, transposed or packed before it is called: of constants, by the compiler."""
         folded = any(match.function in ("folded", "normed") for match in self.forms.matches)
         return folded or any(b.own and not b.mutable for b in self.buffers)
-
-    @property
-    def written(self) -> Buffer:
-        return next(b for b in self.buffers if b.written)
 
 
 def function_name(number: int) -> str:
@@ -183,9 +152,8 @@ def executable_name(number: int) -> str:
 
 def marker(call: Call) -> tuple[str, ...]:
     """What tells a GPU kernel's dispatch from others: the symbol, and the types of what goes in and comes out."""
-    buffers = _buffers(call.instance)
-    passed = [b.type for b in buffers if not b.mutable or b.tied]
-    return (call.instance.symbol, *passed, *(b.type for b in _results(buffers)))
+    kernel = Kernel(0, call, "", Forms(()))
+    return (call.instance.symbol, *(buffer.type for buffer in (*kernel.passed, *kernel.results)))
 
 
 def spec_mlir(
@@ -258,35 +226,11 @@ def executable_target(text: str) -> str:
 
 
 def _kernel(number: int, call: Call, *, target: str, forms: Forms) -> Kernel:
-    instance, problem = call.instance, call.problem
-    _check(instance, problem)
-    backend = backend_of(instance.chip)
-    if backend.on_host and not target:
+    _check(call.instance, call.problem)
+    on_host = backend_of(call.instance.chip).on_host
+    if on_host and not target:
         raise ValueError("a kernel for a processor needs the compiler's executable target")
-    return Kernel(
-        number=number,
-        instance=instance,
-        backend=backend,
-        target=target if backend.on_host else "",
-        inputs=tuple(operand.mlir for operand in problem.operands[:-1]),
-        output=problem.output,
-        buffers=_buffers(instance),
-        forms=forms,
-        problem=problem,
-    )
-
-
-def _buffers(instance: Instance) -> tuple[Buffer, ...]:
-    last = max(i for i, b in enumerate(instance.bindings) if b.access == "read" or b.zeroed)
-    return tuple(
-        Buffer(i, b.tensor, b.operand, b.access, b.permutation, b.zeroed, i >= last, b.panels, b.parts)
-        for i, b in enumerate(instance.bindings)
-    )
-
-
-def _results(buffers: Sequence[Buffer]) -> tuple[Buffer, ...]:
-    """Scratch that is passed goes last: behind another result IREE copies the problem's one into its place."""
-    return tuple(sorted((b for b in buffers if b.mutable), key=lambda b: b.tied and not b.written))
+    return Kernel(number, call, target if on_host else "", forms)
 
 
 def _convertible(binding: Binding, operand: Operand) -> bool:
