@@ -74,22 +74,23 @@ def preprocess(tools: Tools, program: str | Path, flags: Sequence[str], *, timeo
 
 def prove(text: str, calls: Sequence[KernelCall]) -> Proof:
     """Counts the kernels' dispatches in the text of `preprocess`."""
-    found = [0] * len(calls)
-    names = {executable_name(number): number for number in range(len(calls))}
-    instead = []
     with ir.Context() as context:
         module = parse(text, context)  # operations live as long as their module
-        for op in walk(module.operation):
+        wanted = [({call.marker}, {executable_name(number)}) for number, call in enumerate(calls)]
+        instead = [described(op) for op in walk(module.operation) if is_main(op)]
+        return Proof(count_calls(module, wanted), tuple(instead))
+
+
+def count_calls(program: ir.Module, kernels: Sequence[tuple[set[tuple[str, ...]], set[str]]]) -> tuple[int, ...]:
+    """How often a program dispatches each kernel: by one of its markers, or on a processor by its executables."""
+    counts = [0] * len(kernels)
+    for op in walk(program.operation):
+        for number, (markers, executables) in enumerate(kernels):
             if op.name == "hal.dispatch.extern":
-                for number, call in enumerate(calls):
-                    found[number] += extern(op) == call.marker
+                counts[number] += extern(op) in markers
             elif op.name == "flow.dispatch":
-                for name in roots(op):
-                    if name in names:
-                        found[names[name]] += 1
-            elif is_main(op):
-                instead.append(described(op))
-    return Proof(tuple(found), tuple(instead))
+                counts[number] += not executables.isdisjoint(roots(op))
+    return tuple(counts)
 
 
 def extern(op: Any) -> tuple[str, ...]:

@@ -106,10 +106,8 @@ class Carrier(ABC):
     file_kind: ClassVar[FileKind | None] = None
     file_title: ClassVar[str] = ""
     """What a file of it is, for a user who looks at it."""
-    configures: ClassVar[bool] = True
-    """An entry of a file of it gives operations a configuration."""
     brings_objects: ClassVar[bool] = False
-    """A file of it needs objects beside it."""
+    """A file of it needs objects beside it, and gives operations no configuration."""
     by_name: ClassVar[bool] = False
     """The entries of a file of it are names of executables, in whose place they are put."""
     info: CompilationInfo | None
@@ -226,7 +224,6 @@ class MicrokernelCarrier(Carrier):
     code = "microkernel"
     file_kind = "microkernel"
     file_title = "microkernel spec"
-    configures = False
     brings_objects = True
 
     @classmethod

@@ -109,7 +109,7 @@ def show(spec: Spec, as_json: o.Json = False, no_color: o.NoColor = False) -> No
     for entry in file.entries:
         source = entry.provenance or Provenance()
         figures = source.figures() if entry.provenance else "no provenance"
-        if file.carrier.configures and not entry.compilation_info:
+        if not file.carrier.brings_objects and not entry.compilation_info:
             figures = "sets no configuration"
         rows.append((entry.name, entry.matches.text, source.target, source.verdict, figures, source.date))
     console.show(Listing.of(("entry", "matches", "target", "verdict", "figures", "date"), rows), no_color=no_color)

@@ -148,22 +148,17 @@ def read_slice(root: Any, inputs: Sequence[Any]) -> Match | None:
 
 def prepare(module: Any, *, pads: Sequence[Pad] = (), detached: bool = False) -> None:
     """Does to a program what a spec does before it matches anything."""
-    _apply(module, render("microkernel_prepared.mlir.j2", pads=pads, detach=DETACH if detached else ""))
-
-
-def join(module: Any, script: str) -> None:
-    """Joins layers by this script, as a spec does before it matches anything else."""
-    _apply(module, script)
+    apply_script(module, render("microkernel_prepared.mlir.j2", pads=pads, detach=DETACH if detached else ""))
 
 
 def _rewrite(module: Any, operation: str, rewrite: str) -> None:
-    _apply(module, render("microkernel_rewrite.mlir.j2", operation=operation, rewrite=rewrite))
+    apply_script(module, render("microkernel_rewrite.mlir.j2", operation=operation, rewrite=rewrite))
     for op in walk(module.operation):
         if _MEMOIZED in op.attributes:  # a trace of the rewrite that no program has
             del op.attributes[_MEMOIZED]
 
 
-def _apply(module: Any, text: str) -> None:
+def apply_script(module: Any, text: str) -> None:
     """The last sequence of a script, to the whole of a program."""
     script = parse(text, module.context)
     main = script.body.operations[len(script.body.operations) - 1]

@@ -17,7 +17,7 @@ from autotuner.iree.mlir import maker, parse, walk
 from autotuner.patterns import graph
 from autotuner.patterns.attention import Masks, read_around
 from autotuner.patterns.epilogues import Tail, read_tails
-from autotuner.patterns.forms import Forms, Join, Pad, join, prepare, read_forms, read_pads, read_slice
+from autotuner.patterns.forms import Forms, Join, Pad, apply_script, prepare, read_forms, read_pads, read_slice
 from autotuner.patterns.joins import GateAndOther, Layer, QueriesKeysValues, is_made_by, joined_mlir, read_gated
 from autotuner.patterns.mains import Grouped, channel_of, is_flat, read_grouped, read_problems
 from autotuner.patterns.norms import Norm, read_norm
@@ -81,19 +81,27 @@ class Site:
     taken: frozenset[Any] = field(default_factory=frozenset)
     """Operations that belong to another site: none of this one ends with them."""
 
+    @property
+    def split(self) -> bool:
+        """Its channels are in groups."""
+        return isinstance(self.problem, Conv) and self.problem.groups > 1 and not self.problem.depthwise
+
     @cached_property
     def grouped(self) -> Grouped | None:
-        problem = self.problem
-        grouped = isinstance(problem, Conv) and problem.groups > 1 and not problem.depthwise
-        return read_grouped(self.op, channel=channel_of(self.op, problem)) if grouped else None
+        """What it is between; None where its channels are not in groups, or not as importers split them."""
+        return read_grouped(self.op, channel=channel_of(self.op, self.problem)) if self.split else None
+
+    @property
+    def started(self) -> bool:
+        """Sums of floats start from zero, or from a bias: what follows them can be computed with them."""
+        biased = self.grouped is not None and bool(self.grouped.tail.channelwise)
+        return graph.is_float(self.op) and (biased or graph.is_zeros(graph.start_of(self.op)))
 
     @cached_property
     def tails(self) -> tuple[Tail, ...]:
-        """What follows it and can be computed with it, the longest first; none where it is of whole numbers, or starts
-        from something that is neither zero nor a bias."""
+        """What follows it and can be computed with it, the longest first."""
         start = Tail(self.op) if self.grouped is None else self.grouped.tail
-        known = start.channelwise or graph.is_zeros(graph.start_of(self.op))
-        if self.op.name == graph.ATTENTION or not graph.is_float(self.op) or not known:
+        if self.op.name == graph.ATTENTION or not self.started:
             return ()
         found = read_tails(start, channel=channel_of(self.op, self.problem))
         return tuple(tail for tail in found if tail.root not in self.taken)
@@ -156,7 +164,7 @@ class Alone:
             match = read_slice(site.op, list(site.op.operands)[:3])
             if match is not None or not site.problem.causal:  # the template has but one of the masks that are causal
                 yield Reading(site.problem, Forms((match,)) if match is not None else None)
-        elif not graph.is_float(site.op) or not (graph.is_zeros(graph.start_of(site.op)) or _is_biased(site.grouped)):
+        elif not site.started:
             yield Reading(site.problem, None)
 
 
@@ -182,7 +190,7 @@ class Followed:
 
     def match(self, site: Site) -> Iterator[Reading]:
         problem = site.problem
-        if not isinstance(problem, (Gemm, Conv)) or site.image is None or _lacks_groups(site):
+        if not isinstance(problem, (Gemm, Conv)) or site.image is None or (site.split and site.grouped is None):
             return
         for tail in site.tails:
             whole = _with_tail(problem, tail)
@@ -198,16 +206,6 @@ class Followed:
 
 PATTERNS: tuple[Pattern, ...] = (Heads(), Alone(), Gated(), Followed())
 """All that is recognised around a main operation, the largest first."""
-
-
-def _is_biased(grouped: Grouped | None) -> bool:
-    return grouped is not None and bool(grouped.tail.channelwise)
-
-
-def _lacks_groups(site: Site) -> bool:
-    """It is grouped, but not as importers write it."""
-    problem = site.problem
-    return isinstance(problem, Conv) and problem.groups > 1 and not problem.depthwise and site.grouped is None
 
 
 def _normed(site: Site, problem: Gemm | Conv, root: Any, inputs: Sequence[Any]) -> Iterator[Reading]:
@@ -291,7 +289,7 @@ def read_operations(text: str, *, joins: tuple[Join, ...] = ()) -> tuple[Operati
     with ir.Context() as context:
         module = parse(text, context)  # operations live as long as their module
         if joins:
-            join(module, joined_mlir(joins))
+            apply_script(module, joined_mlir(joins))  # as a spec does before it matches anything else
         mains, masks = [], Masks()
         for number, op in enumerate(op for op in walk(module.operation) if graph.is_main(op)):
             mains.append(_Main.read(op, masks))

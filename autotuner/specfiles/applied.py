@@ -10,7 +10,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from autotuner.carriers.calls import extern, roots
+from autotuner.carriers.calls import count_calls, extern, roots
 from autotuner.carriers.flagfile import SUBSTITUTION, tuning_flag
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.iree.compile import Compile, inspect
@@ -168,13 +168,7 @@ def _kernels_used(module: ir.Module, entries: Sequence[Entry], program: ir.Modul
         inside = list(walk(named[entry.action]))
         externs = {extern(op) for op in inside if op.name == "hal.dispatch.extern"}
         wanted.append((externs, {name for op in inside if op.name == "flow.dispatch" for name in roots(op)}))
-    counts = [0] * len(entries)
-    for op in walk(program.operation):
-        for number, (externs, executables) in enumerate(wanted):
-            if op.name == "hal.dispatch.extern":
-                counts[number] += extern(op) in externs
-            elif op.name == "flow.dispatch":
-                counts[number] += bool(executables.intersection(roots(op)))
+    counts = count_calls(program, wanted)
     return tuple(Use(entry, count, count, 0) for entry, count in zip(entries, counts, strict=True))
 
 

@@ -30,26 +30,12 @@ _REPORT = "Please report it with the inputs."
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """An entry of the merged spec, and the file that it comes from."""
+class Choice:
+    """An entry, the file that it comes from, and why it is not in the merged spec; empty: it is."""
 
     entry: Entry
     source: str
-
-    def to_json(self) -> dict[str, Any]:
-        return {**self.entry.to_json(), "source": self.source}
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """An entry that is not in the merged spec."""
-
-    entry: Entry
-    source: str
-    reason: str
-
-    def to_json(self) -> dict[str, Any]:
-        return {"name": self.entry.name, "source": self.source, "reason": self.reason}
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +43,9 @@ class Merged:
     """One spec made of many."""
 
     text: str
-    kept: tuple[Kept, ...]
+    kept: tuple[Choice, ...]
     """In the order in which they are tried."""
-    dropped: tuple[Dropped, ...]
+    dropped: tuple[Choice, ...]
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -79,8 +65,10 @@ class MergedFiles:
         return {
             "spec": str(self.spec),
             "flagfile": str(self.flagfile) if self.flagfile else None,
-            "entries": [kept.to_json() for kept in self.merged.kept],
-            "dropped": [dropped.to_json() for dropped in self.merged.dropped],
+            "entries": [{**one.entry.to_json(), "source": one.source} for one in self.merged.kept],
+            "dropped": [
+                {"name": one.entry.name, "source": one.source, "reason": one.reason} for one in self.merged.dropped
+            ],
             "notes": list(self.notes),
         }
 
@@ -113,7 +101,7 @@ def merge(
         text = str(_linked(sources, kept))
     entries = _prove(text, kept)
     origin = {one.entry.key: one.source for one in kept}
-    result = tuple(Kept(entry, origin[entry.key]) for entry in entries)
+    result = tuple(Choice(entry, origin[entry.key]) for entry in entries)
     header = _header(result, len(specs), made_by, tools)
     return Merged("".join(f"// {printable(line)}\n" for line in header) + text, result, tuple(dropped))
 
@@ -249,7 +237,7 @@ def _said(entry: Entry) -> Provenance:
     return entry.provenance or Provenance()
 
 
-def _choose(sources: Sequence[_Source], *, force: bool) -> tuple[list[_Place], list[Dropped]]:
+def _choose(sources: Sequence[_Source], *, force: bool) -> tuple[list[_Place], list[Choice]]:
     """Of entries that match the same operations one stays: the faster by what is recorded, or the one that was timed.
 
     Where nothing tells, that is an error, unless `force` lets the later one win.
@@ -264,7 +252,7 @@ def _choose(sources: Sequence[_Source], *, force: bool) -> tuple[list[_Place], l
                 continue
             newer, reason = _better(old, new, force=force)
             best[entry.key], loser = (new, old) if newer else (old, new)
-            dropped.append(Dropped(loser.entry, loser.source, reason.format(best[entry.key].source)))
+            dropped.append(Choice(loser.entry, loser.source, reason.format(best[entry.key].source)))
     return list(best.values()), dropped
 
 
@@ -370,7 +358,7 @@ def _content(entry: Entry) -> Entry:
     return replace(entry, name="", action="", id="")
 
 
-def _header(kept: Sequence[Kept], count: int, made_by: Sequence[str], tools: Tools) -> list[str]:
+def _header(kept: Sequence[Choice], count: int, made_by: Sequence[str], tools: Tools) -> list[str]:
     said = [_said(one.entry) for one in kept]
     targets = sorted({one.target for one in said if one.target}) or ["not recorded"]
     versions = sorted({one.iree for one in said if one.iree}) or [tools.release]
