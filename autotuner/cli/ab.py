@@ -16,7 +16,7 @@ from autotuner.cli.request import OF_A_CALL, ModelWords, Request, tuning_command
 from autotuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from autotuner.jobs.ab.asked import Asked
+    from autotuner.jobs.ab.opening import Experiment
     from autotuner.programs.model import Model
     from autotuner.tuning.options import Options
 
@@ -91,7 +91,8 @@ TUNING = tuning_command(Wanted, run_ab, words=any_problem(dtype="A microkernel's
 def _experiment(wanted: Wanted, request: Request) -> None:
     from autotuner.cli.tuning import carry_out
     from autotuner.jobs.ab.arms import parse_arm
-    from autotuner.jobs.ab.asked import Asked
+    from autotuner.jobs.ab.opening import Experiment
+    from autotuner.jobs.ab.variants import failure, rehearse_ab, run_ab
 
     if wanted.first is None or (wanted.shape is None and wanted.model is None):
         raise UsageError(
@@ -111,23 +112,23 @@ def _experiment(wanted: Wanted, request: Request) -> None:
     if problem is not None:
         problem = problem.allowing(request.allow_precision)
     model, inputs = _model(wanted, request), tuple(wanted.said.inputs or ())
-    asked = Asked(arms[0], arms[1] if arms[1:] else None, problem, model, inputs)
+    asked = Experiment.of(arms[0], arms[1] if arms[1:] else None, problem, model, inputs)
     _refuse_unused(asked, options, request)
     carry_out(
         request,
-        lambda watch: asked.run(target, options=options, **watch),
-        rehearse=lambda: asked.rehearse(target, options=options),
+        lambda watch: run_ab(asked, target, options=options, **watch),
+        rehearse=lambda: rehearse_ab(asked, target, options=options),
         kernels=kernels,
-        failure=asked.failure,
+        failure=lambda result: failure(asked, result),
     )
 
 
-def _refuse_unused(asked: "Asked", options: "Options", request: Request) -> None:
+def _refuse_unused(asked: "Experiment", options: "Options", request: Request) -> None:
     """What this experiment would not use."""
     if asked.searched is not None:
         request.refuse_untimed("inputs")
         return
-    a, b = asked.arms
+    a, b = asked.a, asked.b
     if asked.model is not None and asked.problem is not None and not (a.kernels or b.kernels):
         raise UsageError("--shape beside --model says what a microkernel replaces.", remedy="Leave --shape out.")
     request.given.refuse(["trials"], "is for a search: two arms have nothing to search")

@@ -32,8 +32,7 @@ class RetuneWords:
 def run_retune(words: RetuneWords, request: Request) -> None:
     """Retunes specs and ends the process with the contract's exit code."""
     from autotuner.cli.tuning import carry_out
-    from autotuner.jobs.retune.plan import Wanted
-    from autotuner.jobs.retune.rehearsal import rehearse_retune
+    from autotuner.jobs.retune.plan import Wanted, read_plan
     from autotuner.jobs.retune.run import retune
 
     given = request.given
@@ -58,7 +57,7 @@ def run_retune(words: RetuneWords, request: Request) -> None:
     carry_out(
         replace(request, workspace=options.workspace),
         lambda watch: retune(wanted, options=options, **watch),
-        rehearse=lambda: rehearse_retune(wanted, options=options),
+        rehearse=lambda: read_plan(wanted, options).rehearsal(options),
         kernels=options.microkernels,
         exit_code=lambda result: result.details.exit_code,
     )

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Unpack
 
 from autotuner.jobs.ab.arms import parse_arm
-from autotuner.jobs.ab.asked import Asked
+from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.result import AbResult
+from autotuner.jobs.ab.variants import run_ab
 from autotuner.jobs.retune.plan import Wanted
 from autotuner.jobs.retune.result import RetuneResult
 from autotuner.jobs.retune.run import retune as retune_specs
@@ -63,8 +64,8 @@ def ab(
     if model is not None and inputs:
         model = replace(model, inputs=tuple(inputs))
     parse = partial(parse_arm, workspace=options.workspace, trust=trust)
-    asked = Asked(parse(a), parse(b) if b is not None else None, problem, model, tuple(inputs))
-    return asked.run(target, options=options, **watched)
+    asked = Experiment.of(parse(a), parse(b) if b is not None else None, problem, model, tuple(inputs))
+    return run_ab(asked, target, options=options, **watched)
 
 
 def retune(

@@ -1,7 +1,12 @@
-"""What every job does with a model: it is opened, read, and called; and how long that may take."""
+"""What several jobs do: models are opened, read and called; modules are made to last long enough to be timed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from autotuner.build import Compiled
+from autotuner.devices.device import INVOCATION_US, MAX_REPEAT, Device, Timing, choose_repeat
+from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
 from autotuner.measure.reference import WORDS
 from autotuner.problems import Problem
@@ -25,6 +30,32 @@ MIN_TIME = 0.05
 _HOST_SHARE = 0.2
 """Of the budget, at most, for computing the model on the host's processor, where two builds disagree."""
 _COARSEST: Precision = "f16"
+_LENGTHENED, _LONG_ENOUGH = 2, 1.25
+"""How often, at most, a module is compiled anew to last longer; and times as many repeats that are not worth it."""
+
+
+def lengthened(
+    device: Device,
+    first: Compiled,
+    benchmark: Benchmark,
+    repeated: Callable[[int], Compiled],
+    *,
+    lasting_us: float = INVOCATION_US,
+    most: int = MAX_REPEAT,
+) -> tuple[Compiled, Timing]:
+    """A module that repeats its dispatches until a call lasts so long, and its last timing; the code stays the same.
+
+    What a single call takes is mostly overhead: how often to repeat shows only when it is repeated. Where that does
+    not compile, it is what there was before.
+    """
+    module, timing = first, device.time(first, benchmark, repetitions=1)
+    for _ in range(_LENGTHENED):
+        repeat = choose_repeat(timing.median, invocation_us=lasting_us, most=most) if timing.ok else 1
+        made = repeated(repeat) if repeat > _LONG_ENOUGH * module.repeat else module
+        if not made.ok or made.repeat <= module.repeat:
+            break
+        module, timing = made, device.time(made, benchmark, repetitions=1)
+    return module, timing
 
 
 def model_clock(options: Options, session: Session) -> Clock:

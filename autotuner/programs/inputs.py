@@ -128,7 +128,7 @@ def _fit(text: str, shape: tuple[int, ...], argument: Argument) -> None:
         return
     if len(shape) != len(wanted) or any(b not in (None, a) for a, b in zip(shape, wanted, strict=True)):
         raise UsageError(
-            f"--input {text} does not fit the model's input, which is {argument.text}.",
+            f"--input {text} does not fit the input, which is {argument.text}.",
             remedy="Give the sizes that the model takes.",
         )
 
@@ -141,7 +141,7 @@ def _fit_type(text: str, element: str, argument: Argument) -> None:
     same = given == wanted if given.is_float or wanted.is_float else max(8, given.bits) == max(8, wanted.bits)
     if not same:
         raise UsageError(
-            f"--input {text} is {element}, and the model's input is {argument.text}.",
+            f"--input {text} is {element}, and the input is {argument.text}.",
             remedy=_type_remedy(f64=element == "f64", argument=argument),
         )
 
@@ -184,7 +184,7 @@ def _fit_array(text: str, path: Path, argument: Argument) -> None:
     _fit(text, array.shape, argument)
     if argument.looked_at and known_type(argument.element) and not holds_type(array, argument.element):
         raise UsageError(
-            f"--input {text} is {described(array)}, and the model's input is {argument.text}.",
+            f"--input {text} is {described(array)}, and the input is {argument.text}.",
             remedy=_type_remedy(f64=array.dtype == np.float64, argument=argument),
         )
 

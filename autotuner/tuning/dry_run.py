@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,46 +24,21 @@ from autotuner.system.settings import cache_dir, usable_cores
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.evaluate import candidate_id
 from autotuner.tuning.options import WHOLE, Options, Task
-from autotuner.tuning.plan import Candidate, Plan
+from autotuner.tuning.plan import Plan
 
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """What a run would do."""
+    """What a run would do, for programs and for people."""
 
-    problem: Problem
-    target: Target
-    space: int
-    pieces: dict[str, int]
-    candidate: Candidate | None
-    source: str
-    spec: str | None
-    commands: tuple[str, ...]
-    notes: tuple[str, ...]
+    document: Mapping[str, Any]
+    said: str
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "schema": 1,
-            "problem": self.problem.describe(),
-            "target": self.target.name,
-            "space": self.space,
-            "pieces": self.pieces,
-            "config": self.candidate.knobs if self.candidate else None,
-            "problem_mlir": self.source,
-            "spec_mlir": self.spec,
-            "commands": list(self.commands),
-            "notes": list(self.notes),
-        }
+        return {"schema": 1, **self.document}
 
     def text(self) -> str:
-        pieces = ", ".join(f"{name} {count}" for name, count in self.pieces.items())
-        lines = [f"space: {self.space} configurations ({pieces})" if pieces else f"space: {self.space} configurations"]
-        lines += [f"note: {note}" for note in self.notes]
-        lines += ["", "--- problem.mlir", self.source.rstrip()]
-        if self.candidate is not None and self.spec is not None:
-            knobs = ", ".join(f"{k}={v}" for k, v in self.candidate.knobs.items())
-            lines += ["", f"--- spec.mlir of a sample candidate: {knobs}", self.spec.rstrip()]
-        return "\n".join([*lines, "", "--- commands", *self.commands])
+        return self.said
 
 
 def rehearse(problem: Problem, target: Target, *, options: Options, task: Task = WHOLE) -> Rehearsal:
@@ -98,17 +73,25 @@ def rehearse(problem: Problem, target: Target, *, options: Options, task: Task =
         inputs = tuple(operand.text for operand in prepared.operands)
         called = Benchmark(Invocation(FUNCTION, inputs, ()), options.effort.repetition_seconds, timeout=0.0)
         commands.append(shell_line(benchmark_command(tools, Path("module.vmfb"), called, device=device)))
-    return Rehearsal(
-        prepared,
-        target,
-        len(plan.space),
-        pieces,
-        candidate,
-        plan.source,
-        job.spec,
-        tuple(commands),
-        (*plan.notes, *left_out),
-    )
+    knobs, notes = candidate.knobs if candidate else None, [*plan.notes, *left_out]
+    listed = ", ".join(f"{name} {count}" for name, count in pieces.items())
+    lines = [f"space: {len(plan.space)} configurations{f' ({listed})' if listed else ''}"]
+    lines += [*(f"note: {note}" for note in notes), "", "--- problem.mlir", plan.source.rstrip()]
+    if knobs is not None and job.spec is not None:
+        chosen_knobs = ", ".join(f"{k}={v}" for k, v in knobs.items())
+        lines += ["", f"--- spec.mlir of a sample candidate: {chosen_knobs}", job.spec.rstrip()]
+    document = {
+        "problem": prepared.describe(),
+        "target": target.name,
+        "space": len(plan.space),
+        "pieces": pieces,
+        "config": knobs,
+        "problem_mlir": plan.source,
+        "spec_mlir": job.spec,
+        "commands": commands,
+        "notes": notes,
+    }
+    return Rehearsal(document, "\n".join([*lines, "", "--- commands", *commands]))
 
 
 def _where_objects_lie(words: Sequence[str], objects: Sequence[Path]) -> list[str]:

@@ -82,10 +82,10 @@ def test_inputs_that_have_only_a_shape_are_filled_and_others_passed_on(tmp_path:
     [
         ((), "3 is not known|sizes are not known"),
         (("1x4xf32",), "takes 2 inputs"),
-        (("1x5xf32", "3x2xi64"), "does not fit the model's input, which is 1x4xf32"),
+        (("1x5xf32", "3x2xi64"), "does not fit the input, which is 1x4xf32"),
         (("banana", "3x2xi64"), "is not SHAPExTYPE"),
         (("1x4xf17", "3x2xi64"), "is not SHAPExTYPE"),
-        (("1x4xf32", "3x3xi64"), r"does not fit the model's input, which is \?x2xi64"),
+        (("1x4xf32", "3x3xi64"), r"does not fit the input, which is \?x2xi64"),
     ],
 )
 def test_inputs_that_cannot_be_meant_are_refused(tmp_path: Path, inputs: tuple[str, ...], words: str) -> None:
@@ -118,11 +118,11 @@ def test_arrays_in_files_are_held_against_the_input_and_found_from_anywhere(
     halves = Signature("main", (Argument((3,), "bf16"),), ("f32",))
     assert called("@brains.npy", signature=halves) == (f"@{tmp_path / 'brains.npy'}",)
     for inputs, says in [
-        (("@halves.npy", "@longs.npy"), r"halves\.npy is 1x4xfloat16, and the model's input is 1x4xf32"),
+        (("@halves.npy", "@longs.npy"), r"halves\.npy is 1x4xfloat16, and the input is 1x4xf32"),
         (("@doubles.npy", "@longs.npy"), r"float64, and .* 1x4xf32. .* --flag=--iree-input-demote-f64-to-f32=false"),
-        (("@floats.npy", "@shorts.npy"), r"is 3x2xint32, and the model's input is \?x2xi64"),
-        (("@floats.npy", "@foreign.npy"), r"is 3x2x>i8, and the model's input is \?x2xi64"),
-        (("@longs.npy", "@longs.npy"), "does not fit the model's input, which is 1x4xf32"),
+        (("@floats.npy", "@shorts.npy"), r"is 3x2xint32, and the input is \?x2xi64"),
+        (("@floats.npy", "@foreign.npy"), r"is 3x2x>i8, and the input is \?x2xi64"),
+        (("@longs.npy", "@longs.npy"), "does not fit the input, which is 1x4xf32"),
         (("@a.txt", "@longs.npy"), r"a\.txt is no \.npy file\. Give SHAPExTYPE=@FILE, or @FILE\.npy"),
         (("1x4xf32=@b.bin", "@longs.npy"), r"there is no file .*b\.bin"),
     ]:

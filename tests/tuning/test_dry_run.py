@@ -35,15 +35,15 @@ def test_nothing_is_built_and_the_commands_work_when_pasted(
     plan = rehearsal(target, tmp_path, device=device)
     assert not (tmp_path / "workspace").exists()
     assert not [p for p in (cache / "builds").rglob("*") if p.is_file()], "no build in the cache"
-    assert plan.space == sum(plan.pieces.values()) > 10
-    assert plan.spec is not None
+    document = plan.to_json()
+    assert document["space"] == sum(document["pieces"].values()) > 10
     folder = tmp_path / "pasted"
     folder.mkdir()
-    (folder / "problem.mlir").write_text(plan.source)
-    (folder / "spec.mlir").write_text(plan.spec)
-    compile_line, *benchmark_lines = plan.commands
+    (folder / "problem.mlir").write_text(document["problem_mlir"])
+    (folder / "spec.mlir").write_text(document["spec_mlir"])
+    compile_line, *benchmark_lines = document["commands"]
     assert len(benchmark_lines) == (device is None)
-    pasted = plan.commands if target == "cpu" else [compile_line]
+    pasted = document["commands"] if target == "cpu" else [compile_line]
     done = subprocess.run(
         ["bash", "-e", "-c", "\n".join(pasted)], cwd=folder, capture_output=True, text=True, check=False
     )

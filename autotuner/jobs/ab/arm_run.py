@@ -16,8 +16,6 @@ from autotuner.targets import Target
 from autotuner.tuning.result import Counts
 
 A, B = "a", "b"
-_ALIKE, _CALL_US = 2.0, 500.0
-"""A single call that takes so many times as long as before, and so much longer, is not as it was."""
 
 
 @dataclass
@@ -36,24 +34,11 @@ class ArmRun:
     answer: Answer | None = None
     expected_us: float | None = None
     """What it took on this machine before."""
-    called_us: float | None = None
-    """A first call of it, where nothing else is known."""
     us: float | None = None
-    called: bool = False
-    """Its time is that of the call whose outputs were compared."""
-    timing_seconds: float = 0.0
-    """What its last timing took."""
+    """As it was timed last; before that, of the call whose outputs were compared."""
     failure: str = ""
     exports: tuple[str, ...] = ()
     share: float | None = None
-
-    @property
-    def likely_us(self) -> float | None:
-        """What it takes when it is repeated: a single call is mostly overhead, so what is known from before counts."""
-        before = self.expected_us
-        if self.us is None or before is None or self.timed is not None or self.us > _ALIKE * before + _CALL_US:
-            return self.us
-        return min(self.us, before)
 
     @property
     def once(self) -> Compiled:

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from autotuner.errors import OutOfTimeError, UsageError
+from autotuner.iree.compile import shell_line
+from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.arms import DEFAULT, Arm
-from autotuner.jobs.ab.inputs import problem_inputs
+from autotuner.jobs.ab.recipe import ArmSite, Recipe
 from autotuner.jobs.opening import compile_timeout, model_program
 from autotuner.jobs.opening import open_model as open_model_file
 from autotuner.measure.reference import WORDS
-from autotuner.problems import Problem
+from autotuner.microkernels.variants import Kernel, kernel_chip
+from autotuner.problems import Array, Operand, Problem
 from autotuner.problems.accuracy import Precision
+from autotuner.problems.base import FUNCTION
+from autotuner.problems.render import problem_mlir
+from autotuner.programs.inputs import check_inputs, load_array
 from autotuner.programs.model import Model
 from autotuner.programs.program import ProblemProgram, Program
+from autotuner.programs.signature import Argument, Signature
 from autotuner.programs.structure import read_beside
 from autotuner.system.digests import path_digest
+from autotuner.system.text import times
 from autotuner.targets import NO_DEVICE, Target
+from autotuner.tuning.dry_run import Rehearsal
 from autotuner.tuning.options import Options
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session
@@ -35,10 +50,35 @@ class Experiment:
     model: Model | None = None
     inputs: tuple[str, ...] = ()
     """Of a problem on its own; a model has its own."""
+    alone: bool = False
+    """The user named B only: all variants of a microkernel take part."""
     has_won: bool = False
     """B was found to be faster before: it is confirmed at once, and no race comes first."""
     expected_us: tuple[float, float] | None = None
     """What A and B took on this machine before: how often they are repeated is known before they are timed."""
+
+    def __post_init__(self) -> None:
+        if self.problem is None and self.model is None:
+            raise UsageError("ab needs a problem or a model.", remedy="Give --shape or --model.")
+
+    @classmethod
+    def of(
+        cls,
+        first: Arm,
+        second: Arm | None,
+        problem: Problem | None = None,
+        model: Model | None = None,
+        inputs: tuple[str, ...] = (),
+    ) -> Experiment:
+        """As the user names it: one arm races IREE's default."""
+        if second is None:
+            return cls(DEFAULT, first, problem, model, inputs, alone=True)
+        return cls(first, second, problem, model, inputs)
+
+    @property
+    def searched(self) -> Kernel | None:
+        """The microkernel whose variants all take part: it is alone, and so is the problem."""
+        return self.b.kernels[0] if self.alone and self.model is None and self.b.kernels else None
 
     @property
     def allow(self) -> Precision:
@@ -55,7 +95,16 @@ class Opened:
     subject: Callable[[Run], Program]
 
 
-def open_problem(wanted: Experiment, problem: Problem, target: Target, options: Options, session: Session) -> Opened:
+def open_program(wanted: Experiment, target: Target, options: Options, session: Session, account: Account) -> Opened:
+    """What both arms compile."""
+    if wanted.model is not None:
+        return open_model(wanted, wanted.model, target, options, session, account)
+    if wanted.problem is None:
+        raise UsageError("there is neither a problem nor a model.", remedy="Give --shape or --model.")
+    return _open_problem(wanted, wanted.problem, target, options, session)
+
+
+def _open_problem(wanted: Experiment, problem: Problem, target: Target, options: Options, session: Session) -> Opened:
     """A problem on its own, with a reference."""
     arrays = problem_inputs(wanted.inputs, problem, seed=options.seed)
     question = _question(wanted, target, session, problem.describe(), (*problem.arguments(), *wanted.inputs))
@@ -90,15 +139,6 @@ def open_model(
     return Opened(_question(wanted, target, session, description, builder.program.inputs), subject)
 
 
-def open_program(wanted: Experiment, target: Target, options: Options, session: Session, account: Account) -> Opened:
-    """What both arms compile."""
-    if wanted.model is not None:
-        return open_model(wanted, wanted.model, target, options, session, account)
-    if wanted.problem is None:
-        raise UsageError("there is neither a problem nor a model.", remedy="Give --shape or --model.")
-    return open_problem(wanted, wanted.problem, target, options, session)
-
-
 def _question(
     wanted: Experiment, target: Target, session: Session, problem: Mapping[str, object], arguments: tuple[str, ...]
 ) -> Question:
@@ -113,3 +153,95 @@ def _question(
         reads=(*session.tools.programs, *(path_digest(path) for path in read)),
         space_size=len(arms),
     )
+
+
+# --- `--input` of a problem -------------------------------------------------------------------------------------------
+
+
+def problem_inputs(texts: Sequence[str], problem: Problem, *, seed: int) -> tuple[Array, ...]:
+    """One array for each operand, from `@FILE.npy`, `SHAPExTYPE=VALUES` or `SHAPExTYPE` (seeded); empty without any."""
+    if not texts:
+        return ()
+    operands = problem.operands[:-1]
+    signature = Signature(FUNCTION, tuple(Argument(one.shape, one.element.name) for one in operands), ())
+    check_inputs(texts, signature, name=problem.name)
+    return tuple(map(_array, texts, operands, problem.inputs(seed)))
+
+
+def _array(text: str, operand: Operand, seeded: Array) -> Array:
+    """What is known to fit, as far as its words tell."""
+    _, has_values, values = text.partition("=")
+    if text.startswith("@"):
+        array: Array = np.ascontiguousarray(load_array(Path(text[1:]), f"--input {text}")).view(operand.element.numpy)
+    elif not has_values:
+        return seeded
+    elif values.startswith("@"):
+        array = np.fromfile(values[1:], operand.element.numpy)
+        if array.nbytes != operand.bytes:
+            raise UsageError(
+                f"--input {text} has {array.nbytes} bytes, not {operand.bytes}.", remedy="Give numbers of its type."
+            )
+    else:
+        numbers = [float(word) for word in values.replace(",", " ").split()]
+        array = np.broadcast_to(np.array(numbers), (math.prod(operand.shape),)).astype(operand.element.numpy)
+    if not np.isfinite(array.astype(np.float64)).all():
+        raise UsageError(
+            f"--input {text[:80]} has numbers that are not finite: nothing can be compared with what comes out.",
+            remedy="Give finite numbers.",
+        )
+    return array.reshape(operand.shape)
+
+
+# --- a rehearsal ------------------------------------------------------------------------------------------------------
+
+
+def rehearse_experiment(wanted: Experiment, target: Target, *, options: Options) -> Rehearsal:
+    """Both arms prepared and proven, and the commands; nothing is written outside of a folder that is thrown away."""
+    tools = Tools.find(options.iree_tools)
+    problem = target.prepare(wanted.problem) if wanted.problem is not None else None
+    with tempfile.TemporaryDirectory(prefix="autotune-") as scratch:
+        folder, flags = Path(scratch), target.compile_flags
+        if wanted.model is not None:
+            file = wanted.model.opened(folder=folder, tools=tools)
+            source: str | Path = file.path
+            name = file.name
+        elif problem is not None:
+            source, name, flags = problem_mlir(problem), problem.name, (*problem.flags, *flags)
+        site = ArmSite(
+            program=source,
+            flags=flags,
+            target=target,
+            chip=kernel_chip(target, target.choose_device(options.device)),
+            tools=tools,
+            workspace=options.workspace.absolute(),
+            folder=folder,
+            timeout=options.effort.compile_timeout,
+            problem=problem,
+            allow=wanted.allow,
+        )
+        arms = [_described(arm, arm.recipe(site), source, folder) for arm in (wanted.a, wanted.b)]
+    text = source if isinstance(source, str) else None
+    lines = [f"{name} on {target.name}"]
+    for letter, one in zip("AB", arms, strict=True):
+        applied = f", its spec applies {times(one['applied'])}" if one["spec"] else ""
+        lines += ["", f"--- {letter}: {one['name']} ({one['kind']}){applied}", *one["command"]]
+    lines += ["", "--- problem.mlir", text.rstrip()] if text else []
+    document = {"problem": {"name": name}, "target": target.name, "arms": arms, "problem_mlir": text}
+    return Rehearsal(document, "\n".join(lines))
+
+
+def _described(arm: Arm, recipe: Recipe, source: str | Path, folder: Path) -> dict[str, Any]:
+    """As an experiment would run it in its folder."""
+
+    def inside(word: str) -> str:
+        return word.replace(f"{folder}/", "")
+
+    words = recipe.job(source, timeout=0.0).by_hand(recipe.tools)
+    return {
+        "name": arm.name,
+        "kind": arm.kind,
+        "flags": [inside(flag) for flag in recipe.flags],
+        "spec": inside(str(recipe.spec)) if recipe.spec else None,
+        "applied": recipe.applied,
+        "command": [shell_line(inside(word) for word in words)],
+    }

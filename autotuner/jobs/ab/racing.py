@@ -11,7 +11,7 @@ from autotuner.jobs.ab.arm_run import A, ArmRun, B
 from autotuner.measure.blocks import Entrant, Interval, Rules
 from autotuner.measure.cache_timer import CacheTimer, Modules
 from autotuner.measure.caches import Caches
-from autotuner.measure.contest import timed_by
+from autotuner.measure.contest import REPETITIONS, SLOW_US, timed_by
 from autotuner.measure.judge import Judge, JudgePhase
 from autotuner.measure.judgement import Contest, Judgement
 from autotuner.measure.schedule import Schedule
@@ -19,6 +19,12 @@ from autotuner.tuning.run import Run
 
 _SHIPPED = 1.5
 """What shipping a microkernel takes, in compiles of the arm."""
+
+
+def timing_seconds(side: ArmRun, benchmark: Benchmark) -> float:
+    """Of one timing of an arm, by what a call of it takes."""
+    call = (side.us or 0.0) * side.module.repeat / 1e6
+    return call if 1e6 * call > SLOW_US else (REPETITIONS + 1) * max(call, benchmark.seconds)
 
 
 def race_sides(
@@ -41,17 +47,17 @@ def race_sides(
         store.record_timing(rows[name], timing, phase=phase, block=block)
 
     modules = {side.key: side.once if benchmark.cache == "cold" else side.module for side in sides}
-    us = {side.key: side.us or side.called_us or 0.0 for side in sides}
-    calls = {name: us[name] * modules[name].repeat for name in modules}
+    us, one = {side.key: side.us or 0.0 for side in sides}, timing_seconds(a, benchmark)
     schedule = Schedule(
         run.clock,
-        a.timing_seconds,
-        a.timing_seconds,
+        one,
+        one,
         baseline_us=us[A],
         best_us=us[B],
         lasting=benchmark.seconds,
         shipping=_SHIPPED * b.once.took if b.how.inserted is not None else 0.0,
     )
+    calls = {name: us[name] * modules[name].repeat for name in modules}
     takes = timed_by(run.session.runner, benchmark, modules, call_us=calls, fresh=not has_won)
     judge = Judge(contest, takes, schedule.judging, run.session.stop, schedule.pair, record)
     judgement = schedule.told(judge.verdict())

@@ -23,15 +23,14 @@ from autotuner.iree.folder import MODULE
 from autotuner.iree.run import failed_because, known_remedy
 from autotuner.jobs.ab.arm_run import A, ArmRun, B, counts_of
 from autotuner.jobs.ab.opening import Experiment, open_program
-from autotuner.jobs.ab.racing import race_sides, time_sides_cold
+from autotuner.jobs.ab.racing import race_sides, time_sides_cold, timing_seconds
 from autotuner.jobs.ab.recipe import ArmSite
 from autotuner.jobs.ab.result import AbDetails, AbResult, write_commands
 from autotuner.jobs.ab.shares import note_shares
 from autotuner.jobs.ab.ship import claim, ship
-from autotuner.jobs.opening import MIN_TIME, compile_timeout, model_clock, run_timeout
+from autotuner.jobs.opening import MIN_TIME, compile_timeout, lengthened, model_clock, run_timeout
 from autotuner.measure.blocks import ALPHA, Interval
 from autotuner.measure.caches import Caches
-from autotuner.measure.contest import SLOW_US
 from autotuner.measure.judgement import SAME, Judgement
 from autotuner.microkernels.instance import crash_words
 from autotuner.programs.program import ModelProgram, Program, difference
@@ -46,10 +45,6 @@ from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.too_short import unread
 
 ONCE = "once.vmfb"
-_LENGTHENED = 3
-"""How often, at the most, an arm is compiled anew to last long enough."""
-_LONG_ENOUGH = 1.25
-"""Times as many repeats are not worth another compile."""
 
 
 def run_experiment(
@@ -138,18 +133,14 @@ class _ExperimentRun:
         benchmark = self.benchmark = Benchmark(subject.invocation(), seconds, run_timeout(run.options))
         if self._interrupted():
             return self._result("inconclusive", "interrupted before the race")
-        screened = self.same_code or not self._known_by_calls(subject)
-        if screened:
-            self._screen(a, benchmark)
-            self._lengthen(a, subject, benchmark)
         if self.same_code:
+            self._time(a, subject, benchmark)
             b.us = a.us
             run.session.store.record_duplicate(b.row, of=a.row)
             self.speedup = SAME
             return self._result("no-winner", "the two arms compile to the same code")
-        if screened:
-            self._screen(b, benchmark)
-            self._lengthen(b, subject, benchmark)
+        for side in self.sides:
+            self._time(side, subject, benchmark)
         if self._interrupted():
             return self._result("inconclusive", "interrupted before the race")
         run.account.stage(f"racing {b.arm.name} against {a.arm.name}")
@@ -164,7 +155,8 @@ class _ExperimentRun:
             except OutOfTimeError:
                 return self._result("inconclusive", run.unproven)
         if isinstance(subject, ModelProgram) and not self.wanted.has_won and not self._interrupted():
-            self.share_from = note_shares(self.sides, run, subject.call)
+            seconds = sum(timing_seconds(side, benchmark) for side in self.sides)
+            self.share_from = note_shares(self.sides, run, subject.call, seconds=seconds)
         wrong = subject.arbiter.words if isinstance(subject, ModelProgram) else ""
         return self._result(judgement.verdict, f"{wrong}; {judgement.reason}" if wrong else judgement.reason)
 
@@ -274,61 +266,47 @@ class _ExperimentRun:
         inserted = side.how.inserted if self.run.target.backend.on_host else None
         return crash_words(failed_because(detail), inserted.carrier.calls if inserted else ())
 
-    def _known_by_calls(self, subject: Program) -> bool:
-        """The race of an old winner in a model is planned by the calls that were compared: no timing comes first."""
-        if subject.repeated or not self.wanted.has_won:
-            return False
-        for side in self.sides:
-            seconds = side.answer.seconds if side.answer is not None else None
-            side.called_us = 1e6 * seconds if seconds else None
-        return all(side.called_us is not None for side in self.sides)
+    def _time(self, side: ArmRun, subject: Program, benchmark: Benchmark) -> None:
+        """What it takes, as far as that must be known before the judge asks; in a module whose calls last long enough.
 
-    def _screen(self, side: ArmRun, benchmark: Benchmark) -> None:
-        run = self.run
-        if self._is_timed_by_its_call(side):
+        Of a model the call whose outputs were compared tells: its dispatches are not repeated.
+        """
+        called = side.answer.seconds if side.answer is not None and not subject.repeated else None
+        if called is not None:
+            side.us = 1e6 * called
             return
+        run = self.run
         run.account.stage(f"timing {side.arm.name}")
-        began = run.clock.elapsed
-        with run.account.clocked("time"):
-            timing = run.session.runner.time(side.module, benchmark)
-        side.timing_seconds = run.clock.elapsed - began
+        module, timing = self._lengthened(side, subject, benchmark)
         if not timing.ok:
             self._fail(side, timing.failure or "", timing.detail)
             raise DeviceError(
                 f"{side.arm.name} cannot be timed on {run.session.device!r}: {failed_because(timing.detail)}",
                 remedy="`autotune doctor` lists the devices that answer.",
             )
+        if module.binary != side.once.binary:
+            raise EnvironmentFailure(
+                f"{side.arm.name} does not give the same code when its dispatches are repeated.",
+                remedy="Please report it with the candidate's folder.",
+            )
+        side.timed, side.us = module if module is not side.once else None, timing.median
         run.session.store.record_timing(side.row, timing, phase="screen", block=0)
-        run.session.store.set_us(side.row, timing.median)
-        side.us = timing.median
+        run.session.store.set_us(side.row, side.us)
 
-    def _is_timed_by_its_call(self, side: ArmRun) -> bool:
-        """The call of a model whose outputs were compared may be so long that it is a measurement by itself."""
-        seconds = side.answer.seconds if side.answer is not None and isinstance(self.subject, ModelProgram) else None
-        if seconds is None or 1e6 * seconds <= SLOW_US:
-            return False
-        side.us, side.timing_seconds, side.called = 1e6 * seconds, seconds, True
-        self.run.session.store.record_timing(side.row, Timing((side.us,)), phase="screen", block=0)
-        self.run.session.store.set_us(side.row, side.us)
-        return True
+    def _lengthened(self, side: ArmRun, subject: Program, benchmark: Benchmark) -> tuple[Compiled, Timing]:
+        """What it took before tells how often it is repeated at first."""
+        account, repeatable = self.run.account, subject.repeated and side.how.repeatable
 
-    def _lengthen(self, side: ArmRun, subject: Program, benchmark: Benchmark) -> None:
-        """A module that repeats its dispatches until an invocation lasts long enough; the code stays the same."""
-        run = self.run
-        # What a single call takes is mostly overhead: how often to repeat shows only when it is repeated.
-        for _ in range(_LENGTHENED):
-            repeat = choose_repeat(side.likely_us or math.inf)
-            if not subject.repeated or not side.how.repeatable or repeat <= _LONG_ENOUGH * side.module.repeat:
-                return
-            run.account.stage(f"compiling {side.arm.name} to be timed")
-            with run.account.clocked("build"):
-                side.timed = self._compile(side, subject, repeat).result()
-            if not side.timed.ok or (side.built is not None and side.timed.binary != side.built.binary):
-                raise EnvironmentFailure(
-                    f"{side.arm.name} does not give the same code when its dispatches are repeated.",
-                    remedy="Please report it with the candidate's folder.",
-                )
-            self._screen(side, benchmark)
+        def repeated(repeat: int) -> Compiled:
+            with account.clocked("build"):
+                return self._compile(side, subject, repeat).result()
+
+        often = choose_repeat(side.expected_us or math.inf) if repeatable else 1
+        first = repeated(often) if often > 1 else side.once
+        with account.clocked("time"):
+            if not repeatable:
+                return first, self.run.session.runner.time(first, benchmark)
+            return lengthened(self.run.session.runner, first, benchmark, repeated)
 
     def _ship(self, subject: Program, judgement: Judgement) -> None:
         """The files of a microkernel that has won; what B is a file of is there already."""

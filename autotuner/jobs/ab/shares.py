@@ -36,11 +36,12 @@ _PLACES = (
 """Operations that say where a dispatch reads and writes, not what it computes: they may stand in another order."""
 
 
-def note_shares(sides: tuple[ArmRun, ArmRun], run: Run, call: Invocation) -> str:
+def note_shares(sides: tuple[ArmRun, ArmRun], run: Run, call: Invocation, *, seconds: float) -> str:
     """Each arm gets the dispatches that the other does not have, and what they take of the whole. Where the figures are
-    from; empty where there are none. The verdict is known: what is read here takes the time that is left."""
+    from; empty where there are none. The verdict is known: what is read here takes the time that is left, about so
+    many seconds each time."""
     a, b = sides
-    if run.clock.left < a.timing_seconds + b.timing_seconds:
+    if run.clock.left < seconds:
         run.account.note(_NO_TIME)
         return ""
     try:

@@ -14,7 +14,9 @@ from autotuner.errors import AutotuneError, NoCandidateError, OutOfTimeError, Wr
 from autotuner.iree.benchmark import Benchmark, benchmark_command
 from autotuner.iree.folder import MODULE, SPEC
 from autotuner.jobs.ab.arms import DEFAULT, Arm, parse_arm
+from autotuner.jobs.ab.opening import Experiment, problem_inputs, rehearse_experiment
 from autotuner.jobs.ab.result import AbDetails, AbResult, ArmReport, with_arms, write_commands
+from autotuner.jobs.ab.run import run_experiment
 from autotuner.measure.check import Data
 from autotuner.microkernels.variants import Kernel
 from autotuner.problems import Problem
@@ -22,6 +24,7 @@ from autotuner.programs.program import Answer, difference
 from autotuner.space import Value
 from autotuner.system import process
 from autotuner.targets import NO_DEVICE, Target
+from autotuner.tuning.dry_run import Rehearsal, rehearse
 from autotuner.tuning.options import Options, Task
 from autotuner.tuning.outcome import crash_of
 from autotuner.tuning.plan import Candidate, Plan
@@ -39,18 +42,29 @@ ALONE = Task(kind="ab", microkernels_alone=True)
 """Nothing but the microkernel and the default."""
 
 
-def experiment_options(options: Options, kernel: Kernel) -> Options:
-    """The user's options for a search among this microkernel's variants."""
-    return replace(options, trials=options.trials or TRIALS, microkernels=(kernel,))
+def run_ab(wanted: Experiment, target: Target, *, options: Options, **watched: Unpack[Watched]) -> AbResult:
+    """A microkernel alone has its variants searched, anything else races two arms."""
+    if wanted.searched is None or wanted.problem is None:
+        return run_experiment(wanted, target, options=options, **watched)
+    return _search_variants(wanted.problem, target, options=_search(wanted, target, options), **watched)
 
 
-def search_variants(
-    problem: Problem,
-    target: Target,
-    *,
-    options: Options,
-    **watched: Unpack[Watched],
-) -> AbResult:
+def rehearse_ab(wanted: Experiment, target: Target, *, options: Options) -> Rehearsal:
+    """What would be done, without doing it."""
+    if wanted.searched is None or wanted.problem is None:
+        return rehearse_experiment(wanted, target, options=options)
+    return rehearse(wanted.problem, target, options=_search(wanted, target, options), task=ALONE)
+
+
+def _search(wanted: Experiment, target: Target, options: Options) -> Options:
+    """The user's options for a search among a microkernel's variants."""
+    if wanted.problem is None or wanted.searched is None:
+        raise ValueError("there is no microkernel, or no problem, to search")
+    arrays = problem_inputs(wanted.inputs, target.prepare(wanted.problem), seed=options.seed)
+    return replace(options, trials=options.trials or TRIALS, microkernels=(wanted.searched,), inputs=arrays)
+
+
+def _search_variants(problem: Problem, target: Target, *, options: Options, **watched: Unpack[Watched]) -> AbResult:
     """Searches the parameters of the options' one microkernel; nothing but the default is beside it."""
     (kernel,) = options.microkernels
     prepared = target.prepare(problem)
@@ -68,9 +82,11 @@ def search_variants(
         return result
 
 
-def failure(kernel: Kernel, result: AbResult) -> AutotuneError | None:
+def failure(wanted: Experiment, result: AbResult) -> AutotuneError | None:
     """A microkernel that never worked is no slow one: the user must know."""
-    counts = result.counts
+    kernel, counts = wanted.searched, result.counts
+    if kernel is None:
+        return None
     failed = {str(name): n for name, n in counts.failed.items() if n}
     if result.interrupted or not failed or counts.asked - counts.duplicate - 1 > sum(failed.values()):
         return None

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from autotuner.build import Compiled
 from autotuner.devices.conditions import Conditions
-from autotuner.devices.device import Computed, Device, Timing, choose_repeat
+from autotuner.devices.device import Computed, Device, Timing
 from autotuner.errors import AutotuneError, NoCandidateError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.jobs.ab.arms import Arm
@@ -19,13 +19,12 @@ from autotuner.jobs.ab.recipe import ArmSite, Recipe
 from autotuner.jobs.bench.backends import IREE
 from autotuner.jobs.bench.given import Given
 from autotuner.jobs.bench.result import UNTUNED
+from autotuner.jobs.opening import lengthened
 from autotuner.store.rows import Kind
 from autotuner.tuning.session import Session
 
 _PAIRS, _LEAST_PAIRS, _PAIRS_US = 20, 3, 250_000.0
 """Single calls of a cold timing: so many as fit into this time, within these bounds."""
-_LENGTHENED = 2
-"""How often, at most, a module is compiled anew to last long enough."""
 GPU_CALL_US = 32_000.0
 """So long a call lasts on a GPU. On an NVIDIA H200 one costs about 150 µs whatever it does, and a library's graph is
 timed by the device's own clock, without that: of this it is less than 0.5 %."""
@@ -198,15 +197,11 @@ class IreeSide:
 
     def lengthen(self, repeated: Callable[[int], Compiled], lasting_us: float) -> None:
         """Finds out how often to repeat; a call lasts so long, at least."""
-        for _ in range(_LENGTHENED + 1):
-            timing = self.device.time(self.often, self.benchmark, repetitions=1)
-            if not timing.ok:
-                raise NoSideError(timing.failure or "run-error", timing.detail)
-            repeat = choose_repeat(timing.median, invocation_us=lasting_us, most=MOST_REPEATS)
-            made = repeated(repeat) if repeat > self.often.repeat else self.often
-            if not made.ok or made.repeat <= self.often.repeat:
-                return
-            self.often = made
+        self.often, timing = lengthened(
+            self.device, self.once, self.benchmark, repeated, lasting_us=lasting_us, most=MOST_REPEATS
+        )
+        if not timing.ok:
+            raise NoSideError(timing.failure or "run-error", timing.detail)
 
     def answer(self) -> Computed:
         (found,) = self.device.check(self.once.vmfb, [self.benchmark.invocation], timeout=self.benchmark.timeout)

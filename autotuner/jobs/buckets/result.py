@@ -8,8 +8,8 @@ from typing import Any, Literal
 from autotuner.iree.mlir import Dispatch
 from autotuner.jobs.buckets.bounds import Bucket
 from autotuner.jobs.buckets.members import Member
-from autotuner.jobs.buckets.printing import tell_family
-from autotuner.tuning.printer import Printer
+from autotuner.system.text import microseconds
+from autotuner.tuning.printer import Printer, tell_problem
 from autotuner.tuning.result import Result
 
 
@@ -57,7 +57,17 @@ class FamilyDetails:
         return {"buckets": [bucket.to_json() for bucket in self.buckets]}
 
     def tell(self, result: FamilyResult, printer: Printer) -> None:
-        tell_family(result, printer)
+        """The verdict, each bucket, and what to do with it."""
+        tell_problem(result, printer)
+        for one in result.details.buckets:
+            printer.line("bucket", f"{one.bucket.text}: {one.kept}, {one.reason}")
+            for member in one.members:
+                where = "dynamic M" if member.m is None else f"M = {member.m}"
+                told = member.failure or ("built, proven and right" if member.checked else "built and proven")
+                if member.speedup is not None:
+                    span = f"{member.speedup.median:.3f}x ({member.speedup.bounds})"
+                    told = f"{microseconds(member.us)}, default {microseconds(member.baseline_us)}, {span}"
+                printer.line("", f"  {where}: {told}")
 
 
 FamilyResult = Result[FamilyDetails]

@@ -114,6 +114,17 @@ class Part:
         of = self.problem or self.model
         return f"results of {of.allow} accuracy were accepted of {self.name}" if of is not None and of.allow else ""
 
+    def described(self, seconds: float) -> dict[str, Any]:
+        """As a rehearsal has it, where it may take so long."""
+        return {
+            "spec": str(self.unit.path),
+            "problem": self.name,
+            "entries": [entry.name for _, entry in self.entries],
+            "seconds": seconds,
+            "old": self.old.to_json() if self.old else None,
+            "place": dict(self.config),
+        }
+
 
 @dataclass(frozen=True)
 class Left:

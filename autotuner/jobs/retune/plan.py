@@ -15,7 +15,9 @@ from autotuner.jobs.retune.unit import Unit, find_units
 from autotuner.programs.model import Model
 from autotuner.store.reader import Reader
 from autotuner.system.digests import path_digest
+from autotuner.system.text import count
 from autotuner.targets import Target
+from autotuner.tuning.dry_run import Rehearsal
 from autotuner.tuning.options import Options
 
 SHARE = 0.1
@@ -90,6 +92,26 @@ class Plan:
         first = {(part.name, part.seconds): part.seconds or effort_seconds(part, options) for part in self.parts}
         raced = sum(self.first_of.values())
         return max(SHARE * sum(first.values()) - BESIDE, STARTING + LEAST_SECONDS * max(raced, 1))
+
+    def rehearsal(self, options: Options) -> Rehearsal:
+        """What would be proven and raced, how long that may take, and what is left."""
+        seconds = {id(part): self.part_seconds(part, options) for part in self.parts}
+        document = {
+            "target": self.target.name,
+            "seconds": self.seconds(options),
+            "first_seconds": self.first_seconds,
+            "parts": [part.described(seconds[id(part)]) for part in self.parts],
+            "skipped": [{"spec": str(o.unit.path), "entry": o.entry, "reason": o.reason} for o in self.left],
+        }
+        programs = count(len(self.parts), "program")
+        lines = [f"{programs} on {self.target.name}, at most {self.seconds(options):.0f} s"]
+        for part in self.parts:
+            what = ", ".join(entry.name for _, entry in part.entries) or "flags alone"
+            old = f"; {part.old.figures()} by IREE {part.old.iree or '(not recorded)'}" if part.old else ""
+            lines += [f"{part.unit.path}: {part.name}, {seconds[id(part)]:.0f} s: {what}{old}"]
+        for one in self.left:
+            lines.append(f"{one.unit.path}:{f' {one.entry}' if one.entry else ''} skipped: {one.reason}")
+        return Rehearsal(document, "\n".join(lines))
 
 
 def effort_seconds(part: Part, options: Options) -> float:

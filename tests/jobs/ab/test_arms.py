@@ -12,7 +12,7 @@ import pytest
 from autotuner import Gemm, Target
 from autotuner.errors import UsageError
 from autotuner.jobs.ab.arms import parse_arm
-from autotuner.jobs.ab.inputs import problem_inputs
+from autotuner.jobs.ab.opening import problem_inputs
 from autotuner.jobs.ab.recipe import file_flags
 from tests.jobs.ab.conftest import CPU
 
@@ -102,22 +102,22 @@ def test_inputs_that_do_not_fit_say_what_is_expected_and_what_was_found(tmp_path
     (tmp_path / "text.npy").write_text("this is no array")
     (tmp_path / "empty.npy").write_text("")
     for name, says in [
-        ("wide.npy", "expected 2x4xf32, found 2x5xfloat32"),
-        ("double.npy", "expected 2x4xf32, found 2x4xfloat64"),
+        ("wide.npy", "does not fit the input, which is 2x4xf32"),
+        ("double.npy", "is 2x4xfloat64, and the input is 2x4xf32"),
         ("nan.npy", "not finite"),
         ("pickle.npy", "no .npy file"),
-        ("many.npz", "several arrays"),
+        ("many.npz", "no .npy file"),
         ("text.npy", "no .npy file"),
         ("empty.npy", "no .npy file"),
-        ("nothing.npy", "No such file"),
+        ("nothing.npy", "there is no file"),
     ]:
         with pytest.raises(UsageError, match=says):
             problem_inputs([f"@{tmp_path / name}", "4x3xf32"], SMALL, seed=0)
     for text, says in [
-        ("2x5xf32", "expected 2x4xf32"),
+        ("2x5xf32", "does not fit"),
         ("2x4xf32=1 2", "has 2 values, not 8"),
-        ("2x4xf32=a b", "could not convert"),
-        ("", "found nothing"),
+        ("2x4xf32=a", "is no number"),
+        ("", "is not SHAPExTYPE"),
     ]:
         with pytest.raises(UsageError, match=says):
             problem_inputs([text, "4x3xf32"], SMALL, seed=0)

@@ -107,8 +107,8 @@ def test_a_kernel_that_is_slower_is_told_with_its_time_and_no_option_that_ab_ref
     [
         (["default"], "ab needs a microkernel and --shape"),
         (["default", "default", *SHAPE, "--function", "f"], "--function is for a model"),
-        (["default", "default", *SHAPE, "--input", "@nothing.npy", "--input", "128x64xf32"], "No such file"),
-        (["default", "default", *SHAPE, "--input", "1x1xf32", "--input", "128x64xf32"], "expected 96x128xf32"),
+        (["default", "default", *SHAPE, "--input", "@nothing.npy", "--input", "128x64xf32"], "there is no file"),
+        (["default", "default", *SHAPE, "--input", "1x1xf32", "--input", "128x64xf32"], "which is 96x128xf32"),
         (["default", "default", *SHAPE, "-o", "spec.mlir"], "nothing is written"),
         (["default", "default", *SHAPE, "--object", "x.o"], "belong to one microkernel"),
         (["default", "default", *SHAPE, "--microkernels", "auto"], "is for a search"),

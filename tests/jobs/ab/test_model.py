@@ -335,7 +335,7 @@ def test_inputs_that_a_model_does_not_take_are_refused(
 ) -> None:
     np.save(tmp_path / "a.npy", np.ones((64, 127), np.float32))
     inputs = (f"@{tmp_path / 'a.npy'}", "128x96xf32", "96x32xf32")
-    with pytest.raises(UsageError, match="does not fit the model's input, which is 64x128xf32"):
+    with pytest.raises(UsageError, match="does not fit the input, which is 64x128xf32"):
         experiment("default", "default", fake().tools, model=model, inputs=inputs)
     with pytest.raises(UsageError, match="takes 3 inputs"):
         experiment("default", "default", fake().tools, model=model, inputs=inputs[1:])

@@ -41,7 +41,7 @@ def reads_only(tools: Tools, tmp_path: Path) -> Tools:
 @pytest.mark.parametrize(
     ("wanted", "device", "says"),
     [
-        ({"inputs": ("48x96xf16", "96x128xf32")}, None, "--input 48x96xf16 is f16, and the model's input is"),
+        ({"inputs": ("48x96xf16", "96x128xf32")}, None, "--input 48x96xf16 is f16, and the input is"),
         ({"inputs": ("48x96xf32=1 2", "96x128xf32")}, None, "has 2 values, not 4608"),
         ({"inputs": ("48x96xf32=x", "96x128xf32")}, None, "'x' is no number"),
         ({}, None, r"takes \?x96xf32: these sizes are not known"),
@@ -80,7 +80,7 @@ def bench(model: Model, options: Options, tools: Tools) -> object:
 @pytest.mark.parametrize(
     ("inputs", "says"),
     [
-        (("48x96xf16", "96x128xf32"), "--input 48x96xf16 is f16, and the model's input is"),
+        (("48x96xf16", "96x128xf32"), "--input 48x96xf16 is f16, and the input is"),
         (("48x96xf32",), "takes 2 inputs"),
         ((), r"takes \?x96xf32: these sizes are not known"),
         (("48x96xf32=@absent.bin", "96x128xf32"), "there is no file absent.bin"),

@@ -9,7 +9,6 @@ import pytest
 
 from autotuner.jobs.retune.origin import Part
 from autotuner.jobs.retune.plan import BESIDE, LEAST_SECONDS, PROVING, STARTING, Plan
-from autotuner.jobs.retune.rehearsal import Rehearsal
 from autotuner.jobs.retune.unit import Unit
 from autotuner.problems import Gemm
 from autotuner.targets import Target
@@ -60,7 +59,7 @@ def test_the_least_is_for_starting_once_and_for_each_race_once() -> None:
 def test_a_rehearsal_gives_one_program_the_time_of_the_whole(seconds: float, budget: float | None) -> None:
     options = Options(budget=budget)
     own = plan(part("a.mlir", shape="8x8x8", seconds=seconds))
-    told = Rehearsal(own, options)
+    told = own.rehearsal(options)
     assert told.to_json()["parts"][0]["seconds"] == told.to_json()["seconds"] == own.seconds(options)
     first, second = told.text().splitlines()
     whole = f"{own.seconds(options):.0f} s"
@@ -71,5 +70,5 @@ def test_a_rehearsal_gives_one_program_the_time_of_the_whole(seconds: float, bud
 def test_a_rehearsal_divides_the_time_as_the_run_does() -> None:
     own = part("a.mlir", shape="8x8x8", seconds=400.0)
     other = part("b.mlir", shape="8x8x16", seconds=200.0)
-    told = Rehearsal(plan(own, other), Options()).to_json()
+    told = plan(own, other).rehearsal(Options()).to_json()
     assert [one["seconds"] for one in told["parts"]] == pytest.approx([told["seconds"] * 2 / 3, told["seconds"] / 3])
