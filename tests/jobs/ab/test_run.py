@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from autotuner import Gemm
-from autotuner.devices.device import Timing
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError, UsageError
 from autotuner.iree.folder import MODULE
@@ -19,7 +18,6 @@ from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.result import AbResult
 from autotuner.problems import Problem
-from autotuner.store.rows import Phase
 from autotuner.store.store import Store
 from autotuner.system.progress import Stop
 from autotuner.tuning.plan import Plan
@@ -281,30 +279,7 @@ def test_an_interrupted_experiment_keeps_its_rows(
         assert [row.state for row in store.candidates(result.run)] == ["checked", "checked"]
 
 
-def test_a_resumed_experiment_goes_on_with_the_blocks_that_it_has(
-    fake: Fake, experiment: Run, flagfile: Write, workspace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tools, stop, arms = fake((DATA_TILING, BASE_MS / 2)), Stop(), ("default", flagfile("tiled", TILED))
-    write = Store.record_timing
-
-    def write_and_stop(store: Store, candidate: int, timing: Timing, *, phase: Phase, block: int) -> None:
-        write(store, candidate, timing, phase=phase, block=block)
-        if (phase, block) == ("race", 4):
-            stop.request()
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "record_timing", write_and_stop)
-        assert experiment(*arms, tools.tools, stop=stop).interrupted
-    result = experiment(*arms, tools.tools, resume=True)
-    assert result.verdict == "win"
-    assert any("4 blocks of the race are timed already" in note for note in result.notes)
-    with Store.open(None, workspace=workspace, create=False) as store:
-        assert [run.id for run in store.runs()] == [result.run]
-        raced = [(t.candidate, t.block) for t in store.timings(result.run) if t.phase == "race"]
-    assert len(raced) == len(set(raced)) > 8
-
-
-def test_blocks_of_other_code_are_not_gone_on_with(
+def test_a_resumed_experiment_with_other_files_begins_anew(
     fake: Fake, experiment: Run, flagfile: Write, workspace: Path
 ) -> None:
     """A flagfile that is another now is another question: the run begins anew, and says so."""
