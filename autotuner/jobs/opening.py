@@ -30,7 +30,7 @@ MIN_TIME = 0.05
 _HOST_SHARE = 0.2
 """Of the budget, at most, for computing the model on the host's processor, where two builds disagree."""
 _COARSEST: Precision = "f16"
-_LENGTHENED, _LONG_ENOUGH = 2, 1.25
+_LENGTHENED, _LONG_ENOUGH = 2, 1.1
 """How often, at most, a module is compiled anew to last longer; and times as many repeats that are not worth it."""
 
 

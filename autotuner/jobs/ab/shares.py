@@ -13,7 +13,7 @@ from autotuner.errors import EnvironmentFailure, OutOfTimeError
 from autotuner.iree.compile import Compiled
 from autotuner.iree.mlir import by_name, parse, walk
 from autotuner.iree.run import Invocation
-from autotuner.jobs.ab.arm_run import ArmRun
+from autotuner.jobs.ab.racing import ArmRun
 from autotuner.jobs.opening import run_timeout
 from autotuner.programs.structure import Shares, from_statistics, repeated
 from autotuner.system.progress import Clock

@@ -14,9 +14,9 @@ from autotuner.carriers.outputs import MICROKERNEL, Outputs, files_in
 from autotuner.carriers.provenance import Provenance, machine_of, today
 from autotuner.iree.compile import shell_line
 from autotuner.iree.folder import PROBLEM
-from autotuner.jobs.ab.arm_run import A, ArmRun, B
 from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.opening import Experiment
+from autotuner.jobs.ab.racing import A, ArmRun, B
 from autotuner.jobs.opening import compile_timeout
 from autotuner.measure.judgement import Judgement
 from autotuner.programs.program import Program

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from statistics import median
 
@@ -13,18 +12,18 @@ from autotuner.devices.device import Timing
 from autotuner.devices.sampling import POWER, Throttle
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.run import failed_because
-from autotuner.jobs.bench.budget import WARM_SHARE, Turns
 from autotuner.jobs.bench.given import Given
 from autotuner.jobs.bench.result import UNTIMED, BackendRow, ProblemRows
 from autotuner.jobs.bench.sides import Backend, IreeBackend, IreeSide, Manner, NoSideError, Side
+from autotuner.measure.contest import REPETITIONS, SLOW_US, Pacer, TimingFailed, Turns, take_turns
 from autotuner.store.rows import BuildRow, Phase
 from autotuner.system.text import count
 from autotuner.tuning.run import Run
 
-REPETITIONS, ROUNDS = 3, 3
-"""Of a block; and of what is timed beside the blocks."""
-LONG_US = 100_000.0
-"""What takes longer is timed once in a block."""
+ROUNDS = 3
+"""Of what is timed beside the blocks."""
+WARM_SHARE = 0.75
+"""Of a problem's time, where something is timed beside them."""
 APART = 0.05
 """Clocks at the beginning of blocks that are further apart are no longer one state."""
 
@@ -108,11 +107,10 @@ class ProblemBench:
         self.run.account.stage(f"timing {', '.join(self._alive())}")
         with self.run.account.clocked("time"):
             self._time_blocks()
-            with suppress(OutOfTimeError):
-                if self.cold and self.given.repeated:
-                    self._time_beside("cold", lambda side, us: side.time_cold(us))
-                if self.manner.flight > 1:
-                    self._time_beside("call", lambda side, _: side.time_call())
+            if self.cold and self.given.repeated:
+                self._time_beside("cold", lambda side, us: side.time_cold(us))
+            if self.manner.flight > 1:
+                self._time_beside("call", lambda side, _: side.time_call())
         return self._rows() if self._timed() or not self.run.stopped else None
 
     # --- preparing ------------------------------------------------------------------------------------------------
@@ -150,61 +148,63 @@ class ProblemBench:
     # --- timing ---------------------------------------------------------------------------------------------------
 
     def _time_blocks(self) -> None:
-        store = self.run.session.store
-        turns, done = Turns(self.run.clock, self._warm_ends()), 0
-        with suppress(OutOfTimeError):
-            while done < self.blocks and turns.another():
-                whole = self._time_block(done)
-                done += whole
-                if not whole or self.run.stopped:
-                    break
-        if done < self.blocks:
+        """In turns: three repetitions of each in a block, and of what takes long one."""
+
+        def take(part: Part, side: Side) -> Timing:
+            known = part.timings[0].median if part.timings else 0.0
+            timing = side.time(repetitions=1 if known > SLOW_US else REPETITIONS)
+            self.slowed |= self.throttle()
+            if not timing.ok:
+                self._fail(part, timing.failure or "run-error", timing.detail)
+            return timing
+
+        turns = self._in_turns("bench", self._alive(), take, most=self.blocks, ends=self._warm_ends())
+        if turns.blocks < self.blocks:
             had, why = ("fit into --budget", "the time was up before its turn: a longer --budget would do")
             if self.run.stopped:
                 had, why = ("were timed before it was stopped", "it was stopped before its turn")
-            self._too_short = f"{done} of {self.blocks} blocks {had}"
+            self._too_short = f"{turns.blocks} of {self.blocks} blocks {had}"
             for part in self.parts.values():
                 if part.alive and not part.timings:
                     self._fail(part, UNTIMED, why)
         for part in self._timed():
-            store.set_us(part.id, part.warm_us)
+            self.run.session.store.set_us(part.id, part.warm_us)
+
+    def _time_beside(self, phase: Phase, take: Callable[[Side, float], Timing | None]) -> None:
+        """Rounds of another timing, which knows how long the blocks took."""
+        names = [part.row.name for part in self._timed()]
+        self._in_turns(phase, names, lambda part, side: take(side, part.warm_us), most=ROUNDS, ends=self.ends)
+
+    def _in_turns(
+        self, phase: Phase, names: Sequence[str], take: Callable[[Part, Side], Timing | None], *, most: int, ends: float
+    ) -> Turns:
+        """So many blocks at most; who cannot be timed leaves."""
+        pacer = Pacer(lambda: ends - self.run.clock.elapsed)
+
+        def still(turns: Turns) -> Sequence[str]:
+            return () if self.run.stopped or turns.blocks >= most or not pacer.fits() else names
+
+        def taken(name: str) -> Timing:
+            part = self.parts[name]
+            if self.run.stopped:
+                raise OutOfTimeError("it was stopped")
+            timing = take(part, part.side) if part.side is not None else None
+            if timing is None or not timing.ok:
+                raise TimingFailed(timing.detail if timing is not None else "it cannot be timed so")
+            return timing
+
+        def record(name: str, block: int, timing: Timing) -> None:
+            part = self.parts[name]
+            part.timings += [timing] if phase == "bench" else []
+            part.beside.setdefault(phase, []).append(timing.median)
+            self.run.session.store.record_timing(part.id, timing, phase=phase, block=block - 1)
+
+        return take_turns(names, taken, still, seed=self.run.options.seed, record=record)
 
     def _warm_ends(self) -> float:
         """Some of the time is for what is timed beside the blocks."""
         now, more = self.run.clock.elapsed, self.cold or self.manner.flight > 1
         return now + WARM_SHARE * (self.ends - now) if more and math.isfinite(self.ends) else self.ends
-
-    def _time_block(self, block: int) -> bool:
-        """Whether all had their turn before it was stopped."""
-        for name in _turned(self._alive(), block):
-            part = self.parts[name]
-            if self.run.stopped:
-                return False
-            if part.side is None:
-                continue
-            known = part.timings[0].median if part.timings else 0.0
-            timing = part.side.time(repetitions=1 if known > LONG_US else REPETITIONS)
-            self.slowed |= self.throttle()
-            if not timing.ok:
-                self._fail(part, timing.failure or "run-error", timing.detail)
-                continue
-            part.timings.append(timing)
-            self.run.session.store.record_timing(part.id, timing, phase="bench", block=block)
-        return True
-
-    def _time_beside(self, phase: Phase, take: Callable[[Side, float], Timing | None]) -> None:
-        """Rounds of another timing, which knows how long the blocks took."""
-        turns = Turns(self.run.clock, self.ends)
-        for block in range(ROUNDS):
-            if not turns.another() or self.run.clock.elapsed >= self.ends:
-                break
-            for name in _turned(self._alive(), block):
-                part = self.parts[name]
-                if part.side is None or not part.timings or self.run.stopped:
-                    continue
-                if (timing := take(part.side, part.warm_us)) is not None:
-                    part.beside.setdefault(phase, []).append(timing.median)
-                    self.run.session.store.record_timing(part.id, timing, phase=phase, block=block)
 
     # --- the end --------------------------------------------------------------------------------------------------
 
@@ -236,9 +236,3 @@ class ProblemBench:
 
     def _timed(self) -> list[Part]:
         return [part for part in self.parts.values() if part.alive and part.timings]
-
-
-def _turned(names: Sequence[str], block: int) -> list[str]:
-    """Nobody is always first."""
-    start = block % len(names) if names else 0
-    return [*names[start:], *names[:start]]

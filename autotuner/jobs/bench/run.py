@@ -18,7 +18,6 @@ from autotuner.jobs.ab.arms import DEFAULT, Arm
 from autotuner.jobs.ab.opening import Experiment, open_model
 from autotuner.jobs.ab.recipe import ArmSite
 from autotuner.jobs.bench.backends import IREE, TUNED, Terms
-from autotuner.jobs.bench.budget import share_of, short_of, unreached
 from autotuner.jobs.bench.given import Given, ModelGiven, ProblemGiven
 from autotuner.jobs.bench.library import Libraries
 from autotuner.jobs.bench.problem import ProblemBench
@@ -27,6 +26,8 @@ from autotuner.jobs.bench.sides import Backend, IreeBackend, Manner
 from autotuner.jobs.opening import MIN_TIME, compile_timeout, model_clock, run_timeout
 from autotuner.jobs.suite.workload import Entry, Workload
 from autotuner.measure.check import too_large
+from autotuner.measure.contest import REPETITIONS
+from autotuner.measure.schedule import LEAST_PAIRS, longer
 from autotuner.problems.render import problem_mlir
 from autotuner.programs.model import Model
 from autotuner.programs.program import ModelProgram
@@ -358,3 +359,40 @@ class _BenchRun:
             cold=self.options.cache != "warm",
             ends=share_of(run.clock, len(self._open)),
         ).go()
+
+
+# --- the time of a comparison -----------------------------------------------------------------------------------------
+
+_LIBRARIES_SECONDS, _BACKEND_SECONDS = 4.0, 2.5
+"""About: for starting the libraries; and for each backend of a problem, to build and to check it."""
+_UNKNOWN = 0.5
+"""Of a problem is thought to be done where none is: what is left of it takes as long again."""
+
+
+def short_of(clock: Clock, problems: int, backends: int, *, lasting: float) -> str:
+    """What to say at the start of a budget that is too short for all; nothing of one that is not.
+
+    A repetition lasts `lasting` seconds.
+    """
+    timing = LEAST_PAIRS * (REPETITIONS + 1) * lasting
+    least = _LIBRARIES_SECONDS + problems * backends * (_BACKEND_SECONDS + timing)
+    if clock.budget >= least:
+        return ""
+    what = f"{count(problems, 'problem')} on {count(backends, 'backend')}"
+    return f"--budget is short: {what} take about {least:.0f} s at the least; what is not reached is left out"
+
+
+def share_of(clock: Clock, problems: int) -> float:
+    """When the next of so many problems ends, in seconds on the clock."""
+    return clock.elapsed + max(clock.left, 0.0) / problems if math.isfinite(clock.budget) else math.inf
+
+
+def unreached(clock: Clock, done: int, problems: int) -> str:
+    """How many problems are left out by the budget, and what would do; nothing where all were reached."""
+    if done == problems:
+        return ""
+    would_do = longer(max(clock.elapsed, clock.budget) * problems / max(done, _UNKNOWN))
+    if problems == 1:
+        return f"the time was up before anything was timed: {would_do}"
+    left = f"{problems - done} of {problems} problems were not reached"
+    return f"the time was up: {left}: {would_do}, or --resume goes on with them"

@@ -18,8 +18,7 @@ from autotuner.carriers.render import spec_mlir
 from autotuner.errors import EnvironmentFailure, NoCandidateError, OutOfTimeError, UsageError
 from autotuner.iree.compile import shell_line
 from autotuner.jobs.buckets.bounds import Bucket, Family
-from autotuner.jobs.buckets.members import Examiner, Member, for_all_rows
-from autotuner.jobs.buckets.result import BucketResult, FamilyDetails, FamilyResult
+from autotuner.jobs.buckets.result import BucketResult, Examiner, FamilyDetails, FamilyResult, Member, for_all_rows
 from autotuner.measure.schedule import longer
 from autotuner.problems.render import dynamic_gemm_mlir, problem_mlir
 from autotuner.specfiles.applied import applied

@@ -17,10 +17,9 @@ from autotuner.jobs.ab.recipe import ArmSite
 from autotuner.jobs.opening import compile_timeout
 from autotuner.jobs.retune.origin import Part
 from autotuner.jobs.retune.plan import Plan, identity
-from autotuner.jobs.retune.proof import Key, Proof, Prover, compile_flags
 from autotuner.jobs.retune.races import Races, arm_of
 from autotuner.jobs.retune.ship import Writer, program_of
-from autotuner.jobs.retune.unit import Unit
+from autotuner.jobs.retune.unit import Key, Proof, Prover, Unit, compile_flags
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
 from autotuner.system import process

@@ -13,7 +13,7 @@ from rich.text import Text
 from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.provenance import Provenance
 from autotuner.errors import EnvironmentFailure
-from autotuner.jobs.retune.decide import Raced, State
+from autotuner.jobs.retune.races import Raced, State
 from autotuner.jobs.retune.ship import Written
 from autotuner.measure.blocks import ALPHA, Interval
 from autotuner.system.listing import Listing

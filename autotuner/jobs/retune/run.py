@@ -11,14 +11,12 @@ from autotuner.carriers.provenance import Provenance
 from autotuner.errors import AutotuneError, NoCandidateError, OutOfTimeError, StorageError, UsageError
 from autotuner.iree.compile import shell_line
 from autotuner.jobs.retune.ahead import Ahead
-from autotuner.jobs.retune.decide import Raced, Searched, decide, standing
 from autotuner.jobs.retune.origin import Part
 from autotuner.jobs.retune.plan import Plan, Wanted, identity, read_plan
-from autotuner.jobs.retune.proof import Key, Proof
-from autotuner.jobs.retune.races import LEAST_SEARCH, Races
+from autotuner.jobs.retune.races import LEAST_SEARCH, Raced, Races, Searched, decide, standing
 from autotuner.jobs.retune.result import EntryRow, RetuneDetails, RetuneResult, retune_result
 from autotuner.jobs.retune.ship import OtherCodeError, Staying, Writer, Written
-from autotuner.jobs.retune.unit import Unit
+from autotuner.jobs.retune.unit import Key, Proof, Unit
 from autotuner.system import process
 from autotuner.system.progress import Clock
 from autotuner.system.text import count

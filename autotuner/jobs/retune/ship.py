@@ -22,8 +22,7 @@ from autotuner.iree.compile import Compiled, first_error, shell_line
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.recipe import absolute
 from autotuner.jobs.retune.origin import Part
-from autotuner.jobs.retune.proof import Key
-from autotuner.jobs.retune.unit import Unit, read_unit
+from autotuner.jobs.retune.unit import Key, Unit, read_unit
 from autotuner.problems.render import problem_mlir
 from autotuner.programs.model import Model, ModelFile, whole_job
 from autotuner.specfiles.entries import read_text

@@ -12,10 +12,9 @@ from typing import Any, Unpack
 
 from autotuner.carriers.outputs import Outputs, files_in
 from autotuner.errors import AutotuneError, OutOfTimeError, StorageError, UsageError
-from autotuner.jobs.suite import THRESHOLD
-from autotuner.jobs.suite.budget import BESIDE, LEAST_SECONDS, Plan
+from autotuner.jobs.suite import LEAST_SECONDS, THRESHOLD
 from autotuner.jobs.suite.defaults import DefaultTimer
-from autotuner.jobs.suite.result import SuiteDetails, SuiteResult, suite_result
+from autotuner.jobs.suite.result import Group, Shipper, SuiteDetails, SuiteResult, suite_result
 from autotuner.jobs.suite.rows import (
     FINAL,
     OUR_TABLE,
@@ -29,7 +28,6 @@ from autotuner.jobs.suite.rows import (
     shares,
     to_csv,
 )
-from autotuner.jobs.suite.ship import Group, Shipper
 from autotuner.jobs.suite.workload import Entry, Workload
 from autotuner.measure.check import too_large
 from autotuner.microkernels.variants import find_variants
@@ -53,6 +51,8 @@ _DEFAULTS_SHARE = 0.5
 """Of the budget, at most, for timing the defaults."""
 _SHIP_SHARE, _MOST_SHIPPING = 0.05, 0.25
 """Of the budget, at least and at most, for merging the winners and compiling each with what ships."""
+_BESIDE = 2
+"""Problems that are tuned at once, for each device of several or of a cluster: while one is built another is timed."""
 _NEXT_SHARE = 4
 """One in so many cores makes kernels of the next problem while one is tuned."""
 _ANOTHER_TARGET = "Try another --target."
@@ -227,19 +227,20 @@ class _SuiteRun:
         begun = 0
         while queue and not self.run.stopped:
             devices = len(self.session.devices.live) if side_by_side else 1
-            shares, at_once = [self.rows[name].share or 0.0 for name in queue], BESIDE * devices if side_by_side else 1
-            plan = Plan.of(self._left(), shares, devices=devices, at_once=at_once, first=not begun)
-            if not plan.count:
+            shares, at_once = [self.rows[name].share or 0.0 for name in queue], _BESIDE * devices if side_by_side else 1
+            turn = Turn.next(self._left(), shares, devices=devices, at_once=at_once, first=not begun)
+            if not turn.count:
                 break
-            now, queue = queue[: plan.count], queue[plan.count :]
-            total = begun + len(now) + len(queue) - plan.left_out
+            now, queue = queue[: turn.count], queue[turn.count :]
+            total = begun + turn.fitting
             places = {name: f"{begun + number}/{total} {name}: " for number, name in enumerate(now, 1)}
             begun += len(now)
             if side_by_side:
-                self._tune_together(places, plan.seconds(self.options.effort.budget))
+                usual = self.options.effort.budget * turn.count / min(devices, turn.count)
+                self._tune_together(places, usual if turn.seconds is None else turn.seconds)
             else:
                 with self._beside(queue[: min(total - begun, 1)]):
-                    self._tune_one(now[0], plan.own, prefix=places[now[0]])
+                    self._tune_one(now[0], turn.seconds, prefix=places[now[0]])
         for name in queue if not self.run.stopped else ():
             self._set(name, verdict="left-out", reason=f"--budget leaves less than {LEAST_SECONDS:.0f} s for it")
         left_out = [row for row in self.rows.values() if row.verdict == "left-out"]
@@ -384,6 +385,34 @@ class _SuiteRun:
 
     def _note(self, text: str) -> None:
         self.run.account.note(text)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Of problems that wait, the largest first: how many are tuned next, for how long, and how many fit in all."""
+
+    count: int
+    fitting: int
+    seconds: float | None
+    """None where the user has set no limit."""
+
+    @classmethod
+    def next(cls, seconds: float | None, shares: Sequence[float], *, devices: int, at_once: int, first: bool) -> Turn:
+        """By share, at least LEAST_SECONDS of a device for each of those that fit.
+
+        `first`: nothing is tuned yet, so that one gets what there is, be it ever so little.
+        """
+        if seconds is None:
+            return cls(min(at_once, len(shares)), len(shares), None)
+        whole = max(seconds, 0.0) * devices
+        fitting = min(len(shares), int(whole // LEAST_SECONDS)) or int(first and whole > 0)
+        now = min(at_once, fitting)
+        if not now:
+            return cls(0, 0, 0.0)
+        total = sum(shares[:fitting])
+        part = whole * (sum(shares[:now]) / total if total else now / fitting)
+        part = max(min(part, whole - LEAST_SECONDS * (fitting - now)), min(LEAST_SECONDS * now, whole))
+        return cls(now, fitting, part / min(devices, now))
 
 
 def _work(entry: Entry) -> int:

@@ -33,11 +33,11 @@ def test_a_ratio_is_taken_block_by_block() -> None:
     """The second block was twice as slow for both: that is the machine's, and cancels."""
     ratio = TORCH.over(IREE)
     assert ratio is not None
-    assert (ratio.median, ratio.high) == (2.0, 2.5)
-    assert ratio.low == pytest.approx(100 / 60)
+    assert ratio.median == 2.0
+    assert 1.0 < ratio.low < 2.0 < ratio.high < 4.0
 
 
-def test_fewer_than_six_blocks_have_the_extremes_for_an_interval() -> None:
+def test_fewer_than_three_blocks_have_the_extremes_for_an_interval() -> None:
     ratio = BackendRow("a", blocks_us=(1.0, 2.0)).over(BackendRow("b", blocks_us=(2.0, 2.0)))
     assert ratio is not None
     assert (ratio.low, ratio.high) == (1.0, 2.0)
@@ -105,7 +105,7 @@ def test_a_comparison_of_nothing_has_failed(found: tuple[BackendRow, ...], faile
     assert result(rows(*found)).failed is failed
 
 
-@pytest.mark.parametrize(("blocks", "confidence"), [(6, 0.95), (5, None)])
-def test_an_interval_has_its_confidence_from_six_blocks_on(blocks: int, confidence: float | None) -> None:
+@pytest.mark.parametrize(("blocks", "confidence"), [(3, 0.95), (2, None)])
+def test_an_interval_has_its_confidence_from_three_blocks_on(blocks: int, confidence: float | None) -> None:
     cut = BackendRow("torch", blocks_us=TORCH.blocks_us[:blocks])
     assert rows(IREE, cut).to_json()["backends"][1]["over_iree"]["confidence"] == confidence

@@ -16,8 +16,7 @@ from autotuner.errors import UsageError
 from autotuner.iree.mlir import text_context
 from autotuner.iree.tools import Tools
 from autotuner.jobs.buckets import Family, tune_family
-from autotuner.jobs.buckets.members import for_all_rows
-from autotuner.jobs.buckets.result import BucketResult
+from autotuner.jobs.buckets.result import BucketResult, for_all_rows
 from autotuner.jobs.buckets.run import programs_to_prove
 from autotuner.measure.check import Checker, Data
 from autotuner.problems import Problem

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from autotuner.errors import DeviceError, StorageError, UsageError
 from autotuner.iree.folder import hash_binaries
 from autotuner.iree.tools import Tools
 from autotuner.jobs.suite import result as suite_result
-from autotuner.jobs.suite.budget import BESIDE, LEAST_SECONDS, Plan, divide
 from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.result import SuiteResult
 from autotuner.jobs.suite.rows import OUR_TABLE, to_csv
@@ -334,8 +332,7 @@ def test_what_the_budget_does_not_suffice_for_and_what_contributes_little_is_lef
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The time of all of them is more than one needs on any machine, and less than another has to have after it.
-    monkeypatch.setattr("autotuner.jobs.suite.budget.LEAST_SECONDS", 1000.0)
-    monkeypatch.setattr("autotuner.jobs.suite.budget.divide", partial(divide, least=1000.0))
+    monkeypatch.setattr("autotuner.jobs.suite.run.LEAST_SECONDS", 1000.0)
     file = write(here, SHAPES + "gemm,32x32x32,f32,400\ngemm,16x16x16,f32,1\n")
     result = run(file, fake_tools(here), budget=900.0, threshold=0.5)
     rows = {row.problem: row for row in result.details.rows}
@@ -351,8 +348,7 @@ def test_what_the_budget_did_not_suffice_for_has_the_time_that_others_leave(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # At the start there is time for one of the two. That one ends long before its time, and the other has enough.
-    monkeypatch.setattr("autotuner.jobs.suite.budget.divide", partial(divide, least=ENOUGH))
-    monkeypatch.setattr("autotuner.jobs.suite.budget.LEAST_SECONDS", ENOUGH)
+    monkeypatch.setattr("autotuner.jobs.suite.run.LEAST_SECONDS", ENOUGH)
     result = run(write(here), None, device="none", budget=1.9 * ENOUGH)
     assert {row.problem: row.verdict for row in result.details.rows} == {LARGE: "compile-only", SMALL: "compile-only"}
     assert not [note for note in result.notes if "leaves out" in note]
@@ -426,23 +422,6 @@ def test_on_several_devices_problems_are_tuned_side_by_side_and_go_on_so_when_in
             for row in second.details.rows
         }
     assert sorted(map(sorted, judged.values())) == [["local-task"], ["local-task#2"]], "each on one"
-
-
-def test_several_devices_have_more_time_together_and_what_does_not_fit_is_left_out() -> None:
-    shares = [40.0, 30.0, 20.0, 10.0]
-    alone = Plan.of(100.0, shares, devices=1, at_once=1, first=True)
-    assert (alone.count, alone.left_out) == (1, 1)
-    assert alone.own == pytest.approx(40.0)
-    four = Plan.of(30.0, shares, devices=4, at_once=4 * BESIDE, first=True)
-    assert (four.count, four.left_out) == (4, 0)
-    assert four.seconds(600.0) == pytest.approx(30.0), "all of them at once have what there is"
-    two = Plan.of(10 * LEAST_SECONDS, [1.0] * 10, devices=2, at_once=2 * BESIDE, first=True)
-    assert (two.count, two.left_out) == (4, 0)
-    assert two.seconds(600.0) == pytest.approx(4 * LEAST_SECONDS)
-    unlimited = Plan.of(None, [1.0] * 3, devices=2, at_once=2 * BESIDE, first=True)
-    assert (unlimited.count, unlimited.left_out) == (3, 0)
-    assert unlimited.seconds(600.0) == pytest.approx(900.0)
-    assert Plan.of(1.0, shares, devices=2, at_once=4, first=False).left_out == len(shares)
 
 
 @pytest.mark.long

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import io
 import math
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotuner.jobs.suite.budget import divide
+from autotuner.jobs.suite import LEAST_SECONDS
 from autotuner.jobs.suite.logs import read_log
 from autotuner.jobs.suite.rows import Row, RowVerdict, Uplift, shares
+from autotuner.jobs.suite.run import Turn
 from tests.support.logs import line
 
 
@@ -81,24 +81,40 @@ def test_the_weighted_uplift_is_the_part_of_the_time_that_is_saved(rows: list[tu
     assert 0 <= uplift.weighted < 100
 
 
-@given(st.floats(0, 1e5), st.lists(st.floats(0.0, 100.0), max_size=30), st.floats(1.0, 100.0))
-def test_a_budget_is_divided_by_share_with_a_least_for_each(
-    seconds: float, unsorted: list[float], least: float
+@given(st.floats(0, 1e5), st.lists(st.floats(0.0, 100.0), min_size=1, max_size=30))
+def test_a_budget_is_divided_by_share_with_a_least_for_each(seconds: float, unsorted: list[float]) -> None:
+    """One after the other, each in all of its time."""
+    shares, left, given = sorted(unsorted, reverse=True), seconds, list[float]()
+    fits = Turn.next(seconds, shares, devices=1, at_once=1, first=True).fitting
+    while shares and (turn := Turn.next(left, shares, devices=1, at_once=1, first=not given)).count:
+        given.append(turn.seconds or 0.0)
+        left, shares = left - given[-1], shares[1:]
+    assert sum(given) <= seconds * (1 + 1e-9)
+    assert len(given) in (fits, fits - 1), "but for rounding"
+    assert all(part >= LEAST_SECONDS * (1 - 1e-9) for part in given) or len(given) == 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shares", "first", "own"),
+    [
+        (200.0, [98.0, 1.0, 1.0], True, 140.0),
+        (70.0, [50.0, 30.0, 20.0], True, 40.0),
+        (20.0, [60.0, 40.0], True, 20.0),
+        (20.0, [60.0, 40.0], False, 0.0),
+        (-1.0, [60.0, 40.0], True, 0.0),
+    ],
+)
+def test_small_shares_keep_the_least_and_the_large_one_has_the_rest(
+    seconds: float, shares: list[float], first: bool, own: float
 ) -> None:
-    shares = sorted(unsorted, reverse=True)
-    parts = divide(seconds, shares, least=least)
-    assert len(parts) == len(shares)
-    assert sum(parts) <= seconds * (1 + 1e-9) + 1e-9
-    assert all(large >= small - 1e-6 for large, small in pairwise(parts))
-    served = [part for part in parts if part > 0]
-    assert len(served) == min(len(shares), int(seconds // least)) or (seconds < least and len(served) <= 1)
-    if seconds >= least:
-        assert all(part >= least * (1 - 1e-9) for part in served)
-        assert not served or sum(served) == pytest.approx(seconds)
+    assert Turn.next(seconds, shares, devices=1, at_once=1, first=first).seconds == pytest.approx(own)
 
 
-def test_small_shares_take_the_least_and_the_large_one_the_rest() -> None:
-    assert divide(200.0, [98.0, 1.0, 1.0], least=30.0) == [140.0, 30.0, 30.0]
-    assert divide(70.0, [50.0, 30.0, 20.0], least=30.0) == pytest.approx([40.0, 30.0, 0.0])
-    assert divide(20.0, [60.0, 40.0], least=30.0) == [20.0, 0.0]
-    assert divide(-1.0, [60.0, 40.0], least=30.0) == [0.0, 0.0]
+def test_several_devices_have_more_time_together_and_what_does_not_fit_is_left_out() -> None:
+    four = Turn.next(30.0, [40.0, 30.0, 20.0, 10.0], devices=4, at_once=8, first=True)
+    assert (four.count, four.fitting, four.seconds) == (4, 4, 30.0)
+    two = Turn.next(10 * LEAST_SECONDS, [1.0] * 10, devices=2, at_once=4, first=True)
+    assert (two.count, two.fitting, two.seconds) == (4, 10, 4 * LEAST_SECONDS)
+    unlimited = Turn.next(None, [1.0] * 3, devices=2, at_once=4, first=True)
+    assert (unlimited.count, unlimited.seconds) == (3, None)
+    assert Turn.next(1.0, [40.0, 30.0], devices=2, at_once=4, first=False).count == 0

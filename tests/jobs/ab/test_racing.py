@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autotuner.jobs.ab.arm_run import A, ArmRun, B, counts_of
 from autotuner.jobs.ab.arms import DEFAULT
+from autotuner.jobs.ab.racing import A, ArmRun, B, counts_of
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from autotuner.jobs.retune.decide import Before, Raced, Searched, decide, standing
+from autotuner.jobs.retune.races import Before, Raced, Searched, decide, standing
 from autotuner.jobs.retune.result import _next
 from autotuner.measure.blocks import Interval
 
