@@ -10,8 +10,8 @@ from datetime import date, timedelta
 import numpy as np
 import numpy.typing as npt
 
-from autotuner.jobs.nightly.history import Entry
 from autotuner.jobs.nightly.plan import Limits
+from autotuner.jobs.nightly.run import Entry
 from autotuner.report.nightly import Trends, trends
 from autotuner.store.figures import Figure
 

@@ -62,13 +62,13 @@ def nightly(
 
 def _write(plan: "Plan", *, force: bool) -> "Night":
     """The page is up to date after every part: whoever looks in the night sees how far it is."""
-    from autotuner.jobs.nightly import history
+    from autotuner.jobs.nightly.run import read
     from autotuner.report.nightly import look_at
     from autotuner.report.nights import page
     from autotuner.report.page import OUR_PAGE
     from autotuner.system.files import write_whole
 
-    night = look_at(plan, history.read(plan.history))
+    night = look_at(plan, read(plan.history))
     write_whole(plan.page, page(night), OUR_PAGE, force=force)
     return night
 
@@ -89,11 +89,10 @@ def _print(night: "Night") -> None:
 
 def _list(plan: "Plan", *, everything: bool, as_json: bool, no_color: bool) -> None:
     from autotuner.cli.console import emit_json, show
-    from autotuner.jobs.nightly import history
-    from autotuner.jobs.nightly.run import command_line, due, tonight
+    from autotuner.jobs.nightly.run import command_line, due, read, tonight
     from autotuner.system.listing import Column, Listing
 
-    parts = due(plan, history.read(plan.history), tonight(), everything=everything)
+    parts = due(plan, read(plan.history), tonight(), everything=everything)
     lines = [(one.part.name, one.due, one.last, command_line(plan, one.part)) for one in parts]
     if as_json:
         emit_json([dict(zip(("part", "due", "last", "command"), line, strict=True)) for line in lines])

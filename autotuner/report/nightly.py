@@ -11,8 +11,8 @@ from statistics import median
 from typing import Any
 
 from autotuner.errors import EXIT_REGRESSION, AutotuneError
-from autotuner.jobs.nightly.history import Entry, nights
 from autotuner.jobs.nightly.plan import Limits, Plan
+from autotuner.jobs.nightly.run import Entry, nights
 from autotuner.measure.changes import Change, changes, shared
 from autotuner.report.compare import STATES, Comparison, ResultSet, compare, find_rule
 from autotuner.report.compared import document as comparison_document

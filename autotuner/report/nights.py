@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from autotuner.jobs.nightly.history import Entry
+from autotuner.jobs.nightly.run import Entry
 from autotuner.report.charts import Figure, reach, scatter
 from autotuner.report.compared import environment, kernels
 from autotuner.report.nightly import TOGETHER, Night, Trend

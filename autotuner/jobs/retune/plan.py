@@ -26,8 +26,6 @@ BESIDE = 1.0
 """Seconds of the tenth that no clock here counts: Python starts before it, and the device is closed after it."""
 STARTING, LEAST_SECONDS = 3.0, 3.0
 """Unless --budget says otherwise, at least: once to start, and for each program to build both and for six blocks."""
-PROVING = 1.0
-"""For what was raced in another file already, and is only proven."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +75,8 @@ class Plan:
 
     def share(self, part: Part, options: Options) -> float:
         """Its weight beside the others: a tenth of what finding it took, or of what that may have taken."""
-        if not self.first_of[id(part)]:
-            return PROVING
+        if not self.first_of[id(part)]:  # raced in another file, and only proven here
+            return 0.0
         return max(SHARE * (part.seconds or effort_seconds(part, options)), LEAST_SECONDS)
 
     def part_seconds(self, part: Part, options: Options) -> float:

@@ -25,10 +25,8 @@ from autotuner.tuning.options import Options
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session, Watched
 
-_WRITING, _WRITING_MOST = 0.02, 0.4
-"""Of the time, at least and at most: for what is written, where some of it is compiled once more."""
-_COMPILE = 1.2
-"""How many times as long that takes as before."""
+_WRITING = 0.4
+"""Of the time, at most: for compiling what is written."""
 _UNWRITTEN = (UsageError, NoCandidateError, OutOfTimeError)
 """What keeps one unit from being written, and no other."""
 
@@ -103,8 +101,8 @@ class _RetuneRun:
         """The first one's part of what was left; some of it is for writing."""
         weights = [self.plan.share(part, self.run.options) for part in parts]
         whole = self.run.clock.budget
-        kept = max(_WRITING * whole, min(self.anew, _WRITING_MOST * whole)) if self.writes else 0.0
-        return max(left - kept, 0.0) * weights[0] / sum(weights)
+        kept = min(self.anew, _WRITING * whole) if self.writes else 0.0
+        return max(left - kept, 0.0) * weights[0] / (sum(weights) or 1.0)
 
     # --- one part -------------------------------------------------------------------------------------------------
 
@@ -123,7 +121,7 @@ class _RetuneRun:
             self._leave(part, f"it cannot be proven: {error.message}")
             return
         part, proofs = proven.part, proven.proofs
-        self.anew += _COMPILE * proven.seconds
+        self.anew += proven.seconds
         ends = began + self._budget(parts, left)
         # What the user's own model does not have may be for another one: it stays as it is.
         others = {key for key, proof in proofs.items() if proof.unmatched and self.wanted.model is not None}

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from concurrent.futures import wait
 from dataclasses import dataclass
 from pathlib import Path
 
 from autotuner.build import Builder, BuildJob, Compiled
-from autotuner.devices.device import Timing, choose_repeat
+from autotuner.devices.device import Timing
 from autotuner.errors import AutotuneError, DeviceError, NoCandidateError, OutOfTimeError
 from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import first_error
 from autotuner.iree.run import failed_because
+from autotuner.jobs.opening import lengthened
 from autotuner.measure.check import Data, too_large
+from autotuner.measure.contest import REPETITIONS
 from autotuner.problems import Problem
 from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 from autotuner.tuning.effort import Effort
 from autotuner.tuning.session import Session
-
-REPETITIONS = 3
 
 
 @dataclass(frozen=True)
@@ -48,52 +48,25 @@ class DefaultTimer:
         """Each problem's default, in order, until it is told to stop."""
         size = 2 * self.jobs
         for start in range(0, len(problems), size):
+            some = problems[start : start + size]
+            builds = [self.session.executor.start(self._job(problem)) for problem in some]
+            wait(builds)
             with self.builder.cache.scratch() as folder:
-                yield from self._several(problems[start : start + size], folder, should_stop=should_stop)
-            if should_stop():
-                return
+                for problem, build in zip(some, builds, strict=True):
+                    if should_stop():
+                        return
+                    if not isinstance(build.exception(), OutOfTimeError):
+                        yield problem, self._time(problem, build.result(), folder)
 
-    def _several(
-        self, problems: Sequence[Problem], folder: Path, *, should_stop: Callable[[], bool]
-    ) -> Iterator[tuple[Problem, Default]]:
-        short: dict[Problem, int] = {}
-        for problem, build in self._build(problems, [1] * len(problems)):
-            if should_stop():
-                return
-            default = self._time(problem, build, folder)
-            # Twice the shortest invocation, as a tuning run has it: its builds are then in the cache.
-            fixed = default.us is None or not problem.repeatable
-            repeat = (
-                1 if fixed else choose_repeat(default.us or 1.0, invocation_us=2 * self.session.runner.invocation_us)
-            )
-            if repeat == 1:
-                yield problem, default
-            else:
-                short[problem] = repeat
-        for problem, build in self._build(list(short), list(short.values())):
-            if should_stop():
-                return
-            yield problem, self._time(problem, build, folder)
-
-    def _build(self, problems: Sequence[Problem], repeats: Sequence[int]) -> list[tuple[Problem, Compiled]]:
-        """Those that there was time for."""
-        jobs = [
-            BuildJob(
-                program=problem_mlir(self.target.prepare(problem)),
-                flags=(*problem.flags, *self.target.compile_flags),
-                timeout=self.effort.compile_timeout,
-                repeat=repeat,
-                timed=problem.repeatable,
-                figures=self.target.figures,
-            )
-            for problem, repeat in zip(problems, repeats, strict=True)
-        ]
-        builds = [self.session.executor.start(job) for job in jobs]
-        done = []
-        for problem, build in zip(problems, builds, strict=True):
-            with suppress(OutOfTimeError):
-                done.append((problem, build.result()))
-        return done
+    def _job(self, problem: Problem, repeat: int = 1) -> BuildJob:
+        return BuildJob(
+            program=problem_mlir(self.target.prepare(problem)),
+            flags=(*problem.flags, *self.target.compile_flags),
+            timeout=self.effort.compile_timeout,
+            repeat=repeat,
+            timed=problem.repeatable,
+            figures=self.target.figures,
+        )
 
     def _time(self, problem: Problem, build: Compiled, folder: Path) -> Default:
         if not build.ok:
@@ -105,20 +78,27 @@ class DefaultTimer:
             return Default(None, too_large(problem))
         benchmark = Benchmark(data.invocation(), self.effort.repetition_seconds, self.effort.run_timeout)
         try:
-            timing = self._timed(build, benchmark)
+            timing = self._timed(problem, build, benchmark)
         except DeviceError as error:
             return Default(None, DeviceError(f"IREE's default cannot be timed: {error.message}"))
         if not timing.ok:
             return Default(None, DeviceError(f"IREE's default cannot be timed: {failed_because(timing.detail)}"))
         return Default(timing.median)
 
-    def _timed(self, build: Compiled, benchmark: Benchmark) -> Timing:
+    def _timed(self, problem: Problem, build: Compiled, benchmark: Benchmark) -> Timing:
         """All on the first device, so that shares are of one chip; on the next one where that is lost."""
         devices = self.session.devices
+
+        def repeated(repeat: int) -> Compiled:
+            return self.session.executor.start(self._job(problem, repeat)).result()
+
         while True:
             device = devices.first
             try:
-                return device.time(build, benchmark, repetitions=REPETITIONS)
+                # Twice the shortest invocation, as a tuning run has it: its builds are then in the cache.
+                lasting = 2 * device.invocation_us if problem.repeatable else 0.0
+                module, timing = lengthened(device, build, benchmark, repeated, lasting_us=lasting)
+                return device.time(module, benchmark, repetitions=REPETITIONS) if timing.ok else timing
             except DeviceError as error:
                 if not devices.retire(device, error.message):
                     raise

@@ -25,6 +25,7 @@ from tests.support.other_compiler import instead_of_compiler
 Fake = Callable[..., FakeTools]
 Run = Callable[..., AbResult]
 KERNEL = "*transform-spec-filename*"
+LOOPS = ("for", "while")
 
 needs_c = pytest.mark.skipif(
     not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler on this machine"
@@ -59,170 +60,32 @@ def test_a_kernel_takes_the_place_of_all_that_it_fits_and_ships_when_it_wins(
     assert result.printer().text().count("_nn, called once") == 2
 
 
-def normalized(name: str, of: str) -> str:
-    """A batch norm as IREE's importer of ONNX writes it; the constants are those of the model below."""
-    each = "affine_map<(n, c, h, w) -> (n, c, h, w)>"
-    kinds = 'iterator_types = ["parallel", "parallel", "parallel", "parallel"]'
-    channels = "affine_map<(n, c, h, w) -> (n, c, 0, 0)>"
-    steps: list[str] = []
-    for operation, operand in (("subf", "%mean"), ("mulf", "%root"), ("mulf", "%gamma"), ("addf", "%beta")):
-        result = f"{name}_{len(steps)}" if operand != "%beta" else name
-        steps.append(
-            f"{result} = linalg.generic {{indexing_maps = [{each}, {channels}, {each}], {kinds}}} "
-            f"ins({of}, {operand} : !out, !channels) outs(%empty : !out) {{\n  ^bb0(%p: f32, %q: f32, %o: f32):\n"
-            f"    %z = arith.{operation} %p, %q : f32\n    linalg.yield %z : f32\n  }} -> !out"
-        )
-        of = result
-    return "\n  ".join(steps)
-
-
-def weights(first: float, last: float) -> str:
-    return f'dense<"0x{np.linspace(first, last, 48, dtype=np.float32).tobytes().hex()}"> : tensor<4x3x2x2xf32>'
-
-
-CONVOLVED = """linalg.conv_2d_nchw_fchw {dilations = dense<1> : vector<2xi64>, strides = dense<1> : vector<2xi64>}
-    ins(%x, %w : tensor<1x3x9x9xf32>, tensor<4x3x2x2xf32>) outs(%fill : !out) -> !out"""
-BLOCK = f"""
-!out = tensor<1x4x8x8xf32>
-!channels = tensor<1x4x1x1xf32>
-func.func @main(%x: tensor<1x3x9x9xf32>) -> !out {{
-  %zero = arith.constant 0.0 : f32
-  %w = arith.constant {weights(-1, 1)}
-  %turned = arith.constant {weights(2, -1)}
-  %mean = arith.constant dense<[[[[0.5]], [[-0.25]], [[0.125]], [[1.0]]]]> : !channels
-  %gamma = arith.constant dense<[[[[1.5]], [[0.5]], [[-2.0]], [[1.0]]]]> : !channels
-  %beta = arith.constant dense<[[[[0.1]], [[0.2]], [[0.3]], [[0.4]]]]> : !channels
-  %variance = arith.constant dense<[[[[4.0]], [[2.0]], [[1.0]], [[0.5]]]]> : !channels
-  %vectors = tensor.empty() : !channels
-  %root = linalg.generic {{indexing_maps = [affine_map<(a, b, c, d) -> (a, b, c, d)>,
-    affine_map<(a, b, c, d) -> (a, b, c, d)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}}
-    ins(%variance : !channels) outs(%vectors : !channels) {{
-  ^bb0(%v: f32, %o: f32):
-    %r = math.rsqrt %v : f32
-    linalg.yield %r : f32
-  }} -> !channels
-  %empty = tensor.empty() : !out
-  %fill = linalg.fill ins(%zero : f32) outs(%empty : !out) -> !out
-  %a = {CONVOLVED}
-  {normalized("%na", "%a")}
-  %b = {CONVOLVED.replace("%w", "%turned")}
-  {normalized("%nb", "%b")}
-  %last = linalg.generic {{indexing_maps = [affine_map<(a, b, c, d) -> (a, b, c, d)>,
-    affine_map<(a, b, c, d) -> (a, b, c, d)>, affine_map<(a, b, c, d) -> (a, b, c, d)>],
-    iterator_types = ["parallel", "parallel", "parallel", "parallel"]}}
-    ins(%na, %nb : !out, !out) outs(%empty : !out) {{
-  ^bb0(%l: f32, %r: f32, %o: f32):
-    %s = arith.addf %l, %r : f32
-    %m = arith.maximumf %s, %zero : f32
-    linalg.yield %m : f32
-  }} -> !out
-  return %last : !out
-}}
-"""
-
-
 @needs_c
-@pytest.mark.long
-def test_batch_norms_are_folded_into_weights_and_what_adds_two_convolutions_goes_with_one_of_them(
-    fake: Fake, experiment: Run, tmp_path: Path
-) -> None:
-    model = tmp_path / "block.mlir"
-    model.write_text(BLOCK)
-    result = experiment("default", "conv_c", fake((KERNEL, BASE_MS / 2)).tools, model=model)
-    assert {kernel["problem"]: kernel["calls"] for kernel in result.details.arms[1].kernels} == {
-        "conv_1x9x9x3_2x2x4_f32_nchw_bias_residual_relu": 1,
-        "conv_1x9x9x3_2x2x4_f32_nchw_bias": 1,
-    }
-    assert result.details.difference is not None
-    assert result.details.difference < 1e-5
-
-
-GROUPED = BLOCK.replace(
-    f"%a = {CONVOLVED}",
-    """%first = arith.constant dense<[1.0, -1.0, 0.5, 0.25]> : tensor<4xf32>
-  %third = tensor.extract_slice %x[0, 0, 0, 0] [1, 1, 9, 9] [1, 1, 1, 1] : tensor<1x3x9x9xf32> to tensor<1x1x9x9xf32>
-  %four = tensor.concat dim(1) %x, %third : (tensor<1x3x9x9xf32>, tensor<1x1x9x9xf32>) -> tensor<1x4x9x9xf32>
-  %image = tensor.expand_shape %four [[0], [1, 2], [3], [4]] output_shape [1, 2, 2, 9, 9]
-    : tensor<1x4x9x9xf32> into tensor<1x2x2x9x9xf32>
-  %some = tensor.extract_slice %w[0, 0, 0, 0] [4, 2, 2, 2] [1, 1, 1, 1] : tensor<4x3x2x2xf32> to tensor<4x2x2x2xf32>
-  %filters = tensor.expand_shape %some [[0, 1], [2], [3], [4]] output_shape [2, 2, 2, 2, 2]
-    : tensor<4x2x2x2xf32> into tensor<2x2x2x2x2xf32>
-  %copies = linalg.broadcast ins(%first : tensor<4xf32>) outs(%empty : !out) dimensions = [0, 2, 3]
-  %start = tensor.expand_shape %copies [[0], [1, 2], [3], [4]] output_shape [1, 2, 2, 8, 8]
-    : !out into tensor<1x2x2x8x8xf32>
-  %sums = linalg.conv_2d_ngchw_gfchw {dilations = dense<1> : vector<2xi64>, strides = dense<1> : vector<2xi64>}
-    ins(%image, %filters : tensor<1x2x2x9x9xf32>, tensor<2x2x2x2x2xf32>)
-    outs(%start : tensor<1x2x2x8x8xf32>) -> tensor<1x2x2x8x8xf32>
-  %a = tensor.collapse_shape %sums [[0], [1, 2], [3], [4]] : tensor<1x2x2x8x8xf32> into !out""",
+@pytest.mark.parametrize(
+    ("name", "inputs", "called"),
+    [
+        pytest.param(
+            "block",
+            (),
+            ("conv_1x9x9x3_2x2x4_f32_nchw_bias_residual_relu", "conv_1x9x9x3_2x2x4_f32_nchw_bias"),
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "grouped",
+            (),
+            ("conv_1x9x9x3_2x2x4_f32_nchw_bias_residual_relu", "conv_1x9x9x4_2x2x4_g2_f32_nchw_bias"),
+            marks=pytest.mark.long,
+        ),
+        *((loop, ("8x32xf32", "32x32xf32", "32xf32", "3"), ("gemm_8x32x32_f32_f32_nn_bias",)) for loop in LOOPS),
+    ],
 )
-
-
-@needs_c
-@pytest.mark.long
-def test_a_grouped_convolution_goes_with_the_bias_before_it_and_the_batch_norm_behind_it(
-    fake: Fake, experiment: Run, tmp_path: Path
+def test_a_kernel_computes_what_stands_around_an_operation_too(
+    name: str, inputs: tuple[str, ...], called: tuple[str, ...], fake: Fake, experiment: Run
 ) -> None:
-    model = tmp_path / "grouped.mlir"
-    model.write_text(GROUPED)
-    result = experiment("default", "conv_c", fake((KERNEL, BASE_MS / 2)).tools, model=model)
-    assert {kernel["problem"]: kernel["calls"] for kernel in result.details.arms[1].kernels} == {
-        "conv_1x9x9x3_2x2x4_f32_nchw_bias_residual_relu": 1,
-        "conv_1x9x9x4_2x2x4_g2_f32_nchw_bias": 1,
-    }
-    assert result.details.difference is not None
-    assert result.details.difference < 1e-5
-
-
-STEP = """%moved = tensor.empty() : !state
-    %begun = linalg.fill ins(%zero : f32) outs(%moved : !state) -> !state
-    %product = linalg.matmul ins({state}, %weights : !state, tensor<{n}x{n}xf32>) outs(%begun : !state) -> !state
-    %next = linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>,
-      affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}}
-      ins(%product, %bias : !state, tensor<{n}xf32>) outs(%moved : !state) {{
-    ^bb0(%p: f32, %b: f32, %o: f32):
-      %s = arith.addf %p, %b : f32
-      linalg.yield %s : f32
-    }} -> !state"""
-LOOPS = {
-    "for": """%last = scf.for %i = %c0 to %c3 step %c1 iter_args(%state = %first) -> (!state) {{
-    {step}
-    scf.yield %next : !state
-  }}""",
-    "while": """%ends, %last = scf.while (%i = %c0, %state = %first) : (index, !state) -> (index, !state) {{
-    %more = arith.cmpi slt, %i, %times : index
-    scf.condition(%more) %i, %state : index, !state
-  }} do {{
-  ^bb0(%i: index, %state: !state):
-    {step}
-    %j = arith.addi %i, %c1 : index
-    scf.yield %j, %next : index, !state
-  }}""",
-}
-
-
-@needs_c
-@pytest.mark.parametrize("loop", LOOPS)
-def test_a_kernel_takes_the_place_of_what_a_loop_computes_with_what_stands_before_it(
-    loop: str, fake: Fake, experiment: Run, tmp_path: Path
-) -> None:
-    n, model = 32, tmp_path / "recurrent.mlir"
-    model.write_text(
-        f"""!state = tensor<8x{n}xf32>
-func.func @main(%first: !state, %weights: tensor<{n}x{n}xf32>, %bias: tensor<{n}xf32>, %times: index) -> !state {{
-  %zero = arith.constant 0.0 : f32
-  %c0 = arith.constant 0 : index
-  %c1 = arith.constant 1 : index
-  %c3 = arith.constant 3 : index
-  {LOOPS[loop].format(step=STEP.format(state="%state", n=n))}
-  return %last : !state
-}}
-"""
-    )
-    inputs = (f"8x{n}xf32", f"{n}x{n}xf32", f"{n}xf32", "3")
-    result = experiment("default", "sgemm_c", fake((KERNEL, BASE_MS / 2)).tools, model=model, inputs=inputs)
-    assert {kernel["problem"]: kernel["calls"] for kernel in result.details.arms[1].kernels} == {
-        f"gemm_8x{n}x{n}_f32_f32_nn_bias": 1
-    }
+    """Batch norms are folded into weights, a sum of two convolutions goes with one; so does a bias in a loop."""
+    kernel, model = "conv_c" if "conv" in called[0] else "sgemm_c", Path(__file__).parent / "examples" / f"{name}.mlir"
+    result = experiment("default", kernel, fake((KERNEL, BASE_MS / 2)).tools, model=model, inputs=inputs)
+    assert {one["problem"]: one["calls"] for one in result.details.arms[1].kernels} == dict.fromkeys(called, 1)
     assert result.details.difference is not None
     assert result.details.difference < 1e-5
 

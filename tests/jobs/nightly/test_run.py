@@ -12,10 +12,9 @@ import pytest
 from autotuner.devices.conditions import Conditions
 from autotuner.devices.device import Timing
 from autotuner.errors import StorageError
-from autotuner.jobs.nightly import history
-from autotuner.jobs.nightly.history import Entry
+from autotuner.jobs.nightly import run as history
 from autotuner.jobs.nightly.plan import Plan, read_plan
-from autotuner.jobs.nightly.run import GRACE_SECONDS, due, run_night
+from autotuner.jobs.nightly.run import GRACE_SECONDS, Entry, due, run_night
 from autotuner.report.nightly import look_at
 from autotuner.report.nights import page
 from autotuner.space.table import Config

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from autotuner.errors import BusyError, NoCandidateError
-from autotuner.jobs.nightly import history
+from autotuner.jobs.nightly import run as history
 from autotuner.system.locks import workspace_lock
 from tests.support.command_line import AUTOTUNE, complaint, in_this_process
 from tests.support.patience import ENOUGH, wait_until

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autotuner.jobs.retune.origin import Part
-from autotuner.jobs.retune.plan import BESIDE, LEAST_SECONDS, PROVING, STARTING, Plan
+from autotuner.jobs.retune.plan import BESIDE, LEAST_SECONDS, STARTING, Plan
 from autotuner.jobs.retune.unit import Unit
 from autotuner.problems import Gemm
 from autotuner.targets import Target
@@ -51,7 +51,7 @@ def test_the_least_is_for_starting_once_and_for_each_race_once() -> None:
     merged = replace(small[0], unit=Unit(Path("suite.mlir")))
     whole = plan(*small, merged)
     assert whole.seconds(Options()) == plan(*small).seconds(Options()), "it is raced in the other file"
-    assert [whole.share(one, Options()) for one in whole.parts] == [LEAST_SECONDS] * 3 + [PROVING]
+    assert [whole.share(one, Options()) for one in whole.parts] == [LEAST_SECONDS] * 3 + [0.0]
 
 
 @pytest.mark.parametrize("seconds", [20.0, 80.0, 400.0])

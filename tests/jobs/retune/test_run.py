@@ -49,18 +49,8 @@ from tests.support.spec_files import TIMED, make_spec
 
 Retune = Callable[..., subprocess.CompletedProcess[str]]
 CPU = Target.parse("cpu")
+EXAMPLES = Path(__file__).parent / "examples"
 SMALL, OTHER = (Gemm.parse(shape=shape, dtype="f32") for shape in ("64x32x48", "32x32x64"))
-
-MODEL = """func.func @main(%a: tensor<64x48xf32>, %b: tensor<48x32xf32>) -> tensor<64x32xf32> {
-  %zero = arith.constant 0.0 : f32
-  %empty = tensor.empty() : tensor<64x32xf32>
-  %fill = linalg.fill ins(%zero : f32) outs(%empty : tensor<64x32xf32>) -> tensor<64x32xf32>
-  %c = linalg.matmul ins(%a, %b : tensor<64x48xf32>, tensor<48x32xf32>) outs(%fill : tensor<64x32xf32>)
-    -> tensor<64x32xf32>
-  return %c : tensor<64x32xf32>
-}
-"""
-"""A model whose one dispatch is SMALL."""
 
 
 @pytest.fixture(scope="module")
@@ -292,23 +282,6 @@ def test_a_kernels_objects_are_there_after_its_spec_was_written_in_place(
     assert {path.name: path.read_bytes() for path in spec.with_suffix(".objects").iterdir()} == objects
 
 
-TWO = """func.func @main(%a: tensor<64x48xf32>, %b: tensor<48x32xf32>, %c: tensor<32x64xf32>, %d: tensor<64x32xf32>)
-    -> (tensor<64x32xf32>, tensor<32x32xf32>) {
-  %zero = arith.constant 0.0 : f32
-  %tall = tensor.empty() : tensor<64x32xf32>
-  %square = tensor.empty() : tensor<32x32xf32>
-  %tall_zero = linalg.fill ins(%zero : f32) outs(%tall : tensor<64x32xf32>) -> tensor<64x32xf32>
-  %square_zero = linalg.fill ins(%zero : f32) outs(%square : tensor<32x32xf32>) -> tensor<32x32xf32>
-  %first = linalg.matmul ins(%a, %b : tensor<64x48xf32>, tensor<48x32xf32>) outs(%tall_zero : tensor<64x32xf32>)
-    -> tensor<64x32xf32>
-  %second = linalg.matmul ins(%c, %d : tensor<32x64xf32>, tensor<64x32xf32>) outs(%square_zero : tensor<32x32xf32>)
-    -> tensor<32x32xf32>
-  return %first, %second : tensor<64x32xf32>, tensor<32x32xf32>
-}
-"""
-"""A model whose dispatches are SMALL and OTHER."""
-
-
 @pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler on this machine")
 @pytest.mark.parametrize("where", ["specs", "gone"])
 def test_files_of_a_model_that_were_moved_together_are_raced_and_written(
@@ -319,7 +292,7 @@ def test_files_of_a_model_that_were_moved_together_are_raced_and_written(
     words = ("ab", "sgemm_c", "--shape", "64x32x48", "--trials", "1", "--budget", "20m", "--json", "-q")
     kernel = Path(answered(in_this_process(*words, cwd=tmp_path, cache=cache))["spec"])
     spec, model = write(OTHER.name), tmp_path / "model.mlir"
-    model.write_text(TWO)
+    shutil.copy(EXAMPLES / "two.mlir", model)
     kernel.rename(spec.with_suffix(KERNELS))
     kernel.with_suffix(".objects").rename(spec.with_suffix(".objects"))
     carriers = [f"{CPU.spec_flag}={spec}", f"{SPEC_FLAG}={spec.with_suffix(KERNELS)}"]
@@ -362,7 +335,7 @@ def test_a_spec_in_a_model_is_raced_as_a_whole_and_what_is_for_another_model_sta
     pretend(monkeypatch, warm=0.5)
     path = write("both")
     model = tmp_path / "model.mlir"
-    model.write_text(MODEL)
+    shutil.copy(EXAMPLES / "one.mlir", model)
     document = answered(retune(path, "--model", model, "--budget", "20m", "--json"))
     assert states(document) == {SMALL.name: "kept", OTHER.name: "skipped"}
     assert document["verdict"] == "win", document["entries"][0]["reason"]
@@ -378,7 +351,7 @@ def test_an_entry_of_a_model_is_shown_with_what_the_whole_model_took_before(
 ) -> None:
     pretend(monkeypatch, warm=0.5)
     path, model = write("both"), tmp_path / "model.mlir"
-    model.write_text(MODEL)
+    shutil.copy(EXAMPLES / "one.mlir", model)
     with Store.open(None, workspace=tmp_path) as store:
         words = ("autotune", "model", str(model))
         run = store.start_run(NewRun("model", "", words, {"name": "model"}, "cpu", "local-task", seed=0))
@@ -403,7 +376,7 @@ def test_a_model_is_retuned_by_a_real_device_and_its_dispatches_are_not_timed(
     write: Callable[..., Path], retune: Retune, tmp_path: Path
 ) -> None:
     path, model = write(SMALL.name), tmp_path / "model.mlir"
-    model.write_text(MODEL)
+    shutil.copy(EXAMPLES / "one.mlir", model)
     document = answered(retune(path, "--model", model, "--budget", "20m", "--trials", "1", "--json"))
     race = document["entries"][0]["run"]
     with Reader.open(None, workspace=tmp_path) as store:
@@ -419,7 +392,7 @@ def test_a_default_that_has_become_as_fast_is_found_and_nothing_is_written(
     pretend(monkeypatch, warm=1.0)
     monkeypatch.setattr("autotuner.jobs.retune.run.LEAST_SEARCH", math.inf)
     path, model = write(SMALL.name), tmp_path / "model.mlir"
-    model.write_text(MODEL)
+    shutil.copy(EXAMPLES / "one.mlir", model)
     document = answered(retune(path, "--model", model, "--budget", "20m", "--json"))
     (row,) = document["entries"]
     assert (row["state"], document["verdict"], document["written"]) == ("dropped", "no-winner", [])
@@ -431,7 +404,7 @@ def test_what_a_model_must_give_is_the_users_to_say(
 ) -> None:
     pretend(monkeypatch, warm=0.5)
     path, model = write("both"), tmp_path / "model.mlir"
-    model.write_text(MODEL)
+    shutil.copy(EXAMPLES / "one.mlir", model)
     a, b = np.ones((64, 48), np.float32), np.ones((48, 32), np.float32)
     for name, array in {"a": a, "b": b, "right": a @ b, "wrong": 2 * (a @ b)}.items():
         np.save(tmp_path / f"{name}.npy", array)

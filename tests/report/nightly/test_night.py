@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.jobs.nightly.history import Entry
 from autotuner.jobs.nightly.plan import Limits, Part, Plan
+from autotuner.jobs.nightly.run import Entry
 from autotuner.report.nightly import look_at, trends
 from autotuner.report.nights import page
 from autotuner.store.figures import Failure, Figure
