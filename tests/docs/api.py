@@ -13,7 +13,7 @@ from typing import Any
 
 import autotuner
 from autotuner import Problem
-from tests.docs.figures import ROOT
+from tests.docs.documents import ROOT
 
 PAGE = ROOT / "docs" / "api.md"
 HEAD = """# The API

@@ -14,7 +14,7 @@ from nbclient import NotebookClient
 
 import autotuner
 from tests.docs.api import PAGE, page
-from tests.docs.figures import ROOT
+from tests.docs.documents import ROOT
 from tests.support.patience import ENOUGH, one_of_three
 
 TUTORIAL = ROOT / "docs" / "tutorial.ipynb"

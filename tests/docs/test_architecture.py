@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 
-from tests.docs.figures import ROOT, read
+from tests.docs.documents import ROOT, read
 
 
 def layers() -> list[str]:

@@ -5,41 +5,28 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from autotuner.cli.app import app
-from tests.docs.figures import ROOT
+from tests.docs.documents import BLOCK, DOCUMENTS, LINK, ROOT, prose, read
 
-DOCUMENTS = sorted(
-    str(path.relative_to(ROOT))
-    for pattern in ("*.md", "docs/*.md", "benchmarks/*.md", "results/**/*.md", "specs/**/*.md", "candidates/*.md")
-    for path in ROOT.glob(pattern)
-    if path.parent.name != "encoder"  # a report as the command wrote it
-)
 REPOSITORY = ("autotuner", "benchmarks", "docs", "templates", "tests", "results/reference")
-_BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.S | re.M)
 _SPAN = re.compile(r"`([^`\n]+)`")
 
 
 def commands(document: str, program: str) -> list[str]:
-    """Lines of code blocks and spans of code that call the program, without prompts and what is optional."""
-    text = (ROOT / document).read_text()
-    lines = [line for block in _BLOCK.findall(text) for line in block.replace("\\\n", " ").splitlines()]
-    spans = _SPAN.findall(_BLOCK.sub("", text))
-    found = [re.sub(r"^(\$ )?([A-Z_]+=\S+ )*", "", line.strip()) for line in [*lines, *spans]]
-    return [re.sub(r"[\[\]]", " ", line) for line in found if re.match(rf"{program}(\s|$)", line)]
+    """Lines of code blocks and spans of code that call the program, each once, without prompts and what is optional."""
+    lines = [line for block in BLOCK.findall(read(document)) for line in block.replace("\\\n", " ").splitlines()]
+    found = [re.sub(r"^(\$ )?([A-Z_]+=\S+ )*", "", line.strip()) for line in [*lines, *_SPAN.findall(prose(document))]]
+    called = dict.fromkeys(line for line in found if re.match(rf"{program}(\s|$)", line))
+    return [re.sub(r"[\[\]]", " ", line) for line in called]
 
 
-def everywhere(program: str) -> list[tuple[str, str]]:
-    """(a document that has it, the line), each line once."""
-    found = {line: document for document in DOCUMENTS for line in commands(document, program)}
-    return [(document, line) for line, document in found.items()]
-
-
+@cache
 def refusal(line: str) -> str:
     """What `autotune` says to a command or an option that it does not know. Only --help is run, never the command."""
     words = shlex.split(line, comments=True)[1:]
@@ -48,9 +35,16 @@ def refusal(line: str) -> str:
     return "" if result.exit_code == 0 else result.output
 
 
-@pytest.mark.parametrize(("document", "line"), everywhere("autotune"))
-def test_a_command_and_its_options_exist(document: str, line: str) -> None:
-    assert refusal(line) == "", document
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_what_a_document_tells_to_type_or_to_open_is_there(document: str) -> None:
+    refused = {line: refusal(line) for line in commands(document, "autotune")}
+    assert {line: why for line, why in refused.items() if why} == {}
+    assert [line for line in commands(document, "python -m") if not callable_module(line)] == []
+    assert [line for line in commands(document, "make") if not has_target(line)] == []
+    assert [path for path in paths(document) if not any(ROOT.glob(path))] == []
+    named = re.findall(r"`(benchmarks\.[\w.]+)", read(document))
+    assert [name for name in named if importlib.util.find_spec(name) is None] == []
+    assert [link for link in LINK.findall(prose(document)) if not resolves(document, link)] == []
 
 
 @pytest.mark.parametrize(
@@ -60,51 +54,47 @@ def test_a_command_or_an_option_that_does_not_exist_would_be_found(words: str) -
     assert "No such" in refusal(f"autotune {words}")
 
 
-@pytest.mark.parametrize(("document", "line"), everywhere("python -m"))
-def test_a_module_and_its_options_exist(document: str, line: str) -> None:
+def callable_module(line: str) -> bool:
+    """Is there such a module, with all of these options?"""
     module, *words = shlex.split(line, comments=True)[2:]
     spec = importlib.util.find_spec(module)
-    assert spec is not None, f"{document}: there is no {module}"
-    assert spec.origin is not None
+    if spec is None or spec.origin is None:
+        return False
     path = Path(spec.origin)
     source = "".join(file.read_text() for file in (path.parent.glob("*.py") if path.stem == "__init__" else [path]))
-    assert [word for word in words if word.startswith("--") and f'"{word}"' not in source] == []
+    return all(f'"{word}"' in source for word in words if word.startswith("--"))
 
 
-@pytest.mark.parametrize(("document", "line"), everywhere("make"))
-def test_a_make_target_exists(document: str, line: str) -> None:
-    target = line.split()[1]
-    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.M), f"{document}: make {target}"
+def has_target(line: str) -> bool:
+    return re.search(rf"^{line.split()[1]}:", (ROOT / "Makefile").read_text(), re.M) is not None
 
 
-def paths(document: str) -> Iterator[str]:
-    for found in re.findall(rf"(?<![\w./-])(?:{'|'.join(REPOSITORY)})/[\w*./-]*", (ROOT / document).read_text()):
-        yield found.rstrip("./")
+def paths(document: str) -> list[str]:
+    """What looks like a path of the repository."""
+    found = re.findall(rf"(?<![\w./-])(?:{'|'.join(REPOSITORY)})/[\w*./-]*", read(document))
+    return [path.rstrip("./") for path in found]
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_files_and_modules_that_are_named_exist(document: str) -> None:
-    assert [path for path in paths(document) if not any(ROOT.glob(path))] == []
-    named = re.findall(r"`(benchmarks\.[\w.]+)", (ROOT / document).read_text())
-    assert [name for name in named if importlib.util.find_spec(name) is None] == []
+def resolves(document: str, link: str) -> bool:
+    """Is there such a file, with such a heading?"""
+    name, _, anchor = link.partition("#")
+    target = (ROOT / document).parent / name if name else ROOT / document
+    return link.startswith(("http:", "https:")) or (target.exists() and (not anchor or anchor in anchors(target)))
 
 
 def anchors(document: Path) -> set[str]:
-    headings = re.findall(r"^#+ (.*)$", _BLOCK.sub("", document.read_text()), re.M)
+    headings = re.findall(r"^#+ (.*)$", BLOCK.sub("", document.read_text()), re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_links_between_the_documents_resolve(document: str) -> None:
-    broken = []
-    for link in re.findall(r"\]\(([^)\s]+)\)", _BLOCK.sub("", (ROOT / document).read_text())):
-        if re.match(r"https?:", link):
-            continue
-        name, _, anchor = link.partition("#")
-        target = (ROOT / document).parent / name if name else ROOT / document
-        if not target.exists() or (anchor and anchor not in anchors(target)):
-            broken.append(link)
-    assert broken == []
+@pytest.mark.parametrize("link", ["nothing.md", "models.md#nothing", "#nothing", "../autotuner/nothing.py"])
+def test_a_link_that_leads_nowhere_would_be_found(link: str) -> None:
+    assert not resolves("docs/models.md", link)
+
+
+@pytest.mark.parametrize("line", ["python -m benchmarks.nothing", "python -m benchmarks.aa --nothing"])
+def test_a_module_or_an_option_that_does_not_exist_would_be_found(line: str) -> None:
+    assert not callable_module(line)
 
 
 def test_the_compose_file_has_services_whose_commands_exist() -> None:

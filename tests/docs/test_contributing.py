@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.figures import ROOT
+from tests.docs.documents import ROOT
 from tests.support.patience import ENOUGH
 
 Run = Callable[..., str]

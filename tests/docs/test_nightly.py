@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from autotuner.jobs.nightly.plan import read_plan
-from tests.docs.figures import ROOT
+from tests.docs.documents import ROOT
 from tests.support.patience import ENOUGH
 
 TEXT = (ROOT / "docs" / "nightly.md").read_text()
