@@ -15,8 +15,7 @@ from autotuner.iree.compile import PREPROCESSED
 from autotuner.iree.run import Invocation
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context
-from autotuner.jobs.model.entries import KernelEntry
-from autotuner.jobs.model.places import Place
+from autotuner.jobs.model.entries import KernelEntry, Place
 from autotuner.jobs.model.routes import RouteRace
 from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load

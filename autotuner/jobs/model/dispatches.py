@@ -11,9 +11,8 @@ from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import Compiled
 from autotuner.jobs.model.breakdown import kind_of
 from autotuner.jobs.model.context import RANKING, Context
-from autotuner.jobs.model.entries import Entry, KernelEntry
+from autotuner.jobs.model.entries import Entry, KernelEntry, Library
 from autotuner.jobs.model.kernels import KernelSearch, no_time
-from autotuner.jobs.model.places import Library
 from autotuner.jobs.model.result import Row, Untunable
 from autotuner.jobs.suite.defaults import DefaultTimer
 from autotuner.measure.schedule import longer

@@ -15,8 +15,8 @@ from autotuner.iree.compile import PREPROCESSED
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares
+from autotuner.jobs.model.entries import Library, Place, has_norm
 from autotuner.jobs.model.kernels import executable_target_of, no_time
-from autotuner.jobs.model.places import Library, Place, has_norm
 from autotuner.jobs.model.routes import RouteRace
 from autotuner.jobs.model.whole import WholeModel
 from autotuner.measure.schedule import longer

@@ -12,8 +12,7 @@ from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import CONFIGURED, ROOT_ATTRIBUTES, CompilerRefusal
 from autotuner.iree.mlir import read_root
 from autotuner.jobs.model.context import Context
-from autotuner.jobs.model.entries import KernelEntry, gain_of
-from autotuner.jobs.model.places import Library, Place
+from autotuner.jobs.model.entries import KernelEntry, Library, Place, gain_of
 from autotuner.microkernels.instance import search_folders
 from autotuner.microkernels.library import find
 from autotuner.microkernels.variants import Kernel, Variants

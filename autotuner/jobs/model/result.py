@@ -1,22 +1,34 @@
-"""What tuning a model comes to: the contract's JSON document, with routes, dispatches and entries beside it."""
+"""What tuning a model comes to: the contract's JSON document with routes, dispatches and entries, and what people are
+told, on the screen and in a report."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autotuner.carriers.outputs import MARK
+from autotuner.iree.compile import shell_line
 from autotuner.jobs.model.breakdown import PACKING, TimeTable
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.entries import Entry, KernelEntry, carriers
 from autotuner.jobs.model.kernels import KernelRow
-from autotuner.jobs.model.printing import tell_model
 from autotuner.measure.reference import WORDS
 from autotuner.programs.arbiter import Arbiter
 from autotuner.programs.flow import Group
+from autotuner.system.listing import Column, Listing
+from autotuner.system.text import count, microseconds
 from autotuner.targets import PLAIN
 from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import Result
+
+_CALLS, _SHARE, _ALONE = (Column(title, right=True) for title in ("calls", "share", "alone"))
+_DISPATCHES = ("dispatch", _CALLS, _SHARE, "state", _ALONE, "applied", "code")
+_KERNELS = ("operation", _CALLS, _SHARE, "kernel", _ALONE, Column("codegen", right=True), "state")
+_ROUTES = ("route", "time of the model", "error", "")
+_LISTED_SHARE = 0.01
+"""Of the time: from here on a dispatch that has nothing to tune has a line of its own in a report."""
 
 
 @dataclass(frozen=True)
@@ -166,3 +178,125 @@ class ModelDetails:
 
 
 ModelResult = Result[ModelDetails]
+
+
+def tell_model(result: ModelResult, printer: Printer) -> None:
+    """The verdict, the ranking, and what to do with it."""
+    details, stock, line = result.details, result.stock, printer.line
+    printer.verdict(result, what="model")
+    if result.baseline.us is not None and not details.default_is_wrong:
+        line("default", microseconds(result.baseline.us))
+    elif (us := details.routes[0].us if details.routes else None) is not None:
+        line("default", f"{microseconds(us)}, with wrong results")
+    if stock.us is not None and stock.flags:
+        line("route", f"{microseconds(stock.us)}  {stock.route}: {' '.join(stock.flags)}")
+    if result.best is not None and result.best.us is not None:
+        tried = sum(row.state in ("tuned", "ahead") and row.applied > 0 for row in details.rows)
+        shipped = count(len(details.entries), "entry")
+        what = shipped if result.flagfile else f"{count(tried, 'entry')}, nothing shipped"
+        what += f", {count(len(details.shipped_kernels), 'microkernel')}" if details.shipped_kernels else ""
+        line("best", f"{microseconds(result.best.us)}  route {result.best.measured.route}, {what}")
+    printer.speedup(result, over=f" over {result.baseline_words}")
+    if stock.flags and (details.entries or details.shipped_kernels):
+        printer.over_stock(result, what="route")
+    printer.caches(result)
+    if details.error is not None:
+        line("outputs", f"relative error {details.error:.1e} against {details.against}")
+    if details.rows:
+        printer.table(Listing.of(_DISPATCHES, _dispatches(details)))
+        for row in details.rows:
+            if row.reason:
+                line(row.state, f"{row.label}: {row.reason}")
+        line("ranked", f"by {details.ranked_by}, on route {details.ranked_route}")
+    if details.time:
+        line("time", details.time.short())
+    if details.kernels:
+        printer.table(Listing.of(_KERNELS, _kernels(details)))
+        for place in details.kernels:
+            if place.reason:
+                line(place.state, f"{place.place.problem.name}: {place.reason}")
+    if details.executables is not None:
+        line("executable", f"{details.executables} (they fit this very model only)")
+    if details.kernel_spec is not None:
+        line("kernels", f"{details.kernel_spec}, objects in {details.objects}")
+    if details.report is not None:
+        line("report", str(details.report))
+    if details.candidate is not None:
+        line("candidate", f"{details.candidate} (spec.mlir, command.txt); with -o FILE it is written there")
+    untimed = ", an estimate, never timed" if result.verdict == "compile-only" else ""
+    entries = count(len(details.entries), "entry")
+    printer.files(result, note=f" ({details.applied} of {entries} applied{untimed})", program=details.program)
+
+
+def report_text(result: ModelResult) -> str:
+    """The run as a page of Markdown."""
+    details = result.details
+    head = [MARK, f"# {result.problem['name']} on {result.target} ({result.device})", ""]
+    head += [f"**{result.verdict}**: {result.reason}", "", f"made by: `{shell_line(details.commands)}`", ""]
+    lines = [*head, *_right(details), *_markdown(_ROUTES, map(_route, details.routes))]
+    lines += ["", f"Dispatches on route {details.ranked_route}, ranked by {details.ranked_by}:", ""]
+    lines += [*_markdown(_DISPATCHES, _dispatches(details)), ""]
+    lines += [f"- {row.label}: {row.state}, {row.reason}" for row in details.rows if row.reason]
+    listed = [one for one in details.untunable if one.share >= _LISTED_SHARE]
+    lines += [f"- {one.name} ({one.share:.1%}): nothing to tune, {one.reason}" for one in listed]
+    if details.time:
+        lines += ["", "Where the time of one call goes:", "", *details.time.lines()]
+    if details.kernels:
+        lines += ["", "Operations that microkernels compute, each with what is fused to it:", ""]
+        lines += [*_markdown(_KERNELS, _kernels(details)), ""]
+        lines += [f"- {row.place.problem.name}: {row.state}, {row.reason}" for row in details.kernels if row.reason]
+    lines += ["", *(f"- {note}" for note in result.notes), ""]
+    return "\n".join(lines)
+
+
+def _markdown(titles: Sequence[Column | str], rows: Iterable[Sequence[str]]) -> list[str]:
+    names = [one if isinstance(one, str) else one.title for one in titles]
+    lines = [names, ["---"] * len(names), *rows]
+    return ["| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in line) + " |" for line in lines]
+
+
+def _right(details: ModelDetails) -> list[str]:
+    """What outputs were compared with; nothing without a device."""
+    arbiter = details.arbiter
+    if arbiter is None:
+        return []
+    wrong = f" {arbiter.words[0].upper()}{arbiter.words[1:]}." if arbiter.words else ""
+    undecided = f" The same program on llvm-cpu did not decide: {arbiter.why_none}." if arbiter.why_none else ""
+    return [f"Outputs are compared with those of {arbiter.against}.{wrong}{undecided}", ""]
+
+
+def _route(one: Contestant) -> tuple[str, ...]:
+    time = f"{one.us / 1000:.3f} ms" if one.us is not None else "–"
+    error = f"{one.error:.1e}" if one.error is not None else "–"
+    return one.route.name, time, error, one.failure or shell_line(one.route.flags)
+
+
+def _kernels(details: ModelDetails) -> Sequence[tuple[str, ...]]:
+    """The operations that microkernels compute."""
+    rows = []
+    for row in details.kernels:
+        alone, codegen = (microseconds(us) if us is not None else "" for us in (row.us, row.codegen_us))
+        words = (row.place.problem.name, str(row.place.calls), f"{row.place.share:.1%}", row.kernel, alone, codegen)
+        rows.append((*words, row.state))
+    return rows
+
+
+def _dispatches(details: ModelDetails) -> Sequence[tuple[str, ...]]:
+    """The dispatches by their share."""
+    rows = []
+    for row in details.rows:
+        gain = row.result.speedup if row.result else None
+        alone = f"{gain.median:.2f}x" if gain else ""
+        words = (row.label, str(row.group.calls), f"{row.share:.1%}", row.state, alone)
+        rows.append((*words, _applied(row, details), details.code(row)))
+    if details.others:
+        rows.append(("all others", "", f"{details.others:.1%}", "nothing to tune", "", "", "default"))
+    return rows
+
+
+def _applied(row: Row, details: ModelDetails) -> str:
+    """In how many of its dispatches an entry is; what lost as a whole model is in none that ships."""
+    if not row.applied:
+        return ""
+    shipped = any(entry.label == row.label for entry in details.entries)
+    return f"{row.applied} of {len(row.group.symbols)}{'' if shipped else ', not shipped'}"

@@ -16,13 +16,12 @@ from autotuner.jobs.model.context import Context, model_outputs
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares
 from autotuner.jobs.model.entries import Entry
 from autotuner.jobs.model.first_kernels import KERNELS, FirstKernels, try_kernels, untimed_kernels, worth_tuning
-from autotuner.jobs.model.nothing import Tried, without_device
 from autotuner.jobs.model.pieces import PieceRoute
 from autotuner.jobs.model.reading import question_of, question_unread, read_model, structure_of
 from autotuner.jobs.model.result import ModelDetails, ModelResult
 from autotuner.jobs.model.route_search import Routes, choose, routes_that_won
 from autotuner.jobs.model.routes import RouteRace, UnendedCallError, side
-from autotuner.jobs.model.summary import COMPILED_AGAIN, READ_AGAIN, Summary
+from autotuner.jobs.model.summary import COMPILED_AGAIN, READ_AGAIN, Summary, Tried, without_device
 from autotuner.jobs.model.where import time_cold
 from autotuner.jobs.model.whole import WholeModel
 from autotuner.jobs.opening import MIN_TIME, model_clock, model_program

@@ -19,9 +19,8 @@ from autotuner.iree.folder import SPEC
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.dispatches import Dispatches
-from autotuner.jobs.model.entries import Entry, KernelCalls, KernelEntry, applied, assemble
+from autotuner.jobs.model.entries import Entry, KernelCalls, KernelEntry, Place, applied, assemble
 from autotuner.jobs.model.leave_out import LeaveOut
-from autotuner.jobs.model.places import Place
 from autotuner.jobs.model.routes import RouteRace
 from autotuner.measure.contest import SLOW_US, Turns, take_turns
 from autotuner.programs.flow import root_key

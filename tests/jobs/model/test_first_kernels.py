@@ -11,6 +11,7 @@ from autotuner import Attention, Gemm, Options, Problem
 from autotuner.errors import OutOfTimeError
 from autotuner.jobs.model import first_kernels
 from autotuner.jobs.model.contestant import Contestant
+from autotuner.jobs.model.entries import Library, Place
 from autotuner.jobs.model.first_kernels import (
     FirstKernels,
     KernelRoute,
@@ -22,7 +23,6 @@ from autotuner.jobs.model.first_kernels import (
     unranked,
     worth_tuning,
 )
-from autotuner.jobs.model.places import Library, Place
 from autotuner.jobs.model.whole import WholeModel
 from autotuner.microkernels.variants import Kernel
 from autotuner.patterns.forms import Forms

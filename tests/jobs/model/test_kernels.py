@@ -13,9 +13,8 @@ from autotuner.carriers.calls import preprocess
 from autotuner.carriers.flagfile import KERNELS
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.entries import KernelEntry
+from autotuner.jobs.model.entries import KernelEntry, Place
 from autotuner.jobs.model.kernels import KernelRow, KernelSearch, no_time, says_something
-from autotuner.jobs.model.places import Place
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.tuner import tune_model
 from autotuner.microkernels.variants import Kernel

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from autotuner.jobs.model.nothing import NO_ROOT, Tried, without_device
 from autotuner.jobs.model.result import Row
+from autotuner.jobs.model.summary import NO_ROOT, Tried, without_device
 from autotuner.programs.flow import Group
 from autotuner.targets import PLAIN, Route
 from autotuner.tuning.result import Result

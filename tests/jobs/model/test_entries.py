@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from autotuner.jobs.model.places import Library
+from autotuner.jobs.model.entries import Library
 from autotuner.microkernels.expressions import Expression
 from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
