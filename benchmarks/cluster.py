@@ -104,13 +104,11 @@ class SleepingDevice:
 
 
 async def _host(address: str, count: int, facts: Facts, slower: float) -> None:
-    with tempfile.TemporaryDirectory() as folder, dask.config.set(QUIET):
+    with dask.config.set(QUIET):
         started = []
         for number in range(count):
-            files = Path(folder) / str(number) / "files"
-            files.mkdir(parents=True)
             own = replace(facts, host=f"{os.getpid()}-{number}")
-            sleeper = Sleeper(cast(Builder, None), files, "cuda://0", slower=slower)
+            sleeper = Sleeper(cast(Builder, None), "cuda://0", slower=slower)
             worker = await dask_worker(Scheduler(address), own, sleeper, own.host)
             started.append(worker)
         await asyncio.gather(*(worker.finished() for worker in started))

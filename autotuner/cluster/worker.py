@@ -7,15 +7,12 @@ import hashlib
 import math
 import os
 import platform
-import shutil
 import signal
-import stat
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,12 +33,12 @@ from autotuner.devices.connection import OPEN_SECONDS
 from autotuner.devices.device import Computed, Device
 from autotuner.devices.many import open_device
 from autotuner.devices.process import ProcessDevice
-from autotuner.errors import AutotuneError, BusyError, DeviceError, EnvironmentFailure, StorageError, UsageError
+from autotuner.errors import AutotuneError, DeviceError, EnvironmentFailure, UsageError
 from autotuner.iree.tools import Tools
 from autotuner.problems import Array
 from autotuner.system import process
 from autotuner.system.cache import Cache
-from autotuner.system.locks import device_lock, file_lock
+from autotuner.system.locks import device_lock
 from autotuner.system.settings import cache_dir, usable_cores
 from autotuner.system.text import clean
 from autotuner.system.waiting import turns
@@ -57,12 +54,10 @@ QUIET = {
 }
 """Dask's settings for a worker."""
 _JOIN_SECONDS = 60.0
-"""How long a worker tries to join; and how old its folder may be before it holds that."""
 _LATE_SECONDS = 20.0
 """How long a run of this very machine is waited for that has the device, and what should have ended."""
 _COMPILES = 4
 """Compiles that a build is made of at the most, each with its own time-out, and one that it waited for."""
-_PREFIX, _LOCK = "autotune-worker-", "lock"
 T = TypeVar("T")
 
 
@@ -71,16 +66,19 @@ class Workplace(WorkerPlugin):  # type: ignore[misc]
     """A worker's builder, its files and its device, as `on_worker` calls them. An AutotuneError is an answer, too."""
 
     builder: Builder
-    folder: Path
-    """Where files that were sent lie; it goes with the worker."""
     uri: str = ""
     """Of the device; empty: there is none."""
+    folder: Path = Path()
+    """Where files that were sent lie: Dask's, which goes with the worker, at the next start at the latest."""
     name: str = PLUGIN
     _open: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
     _device: Device | None = field(default=None, init=False, repr=False)
     _for: str = field(default="", init=False, repr=False)
     """The coordinator that has the device."""
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+
+    def setup(self, worker: Worker) -> None:
+        self.folder = Path(worker.local_directory)
 
     def teardown(self, worker: Worker) -> None:
         """Ends the device's process."""
@@ -225,10 +223,8 @@ def serve(
         raise UsageError("--resource names a device, and there is none.", remedy="Give --device too.")
     tools = Tools.find(iree_tools)
     facts = Facts.of_this_machine(tools, builds=jobs or usable_cores(), device=device or "", resource=resource or "")
-    with scratch() as folder, dask.config.set(QUIET):
-        files = folder / "files"
-        files.mkdir()
-        workplace = Workplace(Builder(tools, Cache(cache_dir())), files, facts.device)
+    workplace = Workplace(Builder(tools, Cache(cache_dir())), facts.device)
+    with dask.config.set(QUIET):
         asyncio.run(_serve(scheduler, facts, workplace, name or f"{platform.node()}-{os.getpid()}", say))
 
 
@@ -245,7 +241,6 @@ def dask_worker(scheduler: Scheduler, facts: Facts, workplace: Workplace, name: 
         security=scheduler.security(),
         startup_information={FACTS: lambda _: facts.to_json()},
         plugins=(workplace,),
-        local_directory=str(workplace.folder.parent),
         memory_limit=0,
         death_timeout=_JOIN_SECONDS,
     )
@@ -265,29 +260,3 @@ async def _serve(
     device = f", {facts.device} ({facts.model}) as {facts.resource}=1" if facts.device else ", no device"
     say(f"worker {name} of {scheduler.address}: {facts.builds} builds at once{device}")
     await worker.finished()
-
-
-@contextmanager
-def scratch() -> Iterator[Path]:
-    """This worker's own folder. Those of workers that were killed are removed first: nobody else would."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with suppress(OSError, BusyError, StorageError):
-            _remove_if_left(folder)
-    with tempfile.TemporaryDirectory(prefix=_PREFIX) as name, _held(Path(name)):
-        yield Path(name)
-
-
-def _remove_if_left(folder: Path) -> None:
-    found = folder.lstat()
-    own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-    if not own or time.time() - found.st_mtime < _JOIN_SECONDS or not (folder / _LOCK).is_file():
-        return
-    with _held(folder):
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    """The kernel lets go of it when the worker ends."""
-    with file_lock(folder / _LOCK, what=str(folder), remedy="wait for it."):
-        yield

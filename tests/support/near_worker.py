@@ -38,7 +38,7 @@ def near_worker(tools: Tools, folder: Path, uri: str) -> Iterator[NearWorker]:
     """A worker with this device; its files are in the folder."""
     files = folder / "files"
     files.mkdir(parents=True)
-    workplace = Workplace(Builder(tools, Cache(folder / "cache")), files, uri)
+    workplace = Workplace(Builder(tools, Cache(folder / "cache")), uri, files)
     try:
         yield NearWorker(workplace)
     finally:
