@@ -53,8 +53,6 @@ class Connection:
     log: Path
     """What it and its driver print."""
     command: Sequence[str | Path] = tuple(process.own_module(_CHILD))
-    opening: Message = field(default_factory=dict)
-    """What it is told beside the device when it opens that."""
     on_open: Callable[[], None] = lambda: None
     """What a new child is asked at first."""
     missing: Callable[[str, str], AutotuneError] = missing
@@ -118,9 +116,7 @@ class Connection:
         with self.log.open("wb") as log:
             self._child = process.start(self.command, stderr=log, cwd=self.log.parent)
         try:
-            self.opened = self._exchange(
-                {"ask": "open", "device": iree_uri(self.uri), **self.opening}, timeout=OPEN_SECONDS
-            )
+            self.opened = self._exchange({"ask": "open", "device": iree_uri(self.uri)}, timeout=OPEN_SECONDS)
             why = self.opened.get("error", "")
         except Lost as lost:
             why = str(lost)

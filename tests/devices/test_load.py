@@ -6,7 +6,6 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 
 import pytest
 
@@ -31,6 +30,18 @@ class Calls:
         self.count += 1
         self.running = False
         return 0.01
+
+
+class Resumed:
+    """The time where the machine stood still after the first look at it."""
+
+    sleep = staticmethod(time.sleep)
+
+    def __init__(self) -> None:
+        self._moments = itertools.chain([0.0], itertools.repeat(10 * load.IDLE_SECONDS))
+
+    def monotonic(self) -> float:
+        return next(self._moments)
 
 
 @pytest.fixture
@@ -109,8 +120,7 @@ def test_settling_ends_though_the_process_was_stopped_meanwhile(
     calls: Calls, under_load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after a machine has stood still: nobody has asked for longer than the load waits."""
-    moments = itertools.chain([0.0], itertools.repeat(10 * load.IDLE_SECONDS))
-    monkeypatch.setattr(load, "time", SimpleNamespace(monotonic=lambda: next(moments), sleep=time.sleep))
+    monkeypatch.setattr(load, "time", Resumed())
     under_load.rest(settled=False)
     before = calls.count
     with under_load.paused(settled=True):
