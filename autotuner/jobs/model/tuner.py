@@ -139,8 +139,13 @@ class _ModelRun:
         )
 
     def _kept(self, *, files: bool) -> float:
-        """Seconds that are kept for the race, its confirmation and the proof of what ships, as things stand now."""
-        return self._schedule(files=files).kept_of(self.context.clock.budget)
+        """Seconds that are kept for the race, its confirmation and the proof of what ships, as things stand now.
+
+        As long as nothing is ahead of the default: for the shortest way to a verdict on what may still be found.
+        """
+        schedule = self._schedule(files=files)
+        kept = schedule.kept_of(self.context.clock.budget)
+        return kept if len(self.found.lineup.racing) > 1 or self._made else min(kept, schedule.least)
 
     def _compiling(self, some: Sequence[Contestant]) -> float:
         """Seconds of the longest compile of these, here and now."""
