@@ -19,6 +19,8 @@ from autotuner.measure.contest import Pacer, Takes, TimingFailed, Turns, take_tu
 from autotuner.measure.judgement import SAME, Contest, Judgement
 from autotuner.system.progress import Stop
 
+PAIRS = 8
+"""Of a confirmation, where there is time: fewer may be certain, but give a wide interval."""
 MOST_BLOCKS, MOST_PAIRS = 48, 100
 """Of a race and of a confirmation: what these do not tell apart on a device, more would hardly."""
 RACE_SHARE = 0.6
@@ -149,6 +151,8 @@ class Judge:
     def _decided(self, times: BlockTimes, name: str, beside: bool) -> bool:
         """More pairs would change nothing: of a win, whether it also adds something to flags alone is asked as well."""
         contest, rules = self.contest, self.contest.rules
+        if times.blocks < PAIRS:
+            return False
         if times.falls_short(name, contest.baseline, of=rules.worth, alpha=rules.alpha):
             return True
         if not times.beats(name, contest.baseline, by=rules.worth, alpha=rules.alpha):

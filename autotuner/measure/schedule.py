@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 
 from autotuner.errors import OutOfTimeError
 from autotuner.measure.contest import REPETITIONS, SLOW_US
-from autotuner.measure.judge import LEAD_BLOCKS, RACE_SHARE
+from autotuner.measure.judge import LEAD_BLOCKS, PAIRS, RACE_SHARE
 from autotuner.measure.judgement import Judgement
 from autotuner.system.progress import LATE_SECONDS, Clock
 
-PAIRS, LEAST_PAIRS = 8, 3
-"""Of a confirmation: so many mostly tell a gain of a few percent, and so few one that is far beyond the noise."""
+LEAST_PAIRS = 3
+"""Of a confirmation: so few tell what is far beyond the noise."""
 RACE_BLOCKS = 8
 """In which a race mostly tells who is ahead."""
 LEADERS = 4
@@ -120,9 +120,9 @@ class Schedule:
         """Seconds after the start at which a search begins nothing new, of `room` when the default was timed.
 
         Without a rival nothing is kept: what is timed late is at least known then. While the one that is expected to
-        be the fastest is `awaited`, no more than the shortest way to a verdict takes.
+        be the fastest is `awaited`, nothing is kept for a race.
         """
-        kept = (self.least if awaited else self.reserve(room)) if rival else 0.0
+        kept = (self.kept_of(room) if awaited else self.reserve(room)) if rival else 0.0
         return self.clock.budget - kept
 
     def kept_of(self, budget: float) -> float:
