@@ -30,7 +30,7 @@ from autotuner.system.text import times
 from autotuner.targets import Target
 
 OBJECTS = "objects"
-_LISTED = 12
+LISTED = 12
 
 
 @dataclass(frozen=True)
@@ -162,8 +162,8 @@ class KernelSite:
         if not found and self.problem is not None:
             return {self.problem: [Reading(self.problem, None)]}
         if not found:
-            more = [f"and {len(reasons) - _LISTED} more"] if len(reasons) > _LISTED else []
-            listed = "\n".join(["the program has:", *reasons[:_LISTED], *more])
+            more = [f"and {len(reasons) - LISTED} more"] if len(reasons) > LISTED else []
+            listed = "\n".join(["the program has:", *reasons[:LISTED], *more])
             raise NoCandidateError(
                 f"{offers.kernel.name} fits no operation of {self.name}; "
                 f"{listed if reasons else 'the program has no product, convolution or attention'}",

@@ -16,7 +16,7 @@ from autotuner.carriers.microkernel import OBJECTS_FLAG
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.compile import CompilerRefusal, first_error
 from autotuner.iree.tools import Tools
-from autotuner.jobs.ab.kernels import InsertedKernel, KernelSite
+from autotuner.jobs.ab.kernels import LISTED, InsertedKernel, KernelSite
 from autotuner.problems import Problem
 from autotuner.problems.accuracy import Precision
 from autotuner.programs.model import whole_job
@@ -26,8 +26,6 @@ from autotuner.specfiles.entries import SpecFile, read_spec, read_text
 from autotuner.targets import Target
 from autotuner.targets.backends import CHOOSING, TUNING_SPEC
 from autotuner.tuning.session import Session
-
-_LISTED = 12
 
 
 @dataclass(frozen=True)
@@ -169,11 +167,11 @@ class ArmSite(KernelSite):
             )
         else:
             wanted = [use.entry.matches.text for use in uses]
-            more = f" and {len(wanted) - _LISTED} more" if len(wanted) > _LISTED else ""
-            what = f"none of its {len(uses)} entries matches. They want: {'; '.join(wanted[:_LISTED])}{more}"
+            more = f" and {len(wanted) - LISTED} more" if len(wanted) > LISTED else ""
+            what = f"none of its {len(uses)} entries matches. They want: {'; '.join(wanted[:LISTED])}{more}"
         text = preprocess(self.tools, self.program, flags, timeout=self.timeout)
         there = prove(text, ()).instead
-        found = "\n".join(["The program has:", *there[:_LISTED]]) if there else "The program has no such operation"
+        found = "\n".join(["The program has:", *there[:LISTED]]) if there else "The program has no such operation"
         return NoCandidateError(
             f"{spec} does not apply to {self.name}: {what}.\n{found}",
             remedy="\nIs it for this problem, type and target?",

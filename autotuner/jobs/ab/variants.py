@@ -17,10 +17,9 @@ from autotuner.jobs.ab.arms import DEFAULT, Arm, parse_arm
 from autotuner.jobs.ab.opening import Experiment, problem_inputs, rehearse_experiment
 from autotuner.jobs.ab.result import AbDetails, AbResult, ArmReport, with_arms, write_commands
 from autotuner.jobs.ab.run import run_experiment
-from autotuner.measure.check import Data
 from autotuner.microkernels.variants import Kernel
 from autotuner.problems import Problem
-from autotuner.programs.program import Answer, difference
+from autotuner.programs.program import Answer, ProblemProgram, difference
 from autotuner.space import Value
 from autotuner.system import process
 from autotuner.targets import NO_DEVICE, Target
@@ -137,26 +136,26 @@ class _Bench:
     """Puts candidates into folders and runs them."""
 
     def __init__(self, result: Result, plan: Plan, options: Options, session: Session) -> None:
-        self.result, self.plan, self.options, self.session = result, plan, options, session
+        self.plan, self.options, self.session = plan, options, session
         self.folder = session.workspace.run_folder(result.run)
         self.answers: list[Answer] = []
-        self.timed = session.device != NO_DEVICE
-        self.data = Data(plan.problem, self.folder / "inputs", options.seed, tuple(options.inputs))
-        if self.timed:
-            self.data = Data.write(plan.problem, self.folder / "inputs", seed=options.seed, given=options.inputs)
+        own, timeout = tuple(options.inputs), options.effort.run_timeout
+        self.program = ProblemProgram(plan.problem, own, session.runner, options.seed, timeout, self.folder)
 
     def arm(self, key: str, arm: Arm, candidate: Candidate, us: float | None) -> ArmReport:
         plan, effort, session = self.plan, self.options.effort, self.session
-        repeat = choose_repeat(us) if us else 1
         folder = self.folder / key
-        job = plan.job(candidate, timeout=effort.compile_timeout, repeat=repeat)
+        job = plan.job(candidate, timeout=effort.compile_timeout, repeat=choose_repeat(us) if us else 1)
         build = session.executor.start_in(folder, job, session.tools).result()
         benchmark: tuple[str, ...] = ()
         error = None
-        if self.timed:
-            how = Benchmark(self.data.invocation(), effort.repetition_seconds, effort.run_timeout)
+        if session.device != NO_DEVICE:
+            how = Benchmark(self.program.invocation(), effort.repetition_seconds, effort.run_timeout)
             benchmark = tuple(benchmark_command(session.tools, Path(MODULE), how, device=session.device))
-            error = self._run(build.vmfb) if build.ok else None
+            answer = self.program.answer(build.vmfb, None) if build.ok else None
+            if answer is not None and answer.arrays:
+                self.answers.append(answer)
+                error = answer.check.error if math.isfinite(answer.check.error) else None
         report = ArmReport(
             name=arm.name,
             kind=arm.kind,
@@ -175,11 +174,3 @@ class _Bench:
         )
         write_commands(report, stderr=build.stderr)
         return report
-
-    def _run(self, vmfb: Path) -> float | None:
-        checker = self.data.checker(self.session.runner, timeout=self.options.effort.run_timeout)
-        out, check = checker.answer(vmfb)
-        if not out:
-            return None
-        self.answers.append(Answer(out, check))
-        return check.error if math.isfinite(check.error) else None

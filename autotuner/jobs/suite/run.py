@@ -49,8 +49,8 @@ from autotuner.tuning.tune import claimed, search
 
 _DEFAULTS_SHARE = 0.5
 """Of the budget, at most, for timing the defaults."""
-_SHIP_SHARE, _MOST_SHIPPING = 0.05, 0.25
-"""Of the budget, at least and at most, for merging the winners and compiling each with what ships."""
+_SHIPPING = 0.25
+"""Of the budget, at most, for merging the winners and compiling each with what ships."""
 _BESIDE = 2
 """Problems that are tuned at once, for each device of several or of a cluster: while one is built another is timed."""
 _NEXT_SHARE = 4
@@ -260,8 +260,7 @@ class _SuiteRun:
         """Seconds for the end: every winner is compiled once more, and the next one may win as well."""
         reading = max((row.seconds.get("space", 0.0) for row in self.rows.values()), default=0.0)
         winners = 1 + sum(row.kept for row in self.rows.values())
-        measured = winners * reading / usable_cores()
-        return min(max(measured, _SHIP_SHARE * budget), _MOST_SHIPPING * budget)
+        return min(winners * max(reading, 1.0) / usable_cores(), _SHIPPING * budget)
 
     def _beside(self, following: Sequence[str]) -> AbstractContextManager[None]:
         """On a GPU, while one problem is tuned: kernels of the next are made on some of the cores."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -11,7 +13,7 @@ import pytest
 from autotuner.errors import UsageError
 from autotuner.jobs.bench import hipblaslt
 from autotuner.jobs.bench.backends import LIBRARIES, NAMES, Chosen
-from autotuner.jobs.bench.given import task_of
+from autotuner.jobs.bench.given import Task, task_of
 from autotuner.jobs.bench.libraries import numpy_library, onnxruntime_library, torch_library, triton_library
 from autotuner.jobs.bench.library import torch_device
 from autotuner.problems import Attention, Conv, Gemm, Problem
@@ -60,68 +62,49 @@ def test_a_gpu_has_the_same_number_for_torch(uri: str, device: str) -> None:
     assert torch_device(uri) == device
 
 
-@pytest.mark.parametrize(
-    ("problem", "says"),
-    [
-        (Gemm(8, 8, 8, dtype="f32"), ""),
-        (Gemm(8, 8, 8, dtype="bf16"), "numpy's BLAS has no bf16"),
-        (Conv(1, 8, 8, 4, 3, 3, 4, dtype="f32"), "numpy has no conv"),
-        (Attention(1, 1, 8, 8, 8, dtype="f32"), ""),
-        (Attention(1, 1, 8, 8, 8, dtype="f16"), "numpy's BLAS has no f16"),
-    ],
-)
-def test_numpy_says_what_it_does_not_compute(problem: Problem, says: str) -> None:
-    found = numpy_library.refusal(task_of(problem))
-    assert found.startswith(says)
-    assert bool(found) == bool(says)
+REFUSALS: dict[str, Callable[[Task], str]] = {
+    "numpy": numpy_library.refusal,
+    "torch": partial(torch_library.refusal, on_gpu=False),
+    "torch on a GPU": partial(torch_library.refusal, on_gpu=True),
+    "onnxruntime": onnxruntime_library.refusal,
+    "triton": triton_library.refusal,
+}
+CONV, ATTENTION = partial(Conv, 1, 8, 8, 4, 3, 3, 4), partial(Attention, 1, 1, 8, 8, 8)
 
 
 @pytest.mark.parametrize(
-    ("problem", "on_gpu", "says"),
+    ("library", "problem", "says"),
     [
-        (Gemm(8, 8, 8, dtype="f16"), True, ""),  # torch.mm(..., out_dtype=float32)
-        (Gemm(8, 8, 8, dtype="f16"), False, "torch has no f32 result of f16 factors here"),
-        (Gemm(8, 8, 8, dtype="f16", out="f16"), False, ""),
-        (Gemm(8, 8, 8, dtype="f16", out="bf16"), True, "torch has no bf16 result of f16 factors"),
-        (Gemm(8, 8, 8, batch=2, dtype="i8", acc="i32"), True, "torch has no batched product of i8"),
-        (Gemm(8, 8, 8, dtype="f8", layout="nn"), True, "torch multiplies f8 on a GPU and in layout nt only"),
-        (Gemm(8, 8, 8, dtype="f8", layout="nt"), True, ""),
-        (Conv(1, 8, 8, 4, 3, 3, 4, dtype="i8"), True, "torch has no convolution of i8"),
-        (Attention(1, 1, 8, 8, 8, dtype="f8"), True, "torch has no attention of f8"),
+        ("numpy", Gemm(8, 8, 8, dtype="f32"), ""),
+        ("numpy", Gemm(8, 8, 8, dtype="bf16"), "numpy's BLAS has no bf16"),
+        ("numpy", CONV(dtype="f32"), "numpy has no conv"),
+        ("numpy", ATTENTION(dtype="f32"), ""),
+        ("numpy", ATTENTION(dtype="f16"), "numpy's BLAS has no f16"),
+        ("torch on a GPU", Gemm(8, 8, 8, dtype="f16"), ""),  # torch.mm(..., out_dtype=float32)
+        ("torch", Gemm(8, 8, 8, dtype="f16"), "torch has no f32 result of f16 factors here"),
+        ("torch", Gemm(8, 8, 8, dtype="f16", out="f16"), ""),
+        ("torch on a GPU", Gemm(8, 8, 8, dtype="f16", out="bf16"), "torch has no bf16 result of f16 factors"),
+        ("torch on a GPU", Gemm(8, 8, 8, batch=2, dtype="i8", acc="i32"), "torch has no batched product of i8"),
+        (
+            "torch on a GPU",
+            Gemm(8, 8, 8, dtype="f8", layout="nn"),
+            "torch multiplies f8 on a GPU and in layout nt only",
+        ),
+        ("torch on a GPU", Gemm(8, 8, 8, dtype="f8", layout="nt"), ""),
+        ("torch on a GPU", CONV(dtype="i8"), "torch has no convolution of i8"),
+        ("torch on a GPU", ATTENTION(dtype="f8"), "torch has no attention of f8"),
+        ("onnxruntime", Gemm(8, 8, 8, dtype="f32"), ""),
+        ("onnxruntime", Gemm(8, 8, 8, dtype="i8", acc="i32"), ""),
+        ("onnxruntime", Gemm(8, 8, 8, dtype="f16"), "ONNX Runtime has no gemm of f16 with a result of f32"),
+        ("onnxruntime", CONV(dtype="f32"), ""),
+        ("triton", Gemm(8, 8, 8, dtype="bf16"), ""),
+        ("triton", Gemm(8, 8, 8, dtype="i8", acc="i32"), "there is no Triton kernel for products of i8"),
+        ("triton", Gemm(8, 8, 8, epilogue=Epilogue(low=0.0)), "there is no Triton kernel with an epilogue"),
+        ("triton", ATTENTION(), "there is a Triton kernel for products here, and none for attention"),
     ],
 )
-def test_torch_says_what_it_does_not_compute(problem: Problem, on_gpu: bool, says: str) -> None:
-    found = torch_library.refusal(task_of(problem), on_gpu=on_gpu)
-    assert found.startswith(says)
-    assert bool(found) == bool(says)
-
-
-@pytest.mark.parametrize(
-    ("problem", "says"),
-    [
-        (Gemm(8, 8, 8, dtype="f32"), ""),
-        (Gemm(8, 8, 8, dtype="i8", acc="i32"), ""),
-        (Gemm(8, 8, 8, dtype="f16"), "ONNX Runtime has no gemm of f16 with a result of f32"),
-        (Conv(1, 8, 8, 4, 3, 3, 4, dtype="f32"), ""),
-    ],
-)
-def test_onnx_runtime_says_what_it_does_not_compute(problem: Problem, says: str) -> None:
-    found = onnxruntime_library.refusal(task_of(problem))
-    assert found.startswith(says)
-    assert bool(found) == bool(says)
-
-
-@pytest.mark.parametrize(
-    ("problem", "says"),
-    [
-        (Gemm(8, 8, 8, dtype="bf16"), ""),
-        (Gemm(8, 8, 8, dtype="i8", acc="i32"), "there is no Triton kernel for products of i8"),
-        (Gemm(8, 8, 8, epilogue=Epilogue(low=0.0)), "there is no Triton kernel with an epilogue"),
-        (Attention(1, 1, 8, 8, 8), "there is a Triton kernel for products here, and none for attention"),
-    ],
-)
-def test_triton_says_what_there_is_no_kernel_for(problem: Problem, says: str) -> None:
-    found = triton_library.refusal(task_of(problem))
+def test_a_library_says_what_it_does_not_compute(library: str, problem: Problem, says: str) -> None:
+    found = REFUSALS[library](task_of(problem))
     assert found.startswith(says)
     assert bool(found) == bool(says)
 
