@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotuner.errors import OutOfTimeError
+from autotuner.measure.judge import PAIRS
 from autotuner.measure.judgement import Judgement
-from autotuner.measure.schedule import LEADERS, PAIRS, BeginningError, Schedule, beginning, late, longer
+from autotuner.measure.schedule import LEADERS, BeginningError, Schedule, beginning, late, longer
 from tests.support.clocks import Simulated as At
 
 

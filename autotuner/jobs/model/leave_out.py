@@ -17,7 +17,7 @@ from typing import Generic, Protocol, TypeVar
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import Compiled
 from autotuner.measure.contest import Turns
-from autotuner.measure.schedule import PAIRS
+from autotuner.measure.judge import PAIRS
 
 _DELIVERED = 0.7
 """Of what entries gained alone, at least, when nothing is looked into."""

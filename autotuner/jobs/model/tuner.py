@@ -25,9 +25,9 @@ from autotuner.jobs.model.summary import COMPILED_AGAIN, READ_AGAIN, Summary, Tr
 from autotuner.jobs.model.where import time_cold
 from autotuner.jobs.model.whole import WholeModel
 from autotuner.jobs.opening import MIN_TIME, model_clock, model_program
-from autotuner.measure.judge import Judge, JudgePhase
+from autotuner.measure.judge import PAIRS, Judge, JudgePhase
 from autotuner.measure.judgement import Judgement
-from autotuner.measure.schedule import PAIRS, Schedule, longer
+from autotuner.measure.schedule import Schedule, longer
 from autotuner.programs.model import Model
 from autotuner.programs.structure import ModelStructure
 from autotuner.system import process
