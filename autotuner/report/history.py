@@ -110,7 +110,8 @@ def _verdict(record: Record) -> str:
 
 
 def _us(title: str, name: str) -> Field:
-    return Field(title, lambda record: us(record[name]), "number")
+    """What is no number there is the database's fault."""
+    return Field(title, lambda record: "" if record[name] is None else us(float(record[name])), "number")
 
 
 def _total(what: str) -> Field:

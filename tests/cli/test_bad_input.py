@@ -320,7 +320,7 @@ def test_an_error_comes_alone_also_where_the_type_is_not_named(wrong: str, here:
         ),
         (("bench", "nowhere.onnx"), "there is no model nowhere.onnx"),
         (("model", "round.mlir"), "there is no model round.mlir"),
-        (("compare", "half.parquet", "half.parquet"), "not a parquet file. Make one with"),
+        (("compare", "half.parquet", "half.parquet"), "half.parquet is no export of autotune"),
     ],
 )
 def test_what_cannot_be_read_or_written_so_is_said_at_once(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
