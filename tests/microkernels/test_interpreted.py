@@ -25,8 +25,8 @@ needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, re
 ROOT = Path(__file__).parents[2]
 
 
-def interpret(module: str, *words: object) -> None:
-    command = [sys.executable, "-m", f"tests.support.{module}", *map(str, words)]
+def interpret(kernel: str, *words: object) -> None:
+    command = [sys.executable, "-m", "tests.support.interpreter", kernel, *map(str, words)]
     subprocess.run(command, check=True, cwd=ROOT, timeout=300)
 
 
@@ -36,7 +36,7 @@ def test_an_activation_is_right_for_all_numbers(name: str, tmp_path: Path) -> No
     given, out = tmp_path / "given.npy", tmp_path / "out.npy"
     np.save(given, WIDE)
     (bits,) = struct.unpack("<I", struct.pack("<f", activation.factor))
-    interpret("interpreted", given, out, activation.number, bits)
+    interpret("epilogue", given, out, activation.number, bits)
     found = np.load(out)
     with np.errstate(all="ignore"):
         wanted = activation.function(WIDE.astype(np.float64))
@@ -61,7 +61,7 @@ def assert_right(
     (folder / "numbers.json").write_text(json.dumps(numbers))
     np.savez(folder / "inputs.npz", allow_pickle=False, **inputs)
     files = folder / "inputs.npz", folder / "result.npy"
-    interpret(f"interpreted_{problem.op}", *files, *words, folder / "numbers.json")
+    interpret(problem.op, *files, *words, folder / "numbers.json")
     result = np.load(folder / "result.npy").view(problem.output.element.numpy)
     given = problem.inputs(seed=5)
     reference = problem.reference(given)

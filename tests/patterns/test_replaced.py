@@ -12,14 +12,43 @@ import pytest
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.microkernel import SPEC_FLAG, function_name, spec_mlir
 from autotuner.iree.tools import Tools
-from autotuner.patterns.operations import forms_of
-from autotuner.problems import Attention, Gemm
+from autotuner.patterns.joins import joined_mlir
+from autotuner.patterns.operations import forms_of, read_joins
+from autotuner.problems import Array, Attention, Gemm
 from autotuner.problems.render import problem_mlir
+from autotuner.system import process
 from autotuner.targets import Target
 from tests.support.kernels import spec_flags
-from tests.support.patterns import GATED, JOINED, PACKED, computed, example, hold_same_results, kernel_call, read
+from tests.support.patterns import GATED, JOINED, PACKED, example, kernel_call, read
 
 FLAGS = Target.parse("gfx942").compile_flags
+
+
+def hold_same_results(tools: Tools, text: str, folder: Path) -> None:
+    """A program of 2x8x8 f16 computes the same on this processor with its layers joined."""
+    (file := folder / "program.mlir").write_text(text)
+    flags = Target.parse("cpu").compile_flags
+    joins = read_joins(preprocess(tools, file, flags, timeout=120))
+    (spec := folder / "joined.mlir").write_text(joined_mlir(joins))
+    more = f"{SPEC_FLAG}={spec}"
+    assert "tensor.concat" in preprocess(tools, file, [*flags, more], timeout=120)
+    x = (np.random.default_rng(3).integers(-8, 9, (2, 8, 8)) / 8).astype(np.float16)
+    plain, joined = (computed(tools, file, [*flags, *extra], x) for extra in ((), (more,)))
+    assert np.abs(plain).max() > 0.5
+    np.testing.assert_allclose(joined, plain, rtol=2e-3, atol=2e-3)
+
+
+def computed(tools: Tools, program: Path, flags: list[str], given: Array) -> Array:
+    """What a program gives on this processor."""
+    module, input, output = (program.with_suffix(end) for end in (".vmfb", ".in.npy", ".out.npy"))
+    np.save(input, given)
+    compiled = process.run([tools.iree_compile, program, *flags, "-o", module], timeout=120)
+    assert compiled.ok, compiled.stderr
+    words = [f"--module={module}", "--device=local-task", "--function=main", f"--input=@{input}", f"--output=@{output}"]
+    run = process.run([tools.iree_run_module, *words], timeout=60)
+    assert run.ok, run.stderr
+    result: Array = np.load(output)
+    return result
 
 
 def attention(layout: str, *, causal: bool) -> str:

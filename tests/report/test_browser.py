@@ -16,9 +16,9 @@ from autotuner.report.nightly import look_at
 from autotuner.report.page import Server
 from autotuner.report.report import report
 from autotuner.store.store import Store
+from tests.report import browser as browsers
+from tests.report.browser import Browser
 from tests.report.nightly.test_night import CHIP, a_plan, entries
-from tests.support import browser as browsers
-from tests.support.browser import Browser
 from tests.support.stored_runs import HOSTILE, a_search
 
 REQUIRED = "AUTOTUNE_TEST_CHROMIUM"

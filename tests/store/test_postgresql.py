@@ -26,10 +26,10 @@ from autotuner.store.database import connect, locate
 from autotuner.store.rows import CANDIDATES, ENVIRONMENT, METADATA, SCHEMA, VERDICTS
 from autotuner.store.store import NewRun, Store
 from autotuner.tuning.learned import earlier_runs
+from tests.store.postgresql import PASSWORD, Line, Loss, Server, own_server
 from tests.support.command_line import GEMM, complaint, in_this_process
 from tests.support.fake_tools import SPEC, Cli, FakeTools
 from tests.support.patience import ENOUGH, wait_until
-from tests.support.postgresql import PASSWORD, Line, Loss, Server, own_server
 
 NEW = NewRun("single", "key", ["autotune", "gemm"], {"op": "gemm", "name": "gemm_64"}, "cpu", "local-task", 0)
 CONFIG = Config.of({"tile": 1})

@@ -1,21 +1,13 @@
-"""Examples of what is recognised in programs: what is read of them, and what they compute with layers joined."""
+"""Examples of what is recognised in programs: and what is read of them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
-from autotuner.carriers.calls import preprocess
-from autotuner.carriers.microkernel import SPEC_FLAG
-from autotuner.iree.tools import Tools
 from autotuner.microkernels.instance import Binding, Call, Instance
-from autotuner.patterns.joins import joined_mlir
 from autotuner.patterns.operations import Operation, read_joins, read_operations
-from autotuner.problems import Array, Attention, Gemm, Problem
-from autotuner.system import process
-from autotuner.targets import Target
+from autotuner.problems import Attention, Gemm, Problem
 
 FOLDER = Path(__file__).parents[1] / "patterns" / "examples"
 JOINED = Gemm.parse(shape="16x36x8", out="f16", epilogue="bias")
@@ -50,30 +42,3 @@ def kernel_call(problem: Problem) -> Call:
     bindings, name = (*inputs, replace(out, access="write")), f"kernel_{problem.op}"
     kernel = Instance(name, name, "gfx942", (Path("k.hsaco"),), bindings, (), (64, 1, 1), 64, 0, (1, 1, 1))
     return Call(kernel, problem)
-
-
-def hold_same_results(tools: Tools, text: str, folder: Path) -> None:
-    """A program of 2x8x8 f16 computes the same on this processor with its layers joined."""
-    (file := folder / "program.mlir").write_text(text)
-    flags = Target.parse("cpu").compile_flags
-    joins = read_joins(preprocess(tools, file, flags, timeout=120))
-    (spec := folder / "joined.mlir").write_text(joined_mlir(joins))
-    more = f"{SPEC_FLAG}={spec}"
-    assert "tensor.concat" in preprocess(tools, file, [*flags, more], timeout=120)
-    x = (np.random.default_rng(3).integers(-8, 9, (2, 8, 8)) / 8).astype(np.float16)
-    plain, joined = (computed(tools, file, [*flags, *extra], x) for extra in ((), (more,)))
-    assert np.abs(plain).max() > 0.5
-    np.testing.assert_allclose(joined, plain, rtol=2e-3, atol=2e-3)
-
-
-def computed(tools: Tools, program: Path, flags: list[str], given: Array) -> Array:
-    """What a program gives on this processor."""
-    module, input, output = (program.with_suffix(end) for end in (".vmfb", ".in.npy", ".out.npy"))
-    np.save(input, given)
-    compiled = process.run([tools.iree_compile, program, *flags, "-o", module], timeout=120)
-    assert compiled.ok, compiled.stderr
-    words = [f"--module={module}", "--device=local-task", "--function=main", f"--input=@{input}", f"--output=@{output}"]
-    run = process.run([tools.iree_run_module, *words], timeout=60)
-    assert run.ok, run.stderr
-    result: Array = np.load(output)
-    return result
