@@ -22,7 +22,7 @@ from autotuner.problems.dtypes import ElementType, element_type
 from autotuner.problems.epilogue import NOTHING, OPERANDS, Epilogue
 
 if TYPE_CHECKING:
-    from autotuner.iree.mlir import Kind
+    pass
 
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 MOST = 10**15
@@ -32,8 +32,8 @@ MOST = 10**15
 class Operation(Problem):
     """A problem that is declared by its sizes and options."""
 
-    kind: ClassVar[Kind]
-    """What IREE's compiler calls its dispatch."""
+    kind: ClassVar[str] = ""
+    """What the compiler calls its dispatch, of `iree.mlir.Kind`; empty: its dispatches have no root that is known."""
     pairs: ClassVar[tuple[tuple[str, str], ...]]
     """(dtype, accumulator) that it can be tuned in, where a chip multiplies and adds up in these."""
     routes: ClassVar[tuple[str, ...]] = ()
