@@ -30,6 +30,7 @@ def patched(tmp_path: Path) -> Callable[[str, int], Run]:
         for name in ("autotuner", "templates"):
             shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
         (tmp_path / "specs").symlink_to(ROOT / "specs")
+        (tmp_path / "work").mkdir()
         subprocess.run(["git", "apply", "-"], input=diff, text=True, cwd=tmp_path, check=True, timeout=ENOUGH)
         return lambda *words: _run(tmp_path, *words)
 
@@ -39,7 +40,7 @@ def patched(tmp_path: Path) -> Callable[[str, int], Run]:
 def _run(folder: Path, *words: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "autotuner", *words],
-        cwd=folder,
+        cwd=folder / "work",
         env={**os.environ, "PYTHONPATH": str(folder)},
         capture_output=True,
         text=True,
@@ -57,7 +58,7 @@ def test_an_operation_is_four_files(patched: Callable[[str, int], Run], tmp_path
     assert document["problem"]["name"] == "softmax_32x64_f32"
     assert document["baseline"]["us"] > 0
     assert not any(document["counts"]["failed"].values())
-    (tmp_path / "mine.csv").write_text("op,shape,dtype\nsoftmax,8x16,f16\n")
+    (tmp_path / "work" / "mine.csv").write_text("op,shape,dtype\nsoftmax,8x16,f16\n")
     assert "softmax_8x16_f16" in run("suite", "mine.csv", "--dry-run")
     assert "linalg.softmax" in run("softmax", "--shape", "8x16", "--target", "gfx942", "--device", "none", "--dry-run")
 
