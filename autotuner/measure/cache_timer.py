@@ -92,8 +92,10 @@ class CacheTimer:
             self.record(name, block, Timing((timing.median + max(extra[name][-1], 0.0),), conditions=conditions))
 
         turns = take_turns([*modules], take, lambda so_far: [*modules] if so_far.blocks < ROUNDS else [], record=record)
-        if turns.failed or turns.blocks < ROUNDS:
+        if turns.failed:
             return None
+        if turns.blocks < ROUNDS:
+            raise OutOfTimeError
         warm = turns.medians
         # What a cold cache costs is the same in each round, whatever the noise; less than nothing is noise.
         cold = {name: warm[name] + max(median(extra[name]), 0.0) for name in modules}

@@ -21,8 +21,9 @@ from autotuner.system.progress import Stop
 
 PAIRS = 8
 """Of a confirmation, where there is time: fewer may be certain, but give a wide interval."""
-MOST_BLOCKS, MOST_PAIRS = 48, 100
-"""Of a race and of a confirmation: what these do not tell apart on a device, more would hardly."""
+MOST_BLOCKS, MOST_PAIRS = 24, 100
+"""Of a race, which only chooses who is confirmed, and of a confirmation: what these do not tell apart, more would
+hardly."""
 RACE_SHARE = 0.6
 """Of the time from the beginning of a race to the end of the confirmation: who leads by then is confirmed."""
 LEAD_BLOCKS = 5
