@@ -104,9 +104,8 @@ def replayed(folder: Path) -> None:
     found: dict[tuple[str, str], list[tuple[str, int]]] = {}
     for name, logs in recorded(folder):
         ratio = math.exp(float(np.median(logs)))
-        kind = (
-            "below 0.98" if ratio < 0.98 else "0.98 to 1.02" if ratio < 1.02 else "to 1.2" if ratio < 1.2 else "above"
-        )
+        kinds = ((0.98, "below 0.98"), (1.02, "0.98 to 1.02"), (1.2, "1.02 to 1.2"), (math.inf, "above 1.2"))
+        kind = next(words for limit, words in kinds if ratio < limit)
         found.setdefault((name, kind), []).append(decided(logs))
     print(f"{'results of':12}{'ratio':14}{'series':>7}{'win':>6}{'no winner':>11}{'open':>6}{'pairs: median':>15}")
     for (name, kind), rows in sorted(found.items()):
