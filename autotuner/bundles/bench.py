@@ -16,14 +16,12 @@ from autotuner.measure.cache_timer import NO_TIME, CacheTimer, Modules, cold_sec
 from autotuner.measure.caches import Caches
 from autotuner.measure.calibrate import Calibration, Calibrator
 from autotuner.measure.check import Check, Data
-from autotuner.measure.contestant import BASELINE, Kind
 from autotuner.measure.finals import Finals
 from autotuner.measure.judge import JudgePhase
 from autotuner.measure.judgement import Judgement
 from autotuner.measure.schedule import BeginningError, Schedule, beginning, late, longer
-from autotuner.measure.screening import DRIFT_EVERY, DriftWatch, Measured, measure
-from autotuner.measure.shortlist import Screened
-from autotuner.measure.standing import Standing
+from autotuner.measure.screening import DRIFT_EVERY, DriftWatch, Measured, Screened, measure
+from autotuner.measure.standing import BASELINE, Kind, Standing
 from autotuner.measure.steps import at_once
 from autotuner.system.progress import LATE_SECONDS, Clock, Reporter, Stop
 from autotuner.system.text import count

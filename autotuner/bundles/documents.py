@@ -13,9 +13,9 @@ from autotuner.devices.conditions import Conditions, State
 from autotuner.devices.device import MAX_REPEAT, Timing
 from autotuner.measure.caches import Cache, Caches, Pair
 from autotuner.measure.check import Check
-from autotuner.measure.contestant import BASELINE as BASELINE
-from autotuner.measure.contestant import Kind
 from autotuner.measure.judgement import Judgement
+from autotuner.measure.standing import BASELINE as BASELINE
+from autotuner.measure.standing import Kind
 
 BUNDLE = {"schema": 1, "kind": "autotune-bundle"}
 RESULT = {"schema": 1, "kind": "autotune-bundle-result"}

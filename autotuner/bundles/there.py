@@ -21,7 +21,7 @@ from autotuner.errors import DeviceError, EnvironmentFailure, UsageError
 from autotuner.iree.tools import RuntimeTools
 from autotuner.measure.check import Data
 from autotuner.measure.judgement import Judgement
-from autotuner.measure.shortlist import Screened
+from autotuner.measure.screening import Screened
 from autotuner.problems import Problem, problem_named
 from autotuner.system import process
 from autotuner.system.locks import device_lock

@@ -11,17 +11,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
+import numpy as np
+
 from autotuner.devices.device import INVOCATION_US, Device, Module, Timing, choose_repeat
 from autotuner.errors import DeviceError, NoCandidateError, WrongResultError
 from autotuner.iree.benchmark import Benchmark, CacheState
 from autotuner.iree.run import failed_because
 from autotuner.measure.check import Check, Checker, Data
 from autotuner.measure.contest import REPETITIONS
-from autotuner.measure.noise import lengthened
 from autotuner.measure.schedule import Schedule, beginning
 from autotuner.measure.steps import Step, Steps
 from autotuner.system.execution import local_executor
 from autotuner.system.progress import Clock, clocked
+from autotuner.system.text import percent
 
 LISTENED = 5
 """Repetitions of the baseline against itself."""
@@ -266,3 +268,17 @@ class Calibrator(Generic[M]):
         starting = max(found.timing_seconds - (LISTENED + 1) * before, 0.0)
         seconds = starting + (REPETITIONS + 1) * then
         return replace(found, benchmark=benchmark, noise=noise, timing_seconds=seconds, isolated_seconds=seconds)
+
+
+def lengthened(benchmark: Benchmark, heard: Timing, *, smallest_gain: float) -> tuple[Benchmark, str | None]:
+    """The benchmark for a device on which the default against itself was heard; what is said where it is longer."""
+    spread = float(np.subtract(*np.percentile(np.log(heard.us), [75, 25])))
+    if spread <= smallest_gain:
+        return benchmark, None
+    longer = 2 * benchmark.seconds
+    noise = (
+        f"the default against itself spreads by {percent(spread)}, and gains count from "
+        f"{100 * smallest_gain:g} %: repetitions are lengthened to {longer * 1000:.0f} ms. "
+        f"A quieter machine would tell small gains apart."
+    )
+    return replace(benchmark, seconds=longer), noise

@@ -11,12 +11,11 @@ from autotuner.devices.device import Module
 from autotuner.measure.blocks import Entrant, Rules
 from autotuner.measure.calibrate import Calibration, Thoroughness
 from autotuner.measure.contest import timed_by
-from autotuner.measure.contestant import BASELINE
 from autotuner.measure.judge import Judge, Record
 from autotuner.measure.judgement import Contest, Judgement
 from autotuner.measure.schedule import Schedule, longer
-from autotuner.measure.shortlist import Screened, pick_for_race
-from autotuner.measure.standing import C, Standing
+from autotuner.measure.screening import Screened, pick_for_race
+from autotuner.measure.standing import BASELINE, C, Standing
 from autotuner.system.progress import Clock, Reporter, Stop
 
 _NEARLY = 1.05

@@ -11,8 +11,7 @@ from typing import Unpack
 from autotuner.bundles import archive
 from autotuner.bundles.documents import BASELINE, Entry, Manifest, Report, Tried
 from autotuner.errors import EnvironmentFailure, UsageError
-from autotuner.measure.screening import Measured
-from autotuner.measure.shortlist import Screened
+from autotuner.measure.screening import Measured, Screened
 from autotuner.microkernels.variants import Kernel
 from autotuner.problems import problem_named
 from autotuner.space import Config

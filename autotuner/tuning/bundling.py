@@ -18,7 +18,7 @@ from autotuner.bundles.documents import Entry, Manifest
 from autotuner.devices.device import INVOCATION_US, MAX_REPEAT, choose_repeat
 from autotuner.errors import NoCandidateError, OutOfTimeError, UsageError
 from autotuner.iree.compile import first_error
-from autotuner.measure.contestant import SEARCHED
+from autotuner.measure.standing import SEARCHED
 from autotuner.problems import Problem
 from autotuner.system import process
 from autotuner.system.digests import known_digest

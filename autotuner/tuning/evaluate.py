@@ -20,8 +20,7 @@ from autotuner.iree.folder import write_inputs
 from autotuner.measure.baselines import Baselines
 from autotuner.measure.calibrate import Calibration
 from autotuner.measure.check import Check
-from autotuner.measure.screening import Measured
-from autotuner.measure.shortlist import Screened
+from autotuner.measure.screening import Measured, Screened
 from autotuner.microkernels.providers.provider import ObjectRefusalError
 from autotuner.store.rows import BuildRow, CandidateRow
 from autotuner.store.store import Store

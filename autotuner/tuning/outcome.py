@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from autotuner.carriers.carrier import VariantCarrier
 from autotuner.iree.compile import Compiled, FailureClass
 from autotuner.iree.run import failed_because
-from autotuner.measure.contestant import Kind
+from autotuner.measure.standing import Kind
 from autotuner.microkernels.instance import crash_words
 from autotuner.targets import Target
 from autotuner.tuning.plan import SEARCHED, Candidate

@@ -17,9 +17,9 @@ from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.compile import CONFIGURED, CONSTRAINTS, ROOT_ATTRIBUTES, CompilerRefusal, first_error
 from autotuner.iree.mlir import Dispatch, read_function, read_root, resources
 from autotuner.iree.processor import read_cpu_facts
-from autotuner.measure.contestant import BASELINE as BASELINE
-from autotuner.measure.contestant import SEARCHED as SEARCHED
-from autotuner.measure.contestant import Kind
+from autotuner.measure.standing import BASELINE as BASELINE
+from autotuner.measure.standing import SEARCHED as SEARCHED
+from autotuner.measure.standing import Kind
 from autotuner.microkernels.chips import is_gpu
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Problem

@@ -23,10 +23,11 @@ from autotuner.measure.standing import Standing
 from autotuner.problems import Problem
 from autotuner.system.names import checked_name
 from autotuner.system.workspace import Workspace
-from autotuner.targets import Target
+from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.options import Options, Task
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE, Candidate, Plan
+from autotuner.tuning.run import Run
 
 ESTIMATED = "compile-only: an estimate, never timed"
 """The verdict of what was chosen without a device."""
@@ -126,3 +127,25 @@ def _header(winner: Winner, flagfile: Path, tools: Tools) -> list[str]:
         f"use:        {use_line(flagfile.absolute(), program=winner.program)}",
     ]
     return [" ".join(line.splitlines()) for line in lines]
+
+
+def reproduced_by(problem: Problem, run: Run, *, task: Task, trials: int) -> list[str]:
+    """In words that a shell can be given; what the options left open is spelt out."""
+    target, options, device = run.target, run.options, run.session.named
+    words = [*problem.arguments(), *target.words, "--device", device]
+    kernels = options.microkernels
+    if task.microkernels_alone:
+        own = [word for path in kernels[0].objects for word in ("--object", str(path))]
+        own += ["--symbol", kernels[0].symbol] if kernels[0].symbol else []
+        words = ["ab", kernels[0].name, *words[1:], *own]
+    elif kernels:
+        words += ["--microkernels", ",".join(kernel.name for kernel in kernels)]
+    words += ["--isolate"] if options.isolate else []
+    words += ["--cache", options.cache] if options.cache != "both" else []
+    words += ["--state", options.state] if options.state != "sustained" else []
+    words += [f"--flag={flag}" for flag in target.user_flags]
+    words += run.session.tools.arguments()
+    if device == NO_DEVICE and options.output is not None:  # without it nothing is written
+        words += ["-o", str(options.output)]
+    budget = f"{run.clock.budget:g}s"
+    return ["autotune", *words, "--budget", budget, "--trials", str(trials), "--seed", str(options.seed)]

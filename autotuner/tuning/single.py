@@ -26,7 +26,6 @@ from autotuner.system import process
 from autotuner.system.progress import Clock
 from autotuner.system.text import count
 from autotuner.targets import NO_DEVICE, Target
-from autotuner.tuning import reproduce
 from autotuner.tuning.ahead import Ahead
 from autotuner.tuning.both_caches import time_caches
 from autotuner.tuning.contest import Finalists, judge_finalists, lead_of_search
@@ -42,7 +41,7 @@ from autotuner.tuning.question import question_read, question_unread, recall
 from autotuner.tuning.result import Files, Result
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session
-from autotuner.tuning.ship import Winner, outputs, ship
+from autotuner.tuning.ship import Winner, outputs, reproduced_by, ship
 from autotuner.tuning.summary import NOTHING, Summary
 from autotuner.tuning.untimed import without_device
 
@@ -367,7 +366,7 @@ class SingleRun:
 
     def _ship_files(self, judgement: Judgement | None, winner: Outcome, caches: Caches | None = None) -> Files:
         with process.however_late(latest=self.run.proof_ends(winner.build.took if winner.build else 0.0)):
-            command = reproduce.command(self.problem, self.run, task=self.task, trials=self.trials)
+            command = reproduced_by(self.problem, self.run, task=self.task, trials=self.trials)
             facts = (caches, self.run.environment, self.clock.elapsed)
             file = self.run.folder / winner.candidate.id / PROBLEM
             kept = file.absolute() if file.is_file() and {"all", "best"} & set(self.options.keep) else None

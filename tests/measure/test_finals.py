@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 from autotuner.iree.compile import FailureClass
-from autotuner.measure.contestant import BASELINE, Kind
 from autotuner.measure.finals import Finals
 from autotuner.measure.schedule import Schedule
-from autotuner.measure.shortlist import Screened, pick_for_race
+from autotuner.measure.screening import Screened, pick_for_race
+from autotuner.measure.standing import BASELINE, Kind
 from tests.support.clocks import Simulated
 
 

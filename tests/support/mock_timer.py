@@ -14,7 +14,7 @@ from autotuner.measure.blocks import Entrant
 from autotuner.measure.contest import Takes, TimingFailed
 from autotuner.measure.judge import Judge, JudgePhase
 from autotuner.measure.judgement import Contest
-from autotuner.measure.shortlist import Screened, pick_for_race
+from autotuner.measure.screening import Screened, pick_for_race
 from autotuner.system.progress import Stop
 
 BASELINE = "baseline"

@@ -23,8 +23,8 @@ from autotuner.bundles.documents import BASELINE, Manifest, Report, Taken, Tried
 from autotuner.cli.elsewhere import bundle as cli
 from autotuner.errors import EnvironmentFailure
 from autotuner.measure.blocks import Interval
-from autotuner.measure.contestant import Kind
 from autotuner.measure.judgement import Judgement
+from autotuner.measure.standing import Kind
 from autotuner.store.store import Store
 from autotuner.system.progress import Stop
 from autotuner.targets import PLAIN

@@ -27,8 +27,7 @@ from autotuner.errors import DeviceError, OutOfTimeError, UsageError
 from autotuner.measure.baselines import Baselines, spread_words
 from autotuner.measure.calibrate import Calibration, Calibrator
 from autotuner.measure.check import Check
-from autotuner.measure.screening import Measured
-from autotuner.measure.shortlist import Screened, pick_for_race
+from autotuner.measure.screening import Measured, Screened, pick_for_race
 from autotuner.measure.steps import Step, Steps, at_once
 from autotuner.store.store import Store
 from autotuner.targets import PLAIN, Target

@@ -10,10 +10,9 @@ from autotuner.carriers.carrier import Parts
 from autotuner.iree.compile import Compiled, FailureClass, first_error
 from autotuner.jobs.model.entries import Entry, KernelEntry
 from autotuner.measure.blocks import Entrant, Rules
-from autotuner.measure.contestant import BASELINE, Kind
 from autotuner.measure.judgement import Contest, Judgement
 from autotuner.measure.reference import right_but_slower, told
-from autotuner.measure.standing import Standing
+from autotuner.measure.standing import BASELINE, Kind, Standing
 from autotuner.targets import PLAIN, Route
 from autotuner.tuning.result import Measured
 
