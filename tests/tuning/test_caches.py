@@ -98,6 +98,8 @@ def test_where_no_time_is_left_it_is_said(tune: Tune) -> None:
 def test_where_only_the_default_itself_was_tried_the_verdict_says_so(tune: Tune) -> None:
     """The first configuration that is asked for is the compiler's own choice."""
     result, _ = tune(trials=1)
+    if not result.counts.duplicate:
+        pytest.skip("on this processor the compiler's own choice is none of the space's")
     assert (result.verdict, result.reason) == ("no-winner", "what was tried is the very code of IREE's default")
     assert result.counts.rivals == 0
 
