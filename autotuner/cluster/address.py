@@ -7,7 +7,6 @@ to nothing.
 from __future__ import annotations
 
 import ipaddress
-import pickle
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,11 +24,10 @@ _MOST_PORT = 65535
 PLUGIN = "autotune"
 
 
-def on_worker(request: bytes) -> Any:
-    """A method of the worker's plugin, and what it is given, pickled: the scheduler need not know of what."""
+def on_worker(method: str, *words: Any) -> Any:
+    """A method of the worker's plugin, and what it is given."""
     from distributed import get_worker
 
-    method, words = pickle.loads(request)  # noqa: S301 - Dask unpickles all that its clients send
     return getattr(get_worker().plugins[PLUGIN], method)(*words)
 
 

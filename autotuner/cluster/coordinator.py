@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import pickle
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -116,7 +115,7 @@ class Builds(Executor):
             self._end(sent, OutOfTimeError())
         elif workers:
             executor = self.client.get_executor(workers=workers, resources={BUILD: 1}, pure=False)
-            sent.run = executor.submit(on_worker, pickle.dumps(("build", (sent.job, left))))
+            sent.run = executor.submit(on_worker, "build", sent.job, left)
             sent.run.add_done_callback(partial(self._came, sent))
 
     def _came(self, sent: _Sent, run: Future[Any]) -> None:
@@ -370,7 +369,7 @@ class _Dask:
         self.require()
         resources = {self.member.facts.resource: 1} if alone else None
         executor = self.cluster.client.get_executor(workers=[self.member.address], resources=resources, pure=False)
-        under_way = executor.submit(on_worker, pickle.dumps((method, words)))
+        under_way = executor.submit(on_worker, method, *words)
         self.member.calls.add(under_way)
         try:
             if self.member.lost:
