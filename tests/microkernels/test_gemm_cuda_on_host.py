@@ -10,9 +10,11 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from _pytest.mark import ParameterSet
 
 from autotuner.measure.check import Check, compare
 from autotuner.microkernels.instance import shipped_folder
@@ -164,7 +166,18 @@ CASES: dict[str, tuple[Gemm, dict[str, int]]] = {
 }
 
 
-@pytest.mark.parametrize(("problem", "parameters"), CASES.values(), ids=CASES)
+EVERY_TIME = {"some tiles", "shared rows", "rows and columns shared", "transposed", "batch", "cluster", "parts"}
+EVERY_TIME |= {"thin, gated", "norm of two by two", "f8, thin", "begins behind the end", "copied for others"}
+EVERY_TIME |= {"a step given back too early"}
+
+
+def listed(cases: dict[str, Any]) -> list[ParameterSet]:
+    """Those that `make test` leaves out have the same parts in other combinations."""
+    marks = {name: () if name in EVERY_TIME else pytest.mark.long for name in cases}
+    return [pytest.param(*case, id=name, marks=marks[name]) for name, case in cases.items()]
+
+
+@pytest.mark.parametrize(("problem", "parameters"), listed(CASES))
 def test_it_computes_what_the_problem_asks_for(problem: Gemm, parameters: dict[str, int], tmp_path: Path) -> None:
     built = OnHost.build(problem, parameters, tmp_path)
     assert (built.check("copies").failure, built.check("products").failure) == (None, None)
@@ -194,7 +207,7 @@ BROKEN: dict[str, tuple[tuple[Gemm, dict[str, int]], str, str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("case", "old", "new", "said"), BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize(("case", "old", "new", "said"), listed(BROKEN))
 def test_what_is_wrong_shows(case: tuple[Gemm, dict[str, int]], old: str, new: str, said: str, tmp_path: Path) -> None:
     """`said`: how the run ends; empty: with a wrong result."""
     assert any(old in path.read_text() for path in FOLDER.iterdir())

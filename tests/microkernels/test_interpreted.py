@@ -7,6 +7,7 @@ import json
 import struct
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,17 +22,33 @@ from autotuner.problems.epilogue import ACTIVATIONS
 from tests.microkernels.test_c_kernels import WIDE
 from tests.support.kernels import request
 
-needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 ROOT = Path(__file__).parents[2]
 
 
-def interpret(kernel: str, *words: object) -> None:
-    command = [sys.executable, "-m", "tests.support.interpreter", kernel, *map(str, words)]
-    subprocess.run(command, check=True, cwd=ROOT, timeout=300)
+Interpret = Callable[..., None]
+
+
+@pytest.fixture(scope="module")
+def interpret() -> Iterator[Interpret]:
+    """Has the one interpreter of all tests here compute something."""
+    command = [sys.executable, "-m", "tests.support.interpreter"]
+    with subprocess.Popen(command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        asked, answers = child.stdin, child.stdout
+
+        def one(*words: object) -> None:
+            asked.write(json.dumps([str(word) for word in words]) + "\n")
+            asked.flush()
+            assert answers.readline() == "done\n"
+
+        yield one
+        asked.close()
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
-def test_an_activation_is_right_for_all_numbers(name: str, tmp_path: Path) -> None:
+def test_an_activation_is_right_for_all_numbers(name: str, interpret: Interpret, tmp_path: Path) -> None:
     activation = ACTIVATIONS[name]
     given, out = tmp_path / "given.npy", tmp_path / "out.npy"
     np.save(given, WIDE)
@@ -47,6 +64,7 @@ def test_an_activation_is_right_for_all_numbers(name: str, tmp_path: Path) -> No
 
 
 def assert_right(
+    interpret: Interpret,
     kernel: str,
     problem: Gemm | Attention,
     parameters: dict[str, int],
@@ -69,7 +87,6 @@ def assert_right(
     assert verdict.ok, verdict
 
 
-@needs_triton
 @pytest.mark.parametrize(
     "problem",
     [
@@ -79,17 +96,16 @@ def assert_right(
     ],
     ids=lambda problem: problem.name,
 )
-def test_gates_of_products_give_the_right_numbers(problem: Gemm, tmp_path: Path) -> None:
+def test_gates_of_products_give_the_right_numbers(problem: Gemm, interpret: Interpret, tmp_path: Path) -> None:
     lhs, rhs = problem.inputs(seed=5)
     parameters = {"bm": 64, "bn": 64, "num_warps": 4, "tma": 0}
-    assert_right("gemm_triton", problem, parameters, {"lhs": lhs, "rhs": rhs}, tmp_path)
+    assert_right(interpret, "gemm_triton", problem, parameters, {"lhs": lhs, "rhs": rhs}, tmp_path)
 
 
 SPLIT = ("2x2x3x520x16", "f16", False, {"bm": 16, "split": 4})
 """Few queries, which share their keys."""
 
 
-@needs_triton
 @pytest.mark.parametrize(
     ("shape", "dtype", "causal", "parameters", "layout"),
     [
@@ -100,11 +116,17 @@ SPLIT = ("2x2x3x520x16", "f16", False, {"bm": 16, "split": 4})
     ],
 )
 def test_attention_gives_the_right_numbers_in_every_layout(
-    shape: str, dtype: str, causal: bool, parameters: dict[str, int], layout: str, tmp_path: Path
+    shape: str,
+    dtype: str,
+    causal: bool,
+    parameters: dict[str, int],
+    layout: str,
+    interpret: Interpret,
+    tmp_path: Path,
 ) -> None:
     """Heads lie before the tokens, behind them, or in one tensor with all three."""
     problem = replace(Attention.parse(shape=shape, dtype=dtype, causal=causal), layout=layout)
     given = problem.inputs(seed=5)
     query, key, value = (array.view(np.uint16) for array in (*given, given[0], given[0])[:3])
     inputs, element = {"query": query, "key": key, "value": value}, {"f16": "float16", "bf16": "bfloat16"}[dtype]
-    assert_right("attention_triton", problem, parameters, inputs, tmp_path, element)
+    assert_right(interpret, "attention_triton", problem, parameters, inputs, tmp_path, element)

@@ -1,9 +1,9 @@
 """Runs kernels in Triton's interpreter, which needs no GPU: a process of its own, for Triton reads its setting when
-it is imported.
+it is imported. `python -m tests.support.interpreter` reads a list of words a line, in JSON, and answers with a line:
 
-    python -m tests.support.interpreter epilogue NUMBERS.npy RESULTS.npy ACTIVATION FACTOR_BITS
-    python -m tests.support.interpreter gemm INPUTS.npz RESULT.npy NUMBERS.json
-    python -m tests.support.interpreter attention INPUTS.npz RESULT.npy TYPE NUMBERS.json
+    ["epilogue", "NUMBERS.npy", "RESULTS.npy", "ACTIVATION", "FACTOR_BITS"]
+    ["gemm", "INPUTS.npz", "RESULT.npy", "NUMBERS.json"]
+    ["attention", "INPUTS.npz", "RESULT.npy", "TYPE", "NUMBERS.json"]
 
 NUMBERS.json has the kernel's numbers, its grid and the shape of the result.
 """
@@ -140,4 +140,7 @@ def product(builder: Any, left: Any, right: Any, *more: Any) -> Any:
 if __name__ == "__main__":
     interpreter.InterpreterBuilder.create_dot = product
     KERNELS: dict[str, Callable[..., None]] = {"epilogue": epilogue, "gemm": gemm, "attention": attention}
-    KERNELS[sys.argv[1]](*sys.argv[2:])
+    for line in sys.stdin:
+        kernel, *words = json.loads(line)
+        KERNELS[kernel](*words)
+        print("done", flush=True)
