@@ -37,7 +37,6 @@ from autotuner.cluster.coordinator import Cluster
 from autotuner.cluster.facts import Facts
 from autotuner.cluster.remote import SentModule
 from autotuner.cluster.worker import QUIET, Workplace, dask_worker
-from autotuner.devices.conditions import DeviceState
 from autotuner.devices.device import Computed, Device, Timing
 from autotuner.devices.many import Devices
 from autotuner.iree.benchmark import Benchmark
@@ -76,8 +75,8 @@ class Sleeper(Workplace):
         made = {"failure": None, "binary": name.hex(), "seconds": BUILD_SECONDS, "took": BUILD_SECONDS, "stderr": ""}
         return {**failed_answer(job, ""), **made, "module": module}
 
-    def _opened(self, session: str, isolate: bool, state: DeviceState) -> tuple[Any, ...]:
-        del isolate, state
+    def _opened(self, session: str, isolate: bool) -> tuple[Any, ...]:
+        del isolate
         self._device, self._for = cast(Device, SleepingDevice(self.slower)), session
         return self.uri, _DEVICE, None
 
@@ -209,7 +208,7 @@ def _measure(workers: int, each: int, own: Facts, tools: Tools, slower: float) -
             with (
                 local_executor(2) as here,
                 local_executor(2) as answers,
-                cluster.devices(isolate=False, state="sustained") as devices,
+                cluster.devices(isolate=False) as devices,
             ):
                 lane = Lane(
                     cluster.executor(builder, here, answers), benchmark, target.compile_flags, left=each * workers

@@ -2,8 +2,8 @@
 
     python -m benchmarks.state --target sm_80
 
-Each kernel is timed on the device that stays open, in each of its states: `bare` (nothing between timings), `sustained`
-(under the load of the default between timings) and `burst` (a pause before each repetition). A line has the median
+Each kernel is timed on the device that stays open, `bare` (nothing between timings) and `sustained` (under the load of
+the default between timings). A line has the median
 time after each kind of history, the spread between them, and the device's clock and power at the end of the timings.
 What comes last are the same kernels with a cold cache, each beside its warm time.
 """
@@ -35,7 +35,7 @@ from autotuner.targets import Target
 
 SHAPES = ("4096x4096x4096", "16x4096x4096", "1024x1024x1024")
 """The heaviest, whose default is the load; one that is bound by memory; a light one."""
-STATES = ("bare", "sustained", "burst")
+STATES = ("bare", "sustained")
 HEAVY_SECONDS = PAUSE_SECONDS = 1.0
 PAIRS = 100
 
@@ -77,7 +77,7 @@ def main() -> None:
 def opened(alone: ProcessDevice, state: str) -> Iterator[Device]:
     under_load = state == "sustained"
     watched = replace(alone, sampler=open_sampler(alone.uri))
-    with open_resident(watched, state="burst" if state == "burst" else "sustained", under_load=under_load) as device:
+    with open_resident(watched, under_load=under_load) as device:
         yield device
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from autotuner.bundles.fields import Lines, Within, plain, read, write, wrong
-from autotuner.devices.conditions import Conditions, State
+from autotuner.devices.conditions import Conditions
 from autotuner.devices.device import MAX_REPEAT, Timing
 from autotuner.measure.caches import Cache, Caches, Pair
 from autotuner.measure.check import Check
@@ -74,7 +74,6 @@ class Manifest:
     microkernels: tuple[str, ...]
     """Those that take part, as the user named them."""
     cache: Cache
-    state: State
     seed: Annotated[int, Within(2**63 - 1)]
     trials: Annotated[int, Within(10**6)]
     budget: Annotated[float, Within(1e7)]

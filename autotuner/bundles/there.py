@@ -151,7 +151,7 @@ def run_bundle(fit: Fit, modules: Mapping[str, Path], here: Here, *, bundle: str
         clock = replace(clock, started=time.monotonic())
         environment = capture(uri, fit.tools)
         alone = ProcessDevice(fit.tools, uri, here.folder, starts_quickly=fit.target.compiles_on_device)
-        with open_device(alone, isolate=False, state=manifest.state) as device, process.until(clock.latest):
+        with open_device(alone, isolate=False) as device, process.until(clock.latest):
             try:
                 device.open()
             except DeviceError as error:

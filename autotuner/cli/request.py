@@ -103,14 +103,6 @@ class Request:
             completion.one_of("warm", "cold", "both"),
         ),
     ] = "both"
-    state: Annotated[
-        str,
-        option(
-            "--state",
-            "The device while timing: sustained (under load between timings) or burst (pauses).",
-            completion.one_of("sustained", "burst"),
-        ),
-    ] = "sustained"
     isolate: Annotated[
         bool,
         option("--isolate", "A process for every check and timing, in place of one that keeps the device open."),
@@ -205,15 +197,13 @@ class Request:
 
     def options(self) -> "Options":
         from autotuner.microkernels.variants import Kernel
-        from autotuner.tuning.options import CACHES, STATES, Options
+        from autotuner.tuning.options import CACHES, Options
 
         if self.device is not None and not self.device.strip():
             raise UsageError("--device is empty.", remedy="Name a device, or leave the option out.")
         if self.output is not None and self.output.suffix != ".mlir":
             raise UsageError(f"-o {self.output} is not an .mlir file.", remedy="Name the spec, such as -o spec.mlir.")
-        self.refuse_untimed("cache", "state")
-        if self.isolate:
-            self.given.refuse(["state"], "has no meaning with --isolate, where each timing begins with a process")
+        self.refuse_untimed("cache")
         if self.isolate and self.cache != "warm":
             self.given.refuse(["cache"], f"{self.cache} needs a device that stays open, and --isolate closes it")
         kernels = (word.strip() for word in self.microkernels.split(","))
@@ -225,7 +215,6 @@ class Request:
             jobs=self.jobs,
             seed=self.seed,
             cache=chosen(self.cache, CACHES, name="cache"),
-            state=chosen(self.state, STATES, name="state"),
             isolate=self.isolate,
             workspace=self.workspace,
             output=self.output,

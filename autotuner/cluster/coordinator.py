@@ -23,7 +23,6 @@ from autotuner.cluster.address import Scheduler, on_worker
 from autotuner.cluster.facts import BUILD, Facts
 from autotuner.cluster.remote import RemoteDevice
 from autotuner.cluster.roster import Member, Roster
-from autotuner.devices.conditions import DeviceState
 from autotuner.devices.device import Device
 from autotuner.errors import AutotuneError, DeviceError, EnvironmentFailure, OutOfTimeError
 from autotuner.system import process
@@ -267,14 +266,14 @@ class Cluster:
 
     @contextmanager
     def devices(
-        self, join: Callable[[Device], None] = lambda _: None, *, isolate: bool, state: DeviceState
+        self, join: Callable[[Device], None] = lambda _: None, *, isolate: bool
     ) -> Iterator[list[RemoteDevice]]:
         """All devices that no other coordinator has, open; at least one. Those that come later are handed to `join`."""
         taken, shared = self._take(), self.roster.shares_cores
         opened: list[RemoteDevice] = []
 
         def take(member: Member) -> RemoteDevice | None:
-            device = self._opened(member, isolate, state)
+            device = self._opened(member, isolate)
             opened.extend([device] if device else [])
             return device
 
@@ -302,10 +301,10 @@ class Cluster:
                     device.close()
             self._give_back()
 
-    def _opened(self, member: Member, isolate: bool, state: DeviceState) -> RemoteDevice | None:
+    def _opened(self, member: Member, isolate: bool) -> RemoteDevice | None:
         """A device that was taken; None where it does not open, which is said."""
         try:
-            return RemoteDevice.opened(_Dask(self, member), session=self.session, isolate=isolate, state=state)
+            return RemoteDevice.opened(_Dask(self, member), session=self.session, isolate=isolate)
         except AutotuneError as error:
             member.times = False
             self.roster.refusals[member.name] = f"does not open its device: {error.message}"

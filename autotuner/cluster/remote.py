@@ -164,9 +164,9 @@ class RemoteDevice:
     """What is other of the same device, isolated; None: this one is."""
 
     @classmethod
-    def opened(cls, worker: Worker, *, session: str, isolate: bool, state: DeviceState) -> RemoteDevice:
+    def opened(cls, worker: Worker, *, session: str, isolate: bool) -> RemoteDevice:
         channel = Channel(worker, session)
-        uri, own, alone = channel.call("open", session, isolate, state, alone=True)
+        uri, own, alone = channel.call("open", session, isolate, alone=True)
         return cls(channel, f"{uri}{TWIN}{worker.name}", **own, alone=alone)
 
     @property

@@ -28,7 +28,6 @@ from autotuner.build.jobs import Document, work
 from autotuner.cluster.address import PLUGIN, Scheduler
 from autotuner.cluster.facts import BUILD, FACTS, Facts
 from autotuner.cluster.remote import Result, is_content, moved
-from autotuner.devices.conditions import DeviceState
 from autotuner.devices.connection import OPEN_SECONDS
 from autotuner.devices.device import Computed, Device
 from autotuner.devices.many import open_device
@@ -106,10 +105,10 @@ class Workplace(WorkerPlugin):  # type: ignore[misc]
             raise ValueError(f"{name} arrived damaged")
         part.rename(self.folder / name)
 
-    def open(self, session: str, isolate: bool, state: DeviceState) -> tuple[Any, ...] | AutotuneError:
+    def open(self, session: str, isolate: bool) -> tuple[Any, ...] | AutotuneError:
         """For a coordinator: it has taken the device's lease, so whoever had it before is gone."""
         with self._lock:
-            return _guarded(lambda: self._opened(session, isolate, state), longest=2 * OPEN_SECONDS)
+            return _guarded(lambda: self._opened(session, isolate), longest=2 * OPEN_SECONDS)
 
     def close(self, session: str) -> None:
         """Ends the device's process, unless another coordinator has it by now."""
@@ -144,7 +143,7 @@ class Workplace(WorkerPlugin):  # type: ignore[misc]
         with self._lock:
             return _guarded(answer, left, longest=longest)
 
-    def _opened(self, session: str, isolate: bool, state: DeviceState) -> tuple[Any, ...]:
+    def _opened(self, session: str, isolate: bool) -> tuple[Any, ...]:
         """Its URI, state and figures; and those of the isolated one, where that is another."""
         self._let_go()
         backend, cache = backend_on(self.uri), self.builder.cache
@@ -154,7 +153,7 @@ class Workplace(WorkerPlugin):  # type: ignore[misc]
             alone = ProcessDevice(
                 self.builder.tools, self.uri, stack.enter_context(cache.scratch()), starts_quickly=on_host
             )
-            device = stack.enter_context(open_device(alone, isolate=isolate, state=state))
+            device = stack.enter_context(open_device(alone, isolate=isolate))
             device.open()
             self._open = stack.pop_all()
         self._device, self._for = device, session

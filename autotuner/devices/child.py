@@ -7,7 +7,7 @@ each request has one answer. A crash or a hang is its parent's to see: here is n
     load    module                               and lets it go: the driver's own cache has it assembled then
     call    module, call, folder                 one call; a tensor goes to the file of its digest in the folder
     time    module, call, repetitions, seconds   seconds of a call in each repetition, of at least so many seconds;
-            sets, pause                          on so many copies of the inputs in turn; after a pause, each time
+            sets                                 on so many copies of the inputs in turn
             flight                               so many calls at once, each with a context and inputs of its own
     pairs   module, call, count, sets            seconds of a call on each copy in turn, and of the same call once more
     sustain module, call                         is called between the other requests from now on
@@ -25,7 +25,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -262,9 +261,6 @@ def _repetitions(request: Message, loaded: Loaded, lasting: Lasting, *, brief: b
     least = seconds - loaded.busy_s if needs_warming(loaded.call_s, seconds) else 0.0
     warm_up(lambda: lasting(0.0 if brief else seconds), least=least, steady=steady)
     for _ in range(request["repetitions"]):
-        if request["pause"]:
-            time.sleep(request["pause"])
-            lasting(0.0)  # it wakes the device
         spent, count = lasting(seconds)
         repetitions.append(spent / count)
         if request["give_up"] is not None and repetitions[0] > request["give_up"]:

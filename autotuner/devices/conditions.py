@@ -11,12 +11,8 @@ if TYPE_CHECKING:
     from autotuner.iree.benchmark import CacheState
 
 DeviceState = Literal["sustained", "burst", "process"]
-"""What a device did before a timing: it was under load, it paused, or a process began. Times of different states are
-not compared."""
-
-
-State = Literal["sustained", "burst"]
-"""What a device that stays open does between timings: it works, or it pauses."""
+"""What a device did before a timing: it was under load, it paused (in rows of older versions), or a process
+began. Times of different states are not compared."""
 
 
 @dataclass(frozen=True, slots=True)

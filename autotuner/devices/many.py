@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
-from autotuner.devices.conditions import DeviceState
 from autotuner.devices.device import Device
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import open_resident
@@ -121,16 +120,14 @@ def _words(uri: str, why: str) -> str:
 
 
 @contextmanager
-def open_devices(
-    alone: Sequence[ProcessDevice], *, isolate: bool, state: DeviceState, note: Callable[[str], None]
-) -> Iterator[Devices]:
+def open_devices(alone: Sequence[ProcessDevice], *, isolate: bool, note: Callable[[str], None]) -> Iterator[Devices]:
     """All devices of a command."""
     with ExitStack() as stack:
-        yield Devices(tuple(stack.enter_context(open_device(one, isolate=isolate, state=state)) for one in alone), note)
+        yield Devices(tuple(stack.enter_context(open_device(one, isolate=isolate)) for one in alone), note)
 
 
 @contextmanager
-def open_device(alone: ProcessDevice, *, isolate: bool, state: DeviceState = "sustained") -> Iterator[Device]:
+def open_device(alone: ProcessDevice, *, isolate: bool) -> Iterator[Device]:
     """One that stays open, unless the user wants a process for every call or has programs of another build of IREE:
     Python's runtime may not read what that build's compiler writes."""
     watched = replace(alone, sampler=open_sampler(alone.uri))
@@ -140,5 +137,5 @@ def open_device(alone: ProcessDevice, *, isolate: bool, state: DeviceState = "su
     backend = backend_on(alone.uri)
     under_load = backend is not None and not backend.on_host
     loaders = min(LOADERS, usable_cores() // 4) if backend is not None and backend.assembled_on_load else 0
-    with open_resident(watched, state=state, under_load=under_load, loaders=loaders) as resident:
+    with open_resident(watched, under_load=under_load, loaders=loaders) as resident:
         yield resident

@@ -40,8 +40,6 @@ INVOCATION_US = 3_000.0
 """A call from Python costs some 30 µs beside the device's work: of twice this, which the default lasts, little."""
 LOAD_SECONDS = 0.002
 """Calls that are shorter keep no device busy: between them it waits."""
-BURST_PAUSE = 0.2
-"""Idle before each repetition: a GPU that a load has slowed down is at its highest clock again in less."""
 _TYPED = re.compile(r"((?:\d+x)*)([a-zA-Z]\w*)")
 _BETWEEN = re.compile(r"[\s,\[\]]+")
 _IN_NUMPY = ("f64", "f32", "f16", "i64", "i32", "i16", "i8", "i1")
@@ -85,7 +83,6 @@ class ResidentDevice:
     connection: Connection
     loaders: tuple[Connection, ...] = ()
     """Children that only load modules, so that the driver's cache has them assembled when they are asked for."""
-    state: DeviceState = "sustained"
     under_load: bool = False
     """The device's clock depends on what ran before, so that it is kept busy between timings. Not so a processor: it
     compiles meanwhile, and what warms up a module does for its clock."""
@@ -106,6 +103,10 @@ class ResidentDevice:
     @property
     def uri(self) -> str:
         return self.alone.uri
+
+    @property
+    def state(self) -> DeviceState:
+        return "sustained"
 
     @cached_property
     def isolated(self) -> ProcessDevice:
@@ -136,7 +137,6 @@ class ResidentDevice:
             "repetitions": repetitions,
             "seconds": benchmark.seconds,
             "sets": self._rotation(call).sets if benchmark.cache == "cold" else 1,
-            "pause": BURST_PAUSE if self.state == "burst" else 0.0,
             "steady": dict(STEADY) if benchmark.steady else None,
             "flight": benchmark.flight,
             "give_up": give_up_us * module.repeat / 1e6 if math.isfinite(give_up_us) else None,
@@ -253,7 +253,7 @@ class ResidentDevice:
 
     def _sustain(self, vmfb: Path, call: Call) -> bool:
         """Keeps the device busy with this from here on, also after a child was lost; False where it is not."""
-        if not self.under_load or self.state != "sustained":
+        if not self.under_load:
             return False
         self._load = (vmfb, call)
         with contextlib.suppress(Unanswered):  # without it timings still go on
@@ -262,13 +262,11 @@ class ResidentDevice:
 
 
 @contextlib.contextmanager
-def open_resident(
-    alone: ProcessDevice, *, state: DeviceState = "sustained", under_load: bool = False, loaders: int = 0
-) -> Iterator[ResidentDevice]:
+def open_resident(alone: ProcessDevice, *, under_load: bool = False, loaders: int = 0) -> Iterator[ResidentDevice]:
     """The device of a command, closed with it."""
     folder = Path(tempfile.mkdtemp(prefix="device-", dir=alone.scratch))
     connections = [Connection(alone.uri, folder / f"stderr{number}.txt") for number in range(loaders + 1)]
-    device = ResidentDevice(alone, folder, connections[0], tuple(connections[1:]), state, under_load)
+    device = ResidentDevice(alone, folder, connections[0], tuple(connections[1:]), under_load)
     try:
         yield device
     finally:

@@ -53,7 +53,6 @@ def bring_home(file: Path, *, options: Options, **watched: Unpack[Watched]) -> R
             trials=manifest.trials,
             budget=manifest.budget,
             cache=manifest.cache,
-            state=manifest.state,
             microkernels=tuple(Kernel(name) for name in manifest.microkernels),
         )
         there = replace(session, named=report.device, environment=report.environment)

@@ -160,7 +160,6 @@ def _manifest(steps: SingleRun, travelling: Sequence[tuple[Outcome, dict[int, Co
         autotune=__version__,
         microkernels=tuple(kernel.name for kernel in steps.options.microkernels),
         cache=steps.options.cache,
-        state=steps.options.state,
         seed=steps.options.seed,
         trials=steps.trials,
         budget=effort.budget,

@@ -75,7 +75,7 @@ class Machines:
             scratch = stack.enter_context(builder.cache.scratch())
             shared = target.compiles_on_device
             alone = [ProcessDevice(builder.tools, name, scratch, starts_quickly=shared) for name in names]
-            opening = open_devices(alone, isolate=options.isolate, state=options.state, note=note)
+            opening = open_devices(alone, isolate=options.isolate, note=note)
             devices = stack.enter_context(opening)
             if names not in ((NO_DEVICE,), (_PROCESSOR,)):
                 devices.open()  # a device that is not there is told before anything is compiled for it
@@ -108,7 +108,7 @@ class Machines:
                 return
             waiting = time.monotonic()
             devices = Devices((), note)
-            opening = cluster.devices(devices.join, isolate=options.isolate, state=options.state)
+            opening = cluster.devices(devices.join, isolate=options.isolate)
             for device in stack.enter_context(opening):
                 devices.join(device)
             waited = time.monotonic() - waiting

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import get_args
 
 from autotuner.cluster.address import Scheduler
-from autotuner.devices.conditions import DeviceState, State
+from autotuner.devices.conditions import DeviceState
 from autotuner.errors import UsageError
 from autotuner.iree.benchmark import CacheState
 from autotuner.measure.caches import Cache
@@ -23,7 +23,6 @@ from autotuner.tuning.effort import EFFORTS, Effort, Further, parse_effort
 from autotuner.tuning.evaluate import KEEP
 
 CACHES: tuple[Cache, ...] = get_args(Cache)
-STATES: tuple[State, ...] = get_args(State)
 MOST_TRIALS, MOST_JOBS = 10**6, 1024
 MOST_SECONDS = 1e7
 """Nearly four months; the system's own timers take not much more."""
@@ -62,8 +61,6 @@ class Options:
     """Of inputs and of the search: the same seed asks the same first batch."""
     cache: Cache = "both"
     """The last level cache in the search; `both` is a warm search, and the default and the best are also timed cold."""
-    state: State = "sustained"
-    """What the device does between timings: it works (`sustained`) or pauses (`burst`)."""
     isolate: bool = False
     """Each timing in a process of its own, not only the last ones."""
     workspace: Path = Path()
@@ -109,9 +106,8 @@ class Options:
             raise UsageError("microkernels are given as words.", remedy='Give [Kernel("auto")], or their names so.')
         if isinstance(self.keep, str):
             raise UsageError(f"keep {self.keep!r} is a str.", remedy=f"Give several, such as {DEFAULT_KEEP}.")
-        for name, one, known in (("cache", self.cache, CACHES), ("state", self.state, STATES)):
-            if one not in known:
-                raise UsageError(f"unknown {name} {one!r}.", remedy=f"Choose one of: {', '.join(known)}.")
+        if self.cache not in CACHES:
+            raise UsageError(f"unknown cache {self.cache!r}.", remedy=f"Choose one of: {', '.join(CACHES)}.")
         for name, most in (("trials", MOST_TRIALS), ("jobs", MOST_JOBS)):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -148,7 +144,7 @@ class Options:
     @property
     def searched_state(self) -> DeviceState:
         """In which state of the device candidates are compared."""
-        return "process" if self.isolate else self.state
+        return "process" if self.isolate else "sustained"
 
 
 @dataclass(frozen=True)

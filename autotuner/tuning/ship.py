@@ -142,7 +142,6 @@ def reproduced_by(problem: Problem, run: Run, *, task: Task, trials: int) -> lis
         words += ["--microkernels", ",".join(kernel.name for kernel in kernels)]
     words += ["--isolate"] if options.isolate else []
     words += ["--cache", options.cache] if options.cache != "both" else []
-    words += ["--state", options.state] if options.state != "sustained" else []
     words += [f"--flag={flag}" for flag in target.user_flags]
     words += run.session.tools.arguments()
     if device == NO_DEVICE and options.output is not None:  # without it nothing is written

@@ -24,7 +24,6 @@ MANIFEST = Manifest(
     autotune="0.1.0",
     microkernels=("auto",),
     cache="both",
-    state="sustained",
     seed=0,
     trials=2,
     budget=60.0,

@@ -63,7 +63,6 @@ BEFORE_ANYTHING = [
     (["--budget", "2s"], "--budget 2s is too short for any verdict. Give 5s at the least"),
     (["--effort", "huge"], "unknown effort 'huge'"),
     (["--cache", "hot"], "unknown --cache 'hot'. Choose one of: warm, cold, both"),
-    (["--state", "idle"], "unknown --state 'idle'. Choose one of: sustained, burst"),
     (["--keep", "some"], "unknown --keep some"),
     (["-o", "spec.txt"], "spec.txt is not an .mlir file"),
     (["--flag", "O3"], "'O3' is not an iree-compile flag"),

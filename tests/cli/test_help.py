@@ -24,7 +24,7 @@ from autotuner.system.settings import join_completed_words
 from autotuner.targets import PRODUCTS, Target, all_targets
 from autotuner.tuning.effort import EFFORTS
 from autotuner.tuning.evaluate import KEEP
-from autotuner.tuning.options import CACHES, STATES
+from autotuner.tuning.options import CACHES
 from tests.support.command_line import Here, in_this_process
 from tests.support.patience import ENOUGH
 
@@ -96,8 +96,8 @@ def test_words_are_completed(settings: dict[str, str], found: str) -> None:
     ("words", "offered"),
     [
         (("gemm", "--target", "=", "gfx94"), ["gfx942"]),
-        (("model", "x.mlir", "--state", "="), ["sustained", "burst"]),
-        (("gemm", "--flag", "=", "--a", "=", "b", "--state", "bu"), ["burst"]),
+        (("model", "x.mlir", "--cache", "="), ["warm", "cold", "both"]),
+        (("gemm", "--flag", "=", "--a", "=", "b", "--cache", "bo"), ["both"]),
     ],
 )
 def test_bash_completes_values_behind_an_equals_sign(words: tuple[str, ...], offered: list[str]) -> None:
@@ -142,7 +142,7 @@ def _offered(line: str) -> set[str]:
         ("gemm --dtype ", {"f32", "f16", "bf16", "i8", "f8"}),
         ("attention --dtype ", {"f32", "f16", "bf16", "f8"}),
         ("ab --layout n", {"nn", "nt", "nhwc-hwcf", "nchw-fchw"}),
-        ("model x.mlir --state ", {"sustained", "burst"}),
+        ("model x.mlir --cache ", {"warm", "cold", "both"}),
         ("suite unet", {"unet", "unet-conv"}),
         ("suite sh", {"shapes.csv"}),
         ("ab sgemm", {"sgemm_c"}),
@@ -163,7 +163,7 @@ def test_words_that_are_completed_are_words_that_are_taken() -> None:
     assert set(completion.target("")) == {*(one.name for one in all_targets()), *PRODUCTS}
     for name in completion.target(""):
         Target.parse(name)
-    for name, known in (("effort", EFFORTS), ("cache", CACHES), ("state", STATES), ("keep", KEEP)):
+    for name, known in (("effort", EFFORTS), ("cache", CACHES), ("keep", KEEP)):
         assert _offered(f"gemm --{name} ") == set(known)
     for dtype in _offered("gemm --dtype "):
         Gemm.parse(shape="8x8x8", dtype=dtype)

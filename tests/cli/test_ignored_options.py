@@ -45,8 +45,6 @@ NONE = ("--device", "none")
         (("gemm", *GEMM, "--bucket-m", "16,any", "--cache", "cold"), "--cache cold is for one --shape"),
         ((*AB, "--model", MODEL[1], "--cache", "cold"), "--cache is for single problems"),
         (("gemm", *GEMM, *NONE, "--cache", "warm"), "--cache needs a device"),
-        ((*MODEL, *NONE, "--state", "burst"), "--state needs a device"),
-        (("gemm", *GEMM, "--isolate", "--state", "sustained"), "--state has no meaning with --isolate"),
         (("gemm", *GEMM, "--isolate", "--cache", "cold"), "--cache cold needs a device that stays open"),
         (("suite", "--list", "--sample", "3"), "--sample has no meaning with --list"),
         (("suite", "unet", "--list", "--budget", "1m"), "--budget has no meaning with --list"),

@@ -69,7 +69,7 @@ def test_builds_come_back_and_a_device_there_finds_them_right(
     with (
         joined(cluster, tools, notes) as made,
         local_executor(1) as here,
-        made.devices(isolate=False, state="sustained") as (device,),
+        made.devices(isolate=False) as (device,),
     ):
         assert device.worker == "cpu-1"
         build = made.executor(builder, here).start(BuildJob(problem_mlir(problem), CPU.compile_flags, 120)).result()
@@ -85,7 +85,7 @@ def test_builds_come_back_and_a_device_there_finds_them_right(
 def test_the_device_that_is_named_is_taken(cluster: LocalCluster, tools: Tools) -> None:
     with (
         joined(cluster, tools, [], wanted="one-core") as made,
-        made.devices(isolate=True, state="sustained") as (device,),
+        made.devices(isolate=True) as (device,),
     ):
         assert (device.worker, device.state) == ("sync-1", "process")
     with pytest.raises(EnvironmentFailure, match=r"has no worker with a device that can be timed.*one-core"):  # noqa: SIM117
@@ -100,7 +100,7 @@ def test_a_device_is_one_coordinators(cluster: LocalCluster, tools: Tools) -> No
         joined(cluster, tools, notes) as second,
         local_executor(1) as beside,
     ):
-        with first.devices(isolate=True, state="sustained"):
+        with first.devices(isolate=True):
             waiting = beside.submit(second._take)
             assert wait_until(lambda: "another coordinator" in "".join(notes[-1:]))
             assert not waiting.done()
@@ -111,13 +111,13 @@ def test_a_device_that_comes_later_is_taken_opened_and_given_back(cluster: Local
     notes: list[str] = []
     come: list[Device] = []
     with joined(cluster, tools, notes) as made:
-        with made.devices(come.append, isolate=True, state="sustained") as (first,):
+        with made.devices(come.append, isolate=True) as (first,):
             assert first.worker == "cpu-1"
             cluster.start("late", "--jobs", "1", "--device", "local-task")
             assert wait_until(lambda: "takes part" in " ".join(notes))
             assert [device.uri for device in come] == ["local-task#late"]
         assert "worker late has joined: its device takes part" in notes
-        with made.devices(isolate=True, state="sustained") as devices:
+        with made.devices(isolate=True) as devices:
             assert [device.worker for device in devices] == ["cpu-1", "late"]
     cluster.end("late")
     assert not any(note.startswith("waiting") for note in notes)

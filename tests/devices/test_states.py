@@ -1,4 +1,4 @@
-"""Warm and cold caches, load and pauses, on a real device that stays open: llvm-cpu."""
+"""Warm and cold caches, and load, on a real device that stays open: llvm-cpu."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from autotuner.devices.conditions import DeviceState
 from autotuner.devices.load import SETTLE_SECONDS
 from autotuner.devices.many import open_device
 from autotuner.devices.process import ProcessDevice
-from autotuner.devices.resident import BURST_PAUSE, LOAD_SECONDS, ResidentDevice, open_resident
+from autotuner.devices.resident import LOAD_SECONDS, ResidentDevice, open_resident
 from autotuner.devices.sampling import Sizes
 from autotuner.errors import DeviceError
 from autotuner.iree.benchmark import Benchmark
@@ -60,9 +60,9 @@ def case(builder: Builder, tmp_path: Path) -> Case:
 def opened(tools: Tools, tmp_path: Path) -> Iterator[Open]:
     with ExitStack() as stack:
 
-        def opening(*, state: DeviceState = "sustained", under_load: bool = False) -> ResidentDevice:
+        def opening(*, under_load: bool = False) -> ResidentDevice:
             alone = ProcessDevice(tools, "local-sync", tmp_path)
-            return stack.enter_context(open_resident(alone, state=state, under_load=under_load))
+            return stack.enter_context(open_resident(alone, under_load=under_load))
 
         yield opening
 
@@ -137,15 +137,6 @@ def test_what_does_not_run_is_a_failure_cold_too(opened: Open, case: Case, tmp_p
     assert found.failure == "run-error"
 
 
-def test_in_bursts_each_repetition_comes_after_a_pause(opened: Open, case: Case) -> None:
-    device = opened(state="burst", under_load=True)
-    device.time(case.often, case.benchmark, repetitions=1)
-    started = time.monotonic()
-    assert device.time(case.often, case.benchmark, repetitions=2).ok
-    assert time.monotonic() - started >= 2 * BURST_PAUSE
-    assert load_of(device) is None, "a device that pauses is under no load"
-
-
 @one_of_three
 def test_the_first_long_module_is_the_load_also_of_the_next_child(opened: Open, case: Case) -> None:
     device = opened(under_load=True)
@@ -170,12 +161,12 @@ def test_results_stay_right_under_load(opened: Open, case: Case) -> None:
     assert all(checker.check(build.vmfb).ok for build in (case.once, case.often) * 3)
 
 
-@pytest.mark.parametrize(("isolate", "state"), [(True, "process"), (False, "burst")])
+@pytest.mark.parametrize(("isolate", "state"), [(True, "process"), (False, "sustained")])
 def test_timings_say_the_state_that_they_were_taken_in(
     tools: Tools, tmp_path: Path, case: Case, isolate: bool, state: DeviceState
 ) -> None:
     alone = ProcessDevice(tools, "local-sync", tmp_path)
-    with open_device(alone, isolate=isolate, state="burst") as device:
+    with open_device(alone, isolate=isolate) as device:
         timing = device.time(case.once, case.benchmark, repetitions=1)
         assert device.state == state
         assert timing.conditions is not None

@@ -48,6 +48,6 @@ def near_worker(tools: Tools, folder: Path, uri: str) -> Iterator[NearWorker]:
 @contextmanager
 def near_device(tools: Tools, folder: Path, uri: str) -> Iterator[RemoteDevice]:
     with near_worker(tools, folder, uri) as worker:
-        device = RemoteDevice.opened(worker, session="test", isolate=False, state="sustained")
+        device = RemoteDevice.opened(worker, session="test", isolate=False)
         yield device
         device.close()

@@ -1,4 +1,4 @@
-"""Warm and cold, sustained and burst: what a run's options say of the states that it compares in."""
+"""Warm and cold, sustained and isolated: what a run's options say of the states that it compares in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from autotuner.errors import UsageError
 from autotuner.iree.benchmark import CacheState
 from autotuner.measure.caches import Cache
 from autotuner.targets import Target
-from autotuner.tuning.options import CACHES, STATES, Options
+from autotuner.tuning.options import Options
 from autotuner.tuning.run import Question
 from autotuner.tuning.session import Session
 
@@ -26,9 +26,7 @@ def test_both_is_a_warm_search(cache: Cache, searched: CacheState) -> None:
     ("options", "searched"),
     [
         (Options(), "sustained"),
-        (Options(state="burst"), "burst"),
         (Options(isolate=True), "process"),
-        (Options(isolate=True, state="burst"), "process"),
     ],
 )
 def test_a_process_for_each_timing_is_a_state_of_its_own(options: Options, searched: DeviceState) -> None:
@@ -39,7 +37,7 @@ def test_a_run_goes_on_only_in_its_own_states() -> None:
     question = Question("single", {}, Target.parse("cpu"), asks={}, reads=())
     session = cast(Session, SimpleNamespace(named="local-task", parent=None, chip=""))
     same = (Options(), Options(cache="warm"))
-    others = (Options(state="burst"), Options(isolate=True), Options(cache="cold"))
+    others = (Options(isolate=True), Options(cache="cold"))
     keys = [question.row(session, options).key for options in (*same, *others)]
     assert len(set(keys)) == 1 + len(others)
     assert keys[0] == keys[1], "both is a warm search that tells more in the end"
@@ -48,7 +46,3 @@ def test_a_run_goes_on_only_in_its_own_states() -> None:
 def test_a_cold_search_needs_a_device_that_stays_open() -> None:
     with pytest.raises(UsageError, match=r"--cache cold needs a device that stays open.* Leave out --isolate"):
         Options(cache="cold", isolate=True)
-
-
-def test_the_choices_are_those_of_the_types() -> None:
-    assert (CACHES, STATES) == (("warm", "cold", "both"), ("sustained", "burst"))

@@ -9,7 +9,7 @@ import math
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -116,7 +116,7 @@ class LibraryProcess:
         cache: CacheState = "warm" if sets == 1 else "cold"
         steady = dict(child_base.STEADY) if manner.steady else None
         asked: Message = {"ask": "time", "repetitions": repetitions, "seconds": manner.seconds, "warm": manner.seconds}
-        asked |= {"steady": steady, "pause": manner.pause, "sets": sets, "waited": waited}
+        asked |= {"steady": steady, "sets": sets, "waited": waited}
         before = self.sampler()
         try:
             answer = self._ask(asked, timeout=manner.timeout)
@@ -175,7 +175,7 @@ class LibrarySide:
             return None
         self.manner.lend()
         sets = max(2, self.rotation.sets)
-        found = self.process.time(replace(self.manner, pause=0.0), repetitions=1, sets=sets)
+        found = self.process.time(self.manner, repetitions=1, sets=sets)
         return found if found.ok else None
 
     def time_call(self) -> Timing | None:
@@ -263,7 +263,7 @@ class Libraries:
                         on_host=target.backend.on_host,
                         folder=folder / name,
                         sampler=open_sampler(session.device),
-                        state=options.state,
+                        state="sustained",
                     )
                     found.there[name] = stack.enter_context(opening)
                 except EnvironmentFailure as error:
@@ -290,7 +290,7 @@ def _hipblaslt(target: Target, options: Options, session: Session) -> Hipblaslt:
     program = shutil.which(HIPBLASLT_BENCH) or shutil.which(HIPBLASLT_BENCH, path=_ROCM)
     if program is None:
         raise EnvironmentFailure(f"there is no {HIPBLASLT_BENCH} here.", remedy=f"Run: {HIPBLASLT_INSTALL}.")
-    return Hipblaslt(Path(program), session.device, options.state, open_sampler(session.device))
+    return Hipblaslt(Path(program), session.device, "sustained", open_sampler(session.device))
 
 
 def _left_out(name: str, error: EnvironmentFailure) -> LeftOut:

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Unpack
 
-from autotuner.devices.resident import BURST_PAUSE
 from autotuner.devices.sampling import open_throttle
 from autotuner.errors import AutotuneError, Bug, OutOfTimeError, StorageError
 from autotuner.jobs.ab.arms import DEFAULT, Arm
@@ -338,14 +337,13 @@ class _BenchRun:
         return found is not None
 
     def _bench(self, run: Run, number: int, folder: Path) -> ProblemRows | None:
-        item, state = self.items[number], self.options.state
+        item = self.items[number]
         manner = Manner(
             device=self.session.runner,
             seconds=item.seconds,
             timeout=item.timeout,
             on_host=self.on_host,
-            steady=not self.on_host and state == "sustained",
-            pause=BURST_PAUSE if not self.on_host and state == "burst" else 0.0,
+            steady=not self.on_host,
             flight=item.flight,
         )
         return ProblemBench(

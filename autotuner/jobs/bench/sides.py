@@ -51,8 +51,6 @@ class Manner:
     on_host: bool
     steady: bool = False
     """Each block begins with a warm-up of its own to a lasting state."""
-    pause: float = 0.0
-    """Idle before each repetition."""
     flight: int = 1
     """Calls of IREE's modules that are in flight at once; with more than one, single calls are timed too."""
 

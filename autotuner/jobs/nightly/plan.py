@@ -46,7 +46,7 @@ _COMPARE: Mapping[str, Check] = {"rule": "text", "threshold": "number", "fail": 
 _ALARM: Mapping[str, Check] = {"rate": "number", "smallest": "number"}
 _OPTIONS = {
     "target": "--target", "device": "--device", "budget": "--budget", "effort": "--effort", "trials": "--trials",
-    "seed": "--seed", "microkernels": "--microkernels", "cache": "--cache", "state": "--state",
+    "seed": "--seed", "microkernels": "--microkernels", "cache": "--cache",
     "iree_tools": "--iree-tools", "sample": "--sample", "threshold": "--threshold", "function": "--function",
     "top": "--top",
 }  # fmt: skip

@@ -10,7 +10,7 @@ and `refused` where the library does not compute what is asked.
     prepare  task, inputs                         how it is computed, and in which type the result comes
     call     folder                               one call; a result goes to the file of its digest in the folder
     time     repetitions, seconds, warm, steady,  seconds of one execution in each repetition, which lasts so long;
-             pause, sets, waited                  after a warm-up; on so many copies of the inputs in turn, or
+             sets, waited                         after a warm-up; on so many copies of the inputs in turn, or
                                                   `waited`: of single calls, by the host's clock
 """
 
@@ -20,7 +20,6 @@ import hashlib
 import importlib.util
 import os
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -108,9 +107,6 @@ class Server:
 
         self._warm_up(invoke, least=request["warm"], steady=request["steady"])
         for _ in range(request["repetitions"]):
-            if request["pause"]:
-                time.sleep(request["pause"])
-                invoke()  # it wakes the device
             spent, count = invoke()
             while spent < request["seconds"]:
                 more, executions = invoke()
