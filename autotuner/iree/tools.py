@@ -11,6 +11,7 @@ from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 
+from autotuner._version import IREE
 from autotuner.errors import INSTALL_IREE, ToolMissingError
 from autotuner.iree import versions
 from autotuner.iree.versions import compiler_digest, program_digest
@@ -186,7 +187,7 @@ class Tools:
                 f"{self.runtime_release or 'not installed'}: install the same release of both"
             )
         if versions.supported(compiler) is False:
-            found.append(f"IREE {self.release} is untried: autotune is made for {versions.SUPPORTED}")
+            found.append(f"IREE {self.release} is untried: autotune is made for {IREE}")
         return found
 
 

@@ -8,16 +8,15 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
-from autotuner._version import IREE_NEWEST, IREE_OLDEST
+from autotuner._version import IREE
 from autotuner.errors import INSTALL_IREE, ToolMissingError
 from autotuner.system.digests import known_digest
 
 _COMPILER = re.compile(r"IREE compiler version (\S+)(?: @ ([0-9a-f]+))?")
 _RELEASE = re.compile(r"(\d+\.\d+\.\d+)rc\d+")
-_NUMBERS = re.compile(r"(\d+)\.(\d+)")
+_NUMBERS = re.compile(r"\d+\.\d+")
 _REVISION = 12
 """Letters of a revision that are shown."""
-SUPPORTED = f"{IREE_OLDEST} to {IREE_NEWEST}"
 
 
 def compiler_version(answer: str) -> str:
@@ -48,16 +47,11 @@ def release(version: str) -> str:
 
 
 def supported(version: str) -> bool | None:
-    """Is it one of the releases that specs are written for? None: it has no release number, as one's own builds."""
+    """Is it the release that specs are written for? None: it has no release number, as one's own builds."""
     numbers = _NUMBERS.match(version)
-    if numbers is None or numbers[1] == "0":
+    if numbers is None or numbers[0].startswith("0."):
         return None
-    return _pair(IREE_OLDEST) <= (int(numbers[1]), int(numbers[2])) <= _pair(IREE_NEWEST)
-
-
-def _pair(text: str) -> tuple[int, int]:
-    major, minor = text.split(".")
-    return int(major), int(minor)
+    return numbers[0] == IREE
 
 
 def package(name: str) -> str:

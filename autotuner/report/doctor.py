@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from autotuner._version import IREE
 from autotuner.build import Builder
 from autotuner.errors import INSTALL_IREE, AutotuneError, ToolMissingError
 from autotuner.iree import versions
@@ -67,8 +68,8 @@ def _package(name: str) -> Finding:
     if not version:
         return Finding(name, "broken", "not installed", INSTALL_IREE, essential=True)
     if versions.supported(version) is False:
-        return Finding(name, "warning", f"{version}, untried: autotune is made for {versions.SUPPORTED}", INSTALL_IREE)
-    return Finding(name, "ok", f"{version} (supported: {versions.SUPPORTED})")
+        return Finding(name, "warning", f"{version}, untried: autotune is made for {IREE}", INSTALL_IREE)
+    return Finding(name, "ok", f"{version} (supported: {IREE})")
 
 
 def _programs(tools: Tools) -> list[Finding]:

@@ -17,9 +17,10 @@ from iree.compiler import ir
 from iree.compiler.dialects import iree_codegen, iree_gpu  # noqa: F401  (importing registers the dialects)
 from iree.compiler.dialects.smt import IntPredicate
 
+from autotuner._version import IREE
 from autotuner.errors import EnvironmentFailure
 from autotuner.iree.mlir import walk
-from autotuner.iree.versions import SUPPORTED, bindings_version
+from autotuner.iree.versions import bindings_version
 
 Column = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -149,7 +150,7 @@ class _Reader:
             case name:
                 raise ConstraintsError(
                     f"IREE {bindings_version()} emitted {name!r} in its constraints, which has no meaning here.",
-                    remedy=f"autotune is made for IREE {SUPPORTED}.",
+                    remedy=f"autotune is made for IREE {IREE}.",
                 )
 
     def knob(self, operation: Any, name: str) -> int:
@@ -160,7 +161,7 @@ class _Reader:
             raise ConstraintsError(
                 f"IREE {bindings_version()} emitted knob {name!r} of type {kind} (by {operation.name!r});"
                 " only integers and booleans are understood here.",
-                remedy=f"autotune is made for IREE {SUPPORTED}.",
+                remedy=f"autotune is made for IREE {IREE}.",
             )
         return self.add(Node("knob", name=name))
 

@@ -74,7 +74,6 @@ def build_all(builder: Builder, executor: Executor, jobs: list[BuildJob]) -> lis
     return builds
 
 
-@pytest.mark.versions
 @pytest.mark.parametrize("route", ROUTES)
 def test_specs_apply_on_every_cpu_route_with_knobs(
     make_plan: MakePlan, make_job: MakeJob, builder: Builder, executor: Executor, route: str
@@ -128,7 +127,6 @@ def _twice(problem: Problem) -> Problem:
     return replace(problem, keys=2 * problem.keys)
 
 
-@pytest.mark.versions
 def test_an_attention_that_decomposes_otherwise_is_not_applied(
     make_plan: MakePlan, make_job: MakeJob, builder: Builder
 ) -> None:
@@ -155,7 +153,6 @@ def test_a_spec_that_gives_another_configuration_than_expected_is_not_applied(
     assert f"not the spec's {other.info.lowering_config}" in build.stderr
 
 
-@pytest.mark.versions
 def test_a_spec_by_the_tuning_spec_flag_is_ignored_on_cuda(
     make_plan: MakePlan, make_job: MakeJob, builder: Builder
 ) -> None:

@@ -105,7 +105,6 @@ def test_a_module_is_the_same_whether_its_parts_were_shared_or_not(
     assert shared.command[1:] == whole.command[1:]
 
 
-@pytest.mark.versions
 @pytest.mark.parametrize("target", ["plain", "gfx942", "sm_80"])
 def test_the_hosts_program_is_compiled_once_for_all_candidates_of_a_problem(
     make_plan: MakePlan, make_job: MakeJob, tools: Tools, tmp_path: Path, target: str
@@ -121,7 +120,6 @@ def test_the_hosts_program_is_compiled_once_for_all_candidates_of_a_problem(
         assert (build.applied, build.binary, build.isa) == (1, whole.binary, whole.isa)
 
 
-@pytest.mark.versions
 @pytest.mark.parametrize(("target", "repeat"), [("plain", 1), ("gfx942", 5), ("sm_80", 5)])
 def test_of_many_candidates_nothing_but_the_bytes_is_left_where_the_executables_are_made(
     make_plan: MakePlan, make_job: MakeJob, tools: Tools, tmp_path: Path, target: str, repeat: int
@@ -142,7 +140,6 @@ def test_of_many_candidates_nothing_but_the_bytes_is_left_where_the_executables_
         assert build.vmfb.read_bytes() == linked.vmfb.read_bytes()
 
 
-@pytest.mark.versions
 @pytest.mark.parametrize(
     ("target", "flag", "here"), [("plain", "", True), ("sm_80", "", True), ("plain", VM_FLAG, False)]
 )
@@ -259,7 +256,6 @@ def test_executables_of_another_problem_do_not_fit(builder: Builder) -> None:
     assert spliced(host, b"no bytecode") is None
 
 
-@pytest.mark.versions
 def test_the_executables_are_compiled_once_for_all_repeats(tools: Tools, tmp_path: Path) -> None:
     flags = Target.parse("cpu").compile_flags
     asked = BuildJob(problem_mlir(SMALL), flags, 120, dumps=("configurations", "binaries"), timed=True)

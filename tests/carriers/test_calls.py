@@ -16,8 +16,6 @@ from autotuner.targets import Target
 from tests.support.kernels import spec_flags
 from tests.support.patterns import kernel_call
 
-pytestmark = pytest.mark.versions
-
 GEMM = Gemm.parse(shape="64x96x32")
 OTHER = Gemm.parse(shape="64x96x48")
 FLAGS = Target.parse("gfx942").compile_flags

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.microkernel import spec_mlir
 from autotuner.iree.tools import Tools
@@ -40,7 +38,6 @@ def preprocessed(text: str, *, tools: Tools, folder: Path, transposed: bool = Tr
     return program
 
 
-@pytest.mark.versions
 def test_all_weights_are_made_ready_in_one_initializer(tools: Tools, tmp_path: Path) -> None:
     before, initializer, rest = preprocessed(CONSTANT, tools=tools, folder=tmp_path).partition("util.initializer")
     inside, _, function = rest.partition("util.func")
@@ -51,7 +48,6 @@ def test_all_weights_are_made_ready_in_one_initializer(tools: Tools, tmp_path: P
     assert "dense<[1.000000e+00, 2.000000e+00]>" in function, "what would grow is fused by the compiler"
 
 
-@pytest.mark.versions
 def test_a_program_with_parameters_of_its_own_is_left_to_the_compiler(tools: Tools, tmp_path: Path) -> None:
     """In one initializer with what is read at load, nothing could be evaluated while compiling."""
     program = preprocessed(OWN, tools=tools, folder=tmp_path)

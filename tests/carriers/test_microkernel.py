@@ -117,7 +117,6 @@ CASES = {
 }
 
 
-@pytest.mark.versions
 def test_every_problem_is_replaced_by_its_kernel(tools: Tools, executor: Executor, tmp_path: Path) -> None:
     flags = Target.parse("gfx942").compile_flags
 
@@ -183,7 +182,6 @@ def hsaco(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-@pytest.mark.versions
 @pytest.mark.parametrize(
     ("case", "chip"),
     [("out first", "gfx942"), ("padded", "sm_80"), ("attention", "gfx942"), ("zeroed scratch, and other", "sm_80")],
@@ -233,7 +231,6 @@ def test_scratch_is_zeroed_in_the_submission_of_its_call(tools: Tools, tmp_path:
     assert (text.count("stream.cmd.execute"), text.count("stream.cmd.fill")) == (1, 1)
 
 
-@pytest.mark.versions
 def test_parts_are_added_up_and_rounded_in_one_dispatch(tools: Tools, tmp_path: Path) -> None:
     text = stream_of(CASES["in parts, rounded"], tools, tmp_path)
     assert [text.count(f"stream.cmd.{word} ") for word in ("dispatch", "copy", "fill")] == [2, 0, 0]
@@ -298,7 +295,6 @@ def test_a_header_line_cannot_leave_its_comment() -> None:
         spec_mlir([Call(instance(GEMM), GEMM)], header=["a\nmodule {}"])
 
 
-@pytest.mark.versions
 def test_an_operation_and_its_epilogue_are_replaced_as_one_piece(tools: Tools, tmp_path: Path) -> None:
     """Its forms are the program's own; of the piece nothing is left that the kernel without an epilogue would take."""
     source, spec = tmp_path / "model.mlir", tmp_path / "spec.mlir"

@@ -67,7 +67,6 @@ def test_the_shipped_kernel_races_the_default_and_a_verdict_comes_out(
 
 
 @pytest.mark.long
-@pytest.mark.versions
 def test_a_kernel_that_wins_ships_with_its_objects_and_works_from_its_flagfile(workspace: Path, tmp_path: Path) -> None:
     """Compiler and check are real; the times are given, so that it wins on any machine."""
     problem = Gemm.parse(shape="96x64x128", dtype="f32")

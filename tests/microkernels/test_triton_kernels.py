@@ -144,7 +144,6 @@ def test_tiles_that_fill_the_chip_once_are_among_the_first_that_are_tried(
 
 
 @needs_triton
-@pytest.mark.versions
 @pytest.mark.parametrize(
     ("name", "problem", "chip", "parameters"),
     [

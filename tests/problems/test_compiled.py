@@ -88,7 +88,6 @@ def trouble(builder: Builder, tools: Tools, tmp_path: Path) -> Trouble:
     return of
 
 
-@pytest.mark.versions
 @pytest.mark.parametrize("problems", [CONVS, ATTENTIONS, GEMMS], ids=["conv", "attention", "gemm"])
 def test_the_default_compile_agrees_with_the_reference(
     problems: list[Problem], trouble: Trouble, executor: Executor

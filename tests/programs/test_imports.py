@@ -14,8 +14,6 @@ from autotuner.targets import Target
 from tests.support.command_line import in_this_process
 from tests.support.models import EXAMPLES
 
-pytestmark = pytest.mark.versions
-
 
 def dumped(name: str, target: str, folder: Path) -> list[Path]:
     flags = [*Target.parse(target).compile_flags, "--iree-codegen-add-tuner-attributes"]

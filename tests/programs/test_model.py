@@ -247,7 +247,6 @@ def test_files_that_a_call_reads_are_known_by_their_content(tmp_path: Path) -> N
         assert reads(**wanted) != before
 
 
-@pytest.mark.versions
 def test_a_flagfile_is_proven_to_have_made_a_module_without_a_second_compile(tmp_path: Path) -> None:
     """By all that its compile reads, and by what iree-compile makes of the file."""
     target, model = Target.parse("cpu"), tmp_path / "conv.mlir"

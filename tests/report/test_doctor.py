@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from autotuner._version import IREE
 from autotuner.cli.app import main
 from autotuner.iree.tools import Tools
-from autotuner.iree.versions import SUPPORTED
 from autotuner.report.doctor import examine
 from autotuner.targets import all_targets
 
@@ -33,7 +33,7 @@ def test_doctor_tells_of_every_tool_target_and_device(
 ) -> None:
     assert call(monkeypatch, "doctor", "--json") == 0
     findings = {f["what"]: f for f in json.loads(capsys.readouterr().out)}
-    assert findings["iree-base-compiler"]["found"] == f"{version('iree-base-compiler')} (supported: {SUPPORTED})"
+    assert findings["iree-base-compiler"]["found"] == f"{version('iree-base-compiler')} (supported: {IREE})"
     for name in (
         "python",
         "iree-compile",

@@ -59,7 +59,6 @@ def test_attributes_of_random_configurations_parse_and_are_distinct(
     assert len(texts) == len(rows)
 
 
-@pytest.mark.versions
 @pytest.mark.parametrize(
     ("target", "problem"),
     [

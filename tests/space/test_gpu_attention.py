@@ -27,7 +27,6 @@ LARGE = ("attention", "sm_80", 8, 1024, 128, 1024)
 SMALL = ("attention", "sm_80", 8, 256, 64, 256)
 
 
-@pytest.mark.versions
 @pytest.mark.parametrize("problem", [SMALL, LARGE])
 def test_default_is_exactly_what_the_compiler_chose(emit: Emit, problem: tuple[str, ...]) -> None:
     text = emit(*problem)
@@ -92,7 +91,6 @@ def test_what_has_no_instruction_or_no_tile_says_so(emit: Emit) -> None:
         space.compilation_info(Config.of({**space.space[0].as_dict(), "m_tile": 17}))
 
 
-@pytest.mark.versions
 @pytest.mark.parametrize(("shape", "dtype"), [("1x8x256x256x64", "f16"), ("1x8x256x256x64", "bf16")])
 def test_random_configurations_build_and_apply(builder: Builder, shape: str, dtype: str) -> None:
     target = Target.parse("sm_80")

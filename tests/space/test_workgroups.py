@@ -17,7 +17,6 @@ from autotuner.tuning.plan import Plan
 MakePlan = Callable[[Problem, str], Plan]
 
 
-@pytest.mark.versions
 @pytest.mark.parametrize("target", ["sm_80", "gfx942"])
 def test_they_are_what_the_compilers_configuration_says(make_plan: MakePlan, target: str) -> None:
     problem = Gemm.parse(shape="512x2048x256", dtype="f16")

@@ -99,7 +99,6 @@ def test_cuda_needs_another_flag_than_the_others(make_plan: MakePlan, tools: Too
     assert for_another == (*Target.parse("sm_89").flags, "--iree-opt-level=O3", lines[-1])
 
 
-@pytest.mark.versions
 def test_entries_are_counted_in_a_program_and_the_unused_are_named(
     make_plan: MakePlan, tools: Tools, tmp_path: Path, autotune: Callable[..., Answer]
 ) -> None:

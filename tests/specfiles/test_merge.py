@@ -38,7 +38,6 @@ def configurations(merged: Merged) -> list[str]:
     return [entry.compilation_info for entry in merged.entries]
 
 
-@pytest.mark.versions
 def test_the_merged_file_applies_each_entry_and_keeps_its_provenance(
     small: Plan, other: Plan, tools: Tools, builder: Builder
 ) -> None:

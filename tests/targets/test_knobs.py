@@ -96,7 +96,6 @@ def test_wide_heads_are_decomposed_on_processors() -> None:
     assert not any(flag.startswith(PIPELINE) for route in right.routes for flag in route.flags)
 
 
-@pytest.mark.versions
 def test_the_compiler_takes_every_flag_of_every_knob(tmp_path: Path) -> None:
     """A misspelt flag, or a pass of another name, would make its route a failure on every model."""
     chips = (CPU, Target.parse("sm_80"), Target.parse("gfx942"))

@@ -41,7 +41,6 @@ def test_every_operation_is_tuned_checked_and_judged(problem: Problem, fake: Fak
     assert all(row.error is not None for row in codegen(workspace, result.run) if row.state == "timed")
 
 
-@pytest.mark.versions
 def test_what_a_spec_cannot_carry_ships_as_an_executable(fake: Fake, workspace: Path, tmp_path: Path) -> None:
     tools = fake(rules=[(SUBSTITUTED, 50.0)])
     result = run(tools, workspace, problem=ONE_IMAGE)
@@ -80,7 +79,6 @@ def test_a_matrix_vector_product_on_a_gpu_keeps_its_default(workspace: Path) -> 
     assert result.notes == (f"no knobs: {why}",)
 
 
-@pytest.mark.versions
 def test_without_a_device_candidates_are_ranked_by_an_estimate_that_says_so(workspace: Path) -> None:
     target, problem = Target.parse("gfx942"), Gemm.parse(shape="256x256x256")
     result = run(None, workspace, problem=problem, target=target, device="none", effort=QUICK, trials=3)

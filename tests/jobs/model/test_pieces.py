@@ -54,7 +54,6 @@ def test_what_saves_a_tenth_as_tiles_stays(pieces: tuple[Piece, ...]) -> None:
     assert staying(pieces, {small: 10.0}, {large: 80.0, small: 20.0}) == pieces[:1]
 
 
-@pytest.mark.versions
 def test_each_convolution_goes_as_the_spec_says(pieces: tuple[Piece, ...], tmp_path: Path) -> None:
     """The 3x3 one stays a convolution, on operands that are packed in tiles; the 1x1 one is a product."""
     spec = tmp_path / "specs.pieces.mlir"

@@ -46,7 +46,6 @@ def won(tmp_path_factory: pytest.TempPathFactory, warm: Path) -> ModelResult:
         return run("three", folder, fake_tools(folder, rules=[(SPEC, 50.0)]))
 
 
-@pytest.mark.versions
 def test_a_model_is_tuned_by_entries_that_are_proven_and_shipped(won: ModelResult, tmp_path: Path) -> None:
     result = won
     assert result.verdict == "win"
