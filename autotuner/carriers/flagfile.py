@@ -145,6 +145,7 @@ def objection(flags: Sequence[str]) -> str:
 
 SPEC_FLAGS = (TUNING_SPEC, LIBRARY, SPEC_FLAG, SUBSTITUTION)
 """Those that name a spec."""
+_NAMING = (*SPEC_FLAGS, SUBSTITUTIONS, OBJECTS_FLAG)
 KERNELS = ".kernels.mlir"
 """How the name ends of a spec that calls microkernels, beside one that tunes."""
 _LONGEST = 1 << 20
@@ -201,41 +202,34 @@ class Flagfile:
     @property
     def others(self) -> tuple[str, ...]:
         """All but what names specs and objects."""
-        return tuple(flag for flag in self.flags if name_of(flag) not in (*SPEC_FLAGS, SUBSTITUTIONS, OBJECTS_FLAG))
+        return tuple(flag for flag in self.flags if name_of(flag) not in _NAMING)
 
     @property
     def carriers(self) -> tuple[tuple[str, str], ...]:
-        """(flag, file) of each spec that is named; a substitution's file comes after its executable's name."""
-        found = []
-        for flag in self.flags:
-            name, _, value = flag.partition("=")
-            if name in SPEC_FLAGS:
-                found.append((name, value.partition("=")[2] if name == SUBSTITUTION else value))
-        return tuple(found)
+        """(flag, file) of each spec that is named."""
+        return tuple((name_of(flag), split_file(flag)[1]) for flag in self.flags if name_of(flag) in SPEC_FLAGS)
 
     @property
     def kernels(self) -> tuple[str, ...]:
         """Specs that call microkernels."""
-        return tuple(file for flag, file in self.carriers if flag == SPEC_FLAG)
+        return self._named(SPEC_FLAG)
 
     @property
     def folders(self) -> tuple[str, ...]:
         """Where objects are looked for."""
-        return tuple(flag.partition("=")[2] for flag in self.flags if name_of(flag) == OBJECTS_FLAG)
+        return self._named(OBJECTS_FLAG)
 
     @property
     def executables(self) -> tuple[str, ...]:
         """Folders of a model's configured executables."""
-        return tuple(flag.partition("=")[2] for flag in self.flags if name_of(flag) == SUBSTITUTIONS)
+        return self._named(SUBSTITUTIONS)
+
+    def _named(self, name: str) -> tuple[str, ...]:
+        return tuple(split_file(flag)[1] for flag in self.flags if name_of(flag) == name)
 
     def found_in(self, folder: Path) -> tuple[str, ...]:
         """The flags, where files and folders that are not there are those of the same name in this one."""
         return tuple(_found(flag, folder) for flag in self.flags)
-
-    @property
-    def right_carrier(self) -> str:
-        """The flag that a tuning spec needs on this file's target."""
-        return tuning_flag(self.flags)
 
 
 def tuning_flag(flags: Sequence[str]) -> str:
@@ -250,11 +244,15 @@ def there_or_in(path: Path, folder: Path) -> Path:
 
 
 def _found(flag: str, folder: Path) -> str:
+    head, file = split_file(flag)
+    return f"{head}{there_or_in(Path(file), folder)}" if file and not Path(file).exists() else flag
+
+
+def split_file(flag: str) -> tuple[str, str]:
+    """A flag up to the file or folder that it names, and that; empty where it carries none."""
     name, _, value = flag.partition("=")
-    if name not in (*SPEC_FLAGS, SUBSTITUTIONS, OBJECTS_FLAG):
-        return flag
-    executable, same, file = value.partition("=") if name == SUBSTITUTION else ("", "", value)
-    return flag if Path(file).exists() else f"{name}={executable}{same}{there_or_in(Path(file), folder)}"
+    file = "" if name not in _NAMING else value.partition("=")[2] if name == SUBSTITUTION else value
+    return flag.removesuffix(file), file
 
 
 def name_of(flag: str) -> str:

@@ -111,7 +111,7 @@ def show(spec: Spec, as_json: o.Json = False, no_color: o.NoColor = False) -> No
         figures = source.figures() if entry.provenance else "no provenance"
         if not file.carrier.brings_objects and not entry.compilation_info:
             figures = "sets no configuration"
-        rows.append((entry.name, entry.matches.text, source.target, source.verdict, figures, source.date))
+        rows.append((entry.name, entry.text, source.target, source.verdict, figures, source.date))
     console.show(Listing.of(("entry", "matches", "target", "verdict", "figures", "date"), rows), no_color=no_color)
     sources = [(entry.name, entry.provenance or Provenance()) for entry in file.entries]
     for title, said in (
@@ -139,7 +139,7 @@ def _print_report(report: "Report", console: "Console") -> None:
         for text in finding.lines:
             _line(console, "", f"  {text}")
     for use in report.uses or ():
-        what = f"{printable(use.entry.name)}: {use.entry.matches.text}"
+        what = f"{printable(use.entry.name)}: {use.entry.text}"
         if use.dispatches:
             calls = f" ({count(use.calls, 'call')})" if use.calls != use.dispatches else ""
             _line(console, "applies", f"{times(use.dispatches)}{calls}: {what}")
@@ -158,7 +158,7 @@ def _print_merged(done: "MergedFiles", console: "Console") -> None:
     from autotuner.carriers.flagfile import use_line
 
     for kept in done.merged.kept:
-        _line(console, "entry", f"{kept.entry.matches.text}  ({kept.source})")
+        _line(console, "entry", f"{kept.entry.name}: {kept.entry.text}  ({kept.source})")
     for dropped in done.merged.dropped:
         _line(console, "dropped", f"{dropped.entry.name} of {dropped.source}: {dropped.reason}")
     for note in done.notes:

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 from iree.compiler import ir
 
-from autotuner.carriers.flagfile import KERNELS, SUBSTITUTIONS, Flagfile, beside, flagfile_text, name_of, tuning_flag
+from autotuner.carriers.flagfile import (
+    KERNELS,
+    SUBSTITUTIONS,
+    Flagfile,
+    beside,
+    flagfile_text,
+    name_of,
+    split_file,
+    tuning_flag,
+)
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.errors import UsageError
 from autotuner.iree.compile import Compile, inspect
@@ -101,28 +111,28 @@ def check_processor(
         return
     (machine, needed), (here, there) = made_for, _compiled_for(target, tools, flags)
     whose = "the target's" if target.foreign else "this"
-    lacking = sorted(_present(needed) - _present(there))
+    lacking = _present(needed) - _present(there)
     if machine != here:
         yield Finding("error", f"its executable is for {machine}, {whose} processor is {here}: run `autotune ab` there")
     elif lacking:
-        more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
-        yield Finding(
-            "error",
-            f"its executable needs {', '.join(lacking[:3])}{more}, "
-            f"which {whose} processor lacks: run `autotune ab` there",
-        )
-    elif differing := sorted(needed ^ there):
+        words = f"its executable needs {_first(lacking)}, which {whose} processor lacks: run `autotune ab` there"
+        yield Finding("error", words)
+    elif needed != there:
         # IREE links the executables of one target together: a module that has two of them compiles, and does not run.
-        more = f" and {len(differing) - 3} more" if len(differing) > 3 else ""
-        yield Finding(
-            "error",
+        words = (
             f"its executable was made by another release of IREE or for another processor: only one of it and IREE "
-            f"{tools.release} names {', '.join(differing[:3])}{more}. A module with executables of both compiles and "
-            "does not run: `autotune retune` writes it anew",
-            renewable=True,
+            f"{tools.release} names {_first(needed ^ there)}. A module with executables of both compiles and does not "
+            "run: `autotune retune` writes it anew"
         )
+        yield Finding("error", words, renewable=True)
     else:
         yield Finding("ok", f"its executable is for {whose} processor ({here})")
+
+
+def _first(features: Collection[str]) -> str:
+    """Three of them, and how many more."""
+    more = f" and {len(features) - 3} more" if len(features) > 3 else ""
+    return ", ".join(sorted(features)[:3]) + more
 
 
 def _processor(text: str, *, name: str) -> tuple[str, frozenset[str]] | None:
@@ -131,7 +141,8 @@ def _processor(text: str, *, name: str) -> tuple[str, frozenset[str]] | None:
         module = parse_spec(text, context, name=name)
         for op in walk(module.operation):
             if op.name == "hal.executable.variant":
-                given = {entry.name: _text(entry.attr) for entry in target_table(str(op.attributes["target"]))}
+                table = target_table(str(op.attributes["target"]))
+                given = {entry.name: str(entry.attr).strip('"') for entry in table}
                 machine = given.get("target_triple", "").partition("-")[0]
                 return machine, frozenset(filter(None, given.get("cpu_features", "").split(",")))
     return None
@@ -140,10 +151,6 @@ def _processor(text: str, *, name: str) -> tuple[str, frozenset[str]] | None:
 def _present(features: frozenset[str]) -> set[str]:
     """Those that a processor must have; a release also names those that it has not."""
     return {feature[1:] for feature in features if feature.startswith("+")}
-
-
-def _text(attribute: Any) -> str:
-    return str(attribute.value) if isinstance(attribute, ir.StringAttr) else ""
 
 
 def _compiled_for(target: Target, tools: Tools, flags: Sequence[str] | None) -> tuple[str, frozenset[str]]:
@@ -203,15 +210,15 @@ def check(
     flagfile = Flagfile.beside(path, trust=trust, known=target.user_flags if target else ())
     if flagfile is not None and not trust:
         refuse_executables(flagfile)
+    shipped = _Shipped(path.absolute(), file, flagfile, target)
     findings = [
         Finding("ok", f"{file.what} with {len(file.entries)} {'entry' if len(file.entries) == 1 else 'entries'}"),
         *_versions(file, tools),
+        *_flagfile(shipped),
     ]
-    findings += _flagfile(path, file, flagfile, target)
-    folder = objects_folder(path, flagfile)
     if file.carrier.brings_objects:
-        findings += check_objects(file, folder, target or _recorded(file))
-        if _on_processor(file, flagfile, target):
+        findings += check_objects(file, shipped.objects, shipped.target)
+        if shipped.on_processor:
             processor = target if target is not None and target.backend.on_host else Target.parse("cpu")
             flags = flagfile.others if flagfile is not None and target is None else None
             findings += check_processor(text, tools, processor, name=str(path), flags=flags)
@@ -228,8 +235,8 @@ def check(
     refuse_damaged(model)
     if not trust:
         vet_program(model, tools)
-    flags = (*_flags(file, flagfile, target, path), *_kernels_beside(file, flagfile, folder))
-    return replace(report, uses=applied(text, model, flags, tools, objects=folder, timeout=timeout))
+    uses = applied(text, model, shipped.compile_flags, tools, objects=shipped.objects, timeout=timeout)
+    return replace(report, uses=uses)
 
 
 def _versions(file: SpecFile, tools: Tools) -> list[Finding]:
@@ -245,119 +252,103 @@ def _versions(file: SpecFile, tools: Tools) -> list[Finding]:
     return [Finding("ok", f"made for IREE {tools.release}")]
 
 
-def _flagfile(path: Path, file: SpecFile, flagfile: Flagfile | None, target: Target | None) -> list[Finding]:
+@dataclass(frozen=True)
+class _Shipped:
+    """A spec with its flagfile, and the target that the user gives."""
+
+    path: Path
+    file: SpecFile
+    flagfile: Flagfile | None
+    given: Target | None
+
+    @cached_property
+    def target(self) -> Target | None:
+        """The one that is given, or that all entries record; None where it is not known here."""
+        names = {p.target for entry in self.file.entries if (p := entry.provenance) and p.target}
+        try:
+            return self.given or (Target.parse(names.pop()) if len(names) == 1 else None)
+        except UsageError:
+            return None
+
+    @property
+    def objects(self) -> Path:
+        return objects_folder(self.path, self.flagfile)
+
+    @property
+    def on_processor(self) -> bool:
+        if self.target is not None:
+            return self.target.backend.on_host
+        return self.flagfile is not None and bool(set(LLVM_CPU.more_flags) & set(self.flagfile.flags))
+
+    @property
+    def compile_flags(self) -> tuple[str, ...]:
+        """What a model is compiled with, beside this spec: also the microkernels, where it tunes what they leave."""
+        chosen = self.given or (None if self.flagfile else self.target)
+        if chosen is None and self.flagfile is None:
+            raise UsageError(f"{self.path} does not say for which target it is.", remedy="Give --target.")
+        flags = chosen.compile_flags if chosen is not None else self.flagfile.others if self.flagfile else ()
+        kernels = self.flagfile.kernels if self.flagfile and not self.file.carrier.brings_objects else ()
+        objects = (f"{OBJECTS_FLAG}={self.objects.absolute()}",) if kernels else ()
+        return (*flags, *(f"{SPEC_FLAG}={spec}" for spec in kernels), *objects)
+
+    @property
+    def carried(self) -> list[str]:
+        """The flags that carry this spec."""
+        flags = self.flagfile.flags if self.flagfile else ()
+        spec_flag = self.target.spec_flag if self.target else tuning_flag(flags)
+        return self.file.flags(self.path, spec_flag=spec_flag, objects=self.objects)
+
+    @property
+    def lines(self) -> list[str]:
+        """All that the flagfile should have, where the files are now."""
+        if self.flagfile is None:
+            return self.carried
+        flags, chip = self.flagfile.others, self.target
+        if chip is not None and not chip.backend.on_host and not set(chip.flags) <= set(flags):
+            known = {name_of(flag) for one in all_targets() for flag in one.flags}
+            flags = (*chip.flags, *(flag for flag in flags if name_of(flag) not in known))
+        return [*flags, *self._others_here(self.flagfile), *self.carried]
+
+    def _others_here(self, flagfile: Flagfile) -> list[str]:
+        """What a model has beside this spec: its other one, objects of that, and executables."""
+        partner = beside(self.path, ".mlir" if self.path.name.endswith(KERNELS) else KERNELS)
+        names = [name for name, value in flagfile.carriers if Path(value).name == partner.name and partner.exists()]
+        found = [f"{name}={partner}" for name in names]
+        found += [f"{OBJECTS_FLAG}={self.objects}"] if SPEC_FLAG in names else []
+        own = beside(self.path, ".executables")
+        return [*found, *(f"{SUBSTITUTIONS}={own if own.is_dir() else folder}" for folder in flagfile.executables)]
+
+
+def _flagfile(shipped: _Shipped) -> list[Finding]:
     """Does it name these very files, by the flags that work on the target? Otherwise: what it should say."""
-    right = _carriers(path, file, flagfile, target)
+    flagfile, right = shipped.flagfile, shipped.lines
+    lines = tuple(flagfile_text(right).splitlines())
     if flagfile is None:
-        words = f"there is no {beside(path, '.flags').name}: a compile needs the target's and"
-        return [Finding("note", words, _lines(right))]
-    wrong = [words for name, value in flagfile.carriers if (words := _objection(name, value, path, file, right))]
-    if not wrong and not any(_same_file(value, path) for _, value in flagfile.carriers):
-        wrong.append("it does not name the spec")
-    folders = [(SUBSTITUTIONS, folder) for folder in flagfile.executables]
-    folders += [(OBJECTS_FLAG, folder) for folder in flagfile.folders]
-    wrong += [f"{name} names {printable(one)}, which is not there" for name, one in folders if not Path(one).is_dir()]
-    own = beside(path, ".objects")
-    others = [one for one in flagfile.folders if Path(one).is_dir() and own.is_dir() and not _same_file(one, own)]
-    wrong += [f"{OBJECTS_FLAG} names another folder than {own.name} beside the spec: {printable(o)}" for o in others]
-    if file.carrier.brings_objects and not flagfile.folders:
-        wrong.append(f"{OBJECTS_FLAG} is missing: the objects would not be found")
-    flags, of_target = flagfile.others, _target_flags(file, target)
-    if missing := sorted(set(of_target) - set(flagfile.flags)):
-        wrong.append(f"it is for another target: {' '.join(missing)} is missing")
-        known = {name_of(flag) for one in all_targets() for flag in one.flags}
-        flags = (*of_target, *(flag for flag in flags if name_of(flag) not in known))
+        words = f"there is no {beside(shipped.path, '.flags').name}: a compile needs the target's and"
+        return [Finding("note", words, lines)]
+    there, wanted = ({_resolved(flag): flag for flag in flags} for flags in (flagfile.flags, right))
+    wrong = [_objection(flag, right) for place, flag in there.items() if place not in wanted]
+    wrong += [f"{printable(flag)} is missing" for place, flag in wanted.items() if place not in there]
     if not wrong:
         return [Finding("ok", f"{flagfile.path.name} names this spec by the right flag")]
-    lines = _lines([*flags, *_beside(path, flagfile), *right])
     said = Finding("note", f"{flagfile.path.name} would be right as", lines)
     return [*(Finding("error", f"{flagfile.path.name}: {text}") for text in wrong), said]
 
 
-def _objection(name: str, value: str, path: Path, file: SpecFile, right: Sequence[str]) -> str:
-    """What is wrong with a flag that names a spec; empty: nothing. A flagfile may carry a model's two specs, each by
-    its own flag."""
-    if not Path(value).exists():
-        return f"{name} names {printable(value)}, which is not there"
-    if _same_file(value, _partner(path)) and (name == SPEC_FLAG) != file.carrier.brings_objects:
-        return ""
-    if not _same_file(value, path):
-        return f"{name} names another file than this spec: {printable(value)}"
-    if name in {name_of(flag) for flag in right}:
-        return ""
-    ignored = name == TUNING_SPEC and name_of(right[0]) == LIBRARY
-    why = "CUDA and Vulkan ignore it without a word" if ignored else f"this is a {file.what}"
-    return f"{name} is the wrong flag here: {why}"
+def _resolved(flag: str) -> tuple[str, str]:
+    """A flag without the file that it names, and that file, by whatever way."""
+    head, file = split_file(flag)
+    return head, str(Path(file).resolve()) if file else ""
 
 
-def _beside(path: Path, flagfile: Flagfile) -> list[str]:
-    """What the flagfile carries beside this spec: a model's executables and its other spec, where they are now."""
-    own = beside(path.absolute(), ".executables")
-    folders = [own if own.is_dir() and not Path(folder).is_dir() else Path(folder) for folder in flagfile.executables]
-    partner = _partner(path)
-    others = [name for name, value in flagfile.carriers if Path(value).name == partner.name and partner.exists()]
-    return [*(f"{name}={partner}" for name in others), *(f"{SUBSTITUTIONS}={folder}" for folder in folders)]
-
-
-def _partner(path: Path) -> Path:
-    """The other spec of a model: that which tunes, or that which calls microkernels."""
-    return beside(path.absolute(), ".mlir" if path.name.endswith(KERNELS) else KERNELS)
-
-
-def _lines(flags: Sequence[str]) -> tuple[str, ...]:
-    return tuple(flagfile_text(flags).splitlines())
-
-
-def _carriers(path: Path, file: SpecFile, flagfile: Flagfile | None, target: Target | None) -> list[str]:
-    """The flags that a compile with this spec needs beside the target's."""
-    here, chosen = path.absolute(), target or _recorded(file)
-    spec_flag = chosen.spec_flag if chosen else tuning_flag(flagfile.flags if flagfile else ())
-    return file.flags(here, spec_flag=spec_flag, objects=beside(here, ".objects"))
-
-
-def _same_file(one: str, other: Path) -> bool:
-    try:
-        return Path(one).samefile(other)
-    except OSError:
-        return False
-
-
-def _recorded(file: SpecFile) -> Target | None:
-    """The target that the entries record; None when they do not, or when it is not known here."""
-    names = {p.target for entry in file.entries if (p := entry.provenance) and p.target}
-    try:
-        return Target.parse(names.pop()) if len(names) == 1 else None
-    except UsageError:
-        return None
-
-
-def _target_flags(file: SpecFile, target: Target | None) -> tuple[str, ...]:
-    """Those that say which chip it is: the processor's may be set to another one by the user."""
-    chosen = target or _recorded(file)
-    return chosen.flags if chosen is not None and not chosen.backend.on_host else ()
-
-
-def _on_processor(file: SpecFile, flagfile: Flagfile | None, target: Target | None) -> bool:
-    chosen = target or _recorded(file)
-    if chosen is not None:
-        return chosen.backend.on_host
-    return flagfile is not None and bool(set(LLVM_CPU.more_flags) & set(flagfile.flags))
-
-
-def _flags(file: SpecFile, flagfile: Flagfile | None, target: Target | None, path: Path) -> tuple[str, ...]:
-    chosen = target or (None if flagfile else _recorded(file))
-    if chosen is not None:
-        return chosen.compile_flags
-    if flagfile is None:
-        raise UsageError(f"{path} does not say for which target it is.", remedy="Give --target.")
-    return flagfile.others
-
-
-def _kernels_beside(file: SpecFile, flagfile: Flagfile | None, objects: Path) -> tuple[str, ...]:
-    """The microkernels of a model whose tuning spec this is: its dispatches are those that they leave."""
-    if flagfile is None or file.carrier.brings_objects or not flagfile.kernels:
-        return ()
-    return (*(f"{SPEC_FLAG}={spec}" for spec in flagfile.kernels), f"{OBJECTS_FLAG}={objects.absolute()}")
+def _objection(flag: str, right: Sequence[str]) -> str:
+    """What is wrong with a flag that the file should not have."""
+    _, file = split_file(flag)
+    if file and not Path(file).exists():
+        return f"{printable(flag)} names what is not there"
+    if name_of(flag) == TUNING_SPEC and any(name_of(one) == LIBRARY for one in right):
+        return f"{TUNING_SPEC} is the wrong flag here: CUDA and Vulkan ignore it without a word"
+    return f"{printable(flag)} is not for this spec and its target"
 
 
 def refuse_executables(flagfile: Flagfile) -> None:

@@ -54,17 +54,15 @@ class Entry:
     """What tells it from the others of its file: two shapes may share a kernel, and so a name."""
 
     @property
-    def family(self) -> str:
-        """cpu or gpu, as the configuration shows; empty where it does not."""
-        for family in ("cpu", "gpu"):
-            if self.lowering_config.startswith(f"#iree_{family}."):
-                return family
-        return ""
+    def text(self) -> str:
+        """What it is for: the problem that it was made for, or what its matcher asks for."""
+        made_for = self.provenance.problem if self.provenance else ""
+        return made_for or self.matches.text
 
     def to_json(self) -> dict[str, Any]:
         return {
             "name": self.name,
-            "matches": {**self.matches.to_json(), "text": self.matches.text},
+            "matches": {**self.matches.to_json(), "text": self.text},
             "compilation_info": self.compilation_info or None,
             "decomposition_config": self.decomposition_config or None,
             "objects": list(self.objects),
@@ -325,10 +323,9 @@ def _executables(top: Any) -> Iterator[Entry]:
         function = next((op for op in inner if "translation_info" in op.attributes), None)
         config = str(root.attributes["lowering_config"]) if root is not None else ""
         translation = str(function.attributes["translation_info"]) if function is not None else ""
-        types = tuple(str(value.type) for value in root.operands) if root is not None else ()
         yield Entry(
             name=symbol(executable),
-            matches=Matches(root.name if root is not None else "executable", (), types, (), exact=True),
+            matches=Matches(root.name if root is not None else "executable", exact=True),
             provenance=_provenance(executable),
             compilation_info=f"lowering_config = {config}, translation_info = {translation}" if config else "",
             lowering_config=config,

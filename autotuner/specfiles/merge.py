@@ -11,7 +11,7 @@ from typing import Any
 from iree.compiler import ir
 
 from autotuner._version import __version__
-from autotuner.carriers.flagfile import Flagfile, flagfile_text, use_line
+from autotuner.carriers.flagfile import Flagfile, flagfile_text, tuning_flag, use_line
 from autotuner.carriers.outputs import SPEC, Outputs
 from autotuner.carriers.provenance import Provenance, today
 from autotuner.errors import EnvironmentFailure, UsageError
@@ -35,6 +35,9 @@ class Choice:
 
     entry: Entry
     source: str
+    number: int
+    """Of the source."""
+    position: int
     reason: str = ""
 
 
@@ -100,8 +103,8 @@ def merge(
         kept, dropped = _choose(sources, force=force)
         text = str(_linked(sources, kept))
     entries = _prove(text, kept)
-    origin = {one.entry.key: one.source for one in kept}
-    result = tuple(Choice(entry, origin[entry.key]) for entry in entries)
+    origin = {one.entry.key: one for one in kept}
+    result = tuple(replace(origin[entry.key], entry=entry) for entry in entries)
     header = _header(result, len(specs), made_by, tools)
     return Merged("".join(f"// {printable(line)}\n" for line in header) + text, result, tuple(dropped))
 
@@ -142,7 +145,7 @@ def _common_flags(paths: Sequence[Path], output: Path, *, trust: bool) -> tuple[
             return (), [f"no flagfile is written: {flagfile.path} also substitutes executables, which fit one program"]
         if flagfile.kernels:
             return (), [f"no flagfile is written: {flagfile.path} also names a spec that calls microkernels"]
-        found.setdefault((*flagfile.others, f"{flagfile.right_carrier}={output}"), path)
+        found.setdefault((*flagfile.others, f"{tuning_flag(flagfile.flags)}={output}"), path)
     if len(found) > 1:
         first, second = list(found)[:2]
         different = shell_line(sorted(set(first) ^ set(second)))
@@ -173,13 +176,11 @@ class _Source:
             raise UsageError(f"{name} is a {file.what}: only tuning specs are merged.", remedy="Leave it out.")
         config = symbols(module.operation).get(CONFIG)
         body = [] if config is None else [op.operation.name for op in config.regions[0].blocks[0].operations]
-        if config is None or body != [FOREACH, "transform.yield"]:
+        if config is None or body != [FOREACH, "transform.yield"] or _ENTRY not in config.attributes:
             raise UsageError(
-                f"{name} has another form than one foreach_match in @{CONFIG}, so it cannot be merged.",
+                f"{name} has another form than one foreach_match in an entry point @{CONFIG}, so it cannot be merged.",
                 remedy="Merge the specs that it was linked from.",
             )
-        if _ENTRY not in config.attributes:
-            _make_entry(config)
         module.operation.attributes[_DEFAULT] = ir.UnitAttr.get()
         if not verifies(module.operation):
             raise UsageError(
@@ -193,37 +194,12 @@ class _Source:
         return _foreach(self.module)
 
 
-@dataclass(frozen=True)
-class _Place:
-    """An entry and where it stands."""
-
-    source: str
-    number: int
-    """Of the source."""
-    position: int
-    entry: Entry
-
-
-def _make_entry(config: Any) -> None:
-    """A library's sequence (`--iree-codegen-transform-dialect-library`) in the form of a tuning spec's: it says that it
-    is the entry, and gives what its foreach_match gives."""
-    block = config.regions[0].blocks[0]
-    foreach, end = (op.operation for op in block.operations)
-    if not list(end.operands):
-        end.erase()
-        ir.Operation.create("transform.yield", operands=[foreach.results[0]], ip=ir.InsertionPoint(block))
-    given, result = block.arguments[0].type, foreach.results[0].type
-    config.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([given], [result]))
-    config.attributes[_ENTRY] = ir.UnitAttr.get()
-
-
 def _refuse_clashes(sources: Sequence[_Source]) -> None:
     """Specs of several targets or compilers in one file would be wrong for all but one of them."""
     entries = [(source.name, entry) for source in sources for entry in source.entries]
     for what, said in (
         ("targets", [(_said(entry).target, name) for name, entry in entries]),
         ("IREE versions", [(_said(entry).iree, name) for name, entry in entries]),
-        ("kinds of target", [(entry.family, name) for name, entry in entries]),
     ):
         found = {value: name for value, name in reversed(said) if value}
         if len(found) > 1:
@@ -237,26 +213,26 @@ def _said(entry: Entry) -> Provenance:
     return entry.provenance or Provenance()
 
 
-def _choose(sources: Sequence[_Source], *, force: bool) -> tuple[list[_Place], list[Choice]]:
+def _choose(sources: Sequence[_Source], *, force: bool) -> tuple[list[Choice], list[Choice]]:
     """Of entries that match the same operations one stays: the faster by what is recorded, or the one that was timed.
 
     Where nothing tells, that is an error, unless `force` lets the later one win.
     """
-    best: dict[str, _Place] = {}
+    best: dict[str, Choice] = {}
     dropped = []
     for number, source in enumerate(sources):
         for position, entry in enumerate(source.entries):
-            new = _Place(source.name, number, position, entry)
+            new = Choice(entry, source.name, number, position)
             old = best.setdefault(entry.key, new)
             if old is new:
                 continue
             newer, reason = _better(old, new, force=force)
             best[entry.key], loser = (new, old) if newer else (old, new)
-            dropped.append(Choice(loser.entry, loser.source, reason.format(best[entry.key].source)))
+            dropped.append(replace(loser, reason=reason.format(best[entry.key].source)))
     return list(best.values()), dropped
 
 
-def _better(old: _Place, new: _Place, *, force: bool) -> tuple[bool, str]:
+def _better(old: Choice, new: Choice, *, force: bool) -> tuple[bool, str]:
     """Is it the new one, and why? The reason has a place for the name of the other's file."""
     if old.number == new.number:
         return False, f"never reached: @{old.entry.name} before it matches the same"
@@ -276,7 +252,7 @@ def _better(old: _Place, new: _Place, *, force: bool) -> tuple[bool, str]:
         return True, "by --force: {} comes later and matches the same"
     raise UsageError(
         f"{old.source} (@{old.entry.name}) and {new.source} (@{new.entry.name}) match the same "
-        f"({new.entry.matches.text}), and neither was timed: nothing tells which is faster.",
+        f"({new.entry.text}), and neither was timed: nothing tells which is faster.",
         remedy="Leave one out, or give --force: then the later file wins.",
     )
 
@@ -292,7 +268,7 @@ def _foreach(module: ir.Module) -> Foreach:
     return Foreach(symbols(module.operation)[CONFIG].regions[0].blocks[0].operations[0].operation)
 
 
-def _linked(sources: Sequence[_Source], kept: Sequence[_Place]) -> ir.Module:
+def _linked(sources: Sequence[_Source], kept: Sequence[Choice]) -> ir.Module:
     """All that stays, in the first source's module. Exact sizes come before ranges, which would hide them; ranges stay
     in the order in which the files first had them: it may be the reason why the right one matches. Of actions that do
     the same there is one."""
@@ -340,7 +316,7 @@ def _sweep(top: Any, foreach: Foreach) -> None:
         op.erase()
 
 
-def _prove(text: str, kept: Sequence[_Place]) -> tuple[Entry, ...]:
+def _prove(text: str, kept: Sequence[Choice]) -> tuple[Entry, ...]:
     """Every entry that was kept reads back with its configuration and its provenance; nothing else does."""
     with ir.Context() as context:
         found = read_module(parse_spec(text, context, name="the merged spec"), name="the merged spec").entries
@@ -371,7 +347,7 @@ def _header(kept: Sequence[Choice], count: int, made_by: Sequence[str], tools: T
     ]
     for one in kept:
         source = one.entry.provenance
-        lines.append(f"entry @{one.entry.name}: {one.entry.matches.text}")
+        lines.append(f"entry @{one.entry.name}: {one.entry.text}")
         lines.append(f"  {source.line() if source else 'no provenance'}")
         if source and source.command:
             lines.append(f"  made by: {source.command}")

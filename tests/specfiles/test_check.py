@@ -72,7 +72,7 @@ def test_a_set_that_was_copied_is_told_what_its_flagfile_must_say(shipped: Path,
     copied = tmp_path / "else where" / shipped.name
     shutil.rmtree(shipped.parent)
     report = check(copied, tools=tools)
-    assert any("which is not there" in text for text in errors(report))
+    assert any("names what is not there" in text for text in errors(report))
     (lines,) = [finding.lines for finding in report.findings if finding.lines]
     copied.with_suffix(".flags").write_text("\n".join(lines) + "\n")
     assert check(copied, tools=tools).sound
@@ -92,7 +92,7 @@ def test_cuda_needs_another_flag_than_the_others(make_plan: MakePlan, tools: Too
     assert check(path, tools=tools).sound
     ship(path, text, [lines[-1], "--iree-hal-target-device=hip", "--iree-rocm-target=gfx942"])
     report = check(path, tools=tools)
-    assert any("another target" in text for text in errors(report))
+    assert any("--iree-cuda-target=sm_80 is missing" in text for text in errors(report))
     assert [list(finding.lines) for finding in report.findings if finding.lines] == [list(lines)]
     ship(path, text, [*flags, "--iree-opt-level=O3", lines[-1]])
     (for_another,) = [one.lines for one in check(path, tools=tools, target=Target.parse("sm_89")).findings if one.lines]

@@ -166,7 +166,7 @@ class ArmSite(KernelSite):
                 f"{lost[0].entry.name} matched {', '.join(lost[0].ops) or 'an operation'}, but a later pass dropped it"
             )
         else:
-            wanted = [use.entry.matches.text for use in uses]
+            wanted = [f"{use.entry.name} ({use.entry.text})" for use in uses]
             more = f" and {len(wanted) - LISTED} more" if len(wanted) > LISTED else ""
             what = f"none of its {len(uses)} entries matches. They want: {'; '.join(wanted[:LISTED])}{more}"
         text = preprocess(self.tools, self.program, flags, timeout=self.timeout)

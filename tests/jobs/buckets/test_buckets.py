@@ -158,7 +158,7 @@ def test_a_bucket_that_its_winner_would_harm_keeps_the_default(fake: FakeTools, 
     spec = Path(document["spec"])
     assert spec.name == "gemm_Mx32x64_f32_f32_nn-cpu.mlir"
     entries = [entry for entry in read(spec).entries if entry.lowering_config]
-    assert [entry.matches.bounds for entry in entries] == [("m>=33",), ("1<=m<=16",)]
+    assert [entry.text.split(", ")[1] for entry in entries] == ["M >= 33", "M 1 to 16"]
     assert [entry.provenance and entry.provenance.median for entry in entries] == pytest.approx([2.0, 2.0])
     assert all(entry.provenance and "--bucket-m 16,32,any" in entry.provenance.command for entry in entries)
     assert check(spec, tools=Tools.find()).sound
