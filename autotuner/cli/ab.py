@@ -2,7 +2,7 @@
 there are, and what an object or a log holds."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -50,7 +50,6 @@ class Wanted:
     inspect: Annotated[Path | None, option("--inspect", "Print the kernels of an object: hsaco, PTX, cubin or .o.")] = (
         None
     )
-    log: Annotated[Path | None, option("--log", "List the kernels and figures of MISA's driver output.")] = None
     new: Annotated[str | None, option("--new", "Begin a microkernel of this name: writes a commented manifest.")] = None
     in_c: Annotated[bool, option("--c", "With --new: a kernel in C, which works as it is.")] = False
     in_cuda: Annotated[bool, option("--cuda", "With --new: a kernel in CUDA C++, which works as it is.")] = False
@@ -71,9 +70,6 @@ def run_ab(wanted: Wanted, request: Request) -> None:
     elif wanted.inspect is not None:
         given.only("inspect", "as_json", where="--inspect")
         _inspect(wanted.inspect, request)
-    elif wanted.log is not None:
-        given.only("log", "as_json", where="--log")
-        _list_log(wanted.log, request)
     elif wanted.new is not None:
         given.only("new", "in_c", "in_cuda", "workspace", where="--new")
         _begin(wanted.new, wanted, request)
@@ -197,32 +193,3 @@ def _inspect(path: Path, request: Request) -> None:
         return
     rows = kernels_table(path)
     show(Listing.of(tuple(rows[0]), [tuple(row.values()) for row in rows]), no_color=request.no_color)
-
-
-def _list_log(path: Path, request: Request) -> None:
-    from autotuner.cli.console import emit_json, make_console, say, show
-    from autotuner.microkernels.misa import read_driver_log
-    from autotuner.system.listing import Column, Listing
-    from autotuner.system.workspace import refuse_endless
-
-    try:
-        refuse_endless(path)
-        found = read_driver_log(path.read_text(errors="replace"))
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Is the path right?") from error
-    if not found.rows:
-        raise UsageError(
-            f"{path} has no line of MISA's driver.", remedy="Lines look like `[fwd:40] KERNEL, cost:0.183ms, tflops:…`."
-        )
-    if request.as_json:
-        emit_json({"kernels": [asdict(row) for row in found.rows], "skipped": found.skipped})
-        return
-    rows = []
-    for row in found.rows:
-        valid = "" if row.valid is None else ("yes" if row.valid else "no")
-        rows.append((str(row.index), row.kernel, str(row.ks), f"{row.ms:g}", f"{row.tflops or 0:g}", valid))
-    numbers = [Column(title, right=True) for title in ("ks", "ms", "TFLOP/s")]
-    titles: list[Column | str] = [Column("#", right=True, head=True), Column("kernel", head=True), *numbers, "valid"]
-    show(Listing.of(titles, rows), no_color=request.no_color)
-    for line in found.skipped:
-        say(make_console(stderr=True, no_color=request.no_color), f"skipped: {line}")

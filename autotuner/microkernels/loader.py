@@ -15,7 +15,6 @@ from autotuner.microkernels.chips import is_gpu
 from autotuner.microkernels.expressions import FUNCTIONS, Expression
 from autotuner.microkernels.instance import NAMED, PREBUILT, PROBLEM, SCRATCH, Access, Buffer, ObjectFile, Provided
 from autotuner.microkernels.manifest import LANES, SUBGROUP, UNITS, Manifest
-from autotuner.microkernels.misa import KernelName
 from autotuner.microkernels.providers import PROVIDERS
 from autotuner.microkernels.tables import Table, read
 from autotuner.problems import OPERATIONS, Operation
@@ -108,7 +107,7 @@ def _symbol(table: Table) -> tuple[str, str]:
         raise table.error("symbol", f"{short(symbol)} cannot be a symbol.", remedy)
     naming = table.choice("naming", tuple(_NAMINGS)) if table.has("naming") else ""
     if naming:
-        table.within("symbol", lambda: KernelName.parse(symbol))
+        table.within("symbol", lambda: misa.read_name(symbol))
     return symbol, naming
 
 

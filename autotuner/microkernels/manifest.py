@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from autotuner.errors import UsageError
+from autotuner.microkernels import misa
 from autotuner.microkernels.chips import is_gpu, lanes_of, object_for, subgroup_of, units_of
 from autotuner.microkernels.expressions import Expression
 from autotuner.microkernels.instance import (
@@ -26,7 +27,6 @@ from autotuner.microkernels.instance import (
     ObjectFile,
     Provided,
 )
-from autotuner.microkernels.misa import KernelName
 from autotuner.problems import Operand, Operation, Problem
 from autotuner.problems.dtypes import element_type
 from autotuner.problems.epilogue import OPERANDS
@@ -167,11 +167,7 @@ class Manifest:
             **self._checked({}),
         }
         if self.naming:
-            kernel = KernelName.parse(symbol or self.symbol)
-            objection = kernel.objection(problem, chip)
-            if objection:
-                raise self._unfit(f"{kernel.symbol}: {objection}.", "Choose another kernel of that library.")
-            numbers |= kernel.values
+            numbers |= misa.read_name(symbol or self.symbol)
         elif symbol not in (None, self.symbol):
             raise UsageError(f"{self.name} has no kernel {symbol!r}.", remedy=f"It has {self.symbol}.")
         self._go_on(numbers, chosen=False)
@@ -357,7 +353,7 @@ class Manifest:
         element = own.element
         said = self._out_element if buffer.element == PROBLEM and buffer.operand in OPERANDS else buffer.element
         if said != PROBLEM:
-            element = element_type(KernelName.parse(kernel).out_element if said == NAMED else said)
+            element = element_type(misa.out_element(kernel) if said == NAMED else said)
         parts = self._evaluate("parts", buffer.parts, numbers)
         if not 1 <= parts <= _MAX_PARTS:
             raise self._unfit(f"results in {parts} parts.", f"They are 1 to {_MAX_PARTS}.")

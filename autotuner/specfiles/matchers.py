@@ -1,4 +1,4 @@
-"""What a matcher of a spec accepts: its sizes where it is a plain one, and a key that tells whether two are the same."""
+"""What a matcher of a spec accepts: sizes where it is a plain one, and a key that tells whether two are the same."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def test_a_cache_folder_that_is_a_file_is_left_alone(words: list[str], tmp_path:
 
 @pytest.mark.parametrize(
     "words",
-    [["spec", "show", "pipe.csv"], ["ab", "--inspect", "pipe.csv"], ["ab", "--log", "pipe.csv"], ["suite", "pipe.csv"]],
+    [["spec", "show", "pipe.csv"], ["ab", "--inspect", "pipe.csv"], ["suite", "pipe.csv"]],
     ids=" ".join,
 )
 def test_a_pipe_or_a_device_is_not_read_for_ever(words: list[str], tmp_path: Path, here: Here) -> None:

@@ -235,24 +235,6 @@ def test_a_dry_run_shows_the_kernels_spec_and_both_flags(
     assert "--iree-hal-executable-object-search-path=" in document["commands"][0]
 
 
-def test_the_output_of_misas_driver_is_listed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kernel = (
-        "igemm_fwd_gtcx3_nhwc_fp16_bx0_ex1_bt256x128x32_wt64x32x8_ws1x1_wr2x2_ta1x8x4x1_1x4x1x64_tb1x8x2x1_1x4x1x64"
-    )
-    log = tmp_path / "driver.log"
-    log.write_text(f"noise\n[fwd:40] {kernel}, cost:0.183ms, tflops:330.1(50.2%), valid:y\n[fwd:41] torn off, cost:\n")
-    code, out, err = autotune(capsys, monkeypatch, "ab", "--log", str(log), "--json")
-    assert code == 0, err
-    document = json.loads(out)
-    assert [(row["kernel"], row["ms"], row["valid"]) for row in document["kernels"]] == [(kernel, 0.183, True)]
-    assert len(document["skipped"]) == 1
-    code, _, err = autotune(capsys, monkeypatch, "ab", "--log", str(tmp_path / "nothing"))
-    assert code == 2
-    assert "cannot be read" in err
-
-
 def test_a_kernel_that_does_not_fit_is_refused_by_the_api_too(workspace: Path) -> None:
     options = Options(workspace=workspace, microkernels=(Kernel("sgemm_c"),), command=())
     with pytest.raises(UsageError, match="does not compute f16"):

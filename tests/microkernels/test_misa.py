@@ -5,15 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from autotuner.errors import UsageError
 from autotuner.microkernels.instance import Instance, shipped_folder
 from autotuner.microkernels.library import find
-from autotuner.microkernels.loader import load
 from autotuner.microkernels.manifest import DoesNotFitError, Manifest
-from autotuner.microkernels.misa import KernelName, read_driver_log
+from autotuner.microkernels.misa import read_name
 from autotuner.problems import Conv, Gemm, Problem
 
 PREFIX = "igemm_fwd_gtcx3_nhwc_fp16_bx0_ex1_"
@@ -67,24 +64,8 @@ def test_weights_go_in_as_kyxc_and_only_an_accumulating_kernel_needs_zeros(manif
 
 def test_padding_groups_and_splits_reach_the_constants(manifest: Manifest, hsaco: Path) -> None:
     padded = Conv.parse(shape="2x32x32x1280", filter="3x3x1280", pad="1x1", stride="2x2", dilation="1x1")
-    assert bind(manifest, hsaco, padded, LARGE).constants[:16] == (
-        32,
-        32,
-        2,
-        1280,
-        1280,
-        16,
-        16,
-        2,
-        2,
-        1,
-        1,
-        1,
-        1,
-        3,
-        3,
-        1,
-    )
+    shapes = (32, 32, 2, 1280, 1280, 16, 16, 2, 2, 1, 1, 1, 1, 3, 3, 1)
+    assert bind(manifest, hsaco, padded, LARGE).constants[:16] == shapes
     grouped = bind(manifest, hsaco, Conv.parse(shape="2x34x34x1280", filter="3x3x1280", groups=4), LARGE)
     assert grouped.constants[2:5] == (2, 320, 320)
     assert grouped.grid == (4 * 8 * 3, 1, 1)
@@ -105,12 +86,6 @@ def test_a_kernel_that_merges_filter_and_channels_gets_its_steps(manifest: Manif
 @pytest.mark.parametrize(
     ("symbol", "problem", "chip", "ks", "says"),
     [
-        (LARGE.replace("fwd", "bwd"), UNET, "gfx942", 0, "direction is bwd"),
-        (LARGE.replace("nhwc", "nchw"), UNET, "gfx942", 0, "layout is nchw"),
-        (LARGE.replace("fp16", "bf16"), UNET, "gfx942", 0, "computes bf16 and the problem is f16"),
-        (LARGE.replace("fp16", "int8"), UNET, "gfx942", 0, "computes int8"),
-        (LARGE.replace("gtcx3", "gtcx2"), UNET, "gfx942", 0, "gtcx2 is for gfx90a, not gfx942"),
-        (LARGE.replace("gtcx3", "gtcn2"), UNET, "gfx942", 0, "chips unknown here"),
         (LARGE, UNET, "gfx90a", 0, "not for gfx90a.*gfx942"),
         (LARGE, UNET, "gfx942", 1, "needs ks == 0 or gkgs"),
         (SMALL, UNET, "gfx942", 4, r"bk << max\(ks, gkgs\)"),
@@ -131,7 +106,13 @@ def test_a_kernel_that_does_not_fit_is_refused_with_the_reason(
         bind(manifest, hsaco, problem, symbol, chip=chip, ks=ks)
 
 
-@pytest.mark.parametrize("symbol", ["gemm", PREFIX, LARGE + "_x", LARGE.replace("bt256", "bt250"), "igemm_" * 100])
+@pytest.mark.parametrize(
+    "symbol",
+    [
+        *("gemm", PREFIX, LARGE + "_x", LARGE.replace("bt256", "bt250"), "igemm_" * 100),
+        *(LARGE.replace(*words) for words in (("fwd", "bwd"), ("nhwc", "nchw"), ("fp16", "int8"), ("gtcx3", "gtcx2"))),
+    ],
+)
 def test_what_is_not_a_name_of_misas_is_refused(manifest: Manifest, hsaco: Path, symbol: str) -> None:
     with pytest.raises(UsageError, match=r"not the name of a MISA|waves do not divide"):
         bind(manifest, hsaco, UNET, symbol)
@@ -149,45 +130,4 @@ def test_without_an_object_there_is_nothing_to_call(manifest: Manifest) -> None:
 
 
 def test_threads_follow_from_the_waves_of_the_name() -> None:
-    assert KernelName.parse(LARGE).threads == KernelName.parse(SMALL).threads == 256
-    assert KernelName.parse(SMALL.replace("wr2x2", "wr4x2")).threads == 128
-
-
-LOG = f"""
-conv:CONV_FWD
-[fwd: 0] {LARGE}, not applicable
-[fwd:40] {LARGE}, cost:0.183ms, tflops:330.100(41.32%), valid:y
-[fwd:41] {SMALL}[3], cost:0.178ms, tflops:338.845(42.42%), valid:y
-[fwd:42] {SMALL}, hi:34,ks:0,karg_size:128,[2], cost : 0.100 ms, tflops:600(80%), valid:n
-10:31 [fwd:  7] {LARGE} , cost:1.5ms
-[fwd:43] {LARGE}, cost:
-[fwd:44] , cost:1ms, tflops:1(1%)
-[fwd:45] {LARGE}, cost:0.000ms, tflops:inf
-  fastest: [41]{SMALL}[3], cost:0.178ms, tflops:338.845(42.42%)
-"""
-
-
-def test_the_drivers_log_gives_its_results_and_names_what_it_skipped() -> None:
-    log = read_driver_log(LOG)
-    assert [(r.index, r.kernel, r.ks, r.ms, r.tflops, r.valid) for r in log.rows] == [
-        (40, LARGE, 0, 0.183, 330.1, True),
-        (41, SMALL, 3, 0.178, 338.845, True),
-        (42, SMALL, 2, 0.1, 600.0, False),
-        (7, LARGE, 0, 1.5, None, None),
-    ]
-    assert [row.index for row in log.best] == [41, 40, 7]
-    assert [line.split(":")[0] for line in log.skipped] == ["line 8", "line 9", "line 10"]
-    assert "no kernel name" in log.skipped[1]
-
-
-@given(
-    st.lists(
-        st.sampled_from(["[fwd:", "[", "]", "1", ":", "9" * 400, "cost:", "ms", "tflops:", "valid:y", " ", "\n", "a"])
-    )
-)
-def test_no_log_breaks_the_reader(parts: list[str]) -> None:
-    read_driver_log("".join(parts))
-
-
-def test_the_shipped_manifest_reads_from_its_file() -> None:
-    assert load(shipped_folder() / "misa_igemm_fwd_nhwc_fp16" / "microkernel.toml").chips[-1] == "gfx942"
+    assert [read_name(name)["threads"] for name in (LARGE, SMALL, SMALL.replace("wr2x2", "wr4x2"))] == [256, 256, 128]

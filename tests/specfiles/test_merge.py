@@ -201,5 +201,5 @@ def test_a_library_without_an_entry_point_is_refused_with_what_to_do(tools: Tool
         .replace(" -> !transform.any_op\n      attributes {iree_codegen.tuning_spec_entrypoint} {", " {")
         .replace("transform.yield %r : !transform.any_op", "transform.yield")
     )
-    with pytest.raises(UsageError, match="another form .* Merge the specs that it was linked from"):
+    with pytest.raises(UsageError, match=r"another form .* Merge the specs that it was linked from"):
         merge([library], tools=tools)
