@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autotuner.cli import completion
 from autotuner.cli.operations import any_problem, named_problem
 from autotuner.cli.options import option
 from autotuner.cli.request import OF_A_CALL, ModelWords, Request, tuning_command
@@ -31,13 +30,9 @@ class Wanted:
             metavar="MICROKERNEL|A",
             help="A microkernel, as --list names it; a spec (.mlir); a flagfile (@FILE or .flags); the path of an "
             "iree-compile; or `default`. Alone it races IREE's default.",
-            autocompletion=completion.arm,
         ),
     ] = None
-    second: Annotated[
-        str | None,
-        typer.Argument(metavar="B", help="Another of these: then A is the baseline.", autocompletion=completion.arm),
-    ] = None
+    second: Annotated[str | None, typer.Argument(metavar="B", help="Another of these: then A is the baseline.")] = None
     model: Annotated[
         Path | None, option("--model", "Do it inside this .mlir, .mlirbc or .onnx; --shape narrows it.")
     ] = None

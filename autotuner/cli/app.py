@@ -119,9 +119,6 @@ def _code(began: float | None) -> int:
 
 
 def _run(began: float | None) -> int:
-    from autotuner.system.settings import join_completed_words
-
-    join_completed_words()
     try:
         app(obj=began)
     except SystemExit as end:

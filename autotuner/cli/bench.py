@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autotuner.cli import completion
 from autotuner.cli.operations import any_problem, named_problem
 from autotuner.cli.options import option
 from autotuner.cli.request import CLUSTER, OF_A_MODEL, ModelWords, Request, default_dtype, tuning_command
@@ -27,7 +26,6 @@ class BenchWords:
         typer.Argument(
             metavar="NAME|FILE",
             help="A suite, a file of problems as `autotune suite` takes them, or a model: .mlir, .mlirbc or .onnx.",
-            autocompletion=completion.workload_or_model,
         ),
     ] = None
     backends: Annotated[
@@ -36,7 +34,6 @@ class BenchWords:
             "--backends",
             "Which, comma separated: iree, tuned, numpy, torch, triton, onnxruntime, hipblaslt. "
             "[default: those that are installed]",
-            completion.some_of("iree", "tuned", "numpy", "torch", "triton", "onnxruntime", "hipblaslt"),
         ),
     ] = None
     pythons: Annotated[
@@ -140,7 +137,6 @@ TUNING = tuning_command(
         "cache": option(
             "--cache",
             "warm: the last level cache as calls leave it; both: cold times too.",
-            completion.one_of("warm", "both"),
         ),
     },
 )

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from autotuner.cli import completion
 from autotuner.cli.options import option
 from autotuner.cli.request import ProblemRequest, Request, default_dtype, tuning_command
 from autotuner.errors import UsageError
@@ -22,25 +21,14 @@ if TYPE_CHECKING:
 _ATTENTION_SIZES = 5
 """Sizes of its --shape; a product has three, a convolution a --filter."""
 _DTYPE = "[default: f32 on cpu, f16 elsewhere]"
-Dtype = Annotated[
-    str,
-    option("--dtype", f"f32, f16, bf16, i8 or f8. {_DTYPE}", completion.one_of("f32", "f16", "bf16", "i8", "f8")),
-]
-Out = Annotated[
-    str | None,
-    option(
-        "--out",
-        "Round the result to f16 or bf16. [default: the accumulator's type]",
-        completion.one_of("f16", "bf16"),
-    ),
-]
+Dtype = Annotated[str, option("--dtype", f"f32, f16, bf16, i8 or f8. {_DTYPE}")]
+Out = Annotated[str | None, option("--out", "Round the result to f16 or bf16. [default: the accumulator's type]")]
 Epilogue = Annotated[
     str,
     option(
         "--epilogue",
         "What is done with the sums: bias, residual, and relu, clip=LOW:HIGH or an activation; such as bias,relu or "
         "bias,residual,gelu. All activations: docs/options.md.",
-        completion.epilogue,
     ),
 ]
 
@@ -49,19 +37,12 @@ def gemm(
     shape: Annotated[str, option("--shape", "MxNxK, such as 4096x4096x4096.")],
     batch: Annotated[int, option("--batch", "How many products at once.")] = 1,
     dtype: Dtype = "",
-    acc: Annotated[
-        str | None,
-        option("--acc", "Accumulator: f32, i32 or f16. [default: by dtype]", completion.one_of("f32", "i32", "f16")),
-    ] = None,
-    layout: Annotated[
-        str,
-        option("--layout", "nn, nt, tn or tt: is A, is B transposed?", completion.one_of("nn", "nt", "tn", "tt")),
-    ] = "nn",
+    acc: Annotated[str | None, option("--acc", "Accumulator: f32, i32 or f16. [default: by dtype]")] = None,
+    layout: Annotated[str, option("--layout", "nn, nt, tn or tt: is A, is B transposed?")] = "nn",
     out: Out = None,
     epilogue: Epilogue = "",
     bucket_m: Annotated[
-        str | None,
-        option("--bucket-m", "Bounds of M, such as 16,32,64,any: one spec with an entry for each range."),
+        str | None, option("--bucket-m", "Bounds of M, such as 16,32,64,any: one spec with an entry for each range.")
     ] = None,
 ) -> "Gemm | Family":
     """Tune a matrix product: from a shape to a proven spec file."""
@@ -83,9 +64,7 @@ def conv(
     pad: Annotated[str, option("--pad", "PHxPW: rows and columns of zeros on each side.")] = "0x0",
     groups: Annotated[int, option("--groups", "Groups of channels; as many as channels: depthwise.")] = 1,
     dtype: Dtype = "",
-    layout: Annotated[
-        str, option("--layout", "nhwc-hwcf or nchw-fchw.", completion.one_of("nhwc-hwcf", "nchw-fchw"))
-    ] = "nhwc-hwcf",
+    layout: Annotated[str, option("--layout", "nhwc-hwcf or nchw-fchw.")] = "nhwc-hwcf",
     out: Out = None,
     epilogue: Epilogue = "",
 ) -> "Conv":
@@ -108,10 +87,7 @@ def conv(
 
 def attention(
     shape: Annotated[str, option("--shape", "BxHxSQxSKVxD, such as 1x8x1024x1024x64.")],
-    dtype: Annotated[
-        str,
-        option("--dtype", f"f32, f16, bf16 or f8. {_DTYPE}", completion.one_of("f32", "f16", "bf16", "f8")),
-    ] = "",
+    dtype: Annotated[str, option("--dtype", f"f32, f16, bf16 or f8. {_DTYPE}")] = "",
     causal: Annotated[bool, option("--causal", "Query i sees keys 0 to i only.")] = False,
 ) -> "Attention":
     """Tune scaled dot-product attention: softmax(Q·Kᵀ/√D)·V."""
@@ -218,8 +194,7 @@ def _merged(name: str, by_operation: Mapping[str, inspect.Parameter], note: str)
     spelt = " ".join([*(f"{', '.join(ops)}: {text}" for text, ops in texts.items()), *([note] if note else [])])
     # Within Annotated, typer reads an option's first word as a declaration, though it is called the default.
     words, kind = (options[0].default, *options[0].param_decls), kinds[0] | None
-    complete = completion.any_of([one.autocompletion for one in options if one.autocompletion])
-    default = typer.Option(None, *words, help=spelt, autocompletion=complete)
+    default = typer.Option(None, *words, help=spelt)
     return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=kind)
 
 

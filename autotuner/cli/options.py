@@ -7,15 +7,14 @@ import typer
 from typer.models import OptionInfo
 
 from autotuner.bundles import FORCE, JSON, QUIET
-from autotuner.cli.completion import Complete
 
 HELP: dict[str, Any] = {"help_option_names": ["--help", "-h"]}
 """How help is asked for, everywhere."""
 
 
-def option(names: str, text: str, complete: Complete | None = None, *, show_default: bool = True) -> OptionInfo:
-    """An option: how it is written, with spaces between several ways, what it is for, and what a shell offers."""
-    made: OptionInfo = typer.Option(*names.split(), help=text, autocompletion=complete, show_default=show_default)
+def option(names: str, text: str, *, show_default: bool = True) -> OptionInfo:
+    """An option: how it is written, with spaces between several ways, and what it is for."""
+    made: OptionInfo = typer.Option(*names.split(), help=text, show_default=show_default)
     return made
 
 
@@ -76,15 +75,15 @@ autotune bench unet --target sm_80 --backends iree,tuned,torch
 autotune compare golden/ . --markdown --fail-on-regression
 autotune compare golden.json 20260301-021500-0a1b2c -o compare.html
 autotune report -o report.html
-autotune report --serve
+autotune report 20260301-021500-0a1b2c --bandwidth
 autotune nightly nightly.toml
 autotune nightly nightly.toml --dry-run
 autotune history --op gemm --since 7d --verdict win
 autotune history --shape 512x512x1024 --trend
 autotune export --csv > timings.csv
-autotune export --parquet -o timings.parquet
+autotune export --json -o timings.json
 autotune import timings.json
-autotune import machine-*.parquet --workspace all
+autotune import machine-*.json --workspace all
 autotune cache
 autotune cache --clear
 autotune doctor

@@ -1,4 +1,4 @@
-"""`autotune report`: a page of runs, in a file or from a server on this machine."""
+"""`autotune report`: a page of runs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +8,6 @@ import typer
 
 from autotuner.cli import options as o
 from autotuner.cli.options import option
-from autotuner.cli.request import Given
 from autotuner.errors import UsageError
 from autotuner.system.text import count
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def report(
-    context: typer.Context,
     runs: Annotated[
         list[str] | None, typer.Argument(metavar="RUN", help="Runs, as `history` names them. [default: all]")
     ] = None,
@@ -26,8 +24,6 @@ def report(
     bandwidth: Annotated[
         bool, option("--bandwidth", "Measure the device's memory bandwidth now, for the roofline.")
     ] = False,
-    serve: Annotated[bool, option("--serve", "Serve the page on this machine; it follows a run that goes on.")] = False,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Of --serve; 0: a free one.")] = 0,
     workspace: o.Workspace = Path(),
     storage: o.Storage = None,
     no_color: o.NoColor = False,
@@ -39,13 +35,6 @@ def report(
     from autotuner.store.store import Store
     from autotuner.system.files import claim, write_whole
 
-    given = Given.of(context)
-    if serve:
-        given.refuse(["output", "force"], "is of no use with --serve, which writes no file")
-        given.refuse(["bandwidth"], "would disturb the run that --serve follows")
-        _serve(runs or (), port=port, workspace=workspace, storage=storage)
-        return
-    given.refuse(["port"], "is of --serve")
     if output.suffix not in (".html", ".htm"):
         raise UsageError(f"-o {output} is not an .html file.", remedy="Name a page, such as -o report.html.")
     claim(output, OUR_PAGE, force=force)
@@ -76,27 +65,3 @@ def _measured(store: "Store", runs: Sequence[str], *, no_color: bool) -> dict[st
         else:
             note(f"no run was on this machine's {device}: its bandwidth is not measured", no_color=no_color)
     return found
-
-
-def _serve(runs: Sequence[str], *, port: int, workspace: Path, storage: str | None) -> None:
-    """Serve the page on this machine until Ctrl-C; it follows a run that goes on."""
-    from autotuner.cli.console import emit
-    from autotuner.report.page import Server
-    from autotuner.report.report import report as make_page
-    from autotuner.store.store import Store
-
-    def state() -> str:
-        with Store.open(storage, workspace=workspace, create=False) as store:
-            return store.pulse()
-
-    def page(now: str) -> str:
-        with Store.open(storage, workspace=workspace, create=False) as store, store.intact():
-            return make_page(store, runs, workspace=workspace, live=now)
-
-    page(state())  # what cannot be shown is said at once
-    with Server(port=port, state=state, page=page) as server:
-        emit(f"{server.address} (Ctrl-C ends it)")
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            return

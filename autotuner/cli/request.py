@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 import typer
 from typer.models import OptionInfo
 
-from autotuner.cli import completion
 from autotuner.cli import options as o
 from autotuner.cli.options import option
 from autotuner.errors import UsageError
@@ -72,40 +71,25 @@ class Given:
 class Request:
     """The options that every tuning command takes, as typed: these fields are their declaration."""
 
-    target: Annotated[
-        str, option("--target", "cpu, a chip (gfx942, sm_80, …) or a product (mi300x, a100, …).", completion.target)
-    ] = "cpu"
+    target: Annotated[str, option("--target", "cpu, a chip (gfx942, sm_80, …) or a product (mi300x, a100, …).")] = "cpu"
     chip: Annotated[
         str | None,
         option("--chip", "What will time, where it is not at hand: microkernels are made for it. [the target]"),
     ] = None
     device: Annotated[
         str | None,
-        option(
-            "--device",
-            "IREE device URIs, comma separated; `none` compiles and proves but does not time.",
-            completion.device,
-        ),
+        option("--device", "IREE device URIs, comma separated; `none` compiles and proves but does not time."),
     ] = None
-    effort: Annotated[
-        str,
-        option("--effort", "quick, normal or full: how long to search.", completion.one_of("quick", "normal", "full")),
-    ] = "normal"
+    effort: Annotated[str, option("--effort", "quick, normal or full: how long to search.")] = "normal"
     trials: Annotated[int | None, option("--trials", "At most this many candidates.")] = None
     budget: Annotated[str | None, option("--budget", "At most this long, race included: 90s, 10m, 1h30m.")] = None
     jobs: o.Jobs = None
     seed: Annotated[int, option("--seed", "The same seed asks the same first batch.")] = 0
     cache: Annotated[
-        str,
-        option(
-            "--cache",
-            "The last level cache: search warm or cold; both: search warm, tell cold times too.",
-            completion.one_of("warm", "cold", "both"),
-        ),
+        str, option("--cache", "The last level cache: search warm or cold; both: search warm, tell cold times too.")
     ] = "both"
     isolate: Annotated[
-        bool,
-        option("--isolate", "A process for every check and timing, in place of one that keeps the device open."),
+        bool, option("--isolate", "A process for every check and timing, in place of one that keeps the device open.")
     ] = False
     workspace: o.Workspace = Path()
     output: o.Output = None
@@ -116,28 +100,13 @@ class Request:
         bool, option("--resume/--fresh", "Go on with this problem's unfinished run (or start one) / start anew.")
     ] = False
     keep: Annotated[
-        str,
-        option(
-            "--keep",
-            "Which candidates' folders stay: all, failed, best, none; comma separated.",
-            completion.some_of("all", "failed", "best", "none"),
-        ),
+        str, option("--keep", "Which candidates' folders stay: all, failed, best, none; comma separated.")
     ] = "best,failed"
     microkernels: Annotated[
-        str,
-        option(
-            "--microkernels",
-            "Which microkernels join the search: names, comma separated, auto or none.",
-            completion.microkernels,
-        ),
+        str, option("--microkernels", "Which microkernels join the search: names, comma separated, auto or none.")
     ] = "none"
     allow_precision: Annotated[
-        str | None,
-        option(
-            "--allow-precision",
-            "Accept results of tf32 or f16 accuracy. [default: the types' own]",
-            completion.one_of("tf32", "f16"),
-        ),
+        str | None, option("--allow-precision", "Accept results of tf32 or f16 accuracy. [default: the types' own]")
     ] = None
     iree_tools: o.IreeTools = None
     cluster: Annotated[

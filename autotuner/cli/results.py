@@ -1,7 +1,6 @@
 """`autotune history`, `export`, `import`, `cache` and `doctor`: what is stored, and what works here."""
 
 import re
-import sys
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from autotuner.cli import completion
 from autotuner.cli import options as o
 from autotuner.cli.options import option
 from autotuner.cli.request import Given
@@ -21,12 +19,9 @@ if TYPE_CHECKING:
     from autotuner.store.store import Store
 
 Run = Annotated[str | None, typer.Argument(metavar="RUN", help="A run, as `history` names it. [default: all]")]
-OPERATIONS = ("gemm", "conv", "attention", "model", "suite", "retune")
-VERDICTS = ("win", "no-winner", "inconclusive", "compile-only")
 FILTERS = ("limit", "op", "shape", "target", "device", "since", "verdict", "trend")
 MOST_RUNS = 2**31 - 1
 """More than a database can be asked for means all."""
-_BINARY = ("parquet", "optuna")
 _AGO = re.compile(r"(\d{1,5})([mhdw])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _SHAPE = re.compile(r"\d+(x\d+)*")
@@ -36,16 +31,12 @@ def history(
     context: typer.Context,
     run: Run = None,
     limit: Annotated[int, option("--limit", "How many runs, newest first.")] = 20,
-    op: Annotated[
-        str | None, option("--op", "Of this operation: gemm, conv, model, …", completion.one_of(*OPERATIONS))
-    ] = None,
+    op: Annotated[str | None, option("--op", "Of this operation: gemm, conv, model, …")] = None,
     shape: Annotated[str | None, option("--shape", "Of this shape, as the problem's name has it.")] = None,
-    target: Annotated[str | None, option("--target", "For this chip or product.", completion.target)] = None,
+    target: Annotated[str | None, option("--target", "For this chip or product.")] = None,
     device: Annotated[str | None, option("--device", "On this IREE device, or a piece of the device's name.")] = None,
     since: Annotated[str | None, option("--since", "Since 2026-11-01, or so long ago: 12h, 7d.")] = None,
-    verdict: Annotated[
-        str | None, option("--verdict", "Of this verdict: win, no-winner, …", completion.one_of(*VERDICTS))
-    ] = None,
+    verdict: Annotated[str | None, option("--verdict", "Of this verdict: win, no-winner, …")] = None,
     trend: Annotated[bool, option("--trend", "Each problem over time, oldest run first.")] = False,
     workspace: o.Workspace = Path(),
     storage: o.Storage = None,
@@ -150,65 +141,36 @@ def export(
     run: Run = None,
     as_csv: Annotated[bool, option("--csv", "As CSV.")] = False,
     as_json: Annotated[bool, option("--json", "As a JSON list.")] = False,
-    as_parquet: Annotated[bool, option("--parquet", "As a Parquet table (pyarrow).")] = False,
-    as_t4: Annotated[bool, option("--t4", "RUN as T4 JSON, which other auto-tuners read.")] = False,
-    as_optuna: Annotated[bool, option("--optuna", "As a journal of Optuna, for its dashboard.")] = False,
     output: Annotated[Path | None, option("-o --output", "Into this file. [default: stdout]")] = None,
     force: o.Force = False,
     workspace: o.Workspace = Path(),
     storage: o.Storage = None,
 ) -> None:
-    """Print every timed candidate. Choose a form: --json (a list of objects), --csv, --parquet, --t4 or --optuna."""
-    from autotuner.cli.console import emit
-    from autotuner.report.exports import our_export
+    """Print every timed candidate. Choose a form: --json (a list of objects) or --csv."""
+    from autotuner.cli.console import emit, note
+    from autotuner.report.exports import export_csv, export_json, export_records, our_export
     from autotuner.store.store import Store
     from autotuner.system.execution import uncollected
     from autotuner.system.files import claim, write_whole
 
-    asked = {"csv": as_csv, "json": as_json, "parquet": as_parquet, "t4": as_t4, "optuna": as_optuna}
-    forms = [form for form, wanted in asked.items() if wanted]
-    if len(forms) != 1:
-        words = ", ".join(f"--{form}" for form in asked)
-        raise UsageError(f"export needs one of {words}.", remedy="Choose one.")
-    (form,) = forms
-    if form == "t4" and run is None:
-        raise UsageError("--t4 is a document of one run.", remedy="Name one: `autotune history` lists them.")
-    if form in _BINARY and output is None and sys.stdout.isatty():
-        raise UsageError(f"--{form} is not for a terminal.", remedy="Name a file with -o FILE.")
+    if as_csv == as_json:
+        raise UsageError("export needs one of --csv, --json.", remedy="Choose one.")
     if output is not None:
         claim(output, our_export, force=force)
     with Store.open(storage, workspace=workspace, create=False) as store, store.intact(), uncollected():
-        made = _made(store, run, form)
+        records = export_records(store, run)
+    if not records:
+        why = f"nothing of run {run} was timed: `autotune history {run}` says why"
+        note(why if run else "no run has timed anything")
+    made = export_csv(records) if as_csv else export_json(records)
     if output is not None:
         write_whole(output, made, our_export, force=force)
-    elif isinstance(made, bytes):
-        sys.stdout.buffer.write(made)
     else:
         emit(made, end="")
 
 
-def _made(store: "Store", run: str | None, form: str) -> str | bytes:
-    """What was measured, in one of the forms."""
-    from autotuner.cli.console import note
-    from autotuner.report import exports
-
-    if form == "optuna":
-        from autotuner.report.study import export_studies
-
-        return export_studies(store, run)
-    if form == "t4" and run is not None:
-        return exports.export_t4(store, run)
-    records = exports.export_records(store, run)
-    if not records:
-        why = f"nothing of run {run} was timed: `autotune history {run}` says why"
-        note(why if run else "no run has timed anything")
-    if form == "parquet":
-        return exports.export_parquet(records)
-    return exports.export_csv(records) if form == "csv" else exports.export_json(records)
-
-
 def import_results(
-    files: Annotated[list[Path], typer.Argument(help="Exports: .json, .csv or .parquet.", metavar="FILE")],
+    files: Annotated[list[Path], typer.Argument(help="Exports: .json or .csv.", metavar="FILE")],
     workspace: o.Workspace = Path(),
     storage: o.Storage = None,
     as_json: o.Json = False,
@@ -230,8 +192,7 @@ def import_results(
 
 
 def cache(
-    clear: Annotated[bool, option("--clear", "Remove all cached builds.")] = False,
-    as_json: o.Json = False,
+    clear: Annotated[bool, option("--clear", "Remove all cached builds.")] = False, as_json: o.Json = False
 ) -> None:
     """Show the build cache, or empty it."""
     from autotuner.cli.console import emit, emit_json

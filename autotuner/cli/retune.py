@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from autotuner.cli import completion
 from autotuner.cli.options import option
 from autotuner.cli.request import CLUSTER, OF_A_CALL, OF_A_MODEL, ModelWords, Request, tuning_command
 from autotuner.errors import UsageError
@@ -20,8 +19,7 @@ class RetuneWords:
         Path, typer.Argument(metavar="SPEC|WORKSPACE", help="A spec (.mlir), a flagfile (.flags), or all of a folder.")
     ]
     model: Annotated[
-        Path | None,
-        option("--model", "The model that the spec is for. [default: as the spec's own command names it]"),
+        Path | None, option("--model", "The model that the spec is for. [default: as the spec's own command names it]")
     ] = None
     said: ModelWords = field(default_factory=ModelWords)
     in_place: Annotated[bool, option("--in-place", "Write over the old files; copies go to candidates/<run>/old.")] = (
@@ -68,9 +66,7 @@ TUNING = tuning_command(
     run_retune,
     without=CLUSTER,
     instead={
-        "target": option(
-            "--target", "Which target's specs. [default: as they record it]", completion.target, show_default=False
-        ),
+        "target": option("--target", "Which target's specs. [default: as they record it]", show_default=False),
         "trials": option("--trials", "At most this many candidates where an entry is searched again."),
         "budget": option("--budget", "At most this long for all of it. [default: a tenth of the first tuning]"),
         "output": option("-o --output", "Where the new spec goes. [default: specs/retuned/<name>.mlir]"),

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from autotuner.cli import completion
 from autotuner.cli import options as o
 from autotuner.cli.options import examples, option
 from autotuner.errors import NoCandidateError, UsageError
@@ -60,8 +59,7 @@ def check(
         typer.Argument(metavar="MODEL", help="A program (.mlir, .mlirbc): which entries apply to it, how often?"),
     ] = None,
     target: Annotated[
-        str | None,
-        option("--target", "Chip or product. [default: the flagfile's, or what the spec records]", completion.target),
+        str | None, option("--target", "Chip or product. [default: the flagfile's, or what the spec records]")
     ] = None,
     flags: o.Flags = None,
     trust: o.Trust = False,

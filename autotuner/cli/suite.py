@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from autotuner.cli import completion
 from autotuner.cli.options import option
 from autotuner.cli.request import Request, tuning_command
 from autotuner.errors import UsageError
@@ -29,7 +28,6 @@ class SuiteWords:
         typer.Argument(
             metavar="NAME|FILE",
             help="A suite, or a file: .csv of shapes, .yaml/.yml/.log of hipBLASLt, .txt of MIOpen.",
-            autocompletion=completion.workload,
         ),
     ] = None
     show: Annotated[bool, option("--list", "List the suites, or the problems of NAME|FILE.")] = False

@@ -1,6 +1,6 @@
 """Two sets of results side by side: which kernels became slower, which faster, and where each was measured.
 
-Golden and new figures are joined by problem, target and kernel; each pair is judged by one of three rules.
+Golden and new figures are joined by problem, target and kernel; each pair is judged by one of two rules.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ Verdict = Literal[
     "regression", "failed", "improvement", "unclear", "unstable", "incomparable", "same", "ignored",
     "only-golden", "only-new",
 ]  # fmt: skip
-RuleName = Literal["interval", "aiter", "ratio"]
+RuleName = Literal["interval", "aiter"]
 
 SMALLEST_CHANGE = 0.01
 """`interval`: less than this is no change. It is also what a winner must gain at the least."""
-RATIO_LIMIT = 0.05
-"""`ratio`: no interval is asked for, so the limit must be wider than the noise."""
 AITER_IGNORED_US, AITER_FACTOR, AITER_SLACK_US, AITER_SPREAD = 4.0, 1.005, 0.5, 0.05
 """`aiter`: what is ignored, what counts as slower (factor × golden + slack), what is unstable."""
 ORDER: tuple[Verdict, ...] = get_args(Verdict)
@@ -105,21 +103,11 @@ def by_aiter(golden: Figure, new: Figure, limit: float) -> Ruling:
     return Ruling("same")
 
 
-def by_ratio(golden: Figure, new: Figure, limit: float) -> Ruling:
-    """By medians alone."""
-    if _beyond(new.us, (1 + limit) * golden.us):
-        return Ruling("regression")
-    if _beyond(golden.us, (1 + limit) * new.us):
-        return Ruling("improvement")
-    return Ruling("same")
-
-
 RULES: Mapping[str, Rule] = {
     "interval": Rule("interval", "both 95 % intervals apart by more than the limit", by_interval, SMALLEST_CHANGE),
     "aiter": Rule(
         "aiter", "new > 1.005 × golden + 0.5 µs; below 4 µs ignored; spread beyond 5 % unstable", by_aiter, None
     ),
-    "ratio": Rule("ratio", "the medians' ratio beyond the limit", by_ratio, RATIO_LIMIT),
 }
 
 

@@ -1,9 +1,7 @@
-"""A comparison as tables for people, as CSV, as JSON, as markdown for a pull request, and as a page."""
+"""A comparison as tables for people, as JSON, as markdown for a pull request, and as a page."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +10,7 @@ from autotuner.report.compare import BAD, Comparison, Row
 from autotuner.report.page import Chart, Section, View, has_charts, render
 from autotuner.report.tables import Field, Table
 from autotuner.store.figures import Figure
-from autotuner.system.text import cells, count, printable
+from autotuner.system.text import count, printable
 
 SCHEMA = 1
 COLUMNS = (
@@ -91,14 +89,6 @@ def document(found: Comparison) -> dict[str, Any]:
         ],
         "notes": list(found.notes),
     }
-
-
-def to_csv(found: Comparison) -> str:
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(COLUMNS)
-    lines.writerows(cells(_record(row).values()) for row in found.rows)
-    return text.getvalue()
 
 
 def markdown(found: Comparison) -> str:

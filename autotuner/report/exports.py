@@ -1,5 +1,5 @@
-"""Every timed candidate for other programs: as records, JSON, CSV, Parquet, a DataFrame, and as T4, in which other
-projects' auto-tuners exchange what they measured. Reads rows of the results database, nothing else."""
+"""Every timed candidate for other programs: as records, JSON, CSV and a DataFrame. Reads rows of the results database,
+nothing else."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autotuner._version import __version__
-from autotuner.errors import EnvironmentFailure, UsageError
-from autotuner.space.table import ABSENT
 from autotuner.store.figures import TOLD, RunFigures, kernel_of
-from autotuner.store.rows import CandidateRow, RunRow, TimedRow, TimingRow
+from autotuner.store.rows import RunRow, TimedRow, TimingRow
 from autotuner.store.store import Store
 from autotuner.system.files import begins
 from autotuner.system.text import cells
@@ -40,22 +36,10 @@ ALWAYS = (
 
 _CSV = rb"run,parent,started,problem,op,target,device,ordinal,kind,route,us,speedup,error,failure,"
 _JSON = rb'\[\]\n\Z|\[\n\{"run": "[^"\n]*", "parent": (null|"[^"\n]*"), "started": "'
-_T4 = rb'\{\n  "schema_version": [^\n]*\n  "metadata": \{\n[^\n]*\n[^\n]*\n    "autotuner": "autotune",\n'
-_OPTUNA = rb'\{"op_code":0,[^\n]*\n\{[^\n]*"study:metric_names":\["\\u00b5s"\][^\n]*\n[^\n]*"user_attr":\{"run":'
-_begins = begins(b"|".join((_CSV, _JSON, _T4, _OPTUNA)))
+our_export = begins(b"|".join((_CSV, _JSON)))
+"""Is a file one that `autotune export` wrote? By how its text begins."""
 
 Record = dict[str, Any]
-SCHEMA_VERSION = "1.0.0"
-INVALID = {
-    "compile-error": "compile",
-    "compile-timeout": "timeout",
-    "not-applied": "constraints",
-    "wrong-result": "correctness",
-    "run-error": "runtime",
-    "run-timeout": "timeout",
-}
-"""Our classes of failures in the format's words. A configuration that did not apply is none of the space's."""
-_UNKNOWN = "runtime"
 
 
 def export_records(store: Store, run: str | None = None) -> list[Record]:
@@ -187,118 +171,7 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def export_parquet(records: Iterable[Record]) -> bytes:
-    """The flat records, each column in the type of its values: numbers, text or truth."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ModuleNotFoundError as error:
-        remedy = 'Install it with `pip install "autotune-iree[parquet]"`.'
-        raise EnvironmentFailure("Parquet needs the pyarrow package.", remedy=remedy) from error
-    flat = flat_records(records)
-    columns = {name: pyarrow.array(_alike([one.get(name) for one in flat])) for name in columns_of(flat)}
-    file = io.BytesIO()
-    parquet.write_table(pyarrow.table(columns), file, compression="zstd")
-    return file.getvalue()
-
-
-def our_export(path: Path) -> bool:
-    """Is a file one that `autotune export` wrote? By how its text begins, or by a Parquet table's first columns."""
-    if _begins(path):
-        return True
-    with suppress(ImportError, OSError, ValueError):
-        from pyarrow import parquet
-
-        return [*parquet.read_schema(path).names[:12]] == [*ALWAYS[:12]]
-    return False
-
-
-def _alike(values: Sequence[Any]) -> Sequence[Any]:
-    """A column has one type: a knob that is a number here and a word there is text."""
-    kinds = {type(value) for value in values if value is not None}
-    if len(kinds) < 2 or kinds == {int, float}:
-        return [float(value) if kinds == {int, float} and value is not None else value for value in values]
-    return [None if value is None else str(value) for value in values]
-
-
 def load_results(workspace: str | Path = ".", *, storage: str | None = None, run: str | None = None) -> pd.DataFrame:
     """Every timed candidate of a workspace (or of one run), one a row; knobs are columns `config.…`."""
     with Store.open(storage, workspace=Path(workspace), create=False) as store, store.intact():
         return store.frame(run)
-
-
-# --- T4 ------------------------------------------------------------------------------------------------------------
-
-
-def export_t4(store: Store, run: str) -> str:
-    """Every candidate of a run that came to something: timed, failed, or the same binary as another.
-
-    A document has `schema_version`, `metadata` and `results`; a result is a configuration with its times, and whether
-    it is valid or why not. All times are in microseconds, as the metadata say.
-    """
-    owner = store.run(run)
-    candidates = store.candidates(run)
-    if not candidates:
-        raise UsageError(
-            f"run {run} has no candidates of its own.",
-            remedy=f"`autotune history {run}` lists its parts: name one of them.",
-        )
-    timings = store.timings_by_candidate(run)
-    seconds = {build.candidate: build.seconds for build in store.builds(run)}
-    known = {candidate.id: candidate for candidate in candidates}
-    results = []
-    for candidate in candidates:
-        # The same binary is the same kernel: what was measured of the one holds for the other.
-        measured = known.get(candidate.duplicate_of or 0, candidate)
-        if measured.us is not None or measured.failure:
-            raw = timings.get(measured.id, [])
-            results.append(_result(owner, candidate, measured, raw, seconds.get(candidate.id)))
-    document = {"schema_version": SCHEMA_VERSION, "metadata": _metadata(store, owner), "results": results}
-    return json.dumps(document, indent=2) + "\n"
-
-
-def _metadata(store: Store, run: RunRow) -> dict[str, str]:
-    where = store.environment(run.id)
-    return {
-        "platform": f"IREE {where.get('iree', '')}".strip(),
-        "device": str(where.get("device_name") or run.device),
-        "autotuner": "autotune",
-        "autotuner_version": str(where.get("autotune") or __version__),
-        "timestamp": run.started.isoformat(),
-        "timeunit": "microseconds",
-        "kernel_name": str(run.problem.get("name", "")),
-        "target": run.target,
-    }
-
-
-def _result(
-    run: RunRow,
-    candidate: CandidateRow,
-    measured: CandidateRow,
-    timings: Sequence[TimingRow],
-    seconds: float | None,
-) -> Record:
-    failed = bool(measured.failure)
-    runtimes = [us for timing in timings if timing.phase not in ("cold", "call") for us in timing.repetitions_us]
-    return {
-        "timestamp": (timings[0].time if timings else run.started).isoformat(),
-        "configuration": _configuration(candidate),
-        "objectives": ["time"],
-        "times": {**({} if seconds is None else {"compilation_time": seconds * 1e6}), "runtimes": runtimes},
-        "invalidity": INVALID.get(measured.failure, _UNKNOWN) if failed else "correct",
-        "correctness": 0 if failed else 1,
-        "measurements": [] if failed else _measurements(run.problem, measured.us),
-    }
-
-
-def _configuration(candidate: CandidateRow) -> Record:
-    """The knobs, and the route, which is one."""
-    knobs = {name: value for name, value in candidate.config.as_dict().items() if value != ABSENT}
-    return {**knobs, "kind": candidate.kind, "route": candidate.route}
-
-
-def _measurements(problem: Mapping[str, Any], us: float | None) -> list[Record]:
-    if not us:
-        return []
-    rate = [{"name": "GFLOP/s", "value": problem["flops"] / us / 1e3, "unit": ""}] if problem.get("flops") else []
-    return [{"name": "time", "value": us, "unit": "us"}, *rate]

@@ -62,11 +62,10 @@ def report(
     *,
     workspace: Path,
     bandwidth: Mapping[str, float] | None = None,
-    live: str = "",
 ) -> str:
     """The page of these runs, or of all: then the newest in full, so far as a page holds them.
 
-    `bandwidth` has GB/s by the name of a device, where one was measured; `live` is the state that the page shows.
+    `bandwidth` has GB/s by the name of a device, where one was measured.
     """
     rows = [store.run(run) for run in dict.fromkeys(runs)] if runs else store.runs(OVERVIEW, top=True)
     views = _Maker(store, workspace, bandwidth or {}).views([row.id for row in rows], all_told=bool(runs))
@@ -74,7 +73,7 @@ def report(
     left_out = [f"{count(left, 'older run')} without details here: autotune report RUN shows one."] if left else []
     overview = overview_table(brief_records(store, rows)) if len(rows) != 1 else None
     title = f"{count(len(rows), 'run')} of autotune" if overview else views[0].title
-    return render(views, title=title, live=live, overview=overview, left_out=left_out)
+    return render(views, title=title, overview=overview, left_out=left_out)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, insert, select
 
-from autotuner.errors import EnvironmentFailure, UsageError
+from autotuner.errors import UsageError
 from autotuner.store.checked import Candidate, Record, Refused, Run, take
 from autotuner.store.queries import AT_ONCE, few
 from autotuner.store.rows import BUILDS, CANDIDATES, ENVIRONMENT, IMPORTED, RUNS, TIMINGS
@@ -27,7 +27,7 @@ from autotuner.system.text import printable, short, without_apostrophe
 from autotuner.system.workspace import refuse_endless
 
 MOST_BYTES = 1 << 30
-MAKE_ONE = "Make one with `autotune export`: --json, --csv or --parquet."
+MAKE_ONE = "Make one with `autotune export`: --json or --csv."
 _NESTED = ("config", "isa", "environment", "run_facts", "figures")
 _WHOLE = re.compile(r"-?\d{1,18}")
 _NUMBERS = frozenset({"us", "error", "speedup", "cold_us", "call_us"})
@@ -144,8 +144,6 @@ def read_export(path: Path) -> list[Record]:
 
 def _from_json(data: bytes) -> list[Record]:
     found = json.loads(data.decode("utf-8-sig"), parse_constant=_no_number)
-    if isinstance(found, dict) and "schema_version" in found:
-        raise NotAnExport("a T4 document does not say which run it is of")
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
         raise NotAnExport("it is not a list of objects")
     return found
@@ -174,20 +172,6 @@ def _typed(name: str | None, cell: Any) -> Any:
     return without_apostrophe(cell)
 
 
-def _from_parquet(data: bytes) -> list[Record]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ModuleNotFoundError as error:
-        remedy = 'Install it with `pip install "autotune-iree[parquet]"`.'
-        raise EnvironmentFailure("Parquet needs the pyarrow package.", remedy=remedy) from error
-    try:
-        rows = parquet.read_table(io.BytesIO(data)).to_pylist()
-    except (pyarrow.ArrowException, OSError, MemoryError) as error:
-        raise NotAnExport(str(error).partition("\n")[0]) from error
-    return [_nested({name: value for name, value in row.items() if value is not None}) for row in rows]
-
-
 def _nested(row: Mapping[str, Any]) -> Record:
     """Columns `config.tile` become a table again, `figures.sustained/warm.us` one of tables, `timings`
     a list. What is none of an export's is left out."""
@@ -209,5 +193,4 @@ def _nested(row: Mapping[str, Any]) -> Record:
 _READERS: Mapping[str, Callable[[bytes], list[Record]]] = {
     ".json": _from_json,
     ".csv": _from_csv,
-    ".parquet": _from_parquet,
 }

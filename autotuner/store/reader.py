@@ -10,7 +10,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
-from sqlalchemy import URL, Column, Engine, Executable, Row, Select, case, func, or_, select, update
+from sqlalchemy import URL, Column, Engine, Executable, Row, Select, func, or_, select, update
 
 from autotuner.devices.conditions import Sample
 from autotuner.errors import StorageError, UsageError
@@ -246,14 +246,6 @@ class Reader:
         """A candidate's measurements, oldest first."""
         query = select(TIMINGS).where(TIMINGS.c.candidate == candidate).order_by(TIMINGS.c.id)
         return self._rows(query, read_timing)
-
-    def pulse(self) -> str:
-        """A word that is another one as soon as there is anything new."""
-        last = [func.max(table.c.id) for table in (CANDIDATES, BUILDS, TIMINGS, VERDICTS, ENVIRONMENT)]
-        going_on = func.count(case((RUNS.c.status == "running", 1)))
-        counts = [func.count(RUNS.c.id), func.count(RUNS.c.ended), going_on]
-        rows = [*(self._read(select(one))[0][0] for one in last), *self._read(select(*counts))[0]]
-        return "-".join(str(one or 0) for one in rows)
 
     def first_timed(self, run: str) -> dict[int, datetime]:
         """When each of a run's candidates was timed first, by their ids."""

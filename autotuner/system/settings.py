@@ -40,24 +40,6 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def join_completed_words() -> None:
-    """Puts together what bash has split at `=`, so that `--target=gfx` is completed as `--target gfx` is.
-
-    typer takes `--target=gfx` as one word and offers what stands behind the `=`, which is all that bash replaces.
-    """
-    words = os.environ.get("COMP_WORDS", "").split("\n")
-    if "=" not in words:
-        return
-    position = int(os.environ["COMP_CWORD"])
-    joined: list[str] = []
-    for number, word in enumerate(words[: position + 1]):
-        if number and "=" in (word, words[number - 1]):
-            joined[-1] += word
-        else:
-            joined.append(word)
-    os.environ |= {"COMP_WORDS": "\n".join(joined), "COMP_CWORD": str(len(joined) - 1)}
-
-
 # --- The words of the command that runs, without passwords ----------------------------------------------------------
 
 _LOGIN = re.compile(r"(://[^:/@]*):.*@")

@@ -78,17 +78,15 @@
     return cell;
   }
 
-  function Table(box, index) {
+  function Table(box) {
     const heads = all("th", box), body = box.querySelector("tbody"), name = box.dataset.name;
     const kinds = heads.map((head) => head.dataset.kind), links = heads.map((head) => head.dataset.link);
     const rows = all("tr", body).map((row) => all("td", row).map((cell) => cell.textContent)).concat(embedded(box) ?? []);
-    // Only a page that loads itself anew goes on where it was.
-    const earlier = document.body.dataset.live ? JSON.parse(kept.get(`table ${index}`) ?? "null") : null;
-    const state = earlier ?? { by: -1, down: false, words: "", page: 0 };
+    const state = { by: -1, down: false, words: "", page: 0 };
     let shown = rows;
 
     const count = make("span");
-    const input = make("input", { type: "search", value: state.words, placeholder: "e.g. timed plain" });
+    const input = make("input", { type: "search", placeholder: "e.g. timed plain" });
     const label = make("label", {}, "Filter ", input);
     const before = make("button", { type: "button", textContent: "Previous" });
     const after = make("button", { type: "button", textContent: "Next" });
@@ -130,7 +128,6 @@
       heads.forEach((head, i) => {
         head.setAttribute("aria-sort", i !== state.by ? "none" : state.down ? "descending" : "ascending");
       });
-      kept.set(`table ${index}`, JSON.stringify(state));
     }
     function turn(by) { state.page += by; draw(); say(count.textContent); }
 
@@ -149,10 +146,9 @@
     input.addEventListener("input", () => { state.words = input.value; state.page = 0; order(); draw(); });
     before.addEventListener("click", () => turn(-1));
     after.addEventListener("click", () => turn(1));
-    order();
-    draw(earlier !== null);
+    draw(false);
   }
-  all("[data-table]").forEach(Table);
+  all("[data-table]").forEach((box) => Table(box));
 
   // --- charts -------------------------------------------------------------------------------------------------
   const drawn = new Map();
@@ -258,20 +254,5 @@
   if (location.hash.length > 1) unfold();
   if (kept.get("theme")) setTheme(kept.get("theme"));
 
-  // --- a run that goes on -------------------------------------------------------------------------------------
-  const live = document.body.dataset.live;
-  if (live) {
-    const again = make("button", { type: "button", className: "news", textContent: "New results: show them", hidden: true });
-    again.addEventListener("click", () => location.reload());
-    document.body.append(again);
-    setInterval(async () => {
-      let now = live;
-      try { now = await (await fetch("state")).text(); } catch { return; }
-      if (now === live) return;
-      const busy = document.activeElement?.tagName === "INPUT" || !getSelection().isCollapsed;
-      if (busy || document.hidden) { again.hidden = false; return; }
-      location.reload();
-    }, 2000);
-  }
   document.documentElement.dataset.ready = "true";
 })();

@@ -14,17 +14,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from autotuner.cli import completion
 from autotuner.cli.app import app
 from autotuner.cli.options import EXAMPLES
 from autotuner.cli.request import default_dtype
-from autotuner.problems import Gemm
 from autotuner.problems.epilogue import ACTIVATIONS
-from autotuner.system.settings import join_completed_words
-from autotuner.targets import PRODUCTS, Target, all_targets
-from autotuner.tuning.effort import EFFORTS
-from autotuner.tuning.evaluate import KEEP
-from autotuner.tuning.options import CACHES
 from tests.support.command_line import Here, in_this_process
 from tests.support.patience import ENOUGH
 
@@ -92,24 +85,6 @@ def test_words_are_completed(settings: dict[str, str], found: str) -> None:
     assert found in done.stdout, done.stderr
 
 
-@pytest.mark.parametrize(
-    ("words", "offered"),
-    [
-        (("gemm", "--target", "=", "gfx94"), ["gfx942"]),
-        (("model", "x.mlir", "--cache", "="), ["warm", "cold", "both"]),
-        (("gemm", "--flag", "=", "--a", "=", "b", "--cache", "bo"), ["both"]),
-    ],
-)
-def test_bash_completes_values_behind_an_equals_sign(words: tuple[str, ...], offered: list[str]) -> None:
-    settings = {"COMP_WORDS": "\n".join(("autotune", *words)), "COMP_CWORD": str(len(words))}
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in settings.items():
-            patch.setenv(name, value)
-        join_completed_words()
-        said = CliRunner().invoke(app, [], prog_name="autotune", env={"_AUTOTUNE_COMPLETE": "complete_bash"})
-    assert said.output.split() == offered
-
-
 @pytest.mark.parametrize("group", [(), ("spec",), ("bundle",)])
 def test_the_list_of_commands_has_whole_sentences(group: tuple[str, ...]) -> None:
     listed = CliRunner().invoke(app, [*group, "-h"], prog_name="autotune", terminal_width=80).output
@@ -124,51 +99,6 @@ def test_the_activations_that_help_does_not_list_are_in_the_docs_and_in_the_erro
     for name in ("relu", "clip=", *ACTIVATIONS):
         assert f"`{name}" in said
         assert name in refused.stderr
-
-
-def _offered(line: str) -> set[str]:
-    settings = {"_AUTOTUNE_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": f"autotune {line}"}
-    said = CliRunner().invoke(app, [], prog_name="autotune", env=settings).output
-    words = set(re.findall(r'"([^"]*)"', said))
-    assert said.startswith("_arguments" if words else "_files")
-    return words
-
-
-@pytest.mark.parametrize(
-    ("line", "offered"),
-    [
-        ("gemm --target gfx94", {"gfx942"}),
-        ("gemm --target mi300", {"mi300a", "mi300x"}),
-        ("gemm --dtype ", {"f32", "f16", "bf16", "i8", "f8"}),
-        ("attention --dtype ", {"f32", "f16", "bf16", "f8"}),
-        ("ab --layout n", {"nn", "nt", "nhwc-hwcf", "nchw-fchw"}),
-        ("model x.mlir --cache ", {"warm", "cold", "both"}),
-        ("suite unet", {"unet", "unet-conv"}),
-        ("suite sh", {"shapes.csv"}),
-        ("ab sgemm", {"sgemm_c"}),
-        ("ab sgemm_c m", {"misa_igemm_fwd_nhwc_fp16", "m.mlir"}),
-        ("gemm --keep best,", {"best,all", "best,failed", "best,none"}),
-        ("model m", set()),  # which leaves it to the shell, and that offers files
-        ("spec merge -o ", set()),
-    ],
-)
-def test_values_are_completed(line: str, offered: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "shapes.csv").touch()
-    (tmp_path / "m.mlir").touch()
-    monkeypatch.chdir(tmp_path)
-    assert _offered(line) == offered
-
-
-def test_words_that_are_completed_are_words_that_are_taken() -> None:
-    assert set(completion.target("")) == {*(one.name for one in all_targets()), *PRODUCTS}
-    for name in completion.target(""):
-        Target.parse(name)
-    for name, known in (("effort", EFFORTS), ("cache", CACHES), ("keep", KEEP)):
-        assert _offered(f"gemm --{name} ") == set(known)
-    for dtype in _offered("gemm --dtype "):
-        Gemm.parse(shape="8x8x8", dtype=dtype)
-    for layout in _offered("gemm --layout "):
-        Gemm.parse(shape="8x8x8", dtype="f32", layout=layout)
 
 
 def test_without_a_dtype_the_targets_own_is_taken_and_said(tmp_path: Path, here: Here) -> None:

@@ -17,10 +17,9 @@ THESIS = "<!doctype html>\n<p>My thesis, by autotune 0.1.0, run,parent,started\n
 
 
 def commands(run: str) -> dict[str, tuple[str, ...]]:
-    exports = {form: ("export", run, f"--{form}", "-o", f"out.{form}") for form in ("csv", "json", "t4", "optuna")}
     return {
-        **exports,
-        "parquet": ("export", run, "--parquet", "-o", "out.parquet"),
+        "csv": ("export", run, "--csv", "-o", "out.csv"),
+        "json": ("export", run, "--json", "-o", "out.json"),
         "report": ("report", run, "-o", "out.html"),
         "report of all": ("report",),
         "compare": ("compare", run, run, "-o", "out.html"),

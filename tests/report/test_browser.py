@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,6 @@ import pytest
 from autotuner.report import compared as compare_page
 from autotuner.report import nights as nightly_page
 from autotuner.report.nightly import look_at
-from autotuner.report.page import Server
 from autotuner.report.report import report
 from autotuner.store.store import Store
 from tests.report import browser as browsers
@@ -230,21 +228,3 @@ def test_thousands_of_candidates_are_shown_by_pages(chromium: Browser, tmp_path:
     chromium.visit((tmp_path / "page.html").as_uri())
     assert "1 to 50 of 2002" in chromium.run("[...document.querySelectorAll('.controls')].at(-1).textContent")
     assert chromium.run("document.querySelectorAll('*').length") < 8000
-
-
-def test_a_served_page_follows_a_run(chromium: Browser, tmp_path: Path) -> None:
-    with Store.open(None, workspace=tmp_path) as store:
-        run = a_search(store, candidates=10, finished=False)
-
-        def page(state: str) -> str:
-            return report(store, [run], workspace=tmp_path, live=state)
-
-        with Server(port=0, state=store.pulse, page=page) as server:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-            chromium.visit(server.address)
-            assert "This run goes on" in chromium.run("document.body.textContent")
-            store.finish_run(run, "interrupted")
-            chromium.wait("document.body?.textContent.includes('This run was cut short')")
-            assert chromium.complaints() == []
-            assert {address.removeprefix(server.address) for address in chromium.requests()} <= {"", "state"}
-            server.shutdown()
