@@ -21,8 +21,6 @@ from autotuner.system.templates import render, template_of
 
 VECTOR_LEVEL = "vector_common_parallel"
 MARKER = "__autotune_applied__"
-STAYS = "__autotune_stays__"
-"""On a convolution that a spec keeps out of im2col."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
 
 
@@ -86,11 +84,6 @@ def _range(dispatch: Dispatch, rows: Rows) -> dict[str, int | None]:
     if dispatch.kind != "contraction" or dispatch.typed or len(dispatch.dims("m")) != 1:
         raise ValueError(f"{dispatch.op} has no single M whose range could be matched")
     return {"axis": dispatch.outputs[0].index(dispatch.dims("m")[0]), "low": rows[0], "high": rows[1]}
-
-
-def pieces_mlir(pieces: Sequence[object], *, header: Sequence[str]) -> str:
-    """A preprocessing spec of the convolutions that stay out of im2col, each by its operation and types."""
-    return render("pieces.mlir.j2", pieces=pieces, header=header, marker=STAYS)
 
 
 FLAG = "--iree-hal-substitute-executable-configuration"

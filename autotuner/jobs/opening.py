@@ -10,7 +10,6 @@ from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.run import Invocation
 from autotuner.measure.reference import WORDS
 from autotuner.problems import Problem
-from autotuner.problems.accuracy import Precision
 from autotuner.programs.arbiter import Arbiter, HostAnswer, compute_on_host
 from autotuner.programs.inputs import load_expected, wider
 from autotuner.programs.model import Model, ModelBuilder, call_of
@@ -29,7 +28,6 @@ MIN_TIME = 0.05
 """Seconds a repetition of a whole model, at least."""
 _HOST_SHARE = 0.2
 """Of the budget, at most, for computing the model on the host's processor, where two builds disagree."""
-_COARSEST: Precision = "f16"
 _LENGTHENED, _LONG_ENOUGH = 2, 1.1
 """How often, at most, a module is compiled anew to last longer; and times as many repeats that are not worth it."""
 
@@ -111,10 +109,7 @@ def _arbiter(
     """For outputs of this call; files that do not fit are refused."""
     expected = load_expected(model.expected, structure.flow.signature)
     rounded = wider(expected, structure.flow.signature)
-    rounding, coarse = (
-        expected_error(structure.groups, structure.others, allow=allow, rounded_weights=rounded)
-        for allow in (model.allow, _COARSEST)
-    )
+    rounding = expected_error(structure.groups, structure.others, allow=model.allow, rounded_weights=rounded)
 
     def ask() -> HostAnswer:
         clock = run.clock
@@ -131,5 +126,4 @@ def _arbiter(
         note=run.account.note,
         name=first,
         given=expected,
-        coarse=coarse if any(group.root.element_types[0] == _COARSEST for group in structure.groups) else 0.0,
     )

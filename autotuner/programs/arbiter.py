@@ -69,8 +69,6 @@ class Arbiter:
     """What is compared with first, and taken for right as long as nothing speaks against it."""
     given: tuple[Array, ...] = field(default=(), repr=False)
     """The user's outputs; empty: there are none."""
-    coarse: float = 0.0
-    """The same as `rounding` with sums in f16, which is allowed by `--allow-precision f16` only."""
     source: Source = "default"
     default: Computed = field(default_factory=Computed)
     default_check: Check = field(default_factory=lambda: Check(None, 0.0))
@@ -93,13 +91,7 @@ class Arbiter:
             self._begin_without_default()
         if self.default_is_wrong:
             self.note(self.words)
-            if self.given and self.tolerance is None and self._explained_by_coarse_sums:
-                self.note(_COARSE)
         return self.default_check
-
-    @property
-    def _explained_by_coarse_sums(self) -> bool:
-        return same_outputs(self.default, self._expected, tolerance=None, rounding=self.coarse).ok
 
     @property
     def default_is_wrong(self) -> bool:
@@ -146,9 +138,6 @@ class Arbiter:
     def words(self) -> str:
         """That the default is wrong; empty where it is right as far as is known."""
         return self.found().words("model", name=self.name, against=self.against)
-
-    def agree(self, one: Computed, other: Computed) -> bool:
-        return self._compared(one, other).ok
 
     def found(self, default_us: float | None = None) -> Reference:
         """What was compared with, and what that says of the default."""
@@ -203,10 +192,6 @@ class Arbiter:
         return same_outputs(found, wanted, tolerance=self.tolerance, rounding=self.rounding)
 
 
-_COARSE = (
-    "sums in f16 explain that, as some frameworks have them on processors: --allow-precision f16 takes such outputs, "
-    "or give --expected from the model in f32"
-)
 _GIVE = "--expected FILE.npy with the outputs of the framework that made the model would decide"
 
 
@@ -233,31 +218,6 @@ def same_outputs(found: Computed, wanted: Computed, *, tolerance: float | None, 
 
 def finite(outputs: Computed) -> bool:
     return all(np.isfinite(array.astype(np.float64)).all() for array in outputs.arrays)
-
-
-@dataclass
-class Dissent:
-    """Routes whose outputs are not the default's. Where some of them agree, the default may be what is wrong."""
-
-    _rejected: dict[str, tuple[str, Computed]] = field(default_factory=dict)
-    """By the module's digest: the same module twice agrees with itself and tells nothing."""
-    _told: bool = False
-
-    def add(self, route: str, digest: str, outputs: Computed, *, same: Callable[[Computed, Computed], bool]) -> str:
-        """What people must be told now; empty where there is nothing new."""
-        agreeing = next((name for name, other in self._others(digest) if same(outputs, other)), None)
-        self._rejected.setdefault(digest, (route, outputs))
-        if agreeing is None or self._told:
-            return ""
-        self._told = True
-        return (
-            f"routes {agreeing} and {route} agree with each other and not with IREE's default: "
-            "the default may be what is wrong. All is compared with it, so compare its outputs with the framework "
-            "that made the model first"
-        )
-
-    def _others(self, digest: str) -> list[tuple[str, Computed]]:
-        return [one for key, one in self._rejected.items() if key != digest]
 
 
 def host_flags(target: Target) -> tuple[str, ...]:

@@ -114,7 +114,7 @@ def read_flow(text: str, *, function: str | None, shapes: Sequence[tuple[int, ..
         functions = {_symbol(op): op.operation for op in top if op.operation.name == "util.func"}
         signature = read_signature(functions, top, function=function)
         body = functions.get(signature.function + ASYNC, functions.get(signature.function))
-        sizes = Sizes(body, signature.placed(shapes, made=lambda _: None))
+        sizes = Sizes(body, shapes)
         calls: Counter[str] = Counter()
         sites: dict[str, Any] = {}
         for name, one in functions.items():

@@ -24,7 +24,7 @@ _NUMPY = ".npy"
 
 def check_inputs(inputs: Sequence[str], signature: Signature, *, name: str) -> list[tuple[str, Operand | None]]:
     """Each input as the user gave it, or by the function's types; with what is to be filled where it has no values."""
-    given = signature.placed(inputs, made=lambda argument: argument.text)
+    given = inputs
     if not given:
         lacking = [a.text for a in signature.arguments if a.dynamic]
         if lacking:
@@ -39,18 +39,8 @@ def check_inputs(inputs: Sequence[str], signature: Signature, *, name: str) -> l
             f"{signature.function} takes {len(signature.arguments)} inputs ({wanted}), not {len(given)}.",
             remedy="Give --input once for each, in order.",
         )
-    return [_given(text, argument) for text, argument in zip(given, signature.arguments, strict=True)]
-
-
-def _given(text: str, argument: Argument) -> tuple[str, Operand | None]:
-    """`&`, which IREE's tools want before what is passed as a bare buffer, may be there or not."""
-    text = text.removeprefix("&") if argument.buffer else text
-    if argument.buffer and text.startswith("@"):
-        raise UsageError(
-            f"--input {text}: this input is a bare !hal.buffer, which has no shape.",
-            remedy="Give SHAPExTYPE=@FILE.bin.",
-        )
-    return _as_bytes(text), _shaped(text, argument)
+    pairs = zip(given, signature.arguments, strict=True)
+    return [(_as_bytes(text), _shaped(text, argument)) for text, argument in pairs]
 
 
 def _as_bytes(text: str) -> str:
@@ -79,7 +69,7 @@ def input_shapes(given: Sequence[str]) -> list[tuple[int, ...] | None]:
     """The shapes of the inputs as the user gave them; None where the text does not say."""
     shapes: list[tuple[int, ...] | None] = []
     for text in given:
-        shape, found, path = text.removeprefix("&").partition("@")
+        shape, found, path = text.partition("@")
         if found and not shape.strip("=") and path.endswith(".npy"):
             shapes.append(_npy_shape(Path(path)))
             continue
@@ -124,7 +114,7 @@ def _is_number(text: str) -> bool:
 
 def _fit(text: str, shape: tuple[int, ...], argument: Argument) -> None:
     wanted = argument.shape
-    if wanted is None or not argument.looked_at:
+    if wanted is None or not argument.read:
         return
     if len(shape) != len(wanted) or any(b not in (None, a) for a, b in zip(shape, wanted, strict=True)):
         raise UsageError(
@@ -135,7 +125,7 @@ def _fit(text: str, shape: tuple[int, ...], argument: Argument) -> None:
 
 def _fit_type(text: str, element: str, argument: Argument) -> None:
     """Whole numbers of one width may stand for each other: a sign is not looked at, and a truth value is a byte."""
-    if not argument.looked_at or not (known_type(element) and known_type(argument.element)):
+    if not argument.read or not (known_type(element) and known_type(argument.element)):
         return
     given, wanted = element_type(element), element_type(argument.element)
     same = given == wanted if given.is_float or wanted.is_float else max(8, given.bits) == max(8, wanted.bits)
@@ -182,7 +172,7 @@ def _fit_array(text: str, path: Path, argument: Argument) -> None:
         raise UsageError(f"--input {text}: {path.name} is no .npy file.", remedy="Give SHAPExTYPE=@FILE, or @FILE.npy.")
     array = load_array(path, f"--input {text}")
     _fit(text, array.shape, argument)
-    if argument.looked_at and known_type(argument.element) and not holds_type(array, argument.element):
+    if argument.read and known_type(argument.element) and not holds_type(array, argument.element):
         raise UsageError(
             f"--input {text} is {described(array)}, and the input is {argument.text}.",
             remedy=_type_remedy(f64=array.dtype == np.float64, argument=argument),

@@ -9,12 +9,10 @@ from functools import cached_property
 from pathlib import Path
 
 from autotuner.build import Builder, BuildJob
-from autotuner.carriers.flagfile import Flagfile
 from autotuner.carriers.outputs import files_in
 from autotuner.errors import UsageError
 from autotuner.iree.compile import (
     CONFIGURED,
-    PREPROCESSED,
     ROOT_ATTRIBUTES,
     Compile,
     Compiled,
@@ -227,18 +225,11 @@ def _check_imports(program: ModelFile, imports: Sequence[str]) -> None:
 
 
 def _check_types(signature: Signature) -> None:
-    """Tensors, numbers and storage for results can be made here, and nothing else."""
-    if any(one.role == "transients" for one in signature.arguments):
-        raise UsageError(
-            f"{signature.function} takes storage for its transients (iree.abi.transients): each build needs another "
-            "size, and IREE's runtime writes behind the end of what is too small.",
-            remedy="Tune the same function without this argument: its dispatches, and so the flags and specs, are the "
-            "same. Or give --device none.",
-        )
+    """Tensors and numbers can be made here, and nothing else."""
     if signature.foreign:
         raise UsageError(
             f"{signature.function} takes or gives {', '.join(signature.foreign)}, which cannot be made or read here.",
-            remedy="Export it with tensors instead, fences only where iree-compile adds them; or give --device none.",
+            remedy="Export it with tensors and numbers alone: its dispatches are the same. Or give --device none.",
         )
 
 
@@ -263,17 +254,17 @@ def call_of(program: ModelFile, signature: Signature, folder: Path, *, seed: int
 
     Inputs are as the user gave them; what has only a shape is filled with seeded numbers.
     """
-    inputs = zip(check_call(program, signature), signature.arguments, strict=True)
+    inputs = check_call(program, signature)
     folder.mkdir(parents=True, exist_ok=True)
     texts, whole = [], False
-    for number, ((text, operand), argument) in enumerate(inputs):
+    for number, (text, operand) in enumerate(inputs):
         if operand is None:
-            texts.append(f"&{text}" if argument.buffer else text)
+            texts.append(text)
             continue
         path = folder / f"input{number}.bin"
         write_raw(random_tensors((operand,), seed + number)[0], path)
-        texts.append(f"{'&' if argument.buffer else ''}{operand.text}=@{path}")
-        whole |= not operand.element.is_float and argument.role == "read"
+        texts.append(f"{operand.text}=@{path}")
+        whole |= not operand.element.is_float
     notes = ("whole-number inputs are filled with 0 and 1: give --input with values where they matter",)
     call = Invocation(signature.function, tuple(texts), signature.results, program.parameters)
     return call, notes if whole else ()
@@ -285,10 +276,6 @@ def whole_job(program: Path, flags: Sequence[str], *, timeout: float) -> BuildJo
     Dispatches say which operation each is about: that changes nothing in the module.
     """
     return BuildJob(program, (*flags, ROOT_ATTRIBUTES), timeout, dumps=_DUMPS)
-
-
-def _unlike(build: Compiled, why: str) -> Compiled:
-    return replace(build, failure="not-applied", stderr=why)
 
 
 @dataclass(frozen=True)
@@ -333,25 +320,6 @@ class ModelBuilder:
         """The same by a flagfile and nothing else, as a user does it."""
         job = replace(self.job((), timeout=timeout), flags=(f"@{flagfile}",))
         return compile_program(job, self.tools, folder)
-
-    def made_before(self, flagfile: Path, build: Compiled, *, timeout: float) -> Compiled:
-        """A module that was made before by the words of a flagfile, and needs no second compile to be proven.
-
-        The build cache knows a compile by all that it reads: the compiler, the model, the words and the files that
-        these name. They are asked for anew. What iree-compile itself makes of the file is compared as far as the
-        program is preprocessed.
-        """
-        words = Flagfile.read(flagfile, trust=True).flags
-        if self._builder.key(self.job(words, timeout=timeout)) != build.key:
-            return _unlike(
-                build, "the compiler, the model, a flag or a file that one names has changed since it was timed"
-            )
-        read = Compile(self.program.path, (f"@{flagfile}",), timeout, stop=PREPROCESSED, dumps=("phases",))
-        if inspect(read, self.tools).dumped[PREPROCESSED] != build.dumped[PREPROCESSED]:
-            return _unlike(
-                build, "iree-compile makes another program of the flagfile than of the flags that were timed"
-            )
-        return build
 
     def job(self, flags: Sequence[str], *, timeout: float) -> BuildJob:
         return whole_job(self.program.path, flags, timeout=timeout)

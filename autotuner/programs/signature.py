@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from iree.compiler import ir
 
@@ -16,13 +16,8 @@ ASYNC = "$async"
 _PARAMETERS = ("#flow.parameter.named<", "#stream.parameter.named<")
 _LISTED = 12
 _VIEW, _BUFFER, _FENCE = "!hal.buffer_view", "!hal.buffer", "!hal.fence"
-_FENCED = "coarse-fences"
-"""The model of a call whose last two arguments are fences: IREE's tools, which read it in the reflection, add them."""
-
-Given = TypeVar("Given")
-Role = Literal["read", "storage", "transients", "unread"]
-"""What the function does with an argument: in storage it writes a result (`iree.abi.output`), in storage for transients
-what it needs on the way (`iree.abi.transients`)."""
+_STORAGE = {"hal.tensor.alias": "storage for a result", "hal.tensor.transients": "storage for its transients"}
+"""What an argument is that is written to and never read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +26,8 @@ class Argument:
 
     shape: tuple[int | None, ...] | None
     element: str
-    role: Role = "read"
-    buffer: bool = False
-    """It is passed as a bare `!hal.buffer`: `&SHAPExTYPE` in the words of IREE's tools."""
+    read: bool = True
+    """The runtime holds what is given against its shape and type."""
 
     @property
     def text(self) -> str:
@@ -41,22 +35,11 @@ class Argument:
         return "x".join([*sizes, self.element])
 
     @property
-    def looked_at(self) -> bool:
-        """Whether the runtime holds what is given against its shape and type."""
-        return self.role in ("read", "storage")
-
-    @property
-    def left_out(self) -> bool:
-        """Whether a caller may do without it."""
-        return self.role in ("storage", "transients")
-
-    @property
     def dynamic(self) -> bool:
         return self.shape is None or None in self.shape
 
 
-_TRANSIENTS = Argument((1,), "i8", "transients")
-_UNREAD = Argument((1,), "f32", "unread")
+_UNREAD = Argument((1,), "f32", read=False)
 """For a tensor that the function does not look at: its type is not known any more, and any will do."""
 
 
@@ -75,15 +58,7 @@ class Signature:
     imports: tuple[str, ...] = ()
     """Functions of other modules, which the program calls and does not have."""
     foreign: tuple[str, ...] = ()
-    """The types of arguments and results that IREE's tools can neither make nor read."""
-
-    def placed(self, given: Sequence[Given], *, made: Callable[[Argument], Given]) -> Sequence[Given]:
-        """What the caller gave, one for each argument: storage may be left out, all of it."""
-        stored = [one for one in self.arguments if one.left_out]
-        if not given or len(given) != len(self.arguments) - len(stored) or any(one.dynamic for one in stored):
-            return given
-        rest = iter(given)
-        return [made(one) if one.left_out else next(rest) for one in self.arguments]
+    """What it takes or gives that cannot be made or read here: types, and storage that the caller would hand in."""
 
 
 def read_signature(functions: Mapping[str, Any], top: Sequence[Any], *, function: str | None) -> Signature:
@@ -93,28 +68,20 @@ def read_signature(functions: Mapping[str, Any], top: Sequence[Any], *, function
     body = functions.get(name + ASYNC, called)
     given = list(body.regions[0].blocks[0].arguments)
     tensors: dict[int, Argument] = {}
+    stored: list[Any] = []
     results: list[Any] = []
     for op in walk(body):
         if op.name == "hal.tensor.import":
             tensors.update({n: _tensor(op.results[0].type) for n, one in enumerate(given) if one == op.operands[0]})
-        elif op.name == "hal.tensor.alias":
-            # Its operands: the tensor, the sizes of that, and the storage.
-            stored = replace(_tensor(op.operands[0].type), role="storage")
-            for number, one in enumerate(given):
-                if one in list(op.operands)[1:] and _held(one):
-                    tensors.setdefault(number, stored)
-        elif op.name == "hal.tensor.transients":
-            tensors |= {n: _TRANSIENTS for n, one in enumerate(given) if one in list(op.operands)[1:] and _held(one)}
+        elif op.name in _STORAGE:
+            stored += [(one, _STORAGE[op.name]) for one in list(op.operands)[1:] if str(one.type) in (_VIEW, _BUFFER)]
         elif op.name == "util.return":
             results = list(op.operands)
-    arguments = {
-        number: replace(tensors.get(number) or _plain(one), buffer=str(one.type) == _BUFFER)
-        for number, one in enumerate(given)
-        if str(one.type) != _FENCE
-    }
-    foreign = [str(one.type) for n, one in enumerate(given) if n in arguments and n not in tensors and not _made(one)]
-    foreign += [_FENCE] * (not _fences_are_added(called))
-    foreign += [str(one.type) for one in results if str(one.type).startswith("!") and str(one.type) != _VIEW]
+    arguments = {n: tensors.get(n) or _plain(one) for n, one in enumerate(given) if str(one.type) != _FENCE}
+    imported = [given[n] for n in tensors]
+    foreign = [what for one, what in stored if one not in imported]
+    kinds = [str(one.type) for one in (*called.regions[0].blocks[0].arguments, *results)]
+    foreign += [kind for kind in kinds if kind.startswith("!") and kind != _VIEW]
     told = [_exported(value) for value in results]
     return Signature(
         function=str(ir.StringAttr(called.attributes["sym_name"]).value),
@@ -127,32 +94,9 @@ def read_signature(functions: Mapping[str, Any], top: Sequence[Any], *, function
     )
 
 
-def _held(argument: Any) -> bool:
-    """Whether it is memory; the others that stand beside it are sizes."""
-    return str(argument.type) in (_VIEW, _BUFFER)
-
-
 def _plain(argument: Any) -> Argument:
     """One that is no tensor for the function: a number, or a buffer that it does not look at."""
-    return _UNREAD if _held(argument) else Argument(None, str(argument.type))
-
-
-def _made(argument: Any) -> bool:
-    """Whether an argument that is no tensor can be given: a number, or any buffer where nobody reads it."""
-    kind = str(argument.type)
-    return not kind.startswith("!") or kind == _VIEW or (kind == _BUFFER and not list(argument.uses))
-
-
-def _fences_are_added(function: Any) -> bool:
-    """Whether a function has no fences, or those that IREE's tools know of: two, behind all else."""
-    kinds = [str(one.type) for one in function.regions[0].blocks[0].arguments]
-    if _FENCE not in kinds:
-        return True
-    if "iree.reflection" not in function.attributes:
-        return False
-    told = ir.DictAttr(function.attributes["iree.reflection"])
-    model = str(ir.StringAttr(told["iree.abi.model"]).value) if "iree.abi.model" in told else ""
-    return model == _FENCED and kinds[-2:] == [_FENCE, _FENCE] and _FENCE not in kinds[:-2]
+    return _UNREAD if str(argument.type) == _VIEW else Argument(None, str(argument.type))
 
 
 def signature_in(text: str, *, function: str | None) -> Signature:

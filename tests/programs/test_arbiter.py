@@ -20,7 +20,7 @@ from autotuner.iree.tools import Tools
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.tuner import tune_model
 from autotuner.problems import Array
-from autotuner.programs.arbiter import Arbiter, Dissent, HostAnswer, host_flags, noise, nudged, same_outputs
+from autotuner.programs.arbiter import Arbiter, HostAnswer, host_flags, noise, nudged
 from autotuner.programs.inputs import load_expected, wider
 from autotuner.programs.model import Model
 from autotuner.programs.signature import Signature
@@ -136,16 +136,6 @@ def test_a_default_is_called_again_only_where_something_differs_from_it() -> Non
     assert not arbiter.check(BAD).ok
     assert not arbiter.check(OTHER).ok
     assert 1 <= len(calls) <= 5, "once for all"
-
-
-def test_outputs_that_sums_in_f16_explain_are_told_with_the_option_that_takes_them() -> None:
-    near, host = Computed((GOOD.arrays[0] * np.float32(1.004),)), Asked(HostAnswer(BAD))
-    assert not host.arbiter(given=GOOD.arrays, coarse=5e-3).begin(near).ok, "the user's outputs decide all the same"
-    assert "--allow-precision f16 takes such outputs" in host.notes[-1]
-    for other in ({"coarse": 0.0}, {"coarse": 5e-3, "tolerance": 1e-3}):
-        told = Asked(HostAnswer(BAD))
-        told.arbiter(given=GOOD.arrays, **other).begin(near)
-        assert len(told.notes) == 1
 
 
 def test_what_the_user_expects_is_right_and_nobody_is_asked() -> None:
@@ -308,28 +298,3 @@ def test_a_wrong_default_that_is_faster_is_not_kept_and_the_right_route_is_named
     assert result.flagfile is None
     assert result.to_json()["reference"]["source"] == "expected"
     assert "next       do not use IREE's default; compile with the flags of the `route` line" in str(result)
-
-
-def computed(*numbers: float) -> Computed:
-    return Computed((np.array(numbers, np.float32),))
-
-
-def agree(one: Computed, other: Computed) -> bool:
-    return same_outputs(one, other, tolerance=None, rounding=1e-3).ok
-
-
-def test_two_rejected_routes_that_agree_are_told_once() -> None:
-    dissent = Dissent()
-    assert dissent.add("im2col", "a", computed(1, 2, 3), same=agree) == ""
-    assert dissent.add("padded", "b", computed(7, 8, 9), same=agree) == ""
-    assert dissent.add("channels-last", "c", computed(1, 2.0001, 3), same=agree).startswith(
-        "routes im2col and channels-last agree with each other and not with IREE's default: "
-        "the default may be what is wrong."
-    )
-    assert dissent.add("channels-last+O3", "d", computed(1, 2, 3), same=agree) == ""
-
-
-def test_one_module_by_two_names_tells_nothing() -> None:
-    dissent = Dissent()
-    assert dissent.add("im2col", "a", computed(1, 2, 3), same=agree) == ""
-    assert dissent.add("im2col+O3", "a", computed(1, 2, 3), same=agree) == ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,10 +11,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from autotuner.carriers.flagfile import flagfile_text
 from autotuner.devices.device import Computed
 from autotuner.errors import EnvironmentFailure, UsageError
-from autotuner.iree.compile import PREPROCESSED, Compiled
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model.context import model_outputs
 from autotuner.jobs.model.route_search import choose
@@ -24,14 +21,11 @@ from autotuner.problems import Array
 from autotuner.programs import imports
 from autotuner.programs.arbiter import same_outputs
 from autotuner.programs.inputs import input_shapes
-from autotuner.programs.model import Model, ModelBuilder, ModelFile, call_of
+from autotuner.programs.model import Model, ModelFile, call_of
 from autotuner.programs.signature import Argument, Signature
-from autotuner.system.cache import Cache
 from autotuner.system.workspace import Workspace
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
-from tests.support.models import EXAMPLES
-from tests.support.patience import ENOUGH
 
 IMAGE = Signature("main", (Argument((1, 4), "f32"), Argument((None, 2), "i64")), ("f32",))
 
@@ -245,30 +239,3 @@ def test_files_that_a_call_reads_are_known_by_their_content(tmp_path: Path) -> N
         before = reads(**wanted)
         path.write_bytes(b"2")
         assert reads(**wanted) != before
-
-
-def test_a_flagfile_is_proven_to_have_made_a_module_without_a_second_compile(tmp_path: Path) -> None:
-    """By all that its compile reads, and by what iree-compile makes of the file."""
-    target, model = Target.parse("cpu"), tmp_path / "conv.mlir"
-    model.write_text((EXAMPLES / "conv.mlir").read_text())
-    builder = ModelBuilder(Tools.find(), Cache(tmp_path / "cache"), ModelFile.open(model, folder=tmp_path))
-    route = choose(target, ("im2col+data-tiling",), {"conv"}).first[1]
-    flags = [*target.compile_flags, *route.flags]
-    timed = builder.build(flags, timeout=ENOUGH)
-    assert timed.ok
-    flagfile = tmp_path / "conv.flags"
-
-    def made(words: Sequence[str]) -> Compiled:
-        flagfile.write_text(flagfile_text(words))
-        return builder.made_before(flagfile, timed, timeout=ENOUGH)
-
-    assert made(flags).ok
-    again = builder.build_shipped(flagfile, folder=tmp_path / "again", timeout=ENOUGH)
-    assert (again.binary, again.vmfb.read_bytes()) == (timed.binary, timed.vmfb.read_bytes()), "nor is it said in vain"
-    for others in (flags[:-1], [*flags, "--iree-opt-level=O3"]):
-        assert "has changed since it was timed" in made(others).stderr
-    other = replace(timed, dumped={**timed.dumped, PREPROCESSED: ("module {}",)})
-    flagfile.write_text(flagfile_text(flags))
-    assert "makes another program of the flagfile" in builder.made_before(flagfile, other, timeout=ENOUGH).stderr
-    model.write_text(f"{model.read_text()}\n// another\n")
-    assert made(flags).failure == "not-applied"

@@ -19,7 +19,7 @@ from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.route_search import Routes, RouteSearch
 from autotuner.measure.check import Check
 from autotuner.measure.contest import SLOW_US, Takes, take_turns, timed_by
-from autotuner.programs.arbiter import Arbiter, Dissent
+from autotuner.programs.arbiter import Arbiter
 from autotuner.programs.program import ModelProgram
 from autotuner.system import process
 from autotuner.system.digests import known_digest
@@ -32,7 +32,7 @@ _NEAREST = 3
 """So many of those that were not given up are timed once more, in turns: one of them may have been lucky."""
 _SIDE = 8
 """Compiles at once, at most: each holds the model's weights."""
-LATE = 1.1
+_LATE = 1.1
 """Times what routes have: then those under way are given up."""
 
 
@@ -63,7 +63,6 @@ class RouteRace:
     """For compiling some routes side by side and timing them."""
     _flights: dict[Future[Compiled], Contestant] = field(default_factory=dict)
     """Routes whose compile is under way."""
-    _dissent: Dissent = field(default_factory=Dissent)
 
     def begin(self, routes: Routes) -> None:
         """The default, and the first routes beside it."""
@@ -74,20 +73,20 @@ class RouteRace:
         built = max((one.build.seconds for one in self.tried if one.build), default=0.0)
         self.round_seconds = built + sum(3 * (one.us or 0.0) / 1e6 for one in self.tried[1:])
 
-    def rounds(self, ends: Callable[[], float], *, knobs: bool = True) -> None:
+    def rounds(self, ends: Callable[[], float]) -> None:
         """Compiles and times routes: a round is begun if it is expected to be over after so many seconds of the run.
 
-        It takes about as long as the last one. Without `knobs` only those that are named are tried.
+        It takes about as long as the last one.
         """
         context, clock = self.context, self.context.clock
         while not context.session.stop.requested and (self._flights or self.fits(ends())):
             free = side(context) - len(self._flights) if self.fits(ends()) else 0
-            asked = self.search.ask(free if knobs else min(free, len(self.search.queue)))
+            asked = self.search.ask(free)
             if not asked and not self._flights:
                 break
             started = time.monotonic()
             took = next((one.build.took for one in self.tried if one.build), 0.0)
-            with process.until(clock.at(min(LATE * ends(), clock.budget))):
+            with process.until(clock.at(min(_LATE * ends(), clock.budget))):
                 self._start(asked, timeout=max(60.0, 5 * took))
             self._settle()
             self.round_seconds = time.monotonic() - started
@@ -219,12 +218,9 @@ class RouteRace:
             context.note(f"route {one.route.name}: the same module as route {same.route.name}")
             return replace(one, us=same.us, error=same.error, duplicate_of=same.id)
         context.stage(f"timing route {one.route.name}")
-        outputs = self.program.outputs(build.vmfb)
-        check = self._judged(outputs)
+        check = self.check(build)
         one = replace(one, error=_error(check))
         if check.failure is not None:
-            if check.failure == "wrong-result":
-                self._dissents(one.route, build, outputs)
             return self._failed(one, check.failure, check.detail)
         context.session.store.record_check(one.row, error=check.error)
         return self._time(one, build, give_up_us=GIVE_UP * self.best_us)
@@ -258,13 +254,6 @@ class RouteRace:
         """A route that was timed: its time stays."""
         self.context.session.store.record_failure(one.row, "wrong-result", stderr=check.detail)
         return replace(one, failure="wrong-result", detail=check.detail)
-
-    def _dissents(self, route: Route, build: Compiled, outputs: Computed) -> None:
-        if self.arbiter.source != "default":
-            return
-        said = self._dissent.add(route.name, known_digest(build.vmfb), outputs, same=self.arbiter.agree)
-        if said:
-            self.context.note(said)
 
     def _time(self, one: Contestant, build: Compiled, *, give_up_us: float) -> Contestant:
         """Three repetitions, or only one where that is not near the best."""

@@ -36,12 +36,6 @@ from autotuner.tuning.result import Best, Counts, Files, FinalVerdict, Measured,
 
 COMPILED_AGAIN = 1.2
 """Of a compile as it took before: what ships is compiled once more, and read."""
-READ_AGAIN = 0.1
-"""The same of a route: its module is the one that was timed, and its flagfile is read as far as preprocessing."""
-_AS_TIMED = (
-    "no time to compile the model once more: the flagfile has the very words that made the module that was timed, "
-    "by the same compiler of the same files, and iree-compile reads it so"
-)
 NO_ROOT = "no dispatch has a product, a convolution or an attention"
 OBSTACLES = ("skipped", "no-knobs")
 """States of dispatches that no time would help."""
@@ -76,11 +70,10 @@ class Summary:
     def shipped(
         self, made: Contestant, verdict: FinalVerdict, reason: str, judgement: Judgement | None = None
     ) -> ModelResult:
-        """With the files of a model, which is compiled once more with these where that is needed, or there is time."""
+        """With the files of a model, which is compiled once more with these."""
         context, files = self.context, self.context.files
-        again = not made.by_flags or context.clock.left > COMPILED_AGAIN * made.module.took
         try:
-            shipped = self._proven(made, files, claimed(verdict, reason, judgement), again=again)
+            shipped = self._proven(made, files, claimed(verdict, reason, judgement))
         except OutOfTimeError:
             return self.result("inconclusive", context.run.unproven, judgement)
         result = self.result(verdict, reason, judgement, made)
@@ -97,30 +90,20 @@ class Summary:
         )
         return _with_report(result, files, files.report)
 
-    def _proven(self, made: Contestant, files: Outputs, verdict: str, *, again: bool) -> Shipped:
-        """The files of a model, proven by a fresh compile; without one where flags alone made what was timed."""
+    def _proven(self, made: Contestant, files: Outputs, verdict: str) -> Shipped:
+        """The files of a model, proven by a fresh compile."""
         context = self.context
-        context.stage("shipping, and compiling the model once more with what is shipped" if again else "shipping")
-        ends = context.clock.latest if made.by_flags and again else context.run.proof_ends(made.module.took)
-        try:
-            with process.however_late(latest=ends):
-                shipped = ship(
-                    files,
-                    made,
-                    context.flags(made.route),
-                    builder=context.builder,
-                    folder=context.folder / "shipped",
-                    timeout=context.compile_timeout,
-                    verdict=verdict,
-                    again=again,
-                )
-        except OutOfTimeError:
-            if not (made.by_flags and again):
-                raise
-            return self._proven(made, files, verdict, again=False)
-        if not again:
-            context.note(_AS_TIMED)
-        return shipped
+        context.stage("shipping, and compiling the model once more with what is shipped")
+        with process.however_late(latest=context.run.proof_ends(made.module.took)):
+            return ship(
+                files,
+                made,
+                context.flags(made.route),
+                builder=context.builder,
+                folder=context.folder / "shipped",
+                timeout=context.compile_timeout,
+                verdict=verdict,
+            )
 
     def reported(self, result: ModelResult) -> ModelResult:
         """With a report, where what is shipped has none: beside the specs there may be those of an earlier run, with
@@ -215,13 +198,8 @@ def ship(
     folder: Path,
     timeout: float,
     verdict: str,
-    again: bool = True,
 ) -> Shipped:
-    """Writes the files and compiles the model with them, as a user would: every entry must apply.
-
-    What is by flags alone may do without that (not `again`): its module is the one that was timed, and the flagfile is
-    proven to be what made it.
-    """
+    """Writes the files and compiles the model with them, as a user would: every entry must apply."""
     program = builder.program.path
     header = [
         f"model:      {program}",
@@ -231,8 +209,6 @@ def ship(
     spec, kernels = (_headed(text, header) for text in (made.parts.spec, made.parts.kernels))
 
     def check(flagfile: Path) -> Compiled:
-        if made.by_flags and not again:
-            return builder.made_before(flagfile, made.module, timeout=timeout)
         build = builder.build_shipped(flagfile, folder=folder, timeout=timeout)
         missing = [f"{entry.label} ({why})" for entry in made.entries for n, why in [applied(build, entry)] if not n]
         if made.kernels and build.ok:

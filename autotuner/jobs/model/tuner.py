@@ -16,12 +16,11 @@ from autotuner.jobs.model.context import Context, model_outputs
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares
 from autotuner.jobs.model.entries import Entry
 from autotuner.jobs.model.first_kernels import KERNELS, FirstKernels, try_kernels, untimed_kernels, worth_tuning
-from autotuner.jobs.model.pieces import PieceRoute
 from autotuner.jobs.model.reading import question_of, question_unread, read_model, structure_of
 from autotuner.jobs.model.result import ModelDetails, ModelResult
 from autotuner.jobs.model.route_search import Routes, choose, routes_that_won
 from autotuner.jobs.model.routes import RouteRace, UnendedCallError, side
-from autotuner.jobs.model.summary import COMPILED_AGAIN, READ_AGAIN, Summary, Tried, without_device
+from autotuner.jobs.model.summary import COMPILED_AGAIN, Summary, Tried, without_device
 from autotuner.jobs.model.where import time_cold
 from autotuner.jobs.model.whole import WholeModel
 from autotuner.jobs.opening import MIN_TIME, model_clock, model_program
@@ -121,8 +120,8 @@ class _ModelRun:
 
     # --- the time ---------------------------------------------------------------------------------------------------
 
-    def _schedule(self, *, files: bool) -> Schedule:
-        """By what there is so far; what ships with `files` beside its flags is compiled once more."""
+    def _schedule(self) -> Schedule:
+        """By what there is so far; what ships is compiled once more."""
         context, made = self.context, self.kernels.made if self.kernels else None
         some = [*self.found.tried, *self.found.tuned, *([made] if made else [])]
         good = [one.us for one in some if one.ok and one.us is not None]
@@ -135,15 +134,15 @@ class _ModelRun:
             best_us=min(good, default=default),
             lasting=MIN_TIME,
             entrants=2 if len(good) > 1 else 1,
-            shipping=(COMPILED_AGAIN if files else READ_AGAIN) * self._compiling(some),
+            shipping=COMPILED_AGAIN * self._compiling(some),
         )
 
-    def _kept(self, *, files: bool) -> float:
+    def _kept(self) -> float:
         """Seconds that are kept for the race, its confirmation and the proof of what ships, as things stand now.
 
         As long as nothing is ahead of the default: for the shortest way to a verdict on what may still be found.
         """
-        schedule = self._schedule(files=files)
+        schedule = self._schedule()
         kept = schedule.kept_of(self.context.clock.budget)
         return kept if len(self.found.lineup.racing) > 1 or self._made else min(kept, schedule.least)
 
@@ -171,7 +170,7 @@ class _ModelRun:
     def _tell_if_too_short(self) -> None:
         """That --budget has no time for a verdict."""
         clock = self.context.clock
-        self.least = clock.elapsed + self._schedule(files=False).least
+        self.least = clock.elapsed + self._schedule().least
         if self.context.options.budget is not None and self.least > clock.budget:
             said = f"{in_words(clock.budget)} will hardly do for a verdict on this model: {longer(self.least)}"
             self.context.note(said)
@@ -194,25 +193,20 @@ class _ModelRun:
         race.begin(routes)
         self._expect(race, routes)
         self._tell_if_too_short()
-        race.rounds(lambda: context.routes_end, knobs=False)
-        pieces = PieceRoute(context, race, routes.knobs)
-        pieces.try_it()
         race.rounds(lambda: context.routes_end)
         race.time_the_nearest()
         with process.until(context.clock.latest):
-            result = self._tuned(race)
-        pieces.keep_if_shipped(result.flagfile)
-        return result
+            return self._tuned(race)
 
     def _tuned(self, race: RouteRace) -> ModelResult:
         """The dispatches of the routes that promise most, and the race of what came out."""
         context, stop = self.context, self.context.session.stop
         if not stop.requested:
-            schedule, compiling = self._schedule(files=True), self._compiling(race.tried)
+            schedule, compiling = self._schedule(), self._compiling(race.tried)
             self.kernels = try_kernels(race, self.plain, kept=schedule.least, compiling=compiling)
             self._tune(race)
             before = len(race.tried)
-            race.rounds(lambda: context.clock.budget - self._kept(files=bool(self.found.tuned)))
+            race.rounds(lambda: context.clock.budget - self._kept())
             if len(race.tried) > before:
                 race.time_the_nearest()
             race.tell_missed()
@@ -227,15 +221,15 @@ class _ModelRun:
         """What tuning makes of the routes that are worth it, beside the model with microkernels by their defaults."""
         context, kernels = self.context, self.kernels
         # The tuned model is compiled before it races, and once more when something is dropped.
-        reserve = 2 * self._compiling([*race.tried, *self._made]) + self._kept(files=True)
+        reserve = 2 * self._compiling([*race.tried, *self._made]) + self._kept()
         worth = 1 + context.options.effort.smallest_gain
-        if kernels is None and self._schedule(files=False).gain > worth and context.clock.left <= reserve:
+        if kernels is None and self._schedule().gain > worth and context.clock.left <= reserve:
             missing = longer(context.clock.budget + reserve - context.clock.left)
             context.note(f"no time to tune dispatches beside a verdict on routes: {missing}")
             return
         dispatches, on = worth_tuning(race, self.plain, kernels)
         self.found.parts.append(dispatches)
-        whole = WholeModel(dispatches, on, race, self._kept(files=True))
+        whole = WholeModel(dispatches, on, race, self._kept())
         first = kernels if kernels is not None and dispatches is kernels.dispatches else None
         made = first.made if first else None
         standing, gains = made.kernels if made else (), first is not None and first.gains
@@ -262,12 +256,7 @@ class _ModelRun:
         context, lineup = self.context, self.found.lineup
         if len(lineup.racing) < 2:
             return self._nothing_to_race(more_routes=race.search.has_more)
-        schedule = self._schedule(files=bool(self.found.tuned))
-        if schedule.too_late and self.found.tuned and any(one.by_flags for one in lineup.racing[1:]):
-            would_do = schedule.would_do(schedule.enough)
-            context.note(f"no time to race and to compile again what has files beside its flags: {would_do}")
-            self.found.tuned = []
-            lineup, schedule = self.found.lineup, self._schedule(files=False)
+        schedule = self._schedule()
         judgement = self._race(race, schedule)
         left = context.clock.left - (schedule.shipping if judgement.winner else 0.0)
         self.found.caches = time_cold(context, race.benchmark, lineup.racing, judgement, left=left)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,6 @@ from autotuner.devices.device import Device
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import DeviceError, UsageError
 from autotuner.iree.benchmark import DispatchTime
-from autotuner.iree.tools import Tools
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.route_search import routes_that_won
 from autotuner.programs.model import ModelFile
@@ -26,9 +24,8 @@ from autotuner.specfiles.entries import read
 from autotuner.store.store import Store
 from autotuner.system.progress import Progress, Stop
 from tests.support.contract import COUNTS, KEYS
-from tests.support.fake_tools import CPU, DATA_TILING, ONE_ROUTE, SPEC, TWO_ROUTES
+from tests.support.fake_tools import CPU, ONE_ROUTE, SPEC
 from tests.support.models import EXAMPLES, fake_tools, iree_compile, run
-from tests.support.patience import ENOUGH
 
 SUBSTITUTED = "*substitute-executable-configuration*"
 
@@ -169,38 +166,6 @@ def test_a_dynamic_dispatch_is_tuned_at_the_sizes_of_the_inputs(tmp_path: Path) 
     assert result.verdict == "win"
     assert [row.label for row in result.details.rows] == ["matmul_Dx128x96_f32"]
     assert result.details.applied == 1
-
-
-def test_a_model_that_writes_its_results_into_arguments_is_tuned_and_its_outputs_are_compared(tmp_path: Path) -> None:
-    fake = fake_tools(tmp_path, rules=[(SPEC, 50.0)])
-    given = ("48xf32", "48x96xf32", "0.5", "3x7xi64", "96x128xf32", "48x128xf32")
-    result = run("stored", tmp_path, fake, model={"inputs": given})
-    assert result.verdict == "win"
-    assert [row.label for row in result.details.rows] == ["matmul_Dx128x96_f32"]
-    assert result.details.applied == 1
-    assert result.details.error is not None
-    assert result.details.error < 1e-5
-    assert result.flagfile is not None
-    # As iree-benchmark-module takes them.
-    folder = tmp_path / "workspace" / "candidates" / result.run
-    _, *command = shlex.split((folder / "tuned-plain" / "command.txt").read_text().splitlines()[1])
-    real = str(Tools.find().iree_benchmark_module)
-    subprocess.run([real, *command], check=True, capture_output=True, timeout=ENOUGH)
-
-
-@pytest.mark.long
-def test_a_route_ships_as_it_was_timed_where_there_is_no_time_to_compile_it_again(tmp_path: Path) -> None:
-    """The words of its flagfile made the module that was timed: that is proven without a second compile."""
-    budget = 20.0
-    fake = fake_tools(tmp_path, rules=[(DATA_TILING, 20.0)])
-    fake.slow_down("ship")
-    began = time.monotonic()
-    result = run("three", tmp_path, fake, target=TWO_ROUTES, budget=budget, model={"min_share": 100.0})
-    assert time.monotonic() - began < budget + 10
-    assert (result.verdict, result.carrier) == ("win", "flags")
-    assert any("has the very words that made the module that was timed" in note for note in result.notes)
-    assert result.flagfile is not None
-    compiles(result.flagfile, "three", tmp_path)
 
 
 @pytest.mark.long
