@@ -39,8 +39,7 @@ from autotuner.cluster.remote import SentModule
 from autotuner.cluster.worker import QUIET, Workplace, dask_worker
 from autotuner.devices.device import Computed, Device, Timing
 from autotuner.devices.many import Devices
-from autotuner.iree.benchmark import Benchmark
-from autotuner.iree.run import Invocation
+from autotuner.iree.run import Benchmark, Invocation
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Check
 from autotuner.measure.screening import Measured

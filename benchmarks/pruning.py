@@ -57,7 +57,7 @@ class Sample:
 
     @property
     def known(self) -> int:
-        """Builds that say whether the rule is right; ptxas is not asked about very large kernels."""
+        """Builds that say whether the rule is right: PTX tells no spills."""
         return sum(self._false(b) is not None for b in self.builds)
 
     @property
@@ -69,7 +69,7 @@ class Sample:
             return False
         if self.rule is not REGISTERS:
             return True
-        spills = build.isa.vgpr_spills if build.isa.vgpr_spills is not None else build.isa.spill_bytes
+        spills = build.isa.vgpr_spills
         return None if spills is None else spills == 0
 
     def line(self) -> str:

@@ -34,8 +34,8 @@ from autotuner.devices.environment import capture
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import ResidentDevice, open_resident
 from autotuner.errors import AutotuneError, DeviceError, NoCandidateError, WrongResultError
-from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import FailureClass
+from autotuner.iree.run import Benchmark
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import RANDOM, Check, Data, compare
 from autotuner.problems import Problem
@@ -285,7 +285,7 @@ def record(request: Request, *, on_row: OnRow | None = None) -> Path:
 def _recorder(request: Request) -> Iterator[Recorder]:
     """The parts of a run, put together and taken apart."""
     # Registers are not asked for, and NVIDIA's assembler would take as long as the compiler.
-    tools = replace(Tools.find(), ptxas=None)
+    tools = Tools.find()
     request.out.mkdir(parents=True, exist_ok=True)
     problem = request.problem
     with (

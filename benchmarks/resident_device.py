@@ -23,7 +23,7 @@ from autotuner.devices.device import INVOCATION_US, Device, choose_repeat
 from autotuner.devices.many import open_device
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import open_resident
-from autotuner.iree.benchmark import Benchmark
+from autotuner.iree.run import Benchmark
 from autotuner.iree.tools import Tools
 from autotuner.measure.blocks import Entrant
 from autotuner.measure.check import Data

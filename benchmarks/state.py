@@ -24,7 +24,7 @@ from autotuner.devices.device import Device, Timing, choose_repeat
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import open_resident
 from autotuner.devices.sampling import open_sampler
-from autotuner.iree.benchmark import Benchmark
+from autotuner.iree.run import Benchmark
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Data
 from autotuner.problems import Gemm

@@ -58,7 +58,7 @@ class Outcome:
         return sum(b.ok for b in self.builds) / max(len(self.builds), 1)
 
     def lines(self) -> list[str]:
-        spills = sum(b.ok and bool(b.isa.vgpr_spills or b.isa.spill_bytes) for b in self.builds)
+        spills = sum(b.ok and bool(b.isa.vgpr_spills) for b in self.builds)
         built = sum(b.ok for b in self.builds)
         seconds = sum(b.seconds for b in self.builds) / max(len(self.builds), 1)
         head = f"{self.op:<10} {self.target:<8} {self.configurations:>9,} {built:>4} of {len(self.builds):<4}"

@@ -51,7 +51,7 @@ SHIPPED = (SUITE, "hopper-f8")
 README = "README.md"
 _SECONDS = 300.0
 """For one compile."""
-_SAME = ("threads", "mma", "registers", "spill_bytes", "stack_bytes", "shared_bytes", "ptx_bytes")
+_SAME = ("threads", "mma", "registers", "shared_bytes", "ptx_bytes")
 """What tells the code that was timed from another."""
 _HEAD = "| problem | IREE's default | with the spec | gain, 95 % interval | kernel |\n|---|---|---|---|---|"
 Row = Mapping[str, Any]
@@ -145,7 +145,7 @@ class Winner:
             spec=carried.spec,
             spec_flag=carried.spec_flag,
             dumps=carried.dumps,
-            figures="ptxas",
+            figures="code",
             files=carried.files,
             kernels=carried.kernels,
         )

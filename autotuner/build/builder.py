@@ -27,7 +27,6 @@ from autotuner.iree.compile import (
 )
 from autotuner.iree.figures import Isa
 from autotuner.iree.folder import MODEL, MODULE
-from autotuner.iree.isa import assembled
 from autotuner.iree.program import TWICE, module_bytes, reads, spliced, spliced_late, with_repeats
 from autotuner.iree.tools import Tools
 from autotuner.space.gpu_config import CompilationInfo
@@ -66,8 +65,8 @@ class BuildJob(Compile):
 
     @property
     def screened(self) -> BuildJob:
-        """The same as a search builds it: one of many, without the figures that take NVIDIA's assembler."""
-        return replace(self, one_of_many=True, figures="ptx" if self.figures == "ptxas" else self.figures)
+        """The same as a search builds it: one of many."""
+        return replace(self, one_of_many=True)
 
     @property
     def plain(self) -> BuildJob:
@@ -121,14 +120,9 @@ class Builder:
         return replace(made, vmfb=self.cache.module(key))
 
     def recalled(self, job: BuildJob, key: str) -> Compiled | None:
-        """From the cache, with figures that were not wanted before; None where it is not there."""
+        """From the cache; None where it is not there."""
         record = self.cache.read(key) if job.makes_file else None
-        if record is None:
-            return None
-        known = self._read(job, key, record)
-        if job.figures != "ptxas" or not known.ok:
-            return known
-        return replace(known, isa=assembled(known.isa, known.vmfb, ptxas=self.tools.ptxas))
+        return None if record is None else self._read(job, key, record)
 
     def _translates(self, job: BuildJob) -> bool:
         """The executables are made first, and a module of them for each number of repeats."""
@@ -220,16 +214,13 @@ class Builder:
 
     def key(self, job: BuildJob) -> str:
         """The same for jobs whose compile reads the same: the programs, the texts, the files and the flags."""
-        # A build from before ptxas was installed, or by another one, has other figures, and one of which none were
-        # wanted has none. Whether ptxas is asked at once makes no difference.
-        ptxas = [known_digest(self.tools.ptxas)] if job.figures.startswith("ptx") and self.tools.ptxas else []
         program = [MODEL, known_digest(job.program)] if isinstance(job.program, Path) else ["text", job.program]
         expected = [part or "" for part in astuple(job.expected)] if job.expected else []
         kernels = [repr(kernel) for kernel in job.kernels]
         own = _contents(job)
         named = read_by_flags(job.flags, folder=self._nowhere)
         figures = ["figures"] if job.figures else []
-        parts = [program, [job.spec or ""], expected, kernels, own, named, figures, ptxas]
+        parts = [program, [job.spec or ""], expected, kernels, own, named, figures]
         # The command without the compiler and the program: these are known by their content, wherever they lie.
         words = job.command(self.tools)[2:]
         counted = [word for part in parts for word in (str(len(part)), *part)]

@@ -10,7 +10,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from autotuner.errors import UsageError
-from autotuner.iree.benchmark import CacheState
+from autotuner.iree.run import CacheState
 
 MOST_TEXT = 4096
 MOST_ENTRIES = 200_000

@@ -14,7 +14,6 @@ from autotuner._version import __version__
 from autotuner.devices.environment import capture
 from autotuner.iree.tools import Tools
 from autotuner.system import machine
-from autotuner.system.digests import known_digest
 from autotuner.system.settings import usable_cores
 from autotuner.targets import Target
 from autotuner.targets.backends import backend_on
@@ -40,8 +39,6 @@ class Facts:
     """Digest of the compiler."""
     runtime: str
     """Digest of what runs modules."""
-    ptxas: str
-    """Digest of NVIDIA's assembler; empty: there is none."""
     host: str
     processor: str
     """What code for `host` is made for there."""
@@ -70,7 +67,6 @@ class Facts:
             iree=tools.release,
             compiler=tools.identity,
             runtime="|".join(tools.programs[1:]),
-            ptxas=known_digest(tools.ptxas) if tools.ptxas else "",
             host=machine_id(),
             processor=tools.processor,
             cores=usable_cores(),
@@ -130,8 +126,8 @@ def chosen_kind(kinds: Iterable[Kind], *, wanted: str, target: Target) -> Kind |
     return min(counts, key=lambda one: (not wanted and one.resource != target.name, -counts[one], one), default=None)
 
 
-def refused_as_builder(document: Any, own: Facts, *, figures: str) -> str:
-    """Why a worker that says this may not build for this machine; empty: it may. `figures` are the target's."""
+def refused_as_builder(document: Any, own: Facts) -> str:
+    """Why a worker that says this may not build for this machine; empty: it may."""
     facts = Facts.from_json(document)
     if facts is None or facts.autotune != own.autotune:
         version = document.get("autotune") if isinstance(document, Mapping) else None
@@ -142,8 +138,6 @@ def refused_as_builder(document: Any, own: Facts, *, figures: str) -> str:
         return f"has IREE {facts.iree}, not {own.iree}"
     if facts.compiler != own.compiler:
         return f"has another build of IREE {own.iree}"
-    if figures == "ptxas" and facts.ptxas != own.ptxas:
-        return "has another ptxas, or one of both has none"
     return ""
 
 

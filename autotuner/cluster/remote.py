@@ -19,8 +19,7 @@ from autotuner.devices.conditions import DeviceState
 from autotuner.devices.connection import OPEN_SECONDS
 from autotuner.devices.device import KEPT_RESULTS, CallPairs, Computed, Device, Module, Timing
 from autotuner.errors import AutotuneError, OutOfTimeError
-from autotuner.iree.benchmark import Benchmark, DispatchTime
-from autotuner.iree.run import Invocation
+from autotuner.iree.run import Benchmark, DispatchTime, Invocation
 from autotuner.problems import Array
 from autotuner.system import process
 from autotuner.system.digests import known_digest

@@ -119,7 +119,7 @@ class Roster:
         joined = []
         for address, told in workers.items():
             name = str(told.get("name", address))
-            why = refused_as_builder(told.get(FACTS), self.own, figures=self.target.figures)
+            why = refused_as_builder(told.get(FACTS), self.own)
             facts = Facts.from_json(told.get(FACTS))
             if facts is None or why:
                 self._refused.add(address)

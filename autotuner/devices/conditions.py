@@ -8,7 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from autotuner.iree.benchmark import CacheState
+    from autotuner.iree.run import CacheState
 
 DeviceState = Literal["sustained", "burst", "process"]
 """What a device did before a timing: it was under load, it paused (in rows of older versions), or a process

@@ -11,8 +11,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Protocol
 
 from autotuner.devices.conditions import Conditions, DeviceState
-from autotuner.iree.benchmark import Benchmark, DispatchTime
-from autotuner.iree.run import Invocation
+from autotuner.iree.run import Benchmark, DispatchTime, Invocation
 from autotuner.problems import Array
 
 if TYPE_CHECKING:  # a machine that only runs modules has no compiler

@@ -16,15 +16,18 @@ from autotuner.devices.conditions import Conditions, DeviceState, Sample
 from autotuner.devices.device import INVOCATION_US, CallPairs, Computed, Device, Module, Timing
 from autotuner.devices.sampling import Sampler, sampled
 from autotuner.errors import DeviceError
-from autotuner.iree.benchmark import (
+from autotuner.iree.run import (
     Benchmark,
     DispatchTime,
+    Invocation,
     benchmark_command,
+    failed_because,
+    list_devices,
     read_repetitions,
     read_statistics,
+    run_command,
     statistics_command,
 )
-from autotuner.iree.run import Invocation, failed_because, list_devices, run_command
 from autotuner.iree.tools import Tools
 from autotuner.problems import Array
 from autotuner.problems.dtypes import element_type

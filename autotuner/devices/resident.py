@@ -29,8 +29,7 @@ from autotuner.devices.device import KEPT_RESULTS, CallPairs, Computed, Module, 
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.sampling import Rotation, Sizes, sampled, sizes_of
 from autotuner.errors import DeviceError, OutOfTimeError
-from autotuner.iree.benchmark import Benchmark, DispatchTime
-from autotuner.iree.run import Invocation
+from autotuner.iree.run import Benchmark, DispatchTime, Invocation
 from autotuner.problems import Array
 from autotuner.problems.dtypes import ElementType, element_type, known_type
 from autotuner.system.execution import done

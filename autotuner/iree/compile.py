@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from autotuner.errors import EnvironmentFailure, StorageError
-from autotuner.iree.figures import NO_FIGURES, Isa
+from autotuner.iree.figures import NO_FIGURES, Figures, Isa
 from autotuner.iree.folder import (
     BEGUN,
     MODEL,
@@ -27,7 +27,7 @@ from autotuner.iree.folder import (
     remove_outputs,
     write_inputs,
 )
-from autotuner.iree.isa import REMARKS, Figures, read_isa, split_remarks
+from autotuner.iree.isa import REMARKS, read_isa, split_remarks
 from autotuner.iree.mlir import by_name
 from autotuner.iree.program import ONE_THREAD, executables_command
 from autotuner.iree.tools import Tools
@@ -299,13 +299,12 @@ def compile_program(job: Compile, tools: Tools, folder: Path, *, begun: Begun | 
         took=done.seconds,
     )
     if failure is None:
-        ptxas = tools.ptxas if job.figures == "ptxas" else None
         made = replace(
             made,
             text=done.stdout,
             dumped=read_dumps(job.dumps, folder, phases=_READ_PHASES),
             binary=hash_binaries(binaries) if "binaries" in job.dumps else "",
-            isa=read_isa(binaries, vmfb, remarks=remarks, ptxas=ptxas) if job.figures else NO_FIGURES,
+            isa=read_isa(binaries, vmfb, remarks=remarks) if job.figures else NO_FIGURES,
         )
     remove_dumps(folder)
     return made

@@ -8,8 +8,10 @@ from typing import Any, Literal
 
 _SPILLS = 16
 """Up to so many spilled registers are no reason to wait: their traffic hides behind the matrix instructions."""
-PTXAS_LIMIT = 200_000
-"""Bytes of PTX. ptxas takes 0.1 s for most kernels, but grows faster than they do: 2 to 30 s above this size."""
+_LONG = 200_000
+"""Bytes of PTX: every kernel beyond that was looked at spilled by tens of kilobytes."""
+Figures = Literal["", "code", "remarks"]
+"""Where the figures come from: not read at all, what the binary says, and what LLVM's remarks tell of AMD's code."""
 
 
 @dataclass(frozen=True)
@@ -24,35 +26,22 @@ class Isa:
     # AMD
     vgpr: int | None = None
     """Vector registers of a lane; on CDNA the AGPRs are part of them."""
-    agpr: int | None = None
-    sgpr: int | None = None
     vgpr_spills: int | None = None
-    sgpr_spills: int | None = None
-    scratch_bytes: int | None = None
     lds_bytes: int | None = None
     wavefront: int | None = None
     occupancy: int | None = None
     """Waves that a SIMD can hold at once, as LLVM computes it from registers, LDS and threads."""
     # NVIDIA
     registers: int | None = None
-    spill_bytes: int | None = None
-    """Stores and loads together."""
-    stack_bytes: int | None = None
+    """Of a cubin, which microkernels may be: PTX has virtual registers only."""
     shared_bytes: int | None = None
     ptx_bytes: int | None = None
     """Of its text."""
-    source: Literal["ptxas", "ptx", "cubin"] | None = None
-    """Where NVIDIA's figures come from. PTX has virtual registers only, so without ptxas there is no `registers`;
-    a cubin, which microkernels may be, does not say what is spilled."""
 
     @property
     def spills_badly(self) -> bool:
-        """More than 16 registers: as VGPRs, or as 4-byte registers that are stored once and loaded once.
-
-        PTX too long for ptxas counts as well: every such kernel that was given to it spilled by tens of kilobytes.
-        """
-        unread = self.spill_bytes is None and (self.ptx_bytes or 0) > PTXAS_LIMIT
-        return unread or (self.vgpr_spills or 0) > _SPILLS or (self.spill_bytes or 0) > _SPILLS * 4 * 2
+        """More than 16 VGPRs, or PTX so long that it is sure to spill."""
+        return (self.vgpr_spills or 0) > _SPILLS or (self.ptx_bytes or 0) > _LONG
 
     @property
     def summary(self) -> str:
@@ -63,7 +52,6 @@ class Isa:
             ("lds", _short(self.lds_bytes)),
             ("occ", self.occupancy),
             ("regs", self.registers),
-            ("spills", _short(self.spill_bytes)),
             ("smem", _short(self.shared_bytes)),
         ]
         known = [(name, value) for name, value in shown if value is not None]

@@ -1,11 +1,13 @@
-"""iree-run-module: how a module's function is called, and the command lines that call it."""
+"""iree-run-module and iree-benchmark-module: how a module's function is called or timed, and what they print."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 from autotuner.iree.tools import Tools
 from autotuner.system import process
@@ -60,16 +62,104 @@ class Invocation:
 
 def run_command(tools: Tools, vmfb: Path, invocation: Invocation, *, device: str, outputs: Sequence[Path]) -> list[str]:
     """One call, each result into a file."""
+    words = _words(tools.iree_run_module, vmfb, invocation, device=device)
+    return [*words, *(f"--output=@{path}" for path in outputs)]
+
+
+def _words(program: Path, vmfb: Path, invocation: Invocation, *, device: str) -> list[str]:
     return [
-        str(tools.iree_run_module),
+        str(program),
         f"--module={vmfb}",
         f"--function={invocation.function}",
         f"--device={device}",
         *invocation.arguments,
-        *(f"--output=@{path}" for path in outputs),
     ]
 
 
 def list_devices(tools: Tools, driver: str, *, timeout: float = 60.0) -> process.Finished:
     """What a driver finds on this machine."""
     return process.run([tools.iree_run_module, f"--list_devices={driver}"], timeout=timeout)
+
+
+# --- iree-benchmark-module --------------------------------------------------------------------------------------------
+
+CacheState = Literal["warm", "cold"]
+"""Whether a call finds its buffers in the device's last level cache."""
+_JSON = "--benchmark_format=json"
+_UNIT_US = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """How modules are timed: all but the module."""
+
+    invocation: Invocation
+    seconds: float
+    """A repetition, at least; and the warm-up before."""
+    timeout: float
+    """Seconds of a whole timing, at most."""
+    steady: bool = False
+    """The warm-up goes on until the device is in a lasting state: others that draw more power ran before."""
+    cache: CacheState = "warm"
+    """Cold: single calls on buffers that no call of late has touched."""
+    warms: bool = True
+    """There is a warm-up; of a call that takes seconds it would change nothing."""
+    emptied: bool = False
+    """For a cold call the cache is filled with something else, in place of a turn to other inputs: what is called has
+    buffers of its own, such as a model's weights."""
+    flight: int = 1
+    """Calls that are in flight at once, where the device stays open: on a GPU none waits for the one before."""
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchTime:
+    """What one dispatch takes of a call, by the runtime's statistics."""
+
+    us: float
+    """From its first workgroup's begin to its last one's end, all its calls together."""
+    busy_us: float = 0.0
+    """The work of all cores in that time; 0 where it is not told."""
+    calls: float = 1.0
+
+
+def benchmark_command(
+    tools: Tools, vmfb: Path, benchmark: Benchmark, *, device: str, repetitions: int = 3
+) -> list[str]:
+    return [
+        *_words(tools.iree_benchmark_module, vmfb, benchmark.invocation, device=device),
+        _JSON,
+        f"--benchmark_repetitions={repetitions}",
+        f"--benchmark_min_time={benchmark.seconds:g}s",
+        *([f"--benchmark_min_warmup_time={benchmark.seconds:g}"] if benchmark.warms else []),
+    ]
+
+
+def statistics_command(tools: Tools, vmfb: Path, invocation: Invocation, *, device: str) -> list[str]:
+    """A row for each dispatch, where the device keeps them."""
+    words = _words(tools.iree_benchmark_module, vmfb, invocation, device=device)
+    return [*words, _JSON, "--benchmark_min_time=0.1s", "--dispatch_statistics=true"]
+
+
+def read_repetitions(text: str) -> tuple[float, ...]:
+    """µs of each repetition; ValueError, KeyError or TypeError where there are none."""
+    runs = [b for b in json.loads(text)["benchmarks"] if b.get("run_type") == "iteration"]
+    if not runs:
+        raise ValueError("no repetition in it")
+    for run in runs:
+        if run.get("error_occurred"):
+            raise ValueError(run.get("error_message") or "it reports an error")
+    return tuple(float(b["real_time"]) * _UNIT_US[b["time_unit"]] for b in runs)
+
+
+def read_statistics(text: str) -> dict[str, DispatchTime] | None:
+    """What each dispatch takes of one call, by its export's name; None where nothing is said of any."""
+    try:
+        rows = [row for row in json.loads(text)["benchmarks"] if "percent" in row]
+        return {str(row["name"]).split("/", 1)[1]: _dispatch_time(row) for row in rows} or None
+    except (ValueError, KeyError, IndexError):
+        return None
+
+
+def _dispatch_time(row: Mapping[str, Any]) -> DispatchTime:
+    unit = _UNIT_US[row["time_unit"]]
+    return DispatchTime(float(row["real_time"]) * unit, float(row.get("cpu_time", 0.0)) * unit, float(row["calls"]))

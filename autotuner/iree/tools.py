@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import shutil
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
 
 from autotuner._version import IREE
@@ -31,8 +29,6 @@ class Tools:
     iree_compile: Path
     iree_run_module: Path
     iree_benchmark_module: Path
-    ptxas: Path | None = None
-    """NVIDIA's assembler, where there is one: it knows the registers of a CUDA kernel."""
     folder: Path | None = None
     """Where the user's own build of IREE is; None: the installed wheels."""
 
@@ -46,7 +42,7 @@ class Tools:
     def _of_folder(cls, folder: Path) -> Tools:
         names = ("iree-compile", "iree-run-module", "iree-benchmark-module")
         compiler, run, benchmark = (_in_folder(folder, name) for name in names)
-        return cls(compiler, run, benchmark, find_ptxas(), folder)
+        return cls(compiler, run, benchmark, folder)
 
     @property
     def share_the_runtime(self) -> bool:
@@ -71,7 +67,7 @@ class Tools:
         folder = _runtime_folder()
         if folder is None:
             raise ToolMissingError("iree-benchmark-module is not installed.", remedy=INSTALL_IREE)
-        tools = cls(compiler, folder / "iree-run-module", folder / "iree-benchmark-module", find_ptxas())
+        tools = cls(compiler, folder / "iree-run-module", folder / "iree-benchmark-module")
         for path in (tools.iree_compile, tools.iree_run_module, tools.iree_benchmark_module):
             if not path.is_file():
                 raise ToolMissingError(f"{path.name} is missing from {path.parent}.", remedy=INSTALL_IREE)
@@ -234,18 +230,3 @@ def _in_folder(folder: Path, name: str) -> Path:
         f"there is no program {name} in {', '.join(map(str, places))}.",
         remedy="--iree-tools (or AUTOTUNE_IREE_TOOLS) names a build or an install tree of IREE, or its tools.",
     )
-
-
-def find_ptxas() -> Path | None:
-    """The one on PATH, or that of NVIDIA's wheels (`pip install autotune-iree[cuda]`)."""
-    on_path = shutil.which("ptxas")
-    if on_path:
-        return Path(on_path)
-    nvidia = find_spec("nvidia")
-    folders = nvidia.submodule_search_locations if nvidia else None
-    for folder in folders or ():
-        for toolkit in ("cu13", "cuda_nvcc"):  # CUDA 13's wheel and CUDA 12's
-            path = Path(folder) / toolkit / "bin" / "ptxas"
-            if path.is_file() and os.access(path, os.X_OK):
-                return path
-    return None

@@ -6,8 +6,7 @@ from autotuner.build import Builder, BuildJob
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.sampling import sizes_of
 from autotuner.errors import DeviceError
-from autotuner.iree.benchmark import Benchmark
-from autotuner.iree.run import Invocation
+from autotuner.iree.run import Benchmark, Invocation
 from autotuner.iree.tools import Tools
 from autotuner.problems.base import FUNCTION
 from autotuner.problems.render import stream_mlir

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from autotuner.build import Compiled
 from autotuner.devices.device import INVOCATION_US, MAX_REPEAT, Device, Timing, choose_repeat
-from autotuner.iree.benchmark import Benchmark
-from autotuner.iree.run import Invocation
+from autotuner.iree.run import Benchmark, Invocation
 from autotuner.measure.reference import WORDS
 from autotuner.problems import Problem
 from autotuner.programs.arbiter import Arbiter, HostAnswer, compute_on_host

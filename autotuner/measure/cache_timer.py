@@ -13,7 +13,7 @@ from statistics import median
 from autotuner.devices.conditions import Conditions
 from autotuner.devices.device import Device, Module, Timing
 from autotuner.errors import OutOfTimeError
-from autotuner.iree.benchmark import Benchmark
+from autotuner.iree.run import Benchmark
 from autotuner.measure.caches import Caches, Pair
 from autotuner.measure.contest import TimingFailed, take_turns
 

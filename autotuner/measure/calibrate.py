@@ -15,8 +15,7 @@ import numpy as np
 
 from autotuner.devices.device import INVOCATION_US, Device, Module, Timing, choose_repeat
 from autotuner.errors import DeviceError, NoCandidateError, WrongResultError
-from autotuner.iree.benchmark import Benchmark, CacheState
-from autotuner.iree.run import failed_because
+from autotuner.iree.run import Benchmark, CacheState, failed_because
 from autotuner.measure.check import Check, Checker, Data
 from autotuner.measure.contest import REPETITIONS
 from autotuner.measure.schedule import Schedule, beginning

@@ -10,7 +10,7 @@ import numpy as np
 
 from autotuner.devices.device import Device, Module, Timing
 from autotuner.errors import OutOfTimeError
-from autotuner.iree.benchmark import Benchmark
+from autotuner.iree.run import Benchmark
 from autotuner.measure.blocks import BlockTimes
 
 REPETITIONS = 3

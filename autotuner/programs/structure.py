@@ -18,9 +18,9 @@ from iree.compiler import ir
 
 from autotuner.build.executor import BuildExecutor
 from autotuner.errors import NoCandidateError
-from autotuner.iree.benchmark import DispatchTime
 from autotuner.iree.compile import FLOW, PREPROCESSED, Compiled, CompilerRefusal, first_error, shell_line
 from autotuner.iree.mlir import Dispatch, by_name, parse, resources, walk
+from autotuner.iree.run import DispatchTime
 from autotuner.problems import OPERATIONS
 from autotuner.problems.accuracy import RMS, UNITS, Precision, lower_precision
 from autotuner.programs.dispatch import called_flops, group_flops, length

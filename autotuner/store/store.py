@@ -38,7 +38,6 @@ from autotuner.store.rows import (
 
 if TYPE_CHECKING:
     from autotuner.devices.device import Timing
-    from autotuner.iree.figures import Isa
     from autotuner.space.table import Config
 
 __all__ = [
@@ -159,11 +158,6 @@ class Store(Reader):
             connection.execute(update(CANDIDATES).where(CANDIDATES.c.id == build.candidate).values(state="built"))
 
         self.write(write)
-
-    def record_figures(self, candidate: int, isa: Isa) -> None:
-        """What is known of its machine code by now."""
-        known = update(BUILDS).where(BUILDS.c.candidate == candidate).values(isa=isa.to_json() or None)
-        self.write(lambda connection: connection.execute(known))
 
     def record_duplicate(self, candidate: int, *, of: int) -> None:
         """It is built to the same binary as an earlier candidate."""

@@ -17,7 +17,7 @@ from autotuner.targets.knobs import PLAIN, Knob, Route, first_routes, knobs_of, 
 from autotuner.targets.naming import NO_DEVICE, named_devices
 
 if TYPE_CHECKING:  # where modules only run nothing reads figures
-    from autotuner.iree.isa import Figures
+    from autotuner.iree.figures import Figures
 
 _TRIPLE = "--iree-llvmcpu-target-triple"
 _OF_THE_HOST = (f"{CPU_FLAG}=host", f"{CPU_FLAG}-features=host")

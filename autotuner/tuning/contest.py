@@ -103,7 +103,6 @@ class Finalists:
         for name, future in self.jobs.items():
             with suppress(OutOfTimeError):  # better fewer finalists than no verdict
                 self.builds[name] = future.result()
-                evaluator.settle_figures(evaluator.outcomes[name], self.builds[name])
             evaluator.tidy(evaluator.outcomes[name])
         return {name: self.builds[name] for name in self.names if name in self.builds and self.builds[name].ok}
 
@@ -120,9 +119,7 @@ def _long_builds(loop: TimedLoop, names: Sequence[str], *, invocation_us: float 
             repeat = 1 if cold else choose_repeat(outcome.us or INVOCATION_US, invocation_us=invocation_us)
             known = outcome.build
             if known is not None and known.repeat >= repeat:
-                if known.isa.source != "ptx":  # else there are figures that nobody has asked for
-                    builds[name] = known
-                    continue
-                repeat = known.repeat
-            jobs[name] = evaluator.start_build(outcome.candidate, loop.executor, repeat=repeat, figured=True)
+                builds[name] = known
+                continue
+            jobs[name] = evaluator.start_build(outcome.candidate, loop.executor, repeat=repeat)
     return Finalists(tuple(names), builds, jobs)

@@ -12,9 +12,8 @@ import numpy as np
 from autotuner.build import Builder
 from autotuner.build.executor import BuildExecutor
 from autotuner.carriers.microkernel import OBJECTS_FLAG, OBJECTS_FOLDER, object_flags
-from autotuner.iree.benchmark import Benchmark, benchmark_command
 from autotuner.iree.compile import shell_line
-from autotuner.iree.run import Invocation
+from autotuner.iree.run import Benchmark, Invocation, benchmark_command
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.variants import find_variants, kernel_chip
 from autotuner.problems import Problem

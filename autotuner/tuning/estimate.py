@@ -88,7 +88,7 @@ def estimate(target: Target, dispatch: Dispatch, info: CompilationInfo, isa: Isa
     )
     busy = max(min(float(resident), groups / target.units), 1.0)
     accumulators = busy * rows * columns / _ACCUMULATOR / _SCHEDULERS
-    spilled = float(isa.vgpr_spills or 0) + (isa.spill_bytes or 0) / 8
+    spilled = float(isa.vgpr_spills or 0)
     return Estimate(
         waste=_waste(dispatch, tiles),
         tail=_tail(groups, target.units),
@@ -153,8 +153,6 @@ def _resident_workgroups(isa: Isa, chip: Chip, *, threads: int, subgroups: int) 
     if isa.occupancy is not None:
         return max(isa.occupancy * _SCHEDULERS // subgroups, 1)
     limits = [chip.threads // threads]
-    if isa.registers:
-        limits.append(chip.register_file // (isa.registers * threads))
     if isa.shared_bytes:  # a workgroup cannot have the last KiB of a unit
         limits.append((chip.shared + KIB) // isa.shared_bytes)
     return max(min(limits), 1)

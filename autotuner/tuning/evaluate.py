@@ -6,7 +6,7 @@ import math
 import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from autotuner.build import Builder, BuildJob
@@ -14,9 +14,9 @@ from autotuner.build.executor import BuildExecutor
 from autotuner.devices.device import Device, Timing, more_often
 from autotuner.devices.many import Devices
 from autotuner.errors import UsageError
-from autotuner.iree.benchmark import benchmark_command
 from autotuner.iree.compile import FAILURE_CLASSES, Compiled, FailureClass, shell_line
 from autotuner.iree.folder import write_inputs
+from autotuner.iree.run import benchmark_command
 from autotuner.measure.baselines import Baselines
 from autotuner.measure.calibrate import Calibration
 from autotuner.measure.check import Check
@@ -117,27 +117,26 @@ class Evaluator:
         del candidate
         return 1
 
-    def job(self, candidate: Candidate, *, repeat: int | None = None, figured: bool = False) -> BuildJob:
-        """`figured`: with all figures of its machine code; what is not timed has them in any case."""
+    def job(self, candidate: Candidate, *, repeat: int | None = None) -> BuildJob:
         job = self.plan.job(
             candidate,
             timeout=self.compile_timeout,
             repeat=self.repeats(candidate) if repeat is None else repeat,
             timed=self.measures or self.elsewhere,
         )
-        return job.screened if self.measures and not figured else job
+        return job.screened if self.measures else job
 
     def submit(self, candidate: Candidate, executor: BuildExecutor) -> tuple[Outcome, Future[Compiled]]:
         """Opens the row and starts the build."""
         return self.open(candidate), self.start_build(candidate, executor)
 
     def start_build(
-        self, candidate: Candidate, executor: BuildExecutor, *, repeat: int | None = None, figured: bool = False
+        self, candidate: Candidate, executor: BuildExecutor, *, repeat: int | None = None
     ) -> Future[Compiled]:
         """A kernel that does not fit is a failure of its candidate."""
         if candidate.carrier.made_here:
-            return executor.start_made(lambda: self.job(candidate, repeat=repeat, figured=figured), REFUSALS)
-        return executor.start(self.job(candidate, repeat=repeat, figured=figured))
+            return executor.start_made(lambda: self.job(candidate, repeat=repeat), REFUSALS)
+        return executor.start(self.job(candidate, repeat=repeat))
 
     def settle_build(self, outcome: Outcome, build: Compiled) -> bool:
         """Writes the build's row; True when the candidate is new and should be checked and timed."""
@@ -158,12 +157,6 @@ class Evaluator:
         else:
             self._twins.setdefault(twin, []).append(outcome)
         return False
-
-    def settle_figures(self, outcome: Outcome, build: Compiled) -> None:
-        """Writes down what is known of a finalist's machine code since it is one."""
-        if outcome.build is not None and outcome.build.isa != build.isa and build.ok:
-            outcome.build = replace(outcome.build, isa=build.isa)
-            self.store.record_figures(outcome.row, build.isa)
 
     @property
     def measures(self) -> bool:
@@ -328,11 +321,11 @@ class TimedEvaluator(Evaluator):
         return more_often(often, min(alike, default=self.plan.hoped_us(candidate)), invocation_us=lasting)
 
     def start_build(
-        self, candidate: Candidate, executor: BuildExecutor, *, repeat: int | None = None, figured: bool = False
+        self, candidate: Candidate, executor: BuildExecutor, *, repeat: int | None = None
     ) -> Future[Compiled]:
         if candidate.id == BASELINE and repeat in (None, self.calibration.repeat):
             return done(self.calibration.baseline)  # a build of a moment ago is not one that the cache spared us
-        built = super().start_build(candidate, executor, repeat=repeat, figured=figured)
+        built = super().start_build(candidate, executor, repeat=repeat)
         return after(built, lambda build: build, wait_for=self._prepare)
 
     def _prepare(self, build: Compiled) -> Future[None]:

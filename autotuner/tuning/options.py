@@ -11,7 +11,7 @@ from typing import get_args
 from autotuner.cluster.address import Scheduler
 from autotuner.devices.conditions import DeviceState
 from autotuner.errors import UsageError
-from autotuner.iree.benchmark import CacheState
+from autotuner.iree.run import CacheState
 from autotuner.measure.caches import Cache
 from autotuner.microkernels.variants import AUTO, Kernel
 from autotuner.problems import Array

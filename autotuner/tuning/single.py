@@ -359,7 +359,7 @@ class SingleRun:
         winner = self._outcome(judgement.winner)
         if winner.build is None:
             with process.however_late(latest=self.run.proof_ends(0.0)):
-                winner.build = self.evaluator.start_build(winner.candidate, self.executor, figured=True).result()
+                winner.build = self.evaluator.start_build(winner.candidate, self.executor).result()
         if "best" in self.options.keep:
             self.evaluator.keep_folder(winner)
         return self._ship_files(judgement, winner, caches)

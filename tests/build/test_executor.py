@@ -135,7 +135,7 @@ def test_all_of_a_job_goes_through_json(job: BuildJob) -> None:
         spec_flag="--spec",
         repeat=3,
         dumps=SUBSTITUTED,
-        figures="ptxas",
+        figures="code",
         files=(("objects/k.o", bytes(range(256))),),
         expected=CompilationInfo("#config<a>", "#pipeline<b>", "{c}"),
         kernels=(KernelCall("k", ("symbol", "tensor<4xf32>"), "a launch"),),

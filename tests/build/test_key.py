@@ -150,15 +150,3 @@ def test_another_compiler_gives_another_key(fresh: Builder, job: BuildJob, tmp_p
 
     assert key("3.12.0") != key("3.13.0")
     assert key("3.12.0") == key("3.12.0")
-
-
-def test_another_ptxas_gives_another_key_for_cuda(fresh: Builder, job: BuildJob, tmp_path: Path) -> None:
-    ptxas = tmp_path / "ptxas"
-    ptxas.write_text("1")
-    with_it = Builder(replace(fresh.tools, ptxas=ptxas), fresh.cache)
-    without = Builder(replace(fresh.tools, ptxas=None), fresh.cache)
-    cuda = replace(job, figures="ptxas")
-    first = with_it.key(cuda)
-    ptxas.write_text("2")
-    assert len({first, with_it.key(cuda), without.key(cuda)}) == 3
-    assert with_it.key(job) == without.key(job)

@@ -17,8 +17,7 @@ from autotuner.bundles.documents import BASELINE, Entry, Report
 from autotuner.bundles.there import Ran, _take_over
 from autotuner.devices.device import CallPairs, Computed, Device, Module, Timing
 from autotuner.errors import DeviceError, WrongResultError
-from autotuner.iree.benchmark import Benchmark
-from autotuner.iree.run import Invocation
+from autotuner.iree.run import Benchmark, Invocation
 from autotuner.measure.caches import Pair
 from autotuner.measure.check import Data
 from autotuner.measure.judgement import Judgement

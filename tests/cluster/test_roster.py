@@ -11,7 +11,7 @@ from autotuner.cluster.facts import FACTS, Facts, resource_of
 from autotuner.cluster.roster import SILENT_SECONDS, Roster
 from autotuner.targets import Target
 
-OWN = Facts("1.0", "code", "3.13.0", "compiler", "runtime", "", "here", "zen", 8, 0)
+OWN = Facts("1.0", "code", "3.13.0", "compiler", "runtime", "here", "zen", 8, 0)
 BUILDER = replace(OWN, host="there", builds=4)
 GPU = replace(BUILDER, host="gpu", device="cuda://0", resource="H200", model="NVIDIA H200")
 CPU = replace(BUILDER, host="timed", device="local-task", resource="cpu", model="Zen")
@@ -41,7 +41,6 @@ def workers(*, seen: float = 0.0, **named: Facts | dict[str, Any] | None) -> dic
         (replace(BUILDER, code="other"), "has other files of autotune 1.0 (other, not code)"),
         (replace(BUILDER, iree="3.12.0"), "has IREE 3.12.0, not 3.13.0"),
         (replace(BUILDER, compiler="other"), "has another build of IREE 3.13.0"),
-        (replace(BUILDER, ptxas="other"), "has another ptxas, or one of both has none"),
     ],
 )
 def test_what_builds_something_else_is_refused_by_name_and_once(facts: Facts | None, why: str) -> None:
@@ -52,12 +51,6 @@ def test_what_builds_something_else_is_refused_by_name_and_once(facts: Facts | N
     assert notes == [f"worker odd is refused: it {why}"]
     assert [member.name for member in found.builders()] == ["good"]
     assert found.reasons == f"odd {why}"
-
-
-def test_without_cuda_another_ptxas_is_no_matter() -> None:
-    found = roster("gfx942", [])
-    found.update(workers(odd=replace(BUILDER, ptxas="other")))
-    assert [member.name for member in found.builders()] == ["odd"]
 
 
 def test_another_model_than_most_have_builds_and_does_not_time() -> None:

@@ -20,8 +20,7 @@ from autotuner.devices.load import as_many_as_fit, in_flight
 from autotuner.devices.loaded import Memory
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import ResidentDevice, open_resident
-from autotuner.iree.benchmark import Benchmark
-from autotuner.iree.run import Invocation
+from autotuner.iree.run import Benchmark, Invocation
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
 from autotuner.problems import Gemm

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from autotuner.build import Compiled
 from autotuner.devices.device import INVOCATION_US, MAX_REPEAT, Timing, choose_repeat, more_often, screen
 from autotuner.devices.process import ProcessDevice
-from autotuner.iree.benchmark import Benchmark, DispatchTime, read_statistics
-from autotuner.iree.run import Invocation
+from autotuner.iree.run import Benchmark, DispatchTime, Invocation, read_statistics
 from autotuner.iree.tools import Tools
 
 HOW = Benchmark(Invocation("main", ("4xf32=1",), ("f32",)), seconds=0.03, timeout=60)

@@ -17,8 +17,7 @@ from autotuner.devices.device import Device
 from autotuner.devices.many import open_device
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import OutOfTimeError
-from autotuner.iree.benchmark import Benchmark
-from autotuner.iree.run import Invocation
+from autotuner.iree.run import Benchmark, Invocation
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import RANDOM, WHOLE, Checker, Data
 from autotuner.problems import Gemm

@@ -18,8 +18,7 @@ from autotuner.devices.device import INVOCATION_US, Device, choose_repeat
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import ResidentDevice, open_resident, read_call
 from autotuner.errors import DeviceError, EnvironmentFailure
-from autotuner.iree.benchmark import Benchmark
-from autotuner.iree.run import Invocation
+from autotuner.iree.run import Benchmark, Invocation
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
 from autotuner.problems import Gemm, Problem

@@ -22,8 +22,7 @@ from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import LOAD_SECONDS, ResidentDevice, open_resident
 from autotuner.devices.sampling import Sizes
 from autotuner.errors import DeviceError
-from autotuner.iree.benchmark import Benchmark
-from autotuner.iree.run import Invocation
+from autotuner.iree.run import Benchmark, Invocation
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
 from autotuner.measure.contest import timed_by

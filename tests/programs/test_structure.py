@@ -14,9 +14,8 @@ import pytest
 from autotuner.build import Builder, BuildJob
 from autotuner.devices.device import Computed
 from autotuner.devices.process import ProcessDevice
-from autotuner.iree.benchmark import DispatchTime
 from autotuner.iree.mlir import Dispatch
-from autotuner.iree.run import Invocation
+from autotuner.iree.run import DispatchTime, Invocation
 from autotuner.iree.tools import Tools
 from autotuner.problems import Array
 from autotuner.problems.dtypes import element_type

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from autotuner.devices.conditions import DeviceState
 from autotuner.devices.device import INVOCATION_US, CallPairs, Computed, Device, Module, Timing
-from autotuner.iree.benchmark import Benchmark, DispatchTime
-from autotuner.iree.run import Invocation
+from autotuner.iree.run import Benchmark, DispatchTime, Invocation
 from autotuner.system.execution import done
 
 

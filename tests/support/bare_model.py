@@ -10,9 +10,8 @@ from typing import Any, cast
 
 from autotuner.build import Compiled
 from autotuner.devices.device import Device, Module, Timing
-from autotuner.iree.benchmark import Benchmark, DispatchTime
 from autotuner.iree.compile import PREPROCESSED
-from autotuner.iree.run import Invocation
+from autotuner.iree.run import Benchmark, DispatchTime, Invocation
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.entries import KernelEntry, Place

@@ -17,8 +17,7 @@ from autotuner.devices.conditions import DeviceState
 from autotuner.devices.device import CallPairs, Computed, Device, Module, Timing
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import OutOfTimeError
-from autotuner.iree.benchmark import Benchmark
-from autotuner.iree.run import Invocation
+from autotuner.iree.run import Benchmark, Invocation
 from tests.support.bare_device import BareDevice
 
 WARM = 100_000.0

@@ -17,8 +17,7 @@ from autotuner import Gemm, Problem
 from autotuner.build import Builder, Compiled
 from autotuner.devices.device import INVOCATION_US, Computed, Device, Module, Timing
 from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError, WrongResultError
-from autotuner.iree.benchmark import Benchmark
-from autotuner.iree.run import Invocation
+from autotuner.iree.run import Benchmark, Invocation
 from autotuner.measure.calibrate import Calibration, Calibrator
 from autotuner.measure.check import RANDOM, Data
 from autotuner.measure.schedule import BeginningError

@@ -9,8 +9,7 @@ import pytest
 
 from autotuner.build import Compiled
 from autotuner.devices.device import Device, Timing
-from autotuner.iree.benchmark import Benchmark, CacheState
-from autotuner.iree.run import Invocation
+from autotuner.iree.run import Benchmark, CacheState, Invocation
 from autotuner.measure.calibrate import Calibration
 from autotuner.measure.check import Check, Checker
 from autotuner.measure.schedule import Schedule

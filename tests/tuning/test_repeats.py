@@ -12,8 +12,7 @@ import pytest
 
 from autotuner.build import Builder
 from autotuner.devices.device import Device, Timing
-from autotuner.iree.benchmark import Benchmark
-from autotuner.iree.run import Invocation
+from autotuner.iree.run import Benchmark, Invocation
 from autotuner.measure.calibrate import Calibration
 from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load

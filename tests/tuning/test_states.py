@@ -9,7 +9,7 @@ import pytest
 
 from autotuner.devices.conditions import DeviceState
 from autotuner.errors import UsageError
-from autotuner.iree.benchmark import CacheState
+from autotuner.iree.run import CacheState
 from autotuner.measure.caches import Cache
 from autotuner.targets import Target
 from autotuner.tuning.options import Options

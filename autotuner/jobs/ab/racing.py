@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autotuner.devices.device import Timing
-from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import FAILURE_CLASSES, Compiled, FailureClass
+from autotuner.iree.run import Benchmark
 from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.recipe import Recipe
 from autotuner.jobs.ab.result import ArmReport

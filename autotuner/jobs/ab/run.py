@@ -17,10 +17,9 @@ from autotuner.errors import (
     OutOfTimeError,
     WrongResultError,
 )
-from autotuner.iree.benchmark import Benchmark, benchmark_command
 from autotuner.iree.compile import Compiled, first_error
 from autotuner.iree.folder import MODULE
-from autotuner.iree.run import failed_because, known_remedy
+from autotuner.iree.run import Benchmark, benchmark_command, failed_because, known_remedy
 from autotuner.jobs.ab.opening import Experiment, open_program
 from autotuner.jobs.ab.racing import A, ArmRun, B, counts_of, race_sides, time_sides_cold, timing_seconds
 from autotuner.jobs.ab.recipe import ArmSite

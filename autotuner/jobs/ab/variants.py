@@ -11,8 +11,8 @@ from typing import Unpack
 
 from autotuner.devices.device import choose_repeat
 from autotuner.errors import AutotuneError, NoCandidateError, OutOfTimeError, WrongResultError
-from autotuner.iree.benchmark import Benchmark, benchmark_command
 from autotuner.iree.folder import MODULE, SPEC
+from autotuner.iree.run import Benchmark, benchmark_command
 from autotuner.jobs.ab.arms import DEFAULT, Arm, parse_arm
 from autotuner.jobs.ab.opening import Experiment, problem_inputs, rehearse_experiment
 from autotuner.jobs.ab.result import AbDetails, AbResult, ArmReport, with_arms, write_commands

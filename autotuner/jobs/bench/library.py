@@ -22,8 +22,8 @@ from autotuner.devices.connection import Connection, Lost, Refused
 from autotuner.devices.device import Computed, Timing
 from autotuner.devices.sampling import Rotation, Sampler, open_sampler, sizes_of
 from autotuner.errors import AutotuneError, EnvironmentFailure
-from autotuner.iree.benchmark import CacheState
 from autotuner.iree.compile import FailureClass
+from autotuner.iree.run import CacheState
 from autotuner.jobs.bench.backends import (
     HIPBLASLT,
     HIPBLASLT_BENCH,

@@ -13,7 +13,7 @@ from autotuner.build import Compiled
 from autotuner.devices.conditions import Conditions
 from autotuner.devices.device import Computed, Device, Timing
 from autotuner.errors import AutotuneError, NoCandidateError
-from autotuner.iree.benchmark import Benchmark
+from autotuner.iree.run import Benchmark
 from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.recipe import ArmSite, Recipe
 from autotuner.jobs.bench.backends import IREE

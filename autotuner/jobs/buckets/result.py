@@ -12,9 +12,9 @@ from iree.compiler.dialects import iree_gpu
 
 from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.carriers.render import spec_mlir
-from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import first_error
 from autotuner.iree.mlir import Dispatch, text_context
+from autotuner.iree.run import Benchmark
 from autotuner.jobs.buckets.bounds import Bucket, Family
 from autotuner.jobs.opening import lengthened
 from autotuner.measure.blocks import Entrant, Interval, Rules

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autotuner.iree.benchmark import DispatchTime
+from autotuner.iree.run import DispatchTime
 from autotuner.programs.structure import STATISTICS
 
 CONV, GEMM, ATTENTION, PACKING = "conv", "gemm", "attention", "packing"

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autotuner.carriers.outputs import MODEL, Outputs
-from autotuner.iree.benchmark import DispatchTime
 from autotuner.iree.compile import Compiled
+from autotuner.iree.run import DispatchTime
 from autotuner.jobs.opening import compile_timeout, run_timeout
 from autotuner.programs.model import Model, ModelBuilder
 from autotuner.programs.program import ModelProgram

@@ -11,9 +11,8 @@ from functools import partial
 
 from autotuner.devices.device import Computed, Timing
 from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError
-from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled, FailureClass, first_error
-from autotuner.iree.run import failed_because, known_remedy
+from autotuner.iree.run import Benchmark, failed_because, known_remedy
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.route_search import Routes, RouteSearch

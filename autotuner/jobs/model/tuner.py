@@ -10,7 +10,7 @@ from typing import Unpack
 
 from autotuner.devices.device import Timing
 from autotuner.errors import OutOfTimeError
-from autotuner.iree.benchmark import Benchmark
+from autotuner.iree.run import Benchmark
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context, model_outputs
 from autotuner.jobs.model.dispatches import Dispatches, measure_shares

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from autotuner.devices.device import Timing
 from autotuner.errors import OutOfTimeError
-from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import Compiled
+from autotuner.iree.run import Benchmark
 from autotuner.jobs.model.breakdown import Breakdown, TimeTable
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context

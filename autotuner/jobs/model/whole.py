@@ -13,9 +13,9 @@ from autotuner.carriers.carrier import Parts
 from autotuner.carriers.microkernel import function_name
 from autotuner.carriers.outputs import MODEL, Outputs
 from autotuner.errors import OutOfTimeError
-from autotuner.iree.benchmark import benchmark_command
 from autotuner.iree.compile import PREPROCESSED, Compiled, CompilerRefusal, first_error, shell_line
 from autotuner.iree.folder import SPEC
+from autotuner.iree.run import benchmark_command
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.dispatches import Dispatches

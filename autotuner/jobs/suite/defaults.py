@@ -10,9 +10,8 @@ from pathlib import Path
 from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.devices.device import Timing
 from autotuner.errors import AutotuneError, DeviceError, NoCandidateError, OutOfTimeError
-from autotuner.iree.benchmark import Benchmark
 from autotuner.iree.compile import first_error
-from autotuner.iree.run import failed_because
+from autotuner.iree.run import Benchmark, failed_because
 from autotuner.jobs.opening import lengthened
 from autotuner.measure.check import Data, too_large
 from autotuner.measure.contest import REPETITIONS

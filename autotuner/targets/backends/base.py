@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from autotuner.iree.isa import Figures
+    from autotuner.iree.figures import Figures
 
 TUNING_SPEC = "--iree-codegen-tuning-spec-path"
 LIBRARY = "--iree-codegen-transform-dialect-library"

@@ -18,8 +18,7 @@ import pytest
 from autotuner.build import Compiled
 from autotuner.devices.conditions import Conditions
 from autotuner.devices.device import Timing
-from autotuner.iree.benchmark import Benchmark
-from autotuner.iree.run import Invocation
+from autotuner.iree.run import Benchmark, Invocation
 from autotuner.jobs.bench import run as bench_run
 from autotuner.jobs.bench.backends import Chosen, Terms
 from autotuner.jobs.bench.libraries.torch_library import OnGpu

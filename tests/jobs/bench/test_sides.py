@@ -11,8 +11,7 @@ import pytest
 
 from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.devices.device import MAX_REPEAT, Computed, Module, Timing
-from autotuner.iree.benchmark import Benchmark
-from autotuner.iree.run import Invocation
+from autotuner.iree.run import Benchmark, Invocation
 from autotuner.iree.tools import Tools
 from autotuner.jobs.bench.sides import MOST_REPEATS, IreeSide, Manner, NoSideError
 from autotuner.problems import Gemm

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autotuner.iree.benchmark import DispatchTime
+from autotuner.iree.run import DispatchTime
 from autotuner.jobs.model.breakdown import (
     ATTENTION,
     BETWEEN,

@@ -16,7 +16,7 @@ from autotuner import Target
 from autotuner.devices.device import Device
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import DeviceError, UsageError
-from autotuner.iree.benchmark import DispatchTime
+from autotuner.iree.run import DispatchTime
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.route_search import routes_that_won
 from autotuner.programs.model import ModelFile

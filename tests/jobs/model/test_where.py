@@ -9,8 +9,7 @@ from typing import Any, cast
 import pytest
 
 from autotuner import Options
-from autotuner.iree.benchmark import Benchmark
-from autotuner.iree.run import Invocation
+from autotuner.iree.run import Benchmark, Invocation
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.where import time_cold
 from autotuner.measure.cache_timer import NO_TIME

@@ -10,8 +10,8 @@ import pytest
 
 from autotuner import Gemm
 from autotuner.carriers.microkernel import function_name
-from autotuner.iree.benchmark import DispatchTime
 from autotuner.iree.compile import Compiled
+from autotuner.iree.run import DispatchTime
 from autotuner.jobs.model.contestant import Contestant, Lineup
 from autotuner.jobs.model.entries import Entry, KernelEntry
 from autotuner.jobs.model.first_kernels import unranked

@@ -26,7 +26,7 @@ from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.carriers.outputs import WRITTEN
 from autotuner.carriers.provenance import Provenance
 from autotuner.devices.device import Module, Timing
-from autotuner.iree.benchmark import Benchmark
+from autotuner.iree.run import Benchmark
 from autotuner.iree.tools import Tools
 from autotuner.jobs.buckets import plain_only
 from autotuner.jobs.retune.origin import Memory, Origins, Recorded
