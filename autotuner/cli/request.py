@@ -141,12 +141,10 @@ class Request:
     def built_for(self) -> "Target":
         """The target, with the chip and the flags that the user names."""
         from autotuner.targets import Target
-        from autotuner.targets.base import refuse_missing, words_that_are_files
+        from autotuner.targets.base import refuse_missing
 
         flags = self.flags or ()
         refuse_missing(flags)
-        for word in words_that_are_files(flags):
-            typer.echo(f"note: --flag: {word} is taken for a word; write ./{word} for the file of that name", err=True)
         return Target.parse(self.target, flags=flags, chip=self.chip)
 
     def check(self) -> None:

@@ -68,8 +68,6 @@ class Target:
     chip: str = ""
     """What will run the code, where the user says which: a newer chip may take microkernels of its own. Empty: the
     device that is there says it, or it is the target's."""
-    f8_by: Mapping[str, str] = field(default_factory=dict)
-    """Operation -> the chip whose code has f8 where this one's has none, and runs on newer ones as this one's does."""
     stand_in: str | None = None
     """The route whose flags stand in for IREE's own default, where that is known to be wrong."""
 
@@ -210,8 +208,6 @@ class Target:
             # Only a matrix product lets its user choose the accumulator.
             words = "{} (--acc {})" if problem.op == "gemm" else "{}"
             can = f"It can: {', '.join(words.format(*pair) for pair in possible) or 'nothing'}."
-            if problem.types[0] == "f8" and problem.op in self.f8_by:
-                can += f" Code for f8 is made with --target {self.f8_by[problem.op]}, and runs on newer chips, too."
             raise UsageError(f"{self.name} cannot tune {problem.op} of {words.format(*problem.types)}.", remedy=can)
         return problem.with_f8(self.f8) if self.f8 else problem
 
@@ -265,11 +261,6 @@ def with_absolute_files(flag: str) -> str:
         if _is_path(value) and _exists(value):
             return f"{before}={Path(value).absolute()}"
     return flag
-
-
-def words_that_are_files(flags: Sequence[str]) -> list[str]:
-    """Values that are taken for words, though files of that name lie in the current folder."""
-    return [v for flag in flags for _, v in _values(flag) if v and not _is_path(v) and _exists(v)]
 
 
 def refuse_missing(flags: Sequence[str]) -> None:

@@ -62,14 +62,9 @@ def all_targets() -> tuple[Target, ...]:
 
 
 def _gpu(chip: Chip, backend: Backend) -> Target:
-    types, f8_by = _tuned(chip.types, chip.lacks), {}
-    if chip.f8 is None and backend.assembled_on_load:
-        f8_by = {op: one.name for one in backend.chips for op, p in _tuned(one.types, one.lacks).items() if F8[0] in p}
-    return Target(
-        *(chip.name, backend, backend.flags(chip.name), types, chip.units, chip.f8),
-        knobs=knobs_of(backend.settings),
-        f8_by=f8_by,
-    )
+    types = _tuned(chip.types, chip.lacks)
+    own = (chip.name, backend, backend.flags(chip.name), types, chip.units, chip.f8)
+    return Target(*own, knobs=knobs_of(backend.settings))
 
 
 def peak_of(chip: str, *, device: str) -> Peak | None:

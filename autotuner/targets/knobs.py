@@ -131,34 +131,12 @@ KNOBS = (
     Knob(
         "level",
         "how much the compiler changes the program before it forms dispatches",
-        (Setting("O3", ("--iree-opt-level=O3",)), Setting("O2", ("--iree-opt-level=O2",))),
+        (Setting("O3", ("--iree-opt-level=O3",)),),
     ),
     Knob(
         "fusion",
         "more operations in a dispatch",
-        (Setting("aggressive-fusion", ("--iree-dispatch-creation-enable-aggressive-fusion",), within=("O2", "O3")),),
-    ),
-    Knob(
-        "transposes",
-        "transposes moved into the operations that read them",
-        (Setting("transposes-propagated", ("--iree-opt-aggressively-propagate-transposes",), within=("O3",)),),
-    ),
-    Knob(
-        "transposes of convolutions",
-        "the same through convolutions",
-        (Setting("transposes-through-convs", ("--iree-global-opt-propagate-transposes-through-conv",)),),
-        _CONV,
-    ),
-    Knob(
-        "padding",
-        "a convolution pads its input itself",
-        (Setting("padding-fused", ("--iree-dispatch-creation-enable-fuse-padding-into-linalg-consumer-ops",)),),
-        _CONV,
-    ),
-    Knob(
-        "concatenation",
-        "concatenated along the outermost dimension, where that is a copy of blocks",
-        (Setting("outer-concat", ("--iree-opt-outer-dim-concat",), within=("O2", "O3")),),
+        (Setting("aggressive-fusion", ("--iree-dispatch-creation-enable-aggressive-fusion",), within=("O3",)),),
     ),
     Knob(
         "products of one operand",
@@ -175,11 +153,6 @@ KNOBS = (
         "several users",
         "an operation whose result is read twice is not fused",
         (Setting("single-use", ("--iree-dispatch-creation-fuse-multi-use=false",)),),
-    ),
-    Knob(
-        "reductions",
-        "long reductions split over workgroups",
-        (Setting("split-reductions", ("--iree-dispatch-creation-enable-split-reduction",), everywhere=False),),
     ),
     Knob(
         "command buffers",

@@ -8,7 +8,7 @@ import pytest
 
 from autotuner import Target
 from autotuner.errors import UsageError
-from autotuner.targets.base import refuse_missing, words_that_are_files
+from autotuner.targets.base import refuse_missing
 
 
 @pytest.fixture(autouse=True)
@@ -37,10 +37,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_a_file_of_the_current_folder_is_given_by_its_whole_path(flag: str, becomes: str, here: Path) -> None:
     assert Target.parse("cpu", flags=[flag]).user_flags == (becomes.format(here=here),)
-
-
-def test_a_word_that_is_also_the_name_of_a_file_is_told() -> None:
-    assert words_that_are_files(["--iree-llvmcpu-target-cpu=host", "--x=spec.mlir", "--y=O3"]) == ["host"]
 
 
 def test_a_spec_that_is_not_there_is_refused_before_anything_is_compiled() -> None:

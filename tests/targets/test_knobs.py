@@ -30,7 +30,7 @@ def test_settings_that_do_nothing_together_are_left_out() -> None:
     assert sensible(CPU.knobs, {"ukernels", "data-tiling", "im2col"}) == ("im2col", "data-tiling", "ukernels")
     assert sensible(CPU.knobs, {"ukernels", "im2col"}) == ("im2col",)
     assert sensible(CPU.knobs, {"nchwc", "global-data-tiling"}) == ("global-data-tiling",)
-    assert sensible(CPU.knobs, {"O3", "aggressive-fusion", "transposes-propagated"}) == ("O3",)
+    assert sensible(CPU.knobs, {"O3", "aggressive-fusion"}) == ("O3",)
     assert sensible(CPU.knobs, {"aggressive-fusion"}) == ("aggressive-fusion",)
     assert sensible(CPU.knobs, {"im2col", "channels-last"}) == ("im2col",)
 
@@ -77,7 +77,7 @@ def test_what_usually_wins_comes_first() -> None:
 def test_what_the_user_sets_is_no_knob() -> None:
     own = Target.parse("cpu", flags=["--iree-opt-data-tiling=false", "--iree-opt-level=O1"])
     left = {setting.name for knob in own.knobs for setting in knob.settings}
-    assert not left & {"data-tiling", "O2", "O3"}
+    assert not left & {"data-tiling", "O3"}
     assert names(own, "gemm") == ["plain", "global-data-tiling+ukernels"]
 
 

@@ -63,17 +63,6 @@ def test_every_claimed_type_compiles_on_its_target(op: str, every: bool, builder
     assert not bad
 
 
-@pytest.mark.parametrize(
-    ("target", "op", "dtype"),
-    [("sm_80", "conv", "i8"), ("gfx1100", "attention", "f32"), ("gfx90a", "conv", "f8"), ("cpu", "attention", "i8")],
-)
-def test_what_has_no_knobs_is_refused_with_what_has(target: str, op: str, dtype: str) -> None:
-    with pytest.raises(UsageError, match=f"{target} cannot tune {op} of {dtype}") as caught:
-        Target.parse(target).prepare(small(op, dtype, "i32" if dtype == "i8" else "f32"))
-    assert "f16" in caught.value.remedy
-    assert "--acc" not in str(caught.value)
-
-
 def test_names_are_unique_and_every_product_is_a_known_chip() -> None:
     names = [t.name for t in all_targets()]
     assert len(set(names)) == len(names)
@@ -89,32 +78,24 @@ def test_names_are_unique_and_every_product_is_a_known_chip() -> None:
         ("cpu", "cpu"),
         ("host", "cpu"),
         ("gfx942", "gfx942"),
-        ("mi300x", "gfx942"),
         ("MI300X", "gfx942"),
         (" RX 7900 XTX ", "gfx1100"),
-        ("MI355X", "gfx950"),
-        ("A100", "sm_80"),
-        ("sm_80", "sm_80"),
     ],
 )
 def test_chips_and_products_are_found_however_they_are_written(text: str, name: str) -> None:
     assert Target.parse(text).name == name
 
 
-@pytest.mark.parametrize("text", ["gfx943", "tpu", "", "vulkan", "sm_80; rm -rf /"])
+@pytest.mark.parametrize("text", ["gfx943", "", "sm_80; rm -rf /"])
 def test_an_unknown_target_lists_the_known(text: str) -> None:
     with pytest.raises(UsageError, match="unknown target") as caught:
         Target.parse(text)
     for known in ("cpu", "gfx942", "gfx950", "gfx1100", "sm_80", "mi300x"):
         assert known in caught.value.remedy
+    assert ("Did you mean gfx94" in caught.value.remedy) == (text == "gfx943")
 
 
-def test_a_near_miss_is_suggested() -> None:
-    with pytest.raises(UsageError, match=r"Did you mean gfx94"):
-        Target.parse("gfx943")
-
-
-@pytest.mark.parametrize("text", ["sm_90", "sm_90a", "h100", "H200"])
+@pytest.mark.parametrize("text", ["sm_90a", "H200"])
 def test_hopper_is_refused_with_the_target_that_runs_on_it(text: str) -> None:
     with pytest.raises(UsageError, match="no code generation") as caught:
         Target.parse(text)
@@ -182,7 +163,7 @@ def test_user_flags_reach_the_compiler(builder: Builder) -> None:
     assert 'cpu = "generic"' in builder.inspect(source, target.compile_flags, timeout=120)
 
 
-@pytest.mark.parametrize("flag", ["", "--", "iree-opt-level=O2", "-O2", "problem.mlir"])
+@pytest.mark.parametrize("flag", ["", "--", "-O2", "problem.mlir"])
 def test_a_user_flag_that_is_none_is_refused(flag: str) -> None:
     with pytest.raises(UsageError, match="is not an iree-compile flag") as caught:
         Target.parse("cpu", flags=[flag])
@@ -196,26 +177,20 @@ def test_a_flag_that_the_compiler_does_not_know_is_a_usage_error(builder: Builde
     assert caught.value.remedy == "Check --flag."
 
 
-def test_a_type_that_a_target_lacks_is_refused_with_those_it_has() -> None:
-    with pytest.raises(UsageError, match=r"sm_80 cannot tune gemm of f32 \(--acc f32\)") as caught:
-        Target.parse("sm_80").prepare(Gemm.parse(shape="128x128x128", dtype="f32"))
-    assert caught.value.remedy == "It can: f16 (--acc f32), bf16 (--acc f32), f16 (--acc f16)."
-
-
 @pytest.mark.parametrize(
-    ("target", "problem", "named"),
+    ("target", "problem", "can"),
     [
-        ("sm_80", Gemm.parse(shape="128x128x128", dtype="f8"), True),
-        ("sm_80", Attention.parse(shape="1x1x128x128x64", dtype="f8"), False),  # sm_89 has none either
-        ("gfx1100", Gemm.parse(shape="128x128x128", dtype="f8"), False),  # and runs no other chip's code
+        ("sm_80", small("gemm", "f32", "f32"), "It can: f16 (--acc f32), bf16 (--acc f32), f16 (--acc f16)."),
+        ("sm_80", small("conv", "i8", "i32"), "It can: f16, bf16."),
+        ("gfx1100", small("attention", "f32", "f32"), "It can: f16, bf16."),
+        ("gfx90a", small("conv", "f8", "f32"), "It can: f32, f16, bf16, i8."),
     ],
+    ids=["gemm", "conv", "attention", "f8"],
 )
-def test_where_f8_is_missing_the_target_that_has_it_for_the_same_device_is_named(
-    target: str, problem: Problem, named: bool
-) -> None:
-    with pytest.raises(UsageError, match="of f8") as caught:
+def test_a_type_that_a_target_lacks_is_refused_with_those_it_has(target: str, problem: Problem, can: str) -> None:
+    with pytest.raises(UsageError, match=f"{target} cannot tune {problem.op} of {problem.types[0]}") as caught:
         Target.parse(target).prepare(problem)
-    assert ("--target sm_89" in (caught.value.remedy or "")) == named
+    assert caught.value.remedy == can
 
 
 def test_f8_is_the_targets_own_f8() -> None:
@@ -225,8 +200,6 @@ def test_f8_is_the_targets_own_f8() -> None:
         prepared = Target.parse(name).prepare(problem)
         elements[name] = prepared.operands[0].element.mlir
     assert elements == {"cpu": "f8E4M3FN", "gfx942": "f8E4M3FNUZ", "gfx950": "f8E4M3FN", "sm_89": "f8E4M3FN"}
-    with pytest.raises(UsageError, match="cannot tune gemm of f8"):
-        Target.parse("gfx1100").prepare(problem)
 
 
 def test_only_the_cpu_shares_its_cores_with_the_compiler() -> None:

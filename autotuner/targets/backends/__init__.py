@@ -30,14 +30,10 @@ __all__ = [
     "spec_flag_for",
 ]
 
-_NOT_TUNED = {"vulkan": LIBRARY}
-"""What takes a tuning spec on devices that nothing is tuned for here, but whose flagfiles are looked at."""
-
 
 def spec_flag_for(device: str) -> str:
     """What takes a tuning spec, by the name that `--iree-hal-target-device` has for the device."""
-    known = {**_NOT_TUNED, **{backend.hal_device: backend.spec_flag for backend in BACKENDS}}
-    return next((flag for name, flag in known.items() if device.startswith(name)), TUNING_SPEC)
+    return next((one.spec_flag for one in BACKENDS if device.startswith(one.hal_device)), TUNING_SPEC)
 
 
 def backend_on(uri: str) -> Backend | None:

@@ -141,7 +141,6 @@ CHIPS = (
         ),
         lacks={"attention": "f8"},
     ),
-    Chip("sm_87", 16, 163 * KIB, threads=1536),
     Chip(
         *("sm_90", 132, 227 * KIB),
         products=("h100", "h200", "gh200"),
@@ -151,9 +150,6 @@ CHIPS = (
             Peak("H100 PCIe", 2000.0, {"f16": 756.4, "bf16": 756.4, "f8": 1512.9, "f32": 51.2, "i8": 1512.9}),
         ),
     ),
-    Chip("sm_100", 148, 227 * KIB, products=("b200", "gb200")),
-    Chip("sm_103", 148, 227 * KIB),
-    Chip("sm_120", 170, 99 * KIB, threads=1536, products=("rtx5090",)),
 )
 """Code for sm_80 also runs on later ones."""
 
@@ -168,7 +164,6 @@ CUDA = Backend(
     spec_flag=LIBRARY,  # IREE takes the flag of tuning specs here and does nothing
     executable_format="cuda-nvptx-fb",
     figures="code",
-    settings=("split-reductions",),
     describe_device=_describe,
     chip_there=_chip_there,
     assembled_on_load=True,

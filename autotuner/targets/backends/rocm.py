@@ -142,7 +142,7 @@ ROCM = Backend(
     chips=tuple(replace(chip, registers=512 if chip.subgroup == 64 else 256, register_file=0) for chip in _CHIPS),
     executable_format="rocm-hsaco-fb",
     figures="remarks",
-    settings=("padded", "data-tiling", "split-reductions"),
+    settings=("padded", "data-tiling"),
     # Of the prefetch 1 gives the binary of 0, 4 that of 3. Of the waves 0 is no attribute; 1 never changes the binary,
     # 2 to 4 do where registers limit the occupancy. On NVIDIA no value changes the binary.
     free_knobs={"prefetch_num_stages": (0, 2, 3), "waves_per_eu": (0, 2, 3, 4)},

@@ -64,9 +64,9 @@ def test_from_the_best_one_knob_is_turned_at_a_time() -> None:
 
 
 def test_what_gained_alone_is_tried_together() -> None:
-    times = {"im2col": 0.2, "data-tiling": 0.5, "padding-fused": 0.9, "outer-concat": 0.9}
+    times = {"im2col": 0.2, "data-tiling": 0.5, "reshapes-moved": 0.9, "single-use": 0.9}
     asked = found(search(TILED), times, rounds=20, side=8)
-    both = [name for name in asked if {"padding-fused", "outer-concat"} <= set(name.split("+"))]
+    both = [name for name in asked if {"reshapes-moved", "single-use"} <= set(name.split("+"))]
     assert both
     assert asked.index(both[0]) < len(asked) - 1
 
