@@ -73,10 +73,6 @@ class Provenance:
         """With what a run's environment says of its device."""
         return replace(self, machine=machine_of(environment), driver=str(environment.get("driver") or ""))
 
-    def taken_on(self, environment: Mapping[str, Any]) -> bool:
-        """Whether its times are of the same device: those of another are not compared."""
-        return bool(self.machine) and self.machine == machine_of(environment)
-
     def attribute(self) -> str:
         """As an MLIR dictionary; what is not known is left out."""
         with text_context():

@@ -52,8 +52,6 @@ class Finding:
     text: str
     lines: tuple[str, ...] = ()
     """What a file should have instead."""
-    renewable: bool = False
-    """`autotune retune` makes it right without a search."""
 
     def to_json(self) -> dict[str, Any]:
         return {"level": self.level, "text": self.text, **({"lines": list(self.lines)} if self.lines else {})}
@@ -122,9 +120,9 @@ def check_processor(
         words = (
             f"its executable was made by another release of IREE or for another processor: only one of it and IREE "
             f"{tools.release} names {_first(needed ^ there)}. A module with executables of both compiles and does not "
-            "run: `autotune retune` writes it anew"
+            "run: `autotune retune` searches it again"
         )
-        yield Finding("error", words, renewable=True)
+        yield Finding("error", words)
     else:
         yield Finding("ok", f"its executable is for {whose} processor ({here})")
 

@@ -1,5 +1,4 @@
-"""Specs written anew for the compiler of today: with some of their entries, each with a new provenance, and with the
-executable target that it has."""
+"""Specs written anew for the compiler of today: with some of their entries, each with a new provenance."""
 
 from __future__ import annotations
 
@@ -14,7 +13,6 @@ from autotuner.errors import UsageError
 from autotuner.iree.mlir import walk
 from autotuner.specfiles.entries import (
     EXECUTABLE,
-    VARIANT,
     SpecFile,
     foreaches,
     parse_spec,
@@ -71,20 +69,3 @@ def _stamp(op: Any, ids: Sequence[str], kept: Mapping[str, Provenance]) -> bool:
     if found:
         op.attributes[ENTRY] = ir.Attribute.parse(found[0].attribute())
     return bool(found)
-
-
-def retargeted(text: str, target: str, *, name: str) -> str | None:
-    """The text with this executable target wherever one is named; None where it is the same already.
-
-    A microkernel of a processor, and a configured executable, name what the compiler took the processor for. Another
-    release knows of more features: its own executables then have another target, IREE links those of one target
-    together, and the module that comes of two does not run.
-    `target` is what the compiler says (`executable_target`). Comments are not kept.
-    """
-    with ir.Context() as context, ir.Location.unknown():
-        module = parse_spec(text, context, name=name)
-        wanted = ir.Attribute.parse(target)
-        others = [op for op in walk(module.operation) if op.name == VARIANT and op.attributes["target"] != wanted]
-        for op in others:
-            op.attributes["target"] = wanted
-        return text_of(module, name=name) if others else None

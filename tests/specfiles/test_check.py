@@ -351,7 +351,7 @@ def test_an_executable_that_another_release_named_is_found_out_though_it_compile
     report = check(kernel, tools=tools)
     (found,) = errors(report)
     assert f"only one of it and IREE {tools.release} names {first}." in found
-    assert "`autotune retune` writes it anew" in found
+    assert "`autotune retune` searches it again" in found
     assert not report.sound
     model = tmp_path / "model.mlir"
     model.write_text(problem_mlir(Gemm.parse(shape="64x64x64", dtype="f32")))

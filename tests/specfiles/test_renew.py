@@ -1,4 +1,4 @@
-"""A spec written anew: with fewer entries, another provenance, or executables for the compiler of today."""
+"""A spec written anew: with fewer entries, or another provenance."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from autotuner.carriers.microkernel import spec_mlir as microkernel_spec
 from autotuner.carriers.provenance import Provenance
 from autotuner.problems import Gemm
 from autotuner.specfiles.entries import read, read_spec
-from autotuner.specfiles.renew import renew, retargeted
+from autotuner.specfiles.renew import renew
 from tests.support.spec_files import TIMED, microkernel_call
 
 ENCODER = Path(__file__).parents[2] / "results/reference/h200/encoder/encoder-sm_80.mlir"
 SPEC = ENCODER.read_text()
 NAMES = [entry.name for entry in read_spec(SPEC).entries]
-EXECUTABLE = (Path(__file__).parent / "examples" / "executable.mlir").read_text()
 
 
 @pytest.mark.parametrize("left", [[0, 1, 2, 3], [1, 3], [2]])
@@ -77,14 +76,3 @@ def test_of_two_shapes_that_share_a_kernel_one_can_be_dropped(kernels: str, left
     text = renew(path, {before[left].id: Provenance(problem="p")}, header=["Spec"])
     (entry,) = read_spec(text).entries
     assert (entry.key, entry.provenance) == (before[left].key, Provenance(problem="p"))
-
-
-def test_executables_get_the_target_of_the_compiler_once() -> None:
-    wanted = '#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64", {cpu = "y"}>'
-    other = wanted.removeprefix("#hal.executable.target<").removesuffix(">").replace('"y"', '"x"')
-    text = retargeted(EXECUTABLE.replace("TARGET", other).replace("OBJECTS", ""), wanted, name="kernel")
-    assert text is not None
-    assert 'cpu = "y"' in text
-    assert 'cpu = "x"' not in text
-    assert retargeted(text, wanted, name="kernel") is None
-    assert retargeted(SPEC, wanted, name="encoder") is None, "a tuning spec names no executable"

@@ -119,6 +119,8 @@ class FlagfileArm(FileArm):
 
     def recipe(self, at: ArmSite) -> Recipe:
         flagfile = Flagfile.read(self.path, trust=self.trust, known=at.target.user_flags)
+        # What it names and is not there is beside it: files are moved together.
+        flagfile = replace(flagfile, flags=flagfile.found_in(self.path.parent))
         if not flagfile.flags:
             raise UsageError(f"{self.path} has no flags.", remedy="It has one --flag=value a line.")
         if not self.trust:

@@ -79,6 +79,7 @@ class ArmRun:
             compile=module.command,
             benchmark=benchmark,
             repeat=module.repeat,
+            binary=module.binary,
             us=self.us,
             error=error if error is not None and math.isfinite(error) else None,
             applied=how.applied,

@@ -36,6 +36,8 @@ class ArmReport:
     benchmark: tuple[str, ...] = ()
     """Likewise; empty without a device."""
     repeat: int = 1
+    binary: str = ""
+    """The digest of its code."""
     us: float | None = None
     error: float | None = None
     """Against the reference; of a model, against what is right: arm A where nothing else is known."""
@@ -70,6 +72,7 @@ class ArmReport:
             "applied": self.applied,
             "command": list(self.commands),
             "repeat": self.repeat,
+            "binary": self.binary,
             **({"version": self.version} if self.version else {}),
             **({"kernels": [dict(kernel) for kernel in self.kernels]} if self.kernels else {}),
             **({"share": self.share, "dispatches": list(self.dispatches)} if self.share is not None else {}),

@@ -6,14 +6,14 @@ import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from autotuner.carriers.provenance import Provenance, machine_of
 from autotuner.errors import UsageError
-from autotuner.jobs.retune.unit import Unit, UnitFile
+from autotuner.jobs.retune.unit import Key, Unit
 from autotuner.problems import Problem, problem_named
-from autotuner.problems.accuracy import known_precision
 from autotuner.programs.model import FORMATS, Model
 from autotuner.space import Value
 from autotuner.specfiles.entries import Entry
@@ -33,68 +33,13 @@ _FAMILY = "it is for a range of sizes: tune the family again with the command th
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """A command as a spec or a results database has it."""
-
-    words: tuple[str, ...] = ()
-    own: bool = False
-    """It is from the user's own database. A spec may be a stranger's, who must not say which errors are allowed."""
-
-    @classmethod
-    def of(cls, text: str) -> Recorded:
-        with suppress(ValueError):
-            return cls(tuple(shlex.split(text)))
-        return cls()
-
-    @property
-    def command(self) -> str:
-        return next((word for word in self.words[1:2]), "")
-
-    def values(self, option: str) -> tuple[str, ...]:
-        """What was given to an option, each time."""
-        pairs = zip(self.words, self.words[1:], strict=False)
-        joined = [word.partition("=")[2] for word in self.words if word.startswith(f"{option}=")]
-        return (*(value for name, value in pairs if name == option), *joined)
-
-    @property
-    def is_model(self) -> bool:
-        return self.command == "model" or bool(self.values("--model"))
-
-    def model(self, folders: Sequence[Path]) -> Model | None:
-        """The model that it was about, where its file still is."""
-        before = ("", *self.words)
-        named = [
-            *self.values("--model"),
-            *(
-                word
-                for word, option in zip(self.words, before, strict=False)
-                if Path(word).suffix in FORMATS and option not in _WRITTEN
-            ),
-        ]
-        found = next((folder / word for word in named for folder in folders if (folder / word).is_file()), None)
-        if found is None:
-            return None
-        model = Model(
-            found,
-            function=next(iter(self.values("--function")), None),
-            inputs=self.values("--input"),
-            parameters=self.values("--parameters"),
-        )
-        if not self.own:
-            return model
-        tolerance = next((float(value) for value in self.values("--tolerance")), None)
-        allow = known_precision(next(iter(self.values("--allow-precision")), None))
-        return replace(model, tolerance=tolerance, allow=allow, expected=tuple(map(Path, self.values("--expected"))))
-
-
-@dataclass(frozen=True)
 class Part:
     """Entries of a unit that one program proves: a problem's, or all of a model's."""
 
     unit: Unit
     problem: Problem | None = None
     model: Model | None = None
-    entries: tuple[tuple[UnitFile, Entry], ...] = ()
+    entries: Mapping[Key, Entry] = field(default_factory=dict)
     """Empty: flags alone."""
     old: Provenance | None = None
     seconds: float | None = None
@@ -114,17 +59,6 @@ class Part:
         of = self.problem or self.model
         return f"results of {of.allow} accuracy were accepted of {self.name}" if of is not None and of.allow else ""
 
-    def described(self, seconds: float) -> dict[str, Any]:
-        """As a rehearsal has it, where it may take so long."""
-        return {
-            "spec": str(self.unit.path),
-            "problem": self.name,
-            "entries": [entry.name for _, entry in self.entries],
-            "seconds": seconds,
-            "old": self.old.to_json() if self.old else None,
-            "place": dict(self.config),
-        }
-
 
 @dataclass(frozen=True)
 class Left:
@@ -134,8 +68,33 @@ class Left:
     entry: str
     reason: str
     old: Provenance | None = None
-    id: str = ""
-    """The entry's, in its file."""
+    key: Key | None = None
+    """Of an entry, which stays as it is."""
+
+
+def model_of_command(words: Sequence[str], folders: Sequence[Path]) -> Model | None:
+    """The model that a recorded command was about, where its file still is.
+
+    Which errors are allowed is not taken from there: a spec may be a stranger's.
+    """
+    before = ("", *words)
+    named = [
+        word
+        for word, option in zip(words, before, strict=False)
+        if Path(word).suffix in FORMATS and option not in _WRITTEN
+    ]
+    found = next((folder / word for word in named for folder in folders if (folder / word).is_file()), None)
+    if found is None:
+        return None
+    function = next(iter(_given(words, "--function")), None)
+    return Model(found, function=function, inputs=_given(words, "--input"), parameters=_given(words, "--parameters"))
+
+
+def _given(words: Sequence[str], option: str) -> tuple[str, ...]:
+    """What was given to an option, each time."""
+    pairs = pairwise(words)
+    joined = [word.partition("=")[2] for word in words if word.startswith(f"{option}=")]
+    return (*(value for name, value in pairs if name == option), *joined)
 
 
 def _tuned(row: RunRow) -> bool:
@@ -150,46 +109,23 @@ class Memory:
     """The runs of a results database that tuned something, newest first."""
 
     runs: tuple[RunRow, ...] = ()
-    machines: Mapping[str, str] = field(default_factory=dict)
-    """By run: the device that it was timed on."""
 
     @classmethod
     def read(cls, reader: Reader) -> Memory:
         every = reader.runs()
         again = {row.id for row in every if row.kind == "retune"}
-        runs = tuple(row for row in every if row.status == "finished" and row.parent not in again and _tuned(row))
-        shipped = [row for row in runs if row.result and row.result.get("flagfile")]
-        return cls(runs, {row.id: machine_of(reader.environment(row.id)) for row in shipped})
+        return cls(tuple(row for row in every if row.status == "finished" and row.parent not in again and _tuned(row)))
 
-    def shipped(self, unit: Unit) -> RunRow | None:
-        """The run that wrote these files."""
+    def shipped(self, unit: Unit) -> tuple[RunRow | None, tuple[str, ...]]:
+        """The run that wrote these files, and the problems that it wrote them for."""
         named = {unit.spec.name, *([unit.flagfile.path.name] if unit.flagfile else [])}
         for row in self.runs:
-            if any(named & _files(one) for one in (row.result or {}, *_groups(row))):
-                return row
-        return None
-
-    def group(self, unit: Unit) -> tuple[str, ...]:
-        """The problems that a suite wrote these files for."""
-        named, row = {unit.spec.name, *([unit.flagfile.path.name] if unit.flagfile else [])}, self.shipped(unit)
-        for one in _groups(row) if row is not None else ():
-            if named & _files(one):
-                return tuple(str(name) for name in one.get("problems", ()) if name not in one.get("lost", {}))
-        return ()
-
-    def took(self, run: RunRow | None) -> float | None:
-        """What finding it took. A suite tunes problems side by side: each has its part of the suite's time."""
-        own = _seconds(run)
-        suite = next(
-            (row for row in self.runs if run is not None and row.id == run.parent and row.kind == "suite"), None
-        )
-        if own is None or suite is None:
-            return own
-        parts = [row for row in self.runs if row.parent == suite.id]
-        factor = (_seconds(suite) or 0.0) / sum(_seconds(row) or 0.0 for row in parts)
-        # What the suite does beside is counted where all of its problems are known.
-        whole = len(parts) == len((suite.result or {}).get("problems") or ())
-        return own * (factor if whole else min(factor, 1.0)) or own
+            for one in (*_groups(row), row.result or {}):
+                if named & {Path(str(file)).name for name in ("spec", "flagfile") if (file := one.get(name))}:
+                    lost = one.get("lost") or {}
+                    names = one.get("problems") if one is not row.result else [row.problem.get("name")]
+                    return row, tuple(str(name) for name in names or () if name not in lost)
+        return None, ()
 
     def tuned(self, problem: str, target: str) -> RunRow | None:
         """The last run that found a winner for a problem."""
@@ -216,72 +152,58 @@ class Origins:
         named = {provenance.target for provenance in unit.provenances if provenance.target}
         if len(named) == 1:
             return named.pop()
-        run = self.memory.shipped(unit)
+        run, _ = self.memory.shipped(unit)
         return run.target if run is not None else unit.name.rpartition("-")[2] if not named else ""
 
     def parts(self, unit: Unit) -> tuple[list[Part], list[Left]]:
         """What can be proven again, and what cannot, with the reason."""
         if unit.problem:
             return [], [Left(unit, "", unit.problem)]
-        run = self.memory.shipped(unit)
-        first = next((p for p in unit.provenances), None)
-        recorded = Recorded(run.command, own=True) if run else Recorded.of(first.command if first else "")
-        old = first or (_provenance(run, self.memory) if run else None)
-        if self.model is not None or recorded.is_model:
-            model = self.model or recorded.model(self.folders)
+        run, names = self.memory.shipped(unit)
+        first = next(iter(unit.provenances), None)
+        words = run.command if run else _split(first.command if first else "")
+        if self.model is not None or words[1:2] == ("model",) or "--model" in words:
+            model = self.model or model_of_command(words, self.folders)
             if model is None:
-                return [], [Left(unit, "", _NO_MODEL, old)]
-            whole = _provenance(run, self.memory) if run else None
+                return [], [Left(unit, "", _NO_MODEL, first or _provenance(run))]
+            whole = _provenance(run)
             return [Part(unit, model=model, entries=unit.entries, old=whole, seconds=_seconds(run))], []
-        if not unit.entries:
-            return self._flags_alone(unit, run, old)
-        return self._by_problem(unit, run)
-
-    def _flags_alone(self, unit: Unit, run: RunRow | None, old: Provenance | None) -> tuple[list[Part], list[Left]]:
-        if run is not None and run.kind == "suite":
-            return self._of_suite(unit, run, old)
-        name = str(run.problem.get("name")) if run else unit.name.rpartition("-")[0]
-        problem = problem_named(name)
-        if problem is None:
-            return [], [Left(unit, "", _FLAGS_ALONE, old)]
-        return [
-            Part(unit, self._accepted(problem, run), old=old, seconds=self.memory.took(run), config=_config(run))
-        ], []
-
-    def _of_suite(self, unit: Unit, suite: RunRow, old: Provenance | None) -> tuple[list[Part], list[Left]]:
-        """The problems that a suite found the same flags for, each by the run that tuned it."""
-        found = []
-        for problem in filter(None, map(problem_named, self.memory.group(unit))):
-            run = self.memory.tuned(problem.name, suite.target)
-            own = _provenance(run, self.memory) if run is not None else None
-            found.append(
-                Part(unit, self._accepted(problem, run), old=own, seconds=self.memory.took(run), config=_config(run))
-            )
-        return found, ([] if found else [Left(unit, "", _FLAGS_ALONE, old)])
+        if unit.entries:
+            return self._by_problem(unit, run)
+        target = self.target_of(unit)
+        problems = [problem for name in names or (unit.name.rpartition("-")[0],) if (problem := problem_named(name))]
+        found = [self._part(unit, problem, self.memory.tuned(problem.name, target) or run) for problem in problems]
+        return found, ([] if found else [Left(unit, "", _FLAGS_ALONE, _provenance(run))])
 
     def _by_problem(self, unit: Unit, run: RunRow | None) -> tuple[list[Part], list[Left]]:
         found: dict[str, Part] = {}
         left = []
-        for file, entry in unit.entries:
+        for key, entry in unit.entries.items():
             old = entry.provenance
             # The first versions wrote no provenance, but matchers that are named after their problem.
             problem = problem_named(old.problem if old else entry.name.removeprefix(_MATCHER))
             if problem is None:
                 why = _FAMILY if old and "tuned at" in old.problem else _NO_ORIGIN
-                left.append(Left(unit, entry.name, why, old, entry.id))
+                left.append(Left(unit, entry.name, why, old, key))
                 continue
             known = self.memory.tuned(problem.name, old.target if old else "")
             known = known or (run if len(unit.entries) == 1 else None)
-            problem = self._accepted(problem, known)
-            seconds = self.memory.took(known) or (old.seconds if old else None)
-            part = found.get(problem.name) or Part(unit, problem, old=old, seconds=seconds, config=_config(known))
-            found[problem.name] = replace(part, entries=(*part.entries, (file, entry)))
+            part = found.get(problem.name) or self._part(unit, problem, known, old)
+            found[problem.name] = replace(part, entries={**part.entries, key: entry})
         return list(found.values()), left
 
-    def _accepted(self, problem: Problem, run: RunRow | None) -> Problem:
-        """With the accuracy that the user accepts, or accepted when it was tuned."""
+    def _part(self, unit: Unit, problem: Problem, run: RunRow | None, old: Provenance | None = None) -> Part:
+        """A problem with the accuracy that the user accepts, or accepted when it was tuned."""
         before = run.problem.get("allow_precision") if run is not None else None
-        return problem.allowing(self.allow or (str(before) if before else None))
+        best = (run.result or {}).get("best") if run else None
+        config = best.get("config") if isinstance(best, Mapping) else None
+        return Part(
+            unit,
+            problem.allowing(self.allow or (str(before) if before else None)),
+            old=old or _provenance(run),
+            seconds=_seconds(run) or (old.seconds if old else None),
+            config=dict(config) if isinstance(config, Mapping) else {},
+        )
 
 
 def choose_target(units: Sequence[Unit], origins: Origins, wanted: Target | None) -> Target:
@@ -289,10 +211,7 @@ def choose_target(units: Sequence[Unit], origins: Origins, wanted: Target | None
     if wanted is not None:
         return wanted
     names = sorted({name for unit in units if not unit.problem and (name := origins.target_of(unit))})
-    known = []
-    for name in names:
-        with suppress(UsageError):
-            known.append(Target.parse(name))
+    known = [target for name in names if (target := known_target(name)) is not None]
     if len(known) == 1:
         return known[0]
     if not known:
@@ -300,6 +219,18 @@ def choose_target(units: Sequence[Unit], origins: Origins, wanted: Target | None
     raise UsageError(
         f"the specs are for {', '.join(one.name for one in known)}.", remedy="Give --target: one of them at a time."
     )
+
+
+def known_target(name: str) -> Target | None:
+    with suppress(UsageError):
+        return Target.parse(name)
+    return None
+
+
+def _split(command: str) -> tuple[str, ...]:
+    with suppress(ValueError):
+        return tuple(shlex.split(command))
+    return ()
 
 
 def _seconds(run: RunRow | None) -> float | None:
@@ -314,27 +245,19 @@ def _groups(run: RunRow) -> tuple[Mapping[str, Any], ...]:
     return tuple(one for one in groups if isinstance(one, Mapping)) if isinstance(groups, list) else ()
 
 
-def _files(document: Mapping[str, Any]) -> set[str]:
-    """The names of the files that a document names as its own."""
-    return {Path(str(file)).name for name in ("spec", "flagfile") if (file := document.get(name))}
-
-
-def _config(run: RunRow | None) -> Mapping[str, Value]:
-    best = (run.result or {}).get("best") if run else None
-    config = best.get("config") if isinstance(best, Mapping) else None
-    return dict(config) if isinstance(config, Mapping) else {}
-
-
-def _provenance(run: RunRow, memory: Memory) -> Provenance:
+def _provenance(run: RunRow | None) -> Provenance | None:
     """What a results database has of a winner: a flagfile has no room for it."""
+    if run is None:
+        return None
     document = run.result or {}
-    best, baseline, speedup = (document.get(name) or {} for name in ("best", "baseline", "speedup"))
-    environment = document.get("environment") or {}
+    best, baseline, speedup, environment = (
+        document.get(name) or {} for name in ("best", "baseline", "speedup", "environment")
+    )
     return Provenance(
         problem=str(run.problem.get("name", "")),
         target=run.target,
         device=run.device,
-        machine=memory.machines.get(run.id, ""),
+        machine=machine_of(environment),
         iree=str(environment.get("iree", "")),
         verdict=str(document.get("verdict", "")),
         us=best.get("us"),

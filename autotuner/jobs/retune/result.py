@@ -15,7 +15,7 @@ from autotuner.carriers.provenance import Provenance
 from autotuner.errors import EnvironmentFailure
 from autotuner.jobs.retune.races import Raced, State
 from autotuner.jobs.retune.ship import Written
-from autotuner.measure.blocks import ALPHA, Interval
+from autotuner.measure.blocks import ALPHA
 from autotuner.system.listing import Listing
 from autotuner.system.text import count, microseconds
 from autotuner.tuning.result import Best, Counts, Files, FinalVerdict, Measured, Result
@@ -126,17 +126,13 @@ def retune_result(run: Run, details: RetuneDetails) -> RetuneResult:
         baseline=Measured(only.baseline_us if only else None),
         stock=Measured(),
         best=Best(Measured(only.us), {}) if only else None,
-        speedup=_interval(only),
+        speedup=only.speedup if only else None,
         speedup_over_stock=None,
         confidence=1 - ALPHA,
         counts=Counts(asked=len(details.rows), timed=len(raced), rivals=len(raced)),
         files=main,
         details=details,
     )
-
-
-def _interval(only: Raced | None) -> Interval | None:
-    return only.speedup if only else None
 
 
 def _verdict(details: RetuneDetails, *, timed: bool, interrupted: bool) -> FinalVerdict:
@@ -177,8 +173,6 @@ def tell_retuned(result: RetuneResult, printer: Printer) -> None:
             line("spec", str(one.files.spec))
         if one.files.flagfile is not None:
             line("use", use_line(one.files.flagfile, program=one.program))
-        for note in one.notes:
-            line("", note)
     if not details.written:
         line("next", _next(result))
 

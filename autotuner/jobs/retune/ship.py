@@ -6,30 +6,25 @@ import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from autotuner.build import BuildJob
 from autotuner.build.ship import ship_together, write_shipped
 from autotuner.carriers.carrier import FLAGS, Parts, SpecCarrier
-from autotuner.carriers.flagfile import SUBSTITUTION, Flagfile, flagfile_text
+from autotuner.carriers.flagfile import SUBSTITUTION
 from autotuner.carriers.microkernel import SPEC_FLAG
 from autotuner.carriers.outputs import MODEL, WRITTEN, Outputs
 from autotuner.carriers.provenance import Provenance, today
 from autotuner.errors import EnvironmentFailure
 from autotuner.iree.compile import Compiled, first_error, shell_line
-from autotuner.iree.tools import Tools
-from autotuner.jobs.ab.recipe import absolute
 from autotuner.jobs.retune.origin import Part
 from autotuner.jobs.retune.unit import Key, Unit, read_unit
 from autotuner.problems.render import problem_mlir
-from autotuner.programs.model import Model, ModelFile, whole_job
+from autotuner.programs.model import whole_job
 from autotuner.specfiles.entries import read_text
 from autotuner.specfiles.merge import merge
-from autotuner.specfiles.renew import renew, retargeted
-from autotuner.system.files import write_whole
-from autotuner.system.locks import one_at_a_time
+from autotuner.specfiles.renew import renew
 from autotuner.system.text import count
 from autotuner.tuning.result import Files
 from autotuner.tuning.run import Run
@@ -48,16 +43,12 @@ class Staying:
     unit: Unit
     kept: Mapping[Key, Provenance] = field(default_factory=dict)
     """The entries that stay, each with what it says of itself from now on."""
-    parts: Sequence[Part] = ()
+    parts: tuple[Part, ...] = ()
     """The programs that must give the same code as before."""
-    new: Mapping[str, Path] = field(default_factory=dict)
+    found: Mapping[str, Path] = field(default_factory=dict)
     """Of what was found anew, by program: its flagfile."""
     binaries: Mapping[str, str] = field(default_factory=dict)
     """By program: the code that was raced; of others the old files are compiled."""
-    alone: bool = False
-    """All of the unit is one program's, and was found anew."""
-    decided: bool = False
-    """A race of it came to a verdict, or a search found something."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +57,6 @@ class Written:
 
     unit: Path
     files: Files
-    notes: tuple[str, ...] = ()
     program: Path | None = None
     """The model that all of it is for."""
 
@@ -86,135 +76,102 @@ class Writer:
     def place(self, unit: Unit) -> Outputs:
         workspace = self.run.session.workspace
         spec = self.run.options.output or workspace.specs / "retuned" / f"{unit.name}.mlir"
-        return Outputs.at(unit.home if self.in_place else spec, workspace, MODEL, force=self.run.options.force)
+        return Outputs.at(unit.spec if self.in_place else spec, workspace, MODEL, force=self.run.options.force)
 
     def claim(self, units: Sequence[Unit]) -> None:
         """Before anything is compiled: what cannot be written is no surprise at the end."""
         for unit in units:
             self.place(unit).claim(() if self.in_place else unit.reads)
 
-    def for_compiler(self, unit: Unit, target: str) -> Unit:
-        """The unit, or a copy whose executables have the target that this compiler gives its own, if that is known."""
-        texts = {
-            one.path: text
-            for one in unit.files
-            if target and (one.file.carrier.brings_objects or one.file.carrier.by_name)
-            if (text := retargeted(read_text(one.path), target, name=str(one.path))) is not None
-        }
-        if not texts:
-            return self._with_files_beside(unit) if unit.moved else unit
-        parts, flags = _parts(unit, {}, (), spec_flag=self.run.target.spec_flag, whole=texts)
-        copy = Outputs(self.run.folder / "copy" / f"{unit.name}.mlir", MODEL)
-        write_shipped(copy, parts, flags or self.run.target.compile_flags)
-        return replace(read_unit(copy.spec, trust=self.trust), was=unit.spec)
+    def write(self, staying: Staying) -> list[Written]:
+        """What was found anew joins the others where one spec can carry both, and has files of its own otherwise."""
+        unit, place = staying.unit, self.place(staying.unit)
+        own = [part for part in staying.parts if part.name not in staying.found]
+        found = {name: read_unit(path.with_suffix(".mlir"), trust=self.trust) for name, path in staying.found.items()}
+        joins = {name for name, one in found.items() if own and self._joins(one, unit)}
+        alone = not own and len(found) == 1
+        if self.in_place:
+            self._set_aside(unit)
+        written = []
+        for name in found.keys() - joins:
+            apart = place if alone else replace(place, spec=place.spec.with_name(f"{place.spec.stem}-{name}.mlir"))
+            parts = _parts(found[name], None, (), spec_flag=self.run.target.spec_flag)
+            programs = [part for part in staying.parts if part.name == name]
+            written.append(self._shipped(staying, apart, parts, found[name], programs))
+        if own:
+            header = self._header(staying, joins)
+            parts = _parts(unit, staying.kept, header, spec_flag=self.run.target.spec_flag)
+            parts = self._joined(parts, [found[name] for name in joins], header)
+            programs = [part for part in staying.parts if part.name in joins or part in own]
+            written.append(self._shipped(staying, place, parts, unit, programs))
+        return written
 
-    def _with_files_beside(self, unit: Unit) -> Unit:
-        """With a flagfile of our own, that names the files where they were moved to."""
-        if unit.flagfile is None:
-            return unit
-        flags = unit.flagfile.found_in(unit.spec.parent)
-        flagfile = Flagfile(self.run.folder / "copy" / f"{unit.name}.flags", flags)
-        write_whole(flagfile.path, flagfile_text(flags))
-        return replace(unit, flagfile=flagfile)
+    def _joins(self, found: Unit, unit: Unit) -> bool:
+        """It is a tuning spec alone, for a compile with the very flags of the others."""
+        tunes = [one.file.carrier is SpecCarrier for one in found.files]
+        return tunes == [True] and {*found.flags(self.run.target)} == {*unit.flags(self.run.target)}
 
-    def write(self, staying: Staying) -> Written:
+    def _joined(self, parts: Parts, others: Sequence[Unit], header: Sequence[str]) -> Parts:
+        if not others:
+            return parts
+        texts = [*([parts.spec] if parts.spec is not None else []), *(read_text(one.spec) for one in others)]
+        merged = merge(texts, tools=self.run.session.tools, force=True, trust=self.trust, made_by=header[1:])
+        return replace(parts, carrier=SpecCarrier.name, spec=merged.text, spec_flag=self.run.target.spec_flag)
+
+    def _shipped(
+        self, staying: Staying, place: Outputs, parts: Parts, source: Unit, programs: Sequence[Part]
+    ) -> Written:
         """First where it harms nothing. What gives other code there than was raced is not written."""
-        unit, target = staying.unit, self.run.target
-        header = self._header(staying)
-        notes: tuple[str, ...] = ()
-        if staying.alone:
-            (flagfile,) = staying.new.values()
-            source = read_unit(flagfile.with_suffix(".mlir"), trust=self.trust)
-            kept = {(one.path, e.id): _with(e.provenance, staying) for one, e in source.entries}
-            parts, flags = _parts(source, kept, header, spec_flag=target.spec_flag)
-        else:
-            parts, flags = _parts(unit, staying.kept, header, spec_flag=target.spec_flag)
-            parts, notes = self._merged(staying, parts, header)
-        draft = Outputs(self.run.folder / "draft" / f"{unit.name}.mlir", MODEL)
-        flags, programs = flags or target.compile_flags, {part.name: part for part in staying.parts}
-        wanted = {name: self._raced(part, staying) for name, part in programs.items()}
+        flags = source.flagfile.others if source.flagfile else self.run.target.compile_flags
+        draft = Outputs(self.run.folder / "draft" / place.spec.name, MODEL)
+        wanted = {part.name: self._raced(part, staying) for part in programs}
         shipped, lost = ship_together(
             draft,
             parts,
             flags,
-            compiles=lambda flagfile: {name: self._compile(part, flagfile) for name, part in programs.items()},
-            binaries={name: _binary(name, binary) for name, binary in wanted.items()},
+            compiles=lambda flagfile: {part.name: self._compile(part, (f"@{flagfile}",)) for part in programs},
+            binaries={name: _binary(name, code) for name, code in wanted.items()},
         )
         if shipped is None or lost:
             raise OtherCodeError("; ".join(f"{name}: {why}" for name, why in lost.items()) + ".", remedy=_AGAIN)
         if shipped.objects is not None:  # those of the old files may be written over
             parts = replace(parts, objects=tuple(shipped.objects / path.name for path in parts.objects))
-        if self.in_place:
-            self._set_aside(read_unit(unit.home, trust=self.trust))
-        final = write_shipped(self.place(unit), parts, flags)
+        final = write_shipped(place, parts, flags)
+        models = [part for part in programs if part.model is not None]
+        program = program_of(models[0], self.run)[0] if models else None
         files = Files(final.spec, final.flagfile, final.carrier)
-        return Written(unit.path, files, notes, model_of(staying.parts, self.run))
+        return Written(staying.unit.path, files, program if isinstance(program, Path) else None)
 
     def _raced(self, part: Part, staying: Staying) -> Future[Compiled] | str:
-        """The code that a program must have: as it was raced, or as what was there, or found, gives it."""
-        known = "" if part.name in staying.new else staying.binaries.get(part.name, "")
-        return known or self._compile(part, staying.new.get(part.name))
+        """The code that a program must have: as it was raced, or as what was found, or there, gives it."""
+        if part.name in staying.found:
+            return self._compile(part, (f"@{staying.found[part.name]}",))
+        return staying.binaries.get(part.name) or self._compile(part, part.unit.words(self.run.target))
 
-    def _merged(self, staying: Staying, parts: Parts, header: Sequence[str]) -> tuple[Parts, tuple[str, ...]]:
-        """With the tuning specs of what was found anew; what has other flags keeps files of its own."""
-        texts, notes = [], []
-        for name, flagfile in staying.new.items():
-            source = read_unit(flagfile.with_suffix(".mlir"), trust=self.trust)
-            others = source.flagfile.others if source.flagfile else ()
-            own = staying.unit.flagfile.others if staying.unit.flagfile else self.run.target.compile_flags
-            tunes = [one for one in source.files if one.file.carrier is SpecCarrier]
-            if len(tunes) == len(source.files) == 1 and set(others) == set(own):
-                texts.append(read_text(tunes[0].path))
-                continue
-            place = self.place(staying.unit)
-            kept = place.spec.with_name(f"{place.spec.stem}-{name}.mlir")
-            moved, flags = _parts(source, {}, (), spec_flag=self.run.target.spec_flag, whole={})
-            made = write_shipped(replace(place, spec=kept), moved, flags)
-            notes.append(f"{name} needs other flags, so it has files of its own: {made.flagfile}")
-        if not texts:
-            return parts, tuple(notes)
-        old = [parts.spec] if parts.spec is not None else []
-        merged = merge([*old, *texts], tools=self.run.session.tools, force=True, trust=self.trust, made_by=header[1:])
-        flag = self.run.target.spec_flag
-        return replace(parts, carrier=SpecCarrier.name, spec=merged.text, spec_flag=flag), tuple(notes)
-
-    def _compile(self, part: Part, flagfile: Path | None) -> Future[Compiled]:
-        """What a user's compile gives; without a flagfile, with the old files."""
+    def _compile(self, part: Part, words: tuple[str, ...]) -> Future[Compiled]:
+        """What a user's compile gives."""
         run = self.run
         program, own = program_of(part, run)
-        words = (f"@{flagfile}",) if flagfile is not None else self._carried(part.unit)
         flags, timeout, executor = (*own, *words), run.options.effort.compile_timeout, run.session.executor
         if isinstance(program, str):
             return executor.start(BuildJob(program, flags, timeout))
         return executor.start_whole(whole_job(program, flags, timeout=timeout))
 
-    def _carried(self, unit: Unit) -> tuple[str, ...]:
-        target = self.run.target
-        if unit.flagfile is not None:  # which may name files as they are found from here
-            return tuple(map(absolute, unit.flagfile.flags))
-        words: list[str] = [*target.compile_flags]
-        for one in unit.files:
-            words += one.file.flags(one.path, spec_flag=target.spec_flag, objects=unit.objects or one.path.parent)
-        return tuple(words)
-
     def _set_aside(self, unit: Unit) -> None:
         """Copies of what is about to be written over."""
         folder = self.run.folder / "old"
-        folder.mkdir(parents=True, exist_ok=True)
         for path in unit.reads:
+            within = folder if path.parent == unit.spec.parent else folder / path.parent.name
+            within.mkdir(parents=True, exist_ok=True)
             if path.is_dir():
-                shutil.copytree(path, folder / path.name, dirs_exist_ok=True)
-            elif path.parent == unit.spec.parent:
-                shutil.copy(path, folder / path.name)
+                shutil.copytree(path, within / path.name, dirs_exist_ok=True)
             else:
-                (folder / path.parent.name).mkdir(exist_ok=True)
-                shutil.copy(path, folder / path.parent.name / path.name)
+                shutil.copy(path, within / path.name)
 
-    def _header(self, staying: Staying) -> list[str]:
+    def _header(self, staying: Staying, joins: set[str]) -> list[str]:
         tools, environment = self.run.session.tools, self.run.environment
-        entries = count(len(staying.kept) + len(staying.new), "entry")
         return [
-            f"Spec {WRITTEN}, retuned: {entries}",
+            f"Spec {WRITTEN}, retuned: {count(len(staying.kept) + len(joins), 'entry')}",
             f"target:     {self.run.target.name}; IREE {tools.release} ({tools.build})",
             f"machine:    {environment.get('device_name') or 'none'}",
             f"from:       {staying.unit.path}",
@@ -233,15 +190,6 @@ def _binary(name: str, code: Future[Compiled] | str) -> str:
     return made.binary
 
 
-def model_of(parts: Sequence[Part], run: Run) -> Path | None:
-    """The one model that a unit is for; None where it is for problems, or for several models."""
-    models = {part.model.path for part in parts if part.model is not None}
-    if len(models) != 1 or any(part.model is None for part in parts):
-        return None
-    program, _ = program_of(parts[0], run)
-    return program if isinstance(program, Path) else None
-
-
 def program_of(part: Part, run: Run) -> tuple[str | Path, tuple[str, ...]]:
     """What a part compiles, and the flags that it needs itself."""
     if part.problem is not None:
@@ -249,65 +197,29 @@ def program_of(part: Part, run: Run) -> tuple[str | Path, tuple[str, ...]]:
         return problem_mlir(problem), problem.flags
     if part.model is None:
         raise ValueError("a part is a problem or a model")
-    return opened(part.model, run).path, ()
+    return part.model.opened_in(run.session.workspace, run.session.tools).path, ()
 
 
-def opened(model: Model, run: Run) -> ModelFile:
-    """Imported and vetted once in a run."""
-    with one_at_a_time(("opening", model.path)):
-        return _open(model.path, run.session.workspace.candidates / "models", run.session.tools, model.trust, run.id)
-
-
-@lru_cache(maxsize=16)
-def _open(path: Path, folder: Path, tools: Tools, trust: bool, run: str) -> ModelFile:
-    del run
-    return ModelFile.open(path, folder=folder, tools=tools, trust=trust)
-
-
-def _with(provenance: Provenance | None, staying: Staying) -> Provenance:
-    old = next(iter(staying.unit.provenances), None)
-    return replace(provenance or Provenance(), earlier=old.line() if old else "")
-
-
-def _parts(
-    unit: Unit,
-    kept: Mapping[Key, Provenance],
-    header: Sequence[str],
-    *,
-    spec_flag: str,
-    whole: Mapping[Path, str] | None = None,
-) -> tuple[Parts, tuple[str, ...]]:
-    """The files of a unit with the entries that stay, and its other flags.
-
-    `whole` takes all entries, of some files with another text.
-    """
+def _parts(unit: Unit, kept: Mapping[Key, Provenance] | None, header: Sequence[str], *, spec_flag: str) -> Parts:
+    """The files of a unit with the entries that stay; None: as they are."""
     parts = Parts(FLAGS.name)
-    executables: dict[str, str] = {}
     for one in unit.files:
-        ids = {id: provenance for (path, id), provenance in kept.items() if path == one.path}
-        if whole is not None:
-            text = whole.get(one.path) or read_text(one.path)
-        elif ids:
-            text = renew(one.path, ids, header=header)
-        else:
+        own = [entry for entry in one.file.entries if kept is None or (one.path, entry.id) in kept]
+        if not own:
             continue
+        said = {entry.id: kept[one.path, entry.id] for entry in own} if kept is not None else {}
+        text = renew(one.path, said, header=header) if kept is not None else read_text(one.path)
         carrier = one.file.carrier
         if carrier.brings_objects:
-            used = [
-                name for entry in one.file.entries for name in entry.objects if whole is not None or entry.id in ids
-            ]
-            objects = tuple(dict.fromkeys((unit.objects or one.path.parent) / name for name in used))
-            if parts.spec is None:
-                parts = replace(parts, carrier=carrier.name, spec=text, spec_flag=SPEC_FLAG, objects=objects)
-            else:
-                parts = replace(parts, kernels=text, objects=objects)
+            names = dict.fromkeys(name for entry in own for name in entry.objects)
+            objects = tuple((unit.objects or one.path.parent) / name for name in names)
+            parts = parts.with_kernels(Parts(carrier.name, text, SPEC_FLAG, objects=objects))
         elif not carrier.by_name:
             parts = replace(parts, carrier=carrier.name, spec=text, spec_flag=spec_flag)
         elif one.path == unit.spec:
             flag = f"{SUBSTITUTION}={one.file.entries[0].name}"
             parts = replace(parts, carrier=carrier.name, spec=text, spec_flag=flag)
         else:
-            executables[one.path.stem] = text
-            parts = replace(parts, carrier=parts.carrier if parts.spec is not None else carrier.name)
-    flags = unit.flagfile.others if unit.flagfile else ()
-    return replace(parts, executables=executables), flags
+            main = parts.carrier if parts.spec is not None else carrier.name
+            parts = replace(parts, carrier=main, executables={**parts.executables, one.path.stem: text})
+    return parts

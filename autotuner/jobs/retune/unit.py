@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autotuner.carriers.flagfile import KERNELS, Flagfile, beside, there_or_in
+from autotuner.carriers.flagfile import KERNELS, Flagfile, beside
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.carriers.provenance import Provenance
 from autotuner.errors import AutotuneError, UsageError
 from autotuner.iree.compile import CompilerRefusal, first_error
 from autotuner.iree.tools import Tools
-from autotuner.jobs.ab.recipe import file_flags
+from autotuner.jobs.ab.recipe import absolute, file_flags
 from autotuner.specfiles.applied import Use, applied
 from autotuner.specfiles.check import check_objects, check_processor, objects_folder
 from autotuner.specfiles.entries import Entry, SpecFile, read_spec, read_text
@@ -20,6 +20,8 @@ from autotuner.specfiles.vetting import executables_in
 from autotuner.targets import Target
 
 _SUFFIXES = (".mlir", ".flags")
+Key = tuple[Path, str]
+"""An entry: its file and its id there."""
 
 
 @dataclass(frozen=True)
@@ -37,51 +39,50 @@ class Unit:
     spec: Path
     """What was named: the spec, or where it would be beside a flagfile that names none."""
     flagfile: Flagfile | None = None
+    """What it names and is not there is looked for beside it: files are moved together."""
     files: tuple[UnitFile, ...] = ()
     """The spec that tunes or substitutes, the one that calls microkernels, a model's executables."""
     objects: Path | None = None
     problem: str = ""
     """Why it cannot be read; empty where it can."""
-    was: Path | None = None
-    """Of a copy that was made for the new compiler: the spec that it is of."""
-
-    @property
-    def home(self) -> Path:
-        """The user's own spec."""
-        return self.was or self.spec
-
-    @property
-    def moved(self) -> bool:
-        """Its flagfile names files or folders that are not there: those beside it are meant."""
-        flagfile = self.flagfile if self.files else None
-        return flagfile is not None and flagfile.found_in(self.spec.parent) != flagfile.flags
-
-    def shown(self, path: Path) -> Path:
-        """A file of it, as the user has it."""
-        return path if self.was is None else self.was.parent / path.relative_to(self.spec.parent)
 
     @property
     def name(self) -> str:
-        return self.spec.stem.removesuffix(Path(KERNELS).stem) if self.spec.name.endswith(KERNELS) else self.spec.stem
+        return beside(self.spec, "").name
 
     @property
     def path(self) -> Path:
         """What the user sees of it."""
-        return self.home if self.files or self.flagfile is None else self.shown(self.flagfile.path)
+        return self.spec if self.files or self.flagfile is None else self.flagfile.path
 
     @property
-    def entries(self) -> tuple[tuple[UnitFile, Entry], ...]:
-        return tuple((one, entry) for one in self.files for entry in one.file.entries)
+    def entries(self) -> dict[Key, Entry]:
+        return {(one.path, entry.id): entry for one in self.files for entry in one.file.entries}
 
     @property
     def provenances(self) -> tuple[Provenance, ...]:
-        return tuple(entry.provenance for _, entry in self.entries if entry.provenance is not None)
+        return tuple(entry.provenance for entry in self.entries.values() if entry.provenance is not None)
 
     @property
     def reads(self) -> tuple[Path, ...]:
         """All of its files."""
         own = [one.path for one in self.files] + ([self.flagfile.path] if self.flagfile else [])
         return tuple(dict.fromkeys([*own, *([self.objects] if self.objects else [])]))
+
+    def words(self, target: Target) -> tuple[str, ...]:
+        """What a user compiles with."""
+        if self.flagfile is not None:
+            return self.flagfile.flags
+        words = [*target.compile_flags]
+        for one in self.files:
+            words += one.file.flags(one.path, spec_flag=target.spec_flag, objects=self.objects or one.path.parent)
+        return tuple(words)
+
+    def flags(self, target: Target) -> tuple[str, ...]:
+        """Those of them that name no file of it."""
+        if self.flagfile is None:
+            return target.compile_flags
+        return file_flags(target, self.flagfile.others, path=self.flagfile.path)
 
 
 def find_units(path: Path, *, trust: bool) -> tuple[Unit, ...]:
@@ -117,12 +118,13 @@ def read_unit(spec: Path, *, trust: bool) -> Unit:
     flagfile = Flagfile.beside(spec, trust=trust)
     paths = [path for path in (spec, spec.with_suffix(KERNELS)) if path.is_file()]
     if flagfile is not None:
-        # A flagfile has whole paths, and a compile takes what they name; after a move, those beside it are meant.
-        named = {path.name: path for _, file in flagfile.carriers if (path := there_or_in(Path(file), spec.parent))}
+        flagfile = replace(flagfile, flags=tuple(map(absolute, flagfile.found_in(spec.parent))))
+        # A compile takes what a flagfile names, which may be other files than those of its name.
+        named = {Path(file).name: Path(file) for _, file in flagfile.carriers}
         paths = [named.pop(path.name, path) for path in paths]
         paths += named.values()
         for folder in flagfile.executables:
-            paths += executables_in(there_or_in(Path(folder), spec.parent))
+            paths += executables_in(Path(folder))
     files = tuple(UnitFile(path, read_spec(read_text(path), name=str(path), trust=trust)) for path in paths)
     if not files and flagfile is None:
         raise UsageError(f"there is neither {spec} nor a flagfile of its name.", remedy="Is the path right?")
@@ -144,68 +146,58 @@ class Proof:
     """Nothing in the program is what it is for."""
 
 
-Key = tuple[Path, str]
-"""An entry: its file and its id there."""
-
-
 @dataclass(frozen=True)
 class Prover:
     """Asks the compiler about the entries of one unit in one program."""
 
     unit: Unit
     program: str | Path
-    flags: tuple[str, ...]
-    """That the program itself needs."""
+    own: tuple[str, ...]
+    """Flags that the program itself needs."""
     target: Target
     tools: Tools
     timeout: float
 
-    def prove(self, entries: Sequence[tuple[UnitFile, Entry]]) -> dict[Key, Proof]:
+    def prove(self, wanted: Mapping[Key, Entry]) -> dict[Key, Proof]:
         found: dict[Key, Proof] = {}
-        for file in {one.path: one for one, _ in entries}.values():
-            wanted = [entry for one, entry in entries if one.path == file.path]
-            proofs = self._file(file, wanted)
-            found |= {(file.path, id): proof for id, proof in proofs.items()}
+        for file in self.unit.files:
+            keys = [key for key in wanted if key[0] == file.path]
+            if keys:
+                found |= self._file(file, keys)
         return found
 
-    def _file(self, file: UnitFile, wanted: Sequence[Entry]) -> Mapping[str, Proof]:
-        brings = file.file.carrier.brings_objects
-        objects = self.unit.objects if brings else None
-        if objects is not None:
-            wrong = [one.text for one in check_objects(file.file, objects, self.target) if one.level == "error"]
-            if wrong:
-                return {entry.id: Proof(0, "; ".join(wrong)) for entry in wanted}
-        if objects is not None or file.file.carrier.by_name:
-            # Without a processor in it, and for a GPU, there is nothing to compare.
-            made_for = check_processor(read_text(file.path), self.tools, self.target, name=str(file.path))
-            errors = (one.text for one in made_for if one.level == "error" and not one.renewable)
-            wrong = [*errors] if self.target.backend.on_host else []
-            if wrong:
-                return {entry.id: Proof(0, "; ".join(wrong)) for entry in wanted}
+    def _file(self, file: UnitFile, keys: Sequence[Key]) -> dict[Key, Proof]:
         try:
-            flags = (*self.flags, *compile_flags(self.unit, self.target), *(() if brings else self._kernels()))
-            text = read_text(file.path)
-            uses = applied(text, self.program, flags, self.tools, objects=objects, timeout=self.timeout)
+            wrong = "; ".join(self._unfit(file))
+            uses = {} if wrong else {use.entry.id: use for use in self._uses(file)}
         except CompilerRefusal as refusal:
-            why = f"it does not compile any more: {first_error(refusal.stderr)}"
-            return {entry.id: Proof(0, why) for entry in wanted}
+            wrong = f"it does not compile any more: {first_error(refusal.stderr)}"
         except UsageError as error:
-            return {entry.id: Proof(0, error.message) for entry in wanted}
-        by_id = {use.entry.id: use for use in uses}
-        return {entry.id: _proof(by_id.get(entry.id)) for entry in wanted}
+            wrong = error.message
+        return {key: Proof(0, wrong) if wrong else _proof(uses.get(key[1])) for key in keys}
+
+    def _unfit(self, file: UnitFile) -> list[str]:
+        """What is wrong with the code that a file brings, or names the processor of."""
+        carrier, target, objects = file.file.carrier, self.target, self._objects(file)
+        found = list(check_objects(file.file, objects, target)) if objects is not None else []
+        if target.backend.on_host and (carrier.brings_objects or carrier.by_name):
+            found += check_processor(read_text(file.path), self.tools, target, name=str(file.path))
+        return [one.text for one in found if one.level == "error"]
+
+    def _uses(self, file: UnitFile) -> tuple[Use, ...]:
+        kernels = () if file.file.carrier.brings_objects else self._kernels()
+        flags = (*self.own, *self.unit.flags(self.target), *kernels)
+        objects, text = self._objects(file), read_text(file.path)
+        return applied(text, self.program, flags, self.tools, objects=objects, timeout=self.timeout)
+
+    def _objects(self, file: UnitFile) -> Path | None:
+        return self.unit.objects if file.file.carrier.brings_objects else None
 
     def _kernels(self) -> tuple[str, ...]:
         """The microkernels that go in before: a tuning spec is for what they leave."""
         calling = [file.path for file in self.unit.files if file.file.carrier.brings_objects]
-        objects = (f"{OBJECTS_FLAG}={self.unit.objects}",) if self.unit.objects and calling else ()
+        objects = (f"{OBJECTS_FLAG}={self.unit.objects}",) if calling else ()
         return (*(f"{SPEC_FLAG}={path}" for path in calling), *objects)
-
-
-def compile_flags(unit: Unit, target: Target) -> tuple[str, ...]:
-    """The target's flags, and those of the unit's flagfile that name no file."""
-    if unit.flagfile is None:
-        return target.compile_flags
-    return file_flags(target, unit.flagfile.others, path=unit.flagfile.path)
 
 
 def _proof(use: Use | None) -> Proof:

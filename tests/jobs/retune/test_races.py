@@ -1,102 +1,72 @@
-"""What becomes of an entry: rules on what was proven and timed."""
+"""What becomes of an entry: rules on what was proven and timed; and how long all of it may take."""
 
-from collections import Counter
-from types import SimpleNamespace
-from typing import Any
+from pathlib import Path
 
 import pytest
 
-from autotuner.jobs.retune.races import Before, Raced, Searched, decide, standing
-from autotuner.jobs.retune.result import _next
+from autotuner.jobs.retune.origin import Part
+from autotuner.jobs.retune.plan import LEAST_SECONDS, Plan
+from autotuner.jobs.retune.races import Raced, Searched, decide, standing
+from autotuner.jobs.retune.unit import Unit
 from autotuner.measure.blocks import Interval
+from autotuner.problems import Gemm
+from autotuner.targets import Target
+from autotuner.tuning.options import Options
 
 WIN = Raced("win", "fresh blocks", us=100.0, baseline_us=150.0, speedup=Interval(1.5, 1.4, 1.6))
 EQUAL = Raced("no-winner", "not faster", us=100.0, baseline_us=100.0, speedup=Interval(1.0, 0.99, 1.005))
 OPEN = Raced("inconclusive", "not raced: --budget 35s would do", us=100.0, baseline_us=150.0)
 BROKEN = Raced("inconclusive", "wrong", failure="it computes wrong results")
-FOUND, NOTHING = Searched(True, "1.6x over the default"), Searched(False, "no-winner, none is faster")
-
-
-def took(us: float | None) -> Before | None:
-    return Before(us) if us is not None else None
+FOUND, NOTHING = Searched("1.6x over the default", Path("new.flags")), Searched("no-winner, none is faster")
 
 
 @pytest.mark.parametrize(
-    ("lost", "raced", "old_us", "searched", "state", "words"),
+    ("lost", "raced", "searched", "state", "words"),
     [
-        ("", WIN, None, None, "kept", "still faster than IREE's default: 1.500x (1.400 to 1.600)"),
-        ("", WIN, 100.0, None, "kept", "100.0 µs, it was 100.0 µs"),
-        ("", None, None, None, "kept", "nothing was timed"),
-        ("", OPEN, None, None, "kept", "the race has no verdict (not raced: --budget 35s would do)"),
-        ("", WIN, 80.0, NOTHING, "kept", "slower than before: 100.0 µs, it was 80.0 µs"),
-        ("", WIN, 80.0, None, "kept", "slower than before"),
-        ("", WIN, 80.0, FOUND, "replaced", "found a faster one: 1.6x over the default"),
-        ("", EQUAL, None, NOTHING, "dropped", "no longer faster than IREE's default: 1.000x (0.990 to 1.005)"),
-        ("", EQUAL, None, FOUND, "replaced", "1.6x"),
-        ("", EQUAL, None, None, "dropped", "no time was left to search again"),
-        ("", BROKEN, None, NOTHING, "dropped", "it computes wrong results"),
-        (
-            "nothing matches it",
-            None,
-            None,
-            NOTHING,
-            "dropped",
-            "nothing matches it; a search near its place: no-winner",
-        ),
-        ("nothing matches it", None, None, FOUND, "replaced", "nothing matches it; a search"),
+        ("", WIN, None, "kept", "still faster than IREE's default: 1.500x (1.400 to 1.600)"),
+        ("", None, None, "kept", "nothing was timed"),
+        ("", OPEN, None, "kept", "the race has no verdict (not raced: --budget 35s would do)"),
+        ("", EQUAL, NOTHING, "dropped", "no longer faster than IREE's default: 1.000x (0.990 to 1.005)"),
+        ("", EQUAL, FOUND, "replaced", "found a faster one: 1.6x over the default"),
+        ("", BROKEN, NOTHING, "dropped", "it computes wrong results"),
+        ("nothing matches it", None, None, "dropped", "nothing matches it"),
+        ("nothing matches it", None, NOTHING, "dropped", "nothing matches it; a search near its place: no-winner"),
+        ("nothing matches it", None, FOUND, "replaced", "nothing matches it; a search"),
     ],
 )
 def test_an_entry_is_kept_replaced_or_dropped_with_its_reason(
-    lost: str, raced: Raced | None, old_us: float | None, searched: Searched | None, state: str, words: str
+    lost: str, raced: Raced | None, searched: Searched | None, state: str, words: str
 ) -> None:
-    found, reason = decide(standing(lost=lost, raced=raced, before=took(old_us)), searched)
+    found, reason = decide(lost=lost, raced=raced, searched=searched)
     assert found == state
     assert words in reason
+    assert standing(lost=lost, raced=raced)[0] == (state == "kept"), "what works is not searched again"
 
 
-@pytest.mark.parametrize("raced", [WIN, OPEN, None])
-@pytest.mark.parametrize("old_us", [None, 10.0])
-def test_a_working_winner_is_never_lost_to_a_search_that_did_not_find_it(
-    raced: Raced | None, old_us: float | None
-) -> None:
-    stands = standing(lost="", raced=raced, before=took(old_us))
-    assert decide(stands, NOTHING)[0] == "kept"
-    assert decide(stands, None)[0] == "kept"
+def part(file: str, *, shape: str, seconds: float | None) -> Part:
+    return Part(Unit(Path(file)), problem=Gemm.parse(shape=shape, dtype="f32"), seconds=seconds)
 
 
-def test_five_per_cent_is_not_slower() -> None:
-    assert not standing(lost="", raced=WIN, before=Before(100.0 / 1.049)).search
-    assert standing(lost="", raced=WIN, before=Before(100.0 / 1.051)).search
+def plan(*parts: Part) -> Plan:
+    return Plan(Target.parse("cpu"), parts, (), ())
 
 
-def test_where_the_default_is_slower_by_as_much_the_entry_is_not_blamed() -> None:
-    stands = standing(lost="", raced=WIN, before=Before(80.0, 120.0))
-    assert (stands.works, stands.search) == (True, False)
-    assert stands.reason == (
-        "still faster than IREE's default: 1.500x (1.400 to 1.600); 100.0 µs, it was 80.0 µs, and IREE's default is "
-        "slower by as much: 150.0 µs, it was 120.0 µs"
-    )
+def test_all_of_it_is_a_tenth_of_the_first_tuning_and_at_least_what_a_comparison_takes() -> None:
+    own = part("a.mlir", shape="8x8x8", seconds=400.0)
+    other = part("b.mlir", shape="8x8x16", seconds=200.0)
+    assert plan(own, other).first_seconds == 600.0
+    assert plan(own, other).seconds(Options()) == pytest.approx(60.0)
+    assert plan(own, other).seconds(Options(budget=7.0)) == 7.0
+    unknown = part("c.mlir", shape="8x16x8", seconds=None)
+    assert plan(own, unknown).first_seconds is None
+    assert plan(unknown).seconds(Options()) == pytest.approx(0.1 * Options().effort.budget)
+    assert plan(*[part("d.mlir", shape="8x8x8", seconds=1.0)] * 3).seconds(Options()) == 3 * LEAST_SECONDS
 
 
-@pytest.mark.parametrize("default_us", [150.0, 140.0, 300.0])
-def test_where_the_default_is_not_slower_by_as_much_the_entry_is_searched_again(default_us: float) -> None:
-    stands = standing(lost="", raced=WIN, before=Before(80.0, default_us))
-    assert (stands.works, stands.search) == (True, True)
-    assert f"but slower than before: 100.0 µs, it was 80.0 µs; IREE's default: 150.0 µs, it was {default_us} µs" in (
-        stands.reason
-    )
-
-
-def test_without_a_device_it_is_not_said_that_time_was_short() -> None:
-    stands = standing(lost="nothing matches it", raced=None)
-    assert decide(stands, None, timed=False) == ("dropped", "nothing matches it")
-
-
-@pytest.mark.parametrize(
-    ("states", "said"),
-    [(("kept", "dropped"), "longer --budget"), (("dropped",), "compile without"), (("skipped",), "the reasons name")],
-)
-def test_where_nothing_is_written_it_is_said_what_to_do(states: tuple[str, ...], said: str) -> None:
-    details = SimpleNamespace(counted=Counter(states))
-    result: Any = SimpleNamespace(interrupted=False, verdict="inconclusive", details=details)
-    assert said in _next(result)
+def test_a_rehearsal_names_each_program_and_divides_the_time() -> None:
+    own = part("a.mlir", shape="8x8x8", seconds=400.0)
+    other = part("b.mlir", shape="8x8x16", seconds=200.0)
+    told = plan(own, other).rehearsal(Options())
+    assert [one["seconds"] for one in told.to_json()["parts"]] == pytest.approx([30.0, 30.0])
+    lines = [f"{one.unit.path}: {one.name}: flags alone" for one in (own, other)]
+    assert told.text().splitlines() == ["2 programs on cpu, at most 60 s", *lines]
