@@ -105,8 +105,8 @@ def pretend(monkeypatch: pytest.MonkeyPatch, **settings: object) -> list[Pretend
     made: list[Pretended] = []
 
     @contextmanager
-    def opened(alone: ProcessDevice, *, isolate: bool, state: DeviceState) -> Iterator[Device]:
-        assert (isolate, state) == (False, "sustained")
+    def opened(alone: ProcessDevice, *, isolate: bool) -> Iterator[Device]:
+        assert not isolate
         made.append(Pretended(alone, **settings))  # type: ignore[arg-type]
         yield made[-1]
 
