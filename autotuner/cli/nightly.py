@@ -75,11 +75,12 @@ def _write(plan: "Plan", *, force: bool) -> "Night":
 
 def _print(night: "Night") -> None:
     from autotuner.cli.console import emit
+    from autotuner.report.nightly import alarm_words
 
     emit(f"verdict  {night.verdict}")
-    emit(f"night    {night.night or 'none yet'}, {len(night.trends.nights)} in all")
-    for one, change in night.alarms:
-        emit(f"alarm    {one.name}: {change.words}")
+    emit(f"night    {night.night or 'none yet'}, {len(night.nights)} in all")
+    for alarm in night.alarms:
+        emit(f"alarm    {alarm_words(*alarm)}")
     for part in night.parts:
         emit(f"part     {part.part}: {part.status}{f', {part.reason}' if part.reason else ''}")
     for note in night.notes:

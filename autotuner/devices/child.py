@@ -8,7 +8,6 @@ each request has one answer. A crash or a hang is its parent's to see: here is n
     call    module, call, folder                 one call; a tensor goes to the file of its digest in the folder
     time    module, call, repetitions, seconds   seconds of a call in each repetition, of at least so many seconds;
             sets                                 on so many copies of the inputs in turn
-            flight                               so many calls at once, each with a context and inputs of its own
     pairs   module, call, count, sets            seconds of a call on each copy in turn, and of the same call once more
     sustain module, call                         is called between the other requests from now on
     lend    busy                                 not until the next request; not `busy`: that settles it anew
@@ -16,8 +15,7 @@ each request has one answer. A crash or a hang is its parent's to see: here is n
 `call` is a function with its inputs (each a file of bytes, its shape and its element type, and whether it is passed as
 a bare buffer) and parameter files.
 What stays between requests is on the device: modules, and inputs with a second copy. A module may write to its inputs,
-and does to the storage of its result: before each request they are as their files say, and calls that are in flight
-at once share none.
+and does to the storage of its result: before each request they are as their files say.
 """
 
 from __future__ import annotations
@@ -25,9 +23,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -37,10 +34,13 @@ import numpy.typing as npt
 from iree import runtime
 
 from autotuner.devices.child_base import Message, needs_warming, serve, warm_up
-from autotuner.devices.load import OUT_OF_MEMORY, Lasting, Load, as_many_as_fit, context_of_this_thread, in_flight
+from autotuner.devices.load import Load, context_of_this_thread
 from autotuner.devices.loaded import Function, Kept, Loaded, Memory, mapped
 from autotuner.errors import EnvironmentFailure
 from autotuner.system.parsing import write_raw
+
+OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
+"""What IREE's runtime says where the device's memory does not suffice."""
 
 
 class UnusedDeviceError(Exception):
@@ -100,23 +100,11 @@ class Device:
     def time(self, request: Message) -> Message:
         """Calls until each repetition has lasted; before that as long to warm up, unless it has just run, or its calls
         are so long that what a warm-up changes is no part of them."""
-        flight = request["flight"]
-        with self._ready(request, settled=True, flight=flight) as (loaded, function, arguments):
-            sets = self._copies(max(request["sets"], flight), arguments)
-            for views in sets[1:] if flight > 1 else ():
-                self._restore(views, arguments)
-            begin = context_of_this_thread()
-
-            def repeat(count: int) -> Message:
-                if flight > 1:
-                    del loaded.beside[count - 1 :]  # its weights are on the device
-                turns = (cycle(sets[number::count]) for number in range(count))
-                callers = [partial(_call, *one, function) for one in zip((loaded, *loaded.beside), turns, strict=False)]
-                with in_flight(callers, begin=begin) as lasting:
-                    return {"seconds": _repetitions(request, loaded, lasting, brief=count == 1), "flight": count}
-
-            found = as_many_as_fit(min(flight, len(loaded.beside) + 1, len(sets)), repeat)
-            return {**found, "sets": len(sets)}
+        with self._ready(request, settled=True) as (loaded, function, arguments):
+            sets = self._copies(request["sets"], arguments)
+            turns = cycle(sets)
+            seconds = _repetitions(request, loaded, lambda: loaded.call(function, next(turns))[0])
+            return {"seconds": seconds, "sets": len(sets)}
 
     def pairs(self, request: Message) -> Message:
         """A call finds its inputs in the cache if the one before was on the same, and not if that is long ago."""
@@ -153,23 +141,18 @@ class Device:
         self._between = None
 
     @contextlib.contextmanager
-    def _ready(
-        self, request: Message, *, settled: bool = False, flight: int = 1
-    ) -> Iterator[tuple[Loaded, Function, Arguments]]:
+    def _ready(self, request: Message, *, settled: bool = False) -> Iterator[tuple[Loaded, Function, Arguments]]:
         """A module with its inputs, and the device for itself."""
         with _unused():
-            loaded = self.loaded(Path(request["module"]), request["call"]["parameters"], flight=flight)
+            loaded = self.loaded(Path(request["module"]), request["call"]["parameters"])
         with self._between.paused(settled=settled) if self._between else contextlib.nullcontext():
             self._last = loaded
             yield loaded, *self._prepare(loaded, request["call"])
 
-    def loaded(self, module: Path, parameters: Iterable[str] = (), *, flight: int = 1) -> Loaded:
-        """With as many contexts beside it as `flight` calls at once need, or as there is memory for."""
+    def loaded(self, module: Path, parameters: Iterable[str] = ()) -> Loaded:
+        """The module of a file, ready to be called."""
         named = list(parameters)
         found = self._modules.get(json.dumps([_version(module), named]), lambda: self._load(module, named))
-        with _short_of_memory():
-            while len(found.beside) < flight - 1:
-                found.beside.append(Loaded(self._context(found.module, named), found.module))
         if found is not self._last:
             found.busy_s = 0.0
         return found
@@ -184,13 +167,9 @@ class Device:
             function = Function(exported, bare, self._memory.fences if fenced else None)
             names = [[_version(Path(one["file"])), one["shape"], one["element"]] for one in call["inputs"]]
             arguments = self._calls.get(json.dumps(names), lambda: self._upload_all(call["inputs"]))
-        self._restore(arguments.views, arguments)
-        return function, arguments
-
-    def _restore(self, views: Iterable[Any], arguments: Arguments) -> None:
-        """Inputs, or copies of them, are again what they were."""
-        for view, pristine in zip(views, arguments.pristine, strict=True):
+        for view, pristine in zip(arguments.views, arguments.pristine, strict=True):
             self._memory.copy(pristine, view.get_buffer())
+        return function, arguments
 
     def _copies(self, count: int, arguments: Arguments) -> list[tuple[Any, ...]]:
         """The inputs, and copies of them; fewer than are asked for where the memory does not suffice."""
@@ -199,9 +178,12 @@ class Device:
         if self._copied is None or self._copied[0] is not arguments:
             self._copied = (arguments, [arguments.views])
         sets = self._copied[1]
-        with _short_of_memory():
+        try:
             while len(sets) < count:
                 sets.append(tuple(self._memory.duplicate(view) for view in arguments.views))
+        except Exception as error:
+            if OUT_OF_MEMORY not in str(error):
+                raise
         return sets[:count]
 
     def _empty_cache(self, size: int) -> None:
@@ -239,29 +221,16 @@ class Device:
         return view, self._memory.download(view.get_buffer())
 
 
-@contextlib.contextmanager
-def _short_of_memory() -> Iterator[None]:
-    """What is made within may be less than is wanted, where the device's memory does not suffice."""
-    try:
-        yield
-    except Exception as error:
-        if OUT_OF_MEMORY not in str(error):
-            raise
-
-
-def _call(loaded: Loaded, turns: Iterator[tuple[Any, ...]], function: Function) -> float:
-    """On the next inputs in turn: its seconds."""
-    return loaded.call(function, next(turns))[0]
-
-
-def _repetitions(request: Message, loaded: Loaded, lasting: Lasting, *, brief: bool) -> list[float]:
-    """Seconds of a call in each repetition, after a warm-up; `brief`: which goes call by call."""
+def _repetitions(request: Message, loaded: Loaded, call: Callable[[], float]) -> list[float]:
+    """Seconds of a call in each repetition, after a warm-up; what lies between two calls is not counted."""
     repetitions: list[float] = []
     seconds, steady = request["seconds"], request.get("steady")
     least = seconds - loaded.busy_s if needs_warming(loaded.call_s, seconds) else 0.0
-    warm_up(lambda: lasting(0.0 if brief else seconds), least=least, steady=steady)
+    warm_up(lambda: (call(), 1), least=least, steady=steady)
     for _ in range(request["repetitions"]):
-        spent, count = lasting(seconds)
+        spent, count = call(), 1
+        while spent < seconds:
+            spent, count = spent + call(), count + 1
         repetitions.append(spent / count)
         if request["give_up"] is not None and repetitions[0] > request["give_up"]:
             break

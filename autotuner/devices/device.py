@@ -59,9 +59,6 @@ class Timing:
     aborted: bool = False
     """Stopped after the first repetition: so slow that more would tell nothing."""
     conditions: Conditions | None = None
-    flight: int = 1
-    """Calls that were in flight at once: fewer than were asked for where the memory did not suffice, or each was
-    waited for."""
 
     @property
     def ok(self) -> bool:

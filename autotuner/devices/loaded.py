@@ -65,8 +65,6 @@ class Loaded:
     """Seconds that it has run since another module did."""
     call_s: float = 0.0
     """Seconds of its last call."""
-    beside: list[Loaded] = field(default_factory=list)
-    """The same module in contexts of their own, for calls that are in flight at once."""
 
     def call(self, function: Function, inputs: Iterable[Any]) -> tuple[float, Any]:
         """One call, in seconds, and its results: it ends when the device is done."""

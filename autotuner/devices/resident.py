@@ -137,7 +137,6 @@ class ResidentDevice:
             "seconds": benchmark.seconds,
             "sets": self._rotation(call).sets if benchmark.cache == "cold" else 1,
             "steady": dict(STEADY) if benchmark.steady else None,
-            "flight": benchmark.flight,
             "give_up": give_up_us * module.repeat / 1e6 if math.isfinite(give_up_us) else None,
         }
         try:
@@ -147,7 +146,7 @@ class ResidentDevice:
         except Unanswered as why:
             return Timing((), why.failure, str(why))
         us = tuple(seconds * 1e6 / module.repeat for seconds in answer["seconds"])
-        return Timing(us, aborted=len(us) < repetitions, flight=answer["flight"])
+        return Timing(us, aborted=len(us) < repetitions)
 
     def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
         call = self._call(benchmark.invocation)

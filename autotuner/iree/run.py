@@ -107,8 +107,6 @@ class Benchmark:
     emptied: bool = False
     """For a cold call the cache is filled with something else, in place of a turn to other inputs: what is called has
     buffers of its own, such as a model's weights."""
-    flight: int = 1
-    """Calls that are in flight at once, where the device stays open: on a GPU none waits for the one before."""
 
 
 @dataclass(frozen=True, slots=True)

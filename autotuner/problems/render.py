@@ -19,8 +19,3 @@ def dynamic_gemm_mlir(problem: Problem, *, rows: Rows) -> str:
     low, high = rows
     values = dict(problem.template_values())
     return render("gemm_dynamic.mlir.j2", function=FUNCTION, problem=problem, low=low, high=high, **values)
-
-
-def stream_mlir(rows: int, columns: int) -> str:
-    """A program that moves this many floats from memory and back."""
-    return render("stream.mlir.j2", function=FUNCTION, type=f"tensor<{rows}x{columns}xf32>")

@@ -64,12 +64,10 @@ class Roofs:
     product: str
     gflops: float | None
     gbs: float | None
-    measured_gbs: float | None = None
 
     def bound(self, intensity: float) -> float | None:
-        """The highest rate at an intensity, GFLOP/s; a measured bandwidth counts before the data sheet's."""
-        gbs = self.measured_gbs or self.gbs
-        known = [roof for roof in (self.gflops, gbs * intensity if gbs else None) if roof]
+        """The highest rate at an intensity, GFLOP/s."""
+        known = [roof for roof in (self.gflops, self.gbs * intensity if self.gbs else None) if roof]
         return min(known, default=None)
 
 
@@ -97,22 +95,22 @@ def element_type(run: Run) -> str:
     return "f8" if str(types[0]).startswith("f8") else str(types[0])
 
 
-def roofs(run: Run, *, measured: Mapping[str, float]) -> Roofs:
-    """Of the device of a run. `measured`: GB/s by the name of a device."""
+def roofs(run: Run) -> Roofs:
+    """Of the device of a run, by its data sheet."""
     device = str(run.environment.get("device_name") or "")
     peak: Peak | None = peak_of(run.row.target, device=device)
     kinds = {element_type(one) for one in (run, *run.parts)} - {""}
     rate = peak.tflops.get(next(iter(kinds))) if peak and len(kinds) == 1 else None
     name = peak.product if peak else device
-    return Roofs(name, rate * 1e3 if rate else None, peak.gbs if peak else None, measured.get(device))
+    return Roofs(name, rate * 1e3 if rate else None, peak.gbs if peak else None)
 
 
-def roofline(run: Run, *, measured: Mapping[str, float], beside: Sequence[Point] = ()) -> Chart | None:
+def roofline(run: Run, *, beside: Sequence[Point] = ()) -> Chart | None:
     """The roofline; `beside` are other libraries' times of the same problem."""
     own = [*points(run), *beside]
     if not own:
         return None
-    device = roofs(run, measured=measured)
+    device = roofs(run)
     lowest, highest = min(p.intensity for p in own) / 4, max(p.intensity for p in own) * 4
     data = [_roof(*roof, low=lowest, high=highest) for roof in _lines(device, own)]
     words = list(dict.fromkeys(point.what for point in own))
@@ -130,7 +128,6 @@ def _note(device: Roofs, own: Sequence[Point]) -> str:
     known = [
         f"{device.gflops / 1e3:.5g} TFLOP/s by data sheet" if device.gflops else "",
         f"{device.gbs:.5g} GB/s by data sheet" if device.gbs else "",
-        f"{device.measured_gbs:.4g} GB/s measured" if device.measured_gbs else "",
     ]
     told = ", ".join(word for word in known if word)
     first = own[0]
@@ -141,14 +138,8 @@ def _note(device: Roofs, own: Sequence[Point]) -> str:
 def _lines(device: Roofs, own: Sequence[Point]) -> Iterator[tuple[str, float, float | None, str]]:
     """Name, GB/s, GFLOP/s and colour of each roof; without a peak the fastest that was seen is drawn as one."""
     flat = device.gflops
-    for name, gbs, colour in (
-        ("data sheet", device.gbs, "@muted"),
-        ("measured bandwidth", device.measured_gbs, "@c6"),
-    ):
-        if gbs:
-            yield name, gbs, flat, colour
-    if flat and not device.gbs and not device.measured_gbs:
-        yield "data sheet", math.inf, flat, "@muted"
+    if device.gbs or flat:
+        yield "data sheet", device.gbs or math.inf, flat, "@muted"
     if not flat:
         yield "fastest here", math.inf, max(point.gflops for point in own), "@muted"
 
@@ -204,7 +195,6 @@ def _how(pair: _Pair) -> str:
     return f"{row['failure']}: {text(row.get('reason'))}" if row.get("failure") else text(row.get("how"))
 
 
-_WAITED = _us("one call, µs", "call_us")
 _FIELDS = (
     Field("problem", lambda pair: text(pair[0].get("name"))),
     Field("backend", lambda pair: text(pair[1].get("backend"))),
@@ -212,7 +202,6 @@ _FIELDS = (
     Field("GFLOP/s", lambda pair: _rate(number(pair[1].get("gflops"))), "number"),
     Field("times as fast as iree", lambda pair: interval(pair[1].get("over_iree")), "number"),
     _us("cold µs", "cold_us"),
-    _WAITED,
     Field("error", lambda pair: error(pair[1].get("error")), "number"),
     Field("version", lambda pair: text(pair[1].get("version"))),
     Field("how", _how, "long"),
@@ -227,9 +216,8 @@ def _rate(value: float | None) -> str:
 def libraries(run: Run) -> Section:
     """Every backend of every problem."""
     rows = [*_backends(run)]
-    waited = any(number(row.get("call_us")) for _, row in rows)
     alone = len({text(problem.get("name")) for problem, _ in rows}) == 1  # which the page is called by
-    fields = [field for field in _FIELDS[1 if alone else 0 :] if waited or field is not _WAITED]
+    fields = _FIELDS[1 if alone else 0 :]
     left = [f"Left out: {text(one.get('backend'))}: {text(one.get('reason'))}{_install(one)}" for one in _left_out(run)]
     table = Table.of("Backends, timed in turns", rows, fields)
     return Section("libraries", "Libraries", tuple(left), wide=_chart(run), tables=(table,))

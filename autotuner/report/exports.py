@@ -30,7 +30,7 @@ WRITTEN = "timings"
 _TABLES = frozenset({*NESTED, WRITTEN})
 ALWAYS = (
     *("run", "parent", "started", "problem", "op", "target", "device", "ordinal", "kind", "route", "us", "speedup"),
-    *("error", "failure", "spec", "cold_us", "call_us", "kernel", "best", WRITTEN),
+    *("error", "failure", "spec", "cold_us", "kernel", "best", WRITTEN),
 )
 """The columns that do not depend on what was timed: all that a table of nothing has."""
 
@@ -79,7 +79,6 @@ def _of_run(rows: list[TimedRow], environment: Mapping[str, Any]) -> Iterator[Re
             "spec": candidate.spec,
             "isa": row.isa.to_json(),
             "cold_us": _finite(row.cold_us),
-            "call_us": _finite(row.call_us),
             "device_state": row.sample.to_json(),
             "kernel": kernel_of(run, candidate),
             "best": best is not None and best.id == candidate.id,

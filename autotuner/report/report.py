@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -61,14 +61,10 @@ def report(
     runs: Sequence[str] = (),
     *,
     workspace: Path,
-    bandwidth: Mapping[str, float] | None = None,
 ) -> str:
-    """The page of these runs, or of all: then the newest in full, so far as a page holds them.
-
-    `bandwidth` has GB/s by the name of a device, where one was measured.
-    """
+    """The page of these runs, or of all: then the newest in full, so far as a page holds them."""
     rows = [store.run(run) for run in dict.fromkeys(runs)] if runs else store.runs(OVERVIEW, top=True)
-    views = _Maker(store, workspace, bandwidth or {}).views([row.id for row in rows], all_told=bool(runs))
+    views = _Maker(store, workspace).views([row.id for row in rows], all_told=bool(runs))
     left = len(rows) - len(views)
     left_out = [f"{count(left, 'older run')} without details here: autotune report RUN shows one."] if left else []
     overview = overview_table(brief_records(store, rows)) if len(rows) != 1 else None
@@ -82,7 +78,6 @@ class _Maker:
 
     store: Reader
     workspace: Path
-    bandwidth: Mapping[str, float]
 
     def run(self, run: str) -> Run:
         return read(self.store, run)
@@ -114,7 +109,7 @@ class _Maker:
         return replace(own, parts=tuple(parts))
 
     def _own(self, run: Run, parent: Run | None) -> View:
-        chart = beside.roofline(run, measured=self.bandwidth, beside=beside.beside(self.store, run))
+        chart = beside.roofline(run, beside=beside.beside(self.store, run))
         words = () if chart else ("There is no time of one problem here to compare with the device.",)
         roof = Section("roofline", "Roofline", words, wide=(chart,) if chart else ())
         own = [beside.libraries(run)] if run.row.kind == "bench" else own_sections(run)

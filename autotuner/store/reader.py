@@ -285,8 +285,8 @@ class Reader:
                 own = timings.get(candidate.id, [])
                 figures = isa.get(candidate.id, NO_FIGURES)
                 sample = Sample.middle(timing.conditions.after for timing in own if timing.conditions is not None)
-                beside = (_middle(own, "cold"), _middle(own, "call"))
-                rows.append(TimedRow(owner, candidate, us, speedup, figures, sample, *beside, tuple(own)))
+                cold = _middle(own, "cold")
+                rows.append(TimedRow(owner, candidate, us, speedup, figures, sample, cold, tuple(own)))
         return rows
 
     def _owners(self, run: str | None) -> list[RunRow]:
@@ -324,7 +324,6 @@ class Reader:
             "failure": [r.candidate.failure for r in rows],
             "spec": [r.candidate.spec for r in rows],
             "cold_us": pd.Series([r.cold_us for r in rows], dtype=float),
-            "call_us": pd.Series([r.call_us for r in rows], dtype=float),
         }
         parts = {
             "config": [r.candidate.config.as_dict() for r in rows],

@@ -135,7 +135,8 @@ Kind = Literal["codegen", "microkernel", "stock", "baseline", "default", "librar
 the route names."""
 State = Literal["asked", "built", "failed", "duplicate", "checked", "timed"]
 Phase = Literal["screen", "drift", "race", "confirm", "cold", "bench", "call"]
-"""`cold`: what a call takes whose buffers are not in the last level cache."""
+"""`cold`: what a call takes whose buffers are not in the last level cache; `call`: single calls of a model, which an
+earlier version timed beside those in flight."""
 Json = Mapping[str, Any]
 
 
@@ -233,8 +234,6 @@ class TimedRow:
     """The device at the end of its timings, in the median."""
     cold_us: float | None = None
     """Where it was also timed on buffers that are not in the last level cache."""
-    call_us: float | None = None
-    """Where it was also timed by single calls, each waited for, and `us` is of calls without a gap between them."""
     timings: tuple[TimingRow, ...] = ()
 
 

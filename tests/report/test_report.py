@@ -176,13 +176,13 @@ def test_the_rooflines_points_are_flops_over_bytes_and_time(run: Run) -> None:
 
 def test_roofs_are_those_of_the_product_that_the_device_says_it_is(store: Store) -> None:
     run = read(store, a_search(store, device="NVIDIA H200", target="sm_80"))
-    assert beside.roofs(run, measured={}) == beside.Roofs("H200", 66900.0, 4800.0)
-    assert beside.roofs(run, measured={"NVIDIA H200": 4100.0}).bound(1.0) == 4100.0
+    assert beside.roofs(run) == beside.Roofs("H200", 66900.0, 4800.0)
+    assert beside.roofs(run).bound(1.0) == 4800.0
 
 
 def test_an_unknown_device_has_no_roof(run: Run) -> None:
-    assert beside.roofs(run, measured={}).bound(10.0) is None
-    chart = beside.roofline(run, measured={})
+    assert beside.roofs(run).bound(10.0) is None
+    chart = beside.roofline(run)
     assert chart is not None
     assert "not known" in chart.note
 
@@ -378,17 +378,6 @@ def test_a_comparison_names_libraries_and_says_once_who_was_left_out(store: Stor
     assert "not built by IREE" in page
     assert ">problem</th>" not in page, "a single problem is the page's title"
     assert "The speedup is of the medians." in page
-
-
-@pytest.mark.parametrize("waited", [True, False])
-def test_one_call_has_a_column_where_it_was_timed(waited: bool, store: Store, tmp_path: Path) -> None:
-    backends = [
-        {"backend": "iree", "us": 352.0, "call_us": 461.5 if waited else None},
-        {"backend": "torch", "us": 397.0},
-    ]
-    run = a_search(store, kind="bench", candidates=2, more={"problems": [{"name": "g", "backends": backends}]})
-    page = report(store, [run], workspace=tmp_path)
-    assert (">one call, µs</th>" in page, ">461.5<" in page) == (waited, waited)
 
 
 def test_a_comparison_over_problems_says_of_how_many(store: Store) -> None:

@@ -108,9 +108,6 @@ class HipblasltSide:
         found = self._timed(cold=True)
         return found if found.ok else None
 
-    def time_call(self) -> None:
-        """It times many calls in a row."""
-
     def _timed(self, *, cold: bool) -> Timing:
         own = self.backend
         self.manner.lend()

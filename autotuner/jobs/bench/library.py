@@ -45,7 +45,6 @@ from autotuner.system import process
 from autotuner.system.process import last_line
 from autotuner.system.settings import usable_cores
 from autotuner.targets import Target
-from autotuner.tuning.options import Options
 from autotuner.tuning.session import Session
 
 CHILD = Path(__file__).with_name("libraries") / "child.py"
@@ -111,12 +110,12 @@ class LibraryProcess:
         pairs = zip(answer["results"], elements, strict=True)
         return Computed(tuple(self._array(one, element) for one, element in pairs))
 
-    def time(self, manner: Manner, *, repetitions: int, sets: int = 1, waited: bool = False) -> Timing:
-        """On so many copies of the inputs in turn; `waited`: one call at a time, by the host's clock."""
+    def time(self, manner: Manner, *, repetitions: int, sets: int = 1) -> Timing:
+        """On so many copies of the inputs in turn."""
         cache: CacheState = "warm" if sets == 1 else "cold"
         steady = dict(child_base.STEADY) if manner.steady else None
         asked: Message = {"ask": "time", "repetitions": repetitions, "seconds": manner.seconds, "warm": manner.seconds}
-        asked |= {"steady": steady, "sets": sets, "waited": waited}
+        asked |= {"steady": steady, "sets": sets}
         before = self.sampler()
         try:
             answer = self._ask(asked, timeout=manner.timeout)
@@ -176,11 +175,6 @@ class LibrarySide:
         self.manner.lend()
         sets = max(2, self.rotation.sets)
         found = self.process.time(self.manner, repetitions=1, sets=sets)
-        return found if found.ok else None
-
-    def time_call(self) -> Timing | None:
-        self.manner.lend()
-        found = self.process.time(self.manner, repetitions=1, waited=True)
         return found if found.ok else None
 
 
@@ -245,7 +239,7 @@ class Libraries:
 
     @classmethod
     @contextmanager
-    def open(cls, chosen: Chosen, target: Target, options: Options, session: Session) -> Iterator[Libraries]:
+    def open(cls, chosen: Chosen, target: Target, session: Session) -> Iterator[Libraries]:
         """One that the user has named and that is not there is an error."""
         found = cls()
         with ExitStack() as stack:
@@ -254,7 +248,7 @@ class Libraries:
                 session.reporter.stage(f"opening {name}")
                 try:
                     if name == HIPBLASLT:
-                        found.there[name] = _hipblaslt(target, options, session)
+                        found.there[name] = _hipblaslt(target, session)
                         continue
                     opening = open_library(
                         _library(name, target),
@@ -281,7 +275,7 @@ def _library(name: str, target: Target) -> Library:
     return library
 
 
-def _hipblaslt(target: Target, options: Options, session: Session) -> Hipblaslt:
+def _hipblaslt(target: Target, session: Session) -> Hipblaslt:
     """AMD's own program, where ROCm has brought it."""
     if HIPBLASLT not in target.backend.libraries:
         raise EnvironmentFailure(

@@ -14,10 +14,9 @@ from autotuner.errors import OutOfTimeError
 from autotuner.iree.run import failed_because
 from autotuner.jobs.bench.given import Given
 from autotuner.jobs.bench.result import UNTIMED, BackendRow, ProblemRows
-from autotuner.jobs.bench.sides import Backend, IreeBackend, IreeSide, Manner, NoSideError, Side
+from autotuner.jobs.bench.sides import Backend, IreeBackend, Manner, NoSideError, Side
 from autotuner.measure.contest import REPETITIONS, SLOW_US, Pacer, TimingFailed, Turns, take_turns
 from autotuner.store.rows import BuildRow, Phase
-from autotuner.system.text import count
 from autotuner.tuning.run import Run
 
 ROUNDS = 3
@@ -48,35 +47,20 @@ class Part:
     def warm_us(self) -> float:
         return median(timing.median for timing in self.timings)
 
-    @property
-    def flight(self) -> int:
-        return min(timing.flight for timing in self.timings)
-
     def middle(self, phase: Phase) -> float | None:
         found = self.beside.get(phase)
         return median(found) if found and self.alive and self.timings else None
 
-    def finished(self, *, flight: int) -> BackendRow:
-        """What is told of it; of IREE's modules also how many calls were in flight, where that is not one as ever."""
+    def finished(self) -> BackendRow:
+        """What is told of it."""
         seen = [timing.conditions for timing in self.timings if timing.conditions is not None]
-        several = flight > 1 and isinstance(self.side, IreeSide) and self.timings
         return replace(
             self.row,
             blocks_us=tuple(timing.median for timing in self.timings) if self.alive else (),
             cold_us=self.middle("cold"),
-            call_us=self.middle("call"),
-            how=f"{self.row.how}, {count(self.flight, 'call')} in flight" if several else self.row.how,
             before=Sample.middle(one.before for one in seen),
             sample=Sample.middle(one.after for one in seen),
         )
-
-    def fewer(self, *, flight: int) -> str:
-        """That the device idled between calls, and why; empty where it did not."""
-        if not isinstance(self.side, IreeSide) or self.flight >= flight:
-            return ""
-        states = {timing.conditions.state for timing in self.timings if timing.conditions is not None}
-        why = "IREE's own tools made its calls" if "process" in states else "the device's memory holds no more"
-        return f"{self.row.name} had {count(self.flight, 'call')} in flight, not {flight}: {why}"
 
 
 @dataclass
@@ -109,8 +93,6 @@ class ProblemBench:
             self._time_blocks()
             if self.cold and self.given.repeated:
                 self._time_beside("cold", lambda side, us: side.time_cold(us))
-            if self.manner.flight > 1:
-                self._time_beside("call", lambda side, _: side.time_call())
         return self._rows() if self._timed() or not self.run.stopped else None
 
     # --- preparing ------------------------------------------------------------------------------------------------
@@ -203,13 +185,13 @@ class ProblemBench:
 
     def _warm_ends(self) -> float:
         """Some of the time is for what is timed beside the blocks."""
-        now, more = self.run.clock.elapsed, self.cold or self.manner.flight > 1
+        now, more = self.run.clock.elapsed, self.cold
         return now + WARM_SHARE * (self.ends - now) if more and math.isfinite(self.ends) else self.ends
 
     # --- the end --------------------------------------------------------------------------------------------------
 
     def _rows(self) -> ProblemRows:
-        rows = [part.finished(flight=self.manner.flight) for part in self.parts.values()]
+        rows = [part.finished() for part in self.parts.values()]
         notes = (*self._warnings(rows), *([self._too_short] if self._too_short else []))
         for note in notes:
             self.run.account.note(note)
@@ -220,7 +202,6 @@ class ProblemBench:
         found = [f"the device was throttled by {reason}" for reason in sorted(self.slowed - {POWER})]
         if POWER in self.slowed:
             found.append(f"the device was at {POWER}: all were timed in that state")
-        found += [note for part in self._timed() if (note := part.fewer(flight=self.manner.flight))]
         began = {row.name: row.before.mhz for row in rows if row.before.mhz and row.blocks_us}
         if began and max(began.values()) > (1 + APART) * min(began.values()):
             clocks = ", ".join(f"{name} {mhz:.0f} MHz" for name, mhz in began.items())

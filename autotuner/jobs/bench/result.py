@@ -25,7 +25,7 @@ from autotuner.tuning.result import SCHEMA, RunFacts
 CONFIDENCE = 0.95
 COLUMNS = (
     *("problem", "op", "arguments", "calls", "backend", "version", "how"),
-    *("us", "cold_us", "call_us", "ratio", "low", "high", "gflops"),
+    *("us", "cold_us", "ratio", "low", "high", "gflops"),
     *("result", "error", "failure", "reason", "spec", "mhz", "watts", "celsius"),
 )
 """Of the CSV file. `ratio` is how many times faster than IREE's default, with its interval."""
@@ -42,8 +42,6 @@ class BackendRow:
     blocks_us: tuple[float, ...] = ()
     """The median of each block."""
     cold_us: float | None = None
-    call_us: float | None = None
-    """Of one call that is waited for before the next begins, where `us` is of calls that follow without a gap."""
     result: str = ""
     """The type of what comes out."""
     error: float | None = None
@@ -72,8 +70,7 @@ class BackendRow:
         return known or Interval(median(ratios), min(ratios), max(ratios))
 
     def to_json(self) -> dict[str, Any]:
-        times = ("us", "cold_us", "call_us")
-        names = ("version", "how", *times, "result", "error", "failure", "reason", "spec", "applied")
+        names = ("version", "how", "us", "cold_us", "result", "error", "failure", "reason", "spec", "applied")
         return {
             "backend": self.name,
             **{name: getattr(self, name) for name in names},
@@ -84,7 +81,7 @@ class BackendRow:
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> BackendRow:
         """What `to_json` wrote."""
-        cold, call, error = row["cold_us"], row.get("call_us"), row["error"]
+        cold, error = row["cold_us"], row["error"]
         return cls(
             name=str(row["backend"]),
             version=str(row["version"]),
@@ -95,7 +92,6 @@ class BackendRow:
             spec=str(row["spec"]),
             blocks_us=tuple(map(float, row["blocks_us"])),
             cold_us=None if cold is None else float(cold),
-            call_us=None if call is None else float(call),
             error=None if error is None else float(error),
             applied=int(row["applied"]),
             sample=Sample.from_json(row["device_state"]),
@@ -246,8 +242,7 @@ class BenchResult:
 
 
 def _listing(problems: Sequence[ProblemRows], *, several: bool) -> Listing:
-    waited = any(row.call_us for one in problems for row in one.rows)
-    titles = ("time", *(("one call",) if waited else ()), "GFLOP/s", "over iree", "cold cache", "MHz")
+    titles = ("time", "GFLOP/s", "over iree", "cold cache", "MHz")
     numbers = [Column(title, right=True) for title in titles]
     rows = []
     for one in problems:
@@ -258,7 +253,6 @@ def _listing(problems: Sequence[ProblemRows], *, several: bool) -> Listing:
             cells = (
                 row.name,
                 microseconds(row.us),
-                *((microseconds(row.call_us) if row.call_us else "",) if waited else ()),
                 (f"{gflops:.0f}" if gflops >= 10 else f"{gflops:.2g}") if gflops else "",
                 over,
                 microseconds(row.cold_us) if row.cold_us else "",

@@ -41,10 +41,6 @@ from autotuner.tuning.options import Options
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session, Watched
 
-FLIGHT = 2
-"""So many calls of a model are in flight at once on a GPU, whose dispatches are not repeated: a library's graph has no
-gap between calls either. On an NVIDIA H200 four decoder layers took 461 µs with one, 352 with two, 348 with three."""
-
 
 @dataclass(frozen=True)
 class Item:
@@ -64,7 +60,6 @@ class Item:
     reads: tuple[str, ...] = ()
     tuned_by: tuple[RunKind, ...] = ("single", "ab")
     """The runs that may have tuned it."""
-    flight: int = 1
 
     @property
     def name(self) -> str:
@@ -96,11 +91,6 @@ def bench_model(
         return parties.timed([item], item.described)
 
 
-def model_flight(target: Target) -> int:
-    """On a processor a call has all cores: none idles until the next."""
-    return 1 if target.backend.on_host else FLIGHT
-
-
 @dataclass(frozen=True)
 class _Parties:
     """Who takes part in a comparison, on which terms."""
@@ -117,7 +107,7 @@ class _Parties:
     def met(cls, terms: Terms, target: Target, options: Options, session: Session, clock: Clock) -> Iterator[_Parties]:
         """With the libraries' processes; those that are not there are named."""
         account = Account(session.reporter, clock)
-        with process.until(clock.latest), Libraries.open(terms.chosen, target, options, session) as libraries:
+        with process.until(clock.latest), Libraries.open(terms.chosen, target, session) as libraries:
             for missing in libraries.left_out:
                 account.note(str(missing))
             yield cls(terms, target, options, session, account, libraries)
@@ -151,7 +141,7 @@ class _Parties:
         options, onnx = self.options, self.terms.onnx
         experiment = Experiment(DEFAULT, DEFAULT, model=model)
         opened = open_model(experiment, model, self.target, options, self.session, self.account)
-        asked, flight = opened.question, model_flight(self.target)
+        asked = opened.question
 
         def given(run: Run, folder: Path) -> Given:
             program = opened.subject(run)
@@ -165,8 +155,7 @@ class _Parties:
             timeout = compile_timeout(options, self.account.clock)
             return ArmSite.within(self.session, self.target, program=file.path, folder=folder, timeout=timeout)
 
-        asks = {**asked.asks, **({"flight": flight} if flight > 1 else {})}
-        item = Item(asked.problem, asks, site, given, MIN_TIME, run_timeout(options), flight=flight)
+        item = Item(asked.problem, asked.asks, site, given, MIN_TIME, run_timeout(options))
         reads = (*asked.reads, *([path_digest(onnx)] if onnx is not None else []))
         return replace(item, reads=reads, tuned_by=("model", "ab"))
 
@@ -344,7 +333,6 @@ class _BenchRun:
             timeout=item.timeout,
             on_host=self.on_host,
             steady=not self.on_host,
-            flight=item.flight,
         )
         return ProblemBench(
             run=run,

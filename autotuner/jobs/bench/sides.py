@@ -51,8 +51,6 @@ class Manner:
     on_host: bool
     steady: bool = False
     """Each block begins with a warm-up of its own to a lasting state."""
-    flight: int = 1
-    """Calls of IREE's modules that are in flight at once; with more than one, single calls are timed too."""
 
     def lend(self) -> None:
         """Gives the device to another process, in the state in which all are timed."""
@@ -83,9 +81,6 @@ class Side(Protocol):
 
     def time_cold(self, warm_us: float) -> Timing | None:
         """The same on inputs that are not in the last level cache; None where that cannot be had."""
-
-    def time_call(self) -> Timing | None:
-        """Single calls, each waited for before the next begins; None where that cannot be had."""
 
 
 class Backend(Protocol):
@@ -145,9 +140,7 @@ class IreeBackend:
         if module.failure is not None:
             raise NoSideError(module.failure, module.stderr)
         how = "IREE's default" if self.name == IREE else f"{recipe.carrier}{_proof(recipe.applied)}"
-        benchmark = Benchmark(
-            given.invocation, manner.seconds, manner.timeout, steady=manner.steady, flight=manner.flight
-        )
+        benchmark = Benchmark(given.invocation, manner.seconds, manner.timeout, steady=manner.steady)
         side = IreeSide(manner.device, module, benchmark, given.elements, how)
         if given.repeated and recipe.repeatable:
             side.lengthen(partial(self._repeated, recipe), manner.lasting_us)
@@ -216,7 +209,3 @@ class IreeSide:
         if pairs is None or pairs.failure is not None or not pairs.exceeds:
             return None
         return Timing((warm_us + max(pairs.extra_us, 0.0),), conditions=Conditions(self.device.state, "cold"))
-
-    def time_call(self) -> Timing | None:
-        found = self.device.time(self.once, replace(self.benchmark, flight=1), repetitions=1)
-        return found if found.ok else None

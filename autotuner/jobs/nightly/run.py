@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, date, datetime
@@ -95,11 +95,6 @@ def _whole(path: Path) -> int:
     return path.read_bytes().rfind(b"\n") + 1 if path.exists() else 0
 
 
-def latest(entries: Iterable[Entry]) -> dict[str, Entry]:
-    """By part, its last line."""
-    return {entry.part: entry for entry in entries}
-
-
 def nights(entries: Sequence[Entry]) -> list[str]:
     """The nights in which something was measured, in the order of their last lines.
 
@@ -139,7 +134,7 @@ class Due:
 def due(plan: Plan, entries: Sequence[Entry], night: str, *, everything: bool = False) -> list[Due]:
     """Which parts are run: those that were not finished since as many nights as they say."""
     found = []
-    last_lines = latest(entries)
+    last_lines = {entry.part: entry for entry in entries}
     for part in plan.parts:
         done = [entry.night for entry in entries if entry.part == part.name and entry.status == "finished"]
         # A night that is still to come was written by a clock that went wrong: it must not hold up those until then.
@@ -197,9 +192,7 @@ def _ended(plan: Plan, one: Due, night: str, runner: Runner, known: set[str]) ->
         raise
     except AutotuneError as error:
         return replace(plain, exit_code=error.exit_code, reason=str(error))
-    except (
-        Exception
-    ) as error:  # unattended: one part's trouble, whatever it is, does not keep the others from their turn
+    except Exception as error:  # unattended: whatever one part's trouble is, the others have their turn
         return replace(plain, exit_code=BUG_EXIT, reason=f"{type(error).__name__}: {error}")
 
 
@@ -248,8 +241,4 @@ def _now() -> str:
 
 def command_line(plan: Plan, part: Part) -> list[str]:
     """What a person types to repeat a part."""
-    return ["autotune", *part.command, f"--workspace={_shown(plan.workspace)}"]
-
-
-def _shown(path: Path) -> str:
-    return str(path.resolve()) if path.exists() else str(path)
+    return ["autotune", *part.command, f"--workspace={plan.workspace.resolve()}"]

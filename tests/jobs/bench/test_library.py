@@ -94,7 +94,6 @@ def test_numpy_computes_what_the_reference_says(
     assert given.check(wrong, ["f32"]).failure == "wrong-result"
     warm, cold = (numpy_process.time(MANNER, repetitions=2, sets=sets) for sets in (1, 3))
     assert [len(warm.us), len(cold.us)] == [2, 2]
-    assert numpy_process.time(MANNER, repetitions=1, waited=True).ok, "its calls are waited for anyway"
     assert warm.conditions is not None
     assert cold.conditions is not None
     assert (warm.conditions.cache, cold.conditions.cache) == ("warm", "cold")
@@ -124,7 +123,6 @@ class Prepared:
         if self.task["op"] == "crash": os.abort()
         if self.task["op"] == "hang": time.sleep(60)
         return 0.001, 2
-    def invoke_one(self): return 0.002
 class Library:
     name, version = "own", "1"
     def __init__(self, device, threads): {opening}
@@ -151,9 +149,6 @@ def test_a_library_that_crashes_hangs_or_raises_is_a_failure_and_the_next_proble
         assert hangs.time(repetitions=1).failure == "run-timeout"
         works = process.prepare(Asked({"op": "work"}), replace(MANNER, steady=True))
         assert works.time(repetitions=1).us == (500.0,)
-        single = works.time_call()
-        assert single is not None
-        assert single.us == (2000.0,), "one call, waited for"
 
 
 def test_a_library_that_is_not_installed_is_an_error_with_the_line_that_brings_it(tmp_path: Path) -> None:

@@ -34,10 +34,6 @@ name = "net"
 rule = "ratio"
 threshold = 3
 fail = true
-
-[alarm]
-rate = 0.5
-smallest = 2
 """
 
 
@@ -61,19 +57,20 @@ def test_a_file_says_what_is_run_how_long_and_how_it_is_judged(tmp_path: Path) -
     assert plan.golden == str(tmp_path / "golden.json")
     assert plan.history == tmp_path / "work" / "results" / "nightly" / "h200.jsonl"
     limits = plan.limits
-    assert (limits.rule, limits.threshold, limits.fail, limits.rate, limits.smallest) == ("ratio", 3, True, 0.5, 2)
+    assert (limits.rule, limits.threshold, limits.fail) == ("ratio", 3, True)
 
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('name = "h200"', 'nam = "h200"', ":2: the file has no key `nam`. Did you mean `name`?"),
-        ('budget = "30m"', 'bugdet = "30m"', ":8: [defaults] has no key `bugdet`. Did you mean `budget`?"),
-        ("sample = 3", "samples = 3", ":14: [[parts]] number 1 has no key `samples`. Did you mean `sample`?"),
+        ('name = "h200"', 'nam = "h200"', ": the file has no key `nam`. Did you mean `name`?"),
+        ('budget = "30m"', 'bugdet = "30m"', ": [defaults] has no key `bugdet`. Did you mean `budget`?"),
+        ("sample = 3", "samples = 3", ": [[parts]] number 1 has no key `samples`. Did you mean `sample`?"),
         ("sample = 3", "top = 3", "[[parts]] number 1 has no key `top`. Known are: target,"),
         ("sample = 3", 'sample = "3"', "`sample` in [[parts]] number 1 is '3'. Give a whole number."),
         ("sample = 3", "sample = true", "`sample` in [[parts]] number 1 is True. Give a whole number."),
-        ("[alarm]", "[alarms]", "the file has no key `alarms`. Did you mean `alarm`?"),
+        ("fail = true", "fail = 1", "`fail` in [compare] is 1. Give true or false."),
+        ("[compare]", "[alarm]", "the file has no key `alarm`."),
         ("every = 7", "every = 0", "`every` in [[parts]] number 1 is 0."),
         ('budget = "30m"', "", "[[parts]] number 1 has no budget."),
         ('budget = "30m"', 'budget = "soon"', "'soon' is not a duration"),
@@ -86,11 +83,8 @@ def test_a_file_says_what_is_run_how_long_and_how_it_is_judged(tmp_path: Path) -
         ('name = "net"', 'name = "../net"', "cannot name"),
         ('name = "net"', 'name = "unet-sm_80"', "two parts are called 'unet-sm_80'"),
         ('name = "h200"', 'page = "page.txt"', "is not an .html file"),
-        ('name = "h200"', 'page = "page.html"', ":2: `page` is outside of the workspace"),
+        ('name = "h200"', 'page = "page.html"', "is outside of the workspace"),
         ('name = "h200"', 'page = "work/../../page.html"', "is outside of the workspace"),
-        ('name = "h200"', 'page = "/tmp/page.html"', "is outside of the workspace"),
-        ("rate = 0.5", "rate = 0", "`rate` in [alarm] is 0."),
-        ("smallest = 2", "smallest = -1", "`smallest` in [alarm] is -1."),
         ('flags = ["--iree-opt-level=O3"]', "flags = [1]", "Give a list of texts."),
         ("[compare]", "[compare", "is not TOML"),
     ],

@@ -104,7 +104,7 @@ def test_a_clock_that_goes_backwards_holds_up_no_night(plan: Plan) -> None:
     assert history.nights(history.read(plan.history)) == ["2026-01-01", "2036-01-01", "2026-01-02"]
     seen = look_at(plan, history.read(plan.history))
     assert seen.night == "2026-01-02"
-    assert [point.night for point in seen.trends.series[0].points] == list(seen.trends.nights)
+    assert [point.night for point in seen.trends[0].points] == list(seen.nights)
 
 
 @pytest.mark.parametrize(

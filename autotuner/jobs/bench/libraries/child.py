@@ -10,8 +10,7 @@ and `refused` where the library does not compute what is asked.
     prepare  task, inputs                         how it is computed, and in which type the result comes
     call     folder                               one call; a result goes to the file of its digest in the folder
     time     repetitions, seconds, warm, steady,  seconds of one execution in each repetition, which lasts so long;
-             sets, waited                         after a warm-up; on so many copies of the inputs in turn, or
-                                                  `waited`: of single calls, by the host's clock
+             sets                                 after a warm-up; on so many copies of the inputs in turn
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ import hashlib
 import importlib.util
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -46,8 +44,6 @@ class Prepared(Protocol):
 
     def invoke(self, sets: int) -> tuple[float, int]:
         """Some executions in a row, on so many copies of the inputs in turn: the seconds of all, and how many."""
-
-    # Where that is more than one, it may have `invoke_one() -> float`: one, waited for, in seconds of the host's clock.
 
 
 class Library(Protocol):
@@ -100,10 +96,8 @@ class Server:
         """Calls until each repetition has lasted, after as long a warm-up as is wanted."""
         prepared, sets, seconds = self._ready, request["sets"], []
 
-        one: Callable[[], float] | None = getattr(prepared, "invoke_one", None)
-
         def invoke() -> tuple[float, int]:
-            return (one(), 1) if request["waited"] and one is not None else prepared.invoke(sets)
+            return prepared.invoke(sets)
 
         self._warm_up(invoke, least=request["warm"], steady=request["steady"])
         for _ in range(request["repetitions"]):
