@@ -75,7 +75,7 @@ autotune bench unet --target sm_80 --backends iree,tuned,torch
 autotune compare golden/ . --markdown --fail-on-regression
 autotune compare golden.json 20260301-021500-0a1b2c -o compare.html
 autotune report -o report.html
-autotune report 20260301-021500-0a1b2c --bandwidth
+autotune report 20260301-021500-0a1b2c -o run.html
 autotune nightly nightly.toml
 autotune nightly nightly.toml --dry-run
 autotune history --op gemm --since 7d --verdict win

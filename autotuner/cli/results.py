@@ -48,7 +48,7 @@ def history(
     --op and --shape also find the parts of suites and models.
     """
     from autotuner.cli.console import emit, emit_json, show
-    from autotuner.report.history import history_records, listed_records, runs_table, trend_records, trend_table
+    from autotuner.report.history import history_records, runs_table, trend_records, trend_table
     from autotuner.store.queries import ALL_RUNS
     from autotuner.store.store import Store
 
@@ -62,7 +62,7 @@ def history(
             _show_run(store, run, as_json=as_json, no_color=no_color)
             return
         which = _with_known_target(store, which)
-        read = trend_records if trend else history_records if as_json else listed_records
+        read = trend_records if trend else history_records
         records = read(store, min(limit, MOST_RUNS), which=which)
         if as_json:
             emit_json(records)

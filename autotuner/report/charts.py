@@ -10,25 +10,16 @@ from itertools import accumulate
 from typing import Any
 
 from autotuner.report.page import Chart, plain
-from autotuner.report.reading import Candidate, Finalist, Knob, Run
-from autotuner.space.table import Value
+from autotuner.report.reading import Candidate, Finalist, Run
 
 POINTS = 1200
 """Of a chart: a browser draws so many at once without a pause."""
-LINES = 300
-"""Of the parallel coordinates."""
-KNOBS = 12
-"""Charts of single knobs: those that matter most."""
 FINALISTS = 25
 _COLOURS = {"baseline": "@ink", "default": "@ink", "stock": "@c2", "codegen": "@c1", "microkernel": "@c4"}
 _WORDS = {"baseline": "default", "default": "default", "stock": "stock route", "codegen": "codegen"}
-_FASTEST = 0.1
-"""The share of all candidates that is called the fastest."""
 _FEW_OCTAVES, _TICKS = 8.0, 10
 _NAME = 32
 """Characters of a name beside a chart."""
-_LABEL = 14
-"""Characters of a value between two axes."""
 Figure = dict[str, Any]
 _ONE = {"x0": 1, "x1": 1, "y0": 0, "y1": 1, "yref": "paper"}
 """Where something is as fast as what it is compared with."""
@@ -223,140 +214,15 @@ def _shown(count: int) -> str:
     return f"{POINTS} of {count} are drawn: the fastest, and others evenly." if count > POINTS else ""
 
 
-def importance(knobs: Sequence[Knob]) -> Chart | None:
+def importance(shares: Mapping[str, float | None]) -> Chart | None:
     """What share of the spread each knob explains by itself."""
-    told = [knob for knob in knobs if knob.share is not None][::-1]
+    told = [(name, round(100 * share, 1)) for name, share in shares.items() if share is not None][::-1]
     if not told:
         return None
-    shares = [round(100 * (knob.share or 0.0), 1) for knob in told]
-    data = [bars("share", shares, [plain(knob.name) for knob in told], colour="@c1", unit="%")]
+    data = [bars("share", [share for _, share in told], [plain(name) for name, _ in told], colour="@c1", unit="%")]
     note = "Per cent of the spread of log time that a knob's values explain by themselves, beyond chance."
     layout = {"xaxis": {"title": {"text": "%"}, "rangemode": "tozero"}, "yaxis": {"type": "category"}, "bargap": 0.35}
     return Chart("Which knobs matter", {"data": data, "layout": layout}, note, height=90 + 24 * len(told))
-
-
-def single_knobs(run: Run, knobs: Sequence[Knob]) -> list[Chart]:
-    """How each knob moves the time."""
-    return [_single_knob(run, knob) for knob in knobs[:KNOBS]]
-
-
-def _single_knob(run: Run, knob: Knob) -> Chart:
-    own = [c for c in run.timed if c.tuned and knob.name in c.knobs]
-    places = {value: place for place, value in enumerate(knob.values)}
-    shown = thinned(own, POINTS // 4, key=lambda c: c.us)
-    by_value: dict[Value, list[float]] = {value: [] for value in knob.values}
-    for candidate in own:
-        by_value[candidate.knobs[knob.name]].append(candidate.us or math.inf)
-    dots = scatter(
-        "candidates",
-        # Beside each other, or equal times would hide each other.
-        [places[c.knobs[knob.name]] + 0.22 * math.sin(2.4 * c.row.ordinal) for c in shown],
-        [c.us for c in shown],
-        texts=[c.name for c in shown],
-        hover="%{text}: %{y:.4g} µs",
-        marker={"color": "@c1", "size": 5, "opacity": 0.5},
-    )
-    levels = (("median", "@ink", _median), ("fastest", "@good", min))
-    data = [dots, *(_level(name, colour, [of(by_value[v]) for v in knob.values], knob) for name, colour, of in levels)]
-    # Plotly leaves out labels that would overlap.
-    labels = [plain(brief(str(value), most=_LABEL)) for value in knob.values]
-    ticks = {"tickvals": list(range(len(labels))), "ticktext": labels, "range": [-0.6, len(labels) - 0.4]}
-    layout = {
-        "xaxis": {**ticks, "showgrid": False, "zeroline": False},
-        "yaxis": log_axis("µs", [c.us or 0.0 for c in run.timed if c.tuned]),
-    }
-    return Chart(knob.name, {"data": data, "layout": {**layout, "showlegend": False}}, height=220)
-
-
-def _median(times: Sequence[float]) -> float:
-    return sorted(times)[len(times) // 2]
-
-
-def _level(name: str, colour: str, times: Sequence[float], knob: Knob) -> Figure:
-    return scatter(
-        name,
-        range(len(times)),
-        times,
-        texts=[str(value) for value in knob.values],
-        hover=f"%{{text}}: {name} %{{y:.4g}} µs",
-        marker={"symbol": "line-ew", "size": 22, "line": {"color": colour, "width": 3}},
-    )
-
-
-def parallel(run: Run, knobs: Sequence[Knob]) -> Chart | None:
-    """A line for each candidate, through the values of its knobs to its time."""
-    own = sorted((c for c in run.timed if c.tuned and c.knobs), key=lambda c: c.us or math.inf)
-    axes = [knob for knob in knobs if len(knob.values) > 1][: KNOBS + 2]
-    if len(own) < 2 or len(axes) < 2:
-        return None
-    shown = thinned(own, LINES, key=lambda c: c.us)
-    fast = own[max(0, math.ceil(_FASTEST * len(own)) - 1)].us or 0.0
-    middle = own[len(own) // 2].us or 0.0
-    groups = [
-        ("the slower half", "@muted", 0.25, 1.0, [c for c in shown if (c.us or 0) > max(middle, fast)]),
-        ("the faster half", "@mid", 0.5, 1.2, [c for c in shown if fast < (c.us or 0) <= middle]),
-        ("the fastest tenth", "@good", 0.8, 1.6, [c for c in shown if (c.us or 0) <= fast]),
-    ]
-    low, high = math.log(own[0].us or 1.0), math.log(own[-1].us or 1.0)
-    spread = (high - low) or 1.0
-
-    def height(candidate: Candidate, knob: Knob) -> float:
-        return knob.values.index(candidate.knobs[knob.name]) / (len(knob.values) - 1)
-
-    data: list[Figure] = []
-    for name, colour, opacity, width, members in groups:
-        x: list[float | None] = []
-        y: list[float | None] = []
-        for candidate in members:
-            # Past the knobs of other routes: a line that ended there would not come to its time.
-            own_axes = [(float(place), knob) for place, knob in enumerate(axes) if knob.name in candidate.knobs]
-            x += [*(place for place, _ in own_axes), float(len(axes)), None]
-            y += [*(height(candidate, knob) for _, knob in own_axes), (math.log(candidate.us or 1.0) - low) / spread]
-            y.append(None)
-        line = {"color": colour, "width": width}
-        data.append(scatter(name, x, y, mode="lines", line=line, opacity=opacity, hoverinfo="skip", connectgaps=False))
-    data += [_scale(place, knob) for place, knob in enumerate(axes)]
-    ends = [_short(math.exp(low + spread * part)) for part in (0.0, 0.5, 1.0)]
-    data.append(_labels(len(axes), [0.0, 0.5, 1.0], ends))
-    names = [*(plain(knob.name) for knob in axes), "µs"]
-    xaxis = {"tickvals": list(range(len(names))), "ticktext": names, "range": [-0.3, len(names) - 0.3], "side": "top"}
-    layout = {
-        "xaxis": {**xaxis, "zeroline": False, "gridcolor": "@line"},
-        "yaxis": {"visible": False, "range": [-0.08, 1.08]},
-        "legend": {"orientation": "h", "x": 0, "y": -0.02, "yanchor": "top"},
-    }
-    note = f"{len(shown)} of {len(own)} candidates; the fastest is the lowest at the right."
-    if any(knob.name not in candidate.knobs for candidate in shown for knob in axes):
-        note += " A line goes straight past the knobs that a candidate does not have."
-    return Chart("Parallel coordinates", {"data": data, "layout": layout}, note, height=420, width=90 * len(names))
-
-
-def _short(us: float) -> str:
-    """Four digits, and none of them behind an e."""
-    return f"{us:.4g}" if us < 1e4 else f"{us:,.0f}".replace(",", " ")
-
-
-def _scale(place: int, knob: Knob) -> Figure:
-    """The values of a knob, on its axis; of many only some."""
-    last = len(knob.values) - 1
-    step = max(1, math.ceil(len(knob.values) / 9))
-    marks = [i for i in range(len(knob.values)) if i % step == 0]
-    return _labels(place, [i / last for i in marks], [brief(str(knob.values[i]), most=_LABEL) for i in marks])
-
-
-def _labels(place: int, heights: Sequence[float], texts: Sequence[str]) -> Figure:
-    """Above the lines, which go level or down from there; at the foot, from where they go up, below them."""
-    return scatter(
-        "",
-        [place] * len(texts),
-        heights,
-        mode="text",
-        texts=texts,
-        textposition=["top right" if height else "bottom right" for height in heights],
-        textfont={"size": 11, "color": "@ink"},
-        showlegend=False,
-        hoverinfo="skip",
-    )
 
 
 def shown_finalists(run: Run) -> list[Finalist]:

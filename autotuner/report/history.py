@@ -34,31 +34,6 @@ def history_records(store: Store, limit: int | None = 20, *, which: RunFilter = 
     return run_records(store, store.runs(limit, top=not which.names_problem, which=which))
 
 
-def listed_records(store: Store, limit: int | None = 20, *, which: RunFilter = ALL_RUNS) -> list[Record]:
-    """The same as `runs_table` needs them: of the parts, of which a suite has thousands, only how far they are."""
-    return brief_records(store, store.runs(limit, top=not which.names_problem, which=which))
-
-
-def brief_records(store: Store, runs: Sequence[RunRow]) -> list[Record]:
-    """These runs; of their parts how far they are."""
-    parts = store.part_states(run.id for run in runs)
-    own = {run.id for run in runs}
-    tallies = store.tallies(own.union(*parts.values()))
-    said = store.verdicts(run.id for run in runs if not (run.result or {}).get("verdict"))
-
-    def part(name: str, status: str) -> Record:
-        tally = tallies.get(name, NO_CANDIDATES).own
-        return {"status": status, "timed": tally.timed, "failed": tally.failed}
-
-    return [
-        {
-            **_record(run, tallies.get(run.id, NO_CANDIDATES).own, said.get(run.id)),
-            "runs": [part(name, status) for name, status in parts.get(run.id, {}).items() if name != run.id],
-        }
-        for run in runs
-    ]
-
-
 def run_records(store: Store, runs: Sequence[RunRow]) -> list[Record]:
     """These runs, each with its parts."""
     parts = store.below(run.id for run in runs)
@@ -164,7 +139,7 @@ def trend_records(store: Store, limit: int | None, *, which: RunFilter) -> list[
     runs = store.runs(limit, which=which)[::-1]
     environments = store.environments(run.id for run in runs)
     series: dict[tuple[str, ...], list[Record]] = {}
-    for run, record in zip(runs, brief_records(store, runs), strict=True):
+    for run, record in zip(runs, run_records(store, runs), strict=True):
         where = environments.get(run.id, {})
         key = (record["problem"], run.target, run.device, str(where.get("device_name") or ""))
         points = series.setdefault(key, [])
@@ -206,7 +181,7 @@ def trend_table(series: Record) -> Table:
 
 def run_tables(store: Store, run: str) -> list[Table]:
     """A run's own candidates, where it has some, and the runs that are its parts."""
-    parts = brief_records(store, store.parts(run))
+    parts = run_records(store, store.parts(run))
     return [
         *([run_table(store, run)] if not parts or store.tally(run).asked else []),
         *([runs_table(parts)] if parts else []),

@@ -1,33 +1,36 @@
 """What only some runs have: a model's dispatches, a suite's problems, an experiment's arms, a family's buckets, a
-retuning's entries."""
+comparison's libraries, a retuning's entries. Each kind of run is a list of sections."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from autotuner.report.charts import Mark, bars, brief, forest
-from autotuner.report.page import Chart, Section
+from autotuner.report.charts import Mark, bars, brief, forest, log_axis
+from autotuner.report.page import Chart, Section, plain
 from autotuner.report.reading import Run
-from autotuner.report.tables import Column, Field, Table, error, fixed, interval, lines, number, text, us
+from autotuner.report.tables import Field, Table, error, fixed, interval, lines, number, text, us
+from autotuner.system.text import count
 
 _COLOURS = ("@c1", "@c2", "@c3", "@c4", "@c5", "@c6", "@c7", "@c8")
+_OURS = {"iree": "@ink", "tuned": "@good"}
 MOST_SHOWN = 60
-"""Problems in the chart of a suite: those with most time. The table has all."""
+"""Problems in a chart: those with most time. The table has all."""
 _Row = Mapping[str, Any]
 _Rows = Sequence[_Row]
 
 
 def own_sections(run: Run) -> list[Section]:
     """By the kind of the run; none for a single problem."""
-    make: Mapping[str, Callable[[Run], list[Section]]] = {
+    make: Mapping[str, Callable[[_Row], list[Section]]] = {
         "model": _model,
         "suite": _suite,
         "ab": _experiment,
         "buckets": _family,
+        "bench": _libraries,
         "retune": _retuned,
     }
-    return make[run.row.kind](run) if run.row.kind in make and run.document else []
+    return make[run.row.kind](run.document) if run.row.kind in make and run.document else []
 
 
 def _us(title: str, *path: str) -> Field:
@@ -45,47 +48,15 @@ def _list(title: str, name: str) -> Field:
     return Field(title, lambda row: lines(row.get(name)), "code")
 
 
-def _share(row: _Row) -> str:
-    return fixed(100 * (number(row.get("share")) or 0.0), 1)
+def _ratio(title: str, name: str) -> Field:
+    return Field(title, lambda row: interval(row.get(name)), "number")
 
 
-_SPEEDUP = Field("speedup", lambda row: interval(row.get("speedup")), "number")
+_SHARE = Field("share, %", lambda row: fixed(100 * (number(row.get("share")) or 0.0), 1), "number")
 _ERROR = Field("error", lambda row: error(row.get("error")), "number")
 
 
 # --- a model ------------------------------------------------------------------------------------------------------
-
-
-def _model(run: Run) -> list[Section]:
-    document = run.document
-    time = document.get("time") or {}
-    dispatches = Table.of(
-        "Dispatches that can be tuned, before and after, with what each entry gained",
-        document.get("dispatches") or [],
-        _DISPATCHES,
-    )
-    others = Table.of("Dispatches with nothing to tune", document.get("others") or [], _OTHERS)
-    found = [Section("dispatches", "Dispatches", _ranked(document), tables=(dispatches, others))]
-    if time:
-        whole = Section("time", "Where the time goes", _how(time), wide=_breakdown(time), tables=(_kinds(time),))
-        found.insert(0, whole)
-    if kernels := (document.get("microkernels") or {}).get("places") or []:
-        names = list(dict.fromkeys(name for row in kernels for name in row))
-        table = Table.of("Microkernels", kernels, [Field(name, name) for name in names])
-        found.append(Section("microkernels", "Microkernels", tables=(table,)))
-    routes: _Rows = document.get("routes") or []
-    words = () if routes else ("No route was tried as a whole.",)
-    table = Table.of("Routes of the whole model", routes, _ROUTES)
-    return [*found, Section("routes", "Routes", words, tables=(table,))]
-
-
-def _ranked(document: _Row) -> tuple[str, ...]:
-    entries = document.get("entries") or {}
-    by, route = document.get("ranked_by"), document.get("ranked_route")
-    ranked = f"Ranked by {by} on route {route}. " if by else ""
-    found, shipped = entries.get("applied", 0), entries.get("shipped", 0)
-    applied = f"{found} of {shipped} shipped entries are found in the compiled model."
-    return (f"{ranked}{applied if shipped else 'No entry of a spec is shipped.'}",)
 
 
 def _after(row: _Row) -> str:
@@ -96,9 +67,9 @@ def _after(row: _Row) -> str:
 _DISPATCHES = (
     Field("dispatch", "name"),
     Field("calls", "calls", "number"),
-    Field("share, %", _share, "number"),
+    _SHARE,
     _us("µs before", "us"),
-    Field("speedup alone", lambda row: interval(row.get("speedup")), "number"),
+    _ratio("speedup alone", "speedup"),
     Field("µs after", _after, "number"),
     Field("state", "state", "badge"),
     Field("code", "code"),
@@ -108,7 +79,7 @@ _DISPATCHES = (
 _OTHERS = (
     Field("dispatch", "name"),
     Field("calls", "calls", "number"),
-    Field("share, %", _share, "number"),
+    _SHARE,
     Field("kind", "kind"),
     Field("why", "reason", "long"),
 )
@@ -122,30 +93,42 @@ _ROUTES = (
 )
 
 
-def _how(time: _Row) -> tuple[str, ...]:
-    sides = _sides(time)
-    said = dict.fromkeys(str(side["how"]) for side in sides.values() if side.get("how"))
-    missing = [f"Of the {name} no such times were taken." for name in ("default", "best") if name not in sides]
-    return (" ".join([f"By {'; '.join(said)}.", *missing]),) if said else ()
+def _model(document: _Row) -> list[Section]:
+    entries, by = document.get("entries") or {}, document.get("ranked_by")
+    ranked = f"Ranked by {by} on route {document.get('ranked_route')}. " if by else ""
+    found, shipped = entries.get("applied", 0), entries.get("shipped", 0)
+    applied = f"{found} of {shipped} shipped entries are found in the compiled model."
+    told = f"{ranked}{applied if shipped else 'No entry of a spec is shipped.'}"
+    title = "Dispatches that can be tuned, before and after, with what each entry gained"
+    dispatches = (
+        Table.of(title, document.get("dispatches") or [], _DISPATCHES),
+        Table.of("Dispatches with nothing to tune", document.get("others") or [], _OTHERS),
+    )
+    kernels: _Rows = (document.get("microkernels") or {}).get("places") or []
+    names = list(dict.fromkeys(name for row in kernels for name in row))
+    routes: _Rows = document.get("routes") or []
+    untried = () if routes else ("No route was tried as a whole.",)
+    sections = [
+        Section("time", "Where the time goes", *_times(document.get("time") or {})),
+        Section("dispatches", "Dispatches", (told,), tables=dispatches),
+        Section("microkernels", "Microkernels", tables=(Table.of("Places", kernels, [Field(n, n) for n in names]),)),
+        Section("routes", "Routes", untried, tables=(Table.of("Routes of the whole model", routes, _ROUTES),)),
+    ]
+    left_out = {"time": not document.get("time"), "microkernels": not kernels}
+    return [section for section in sections if not left_out.get(section.slug)]
 
 
-def _sides(time: _Row) -> dict[str, _Row]:
-    named = (("default", time.get("before")), ("best", time.get("after")))
-    return {name: side for name, side in named if side}
-
-
-def _kind_us(side: _Row) -> dict[str, float]:
-    return {str(part.get("kind")): number(part.get("us")) or 0.0 for part in side.get("parts") or []}
-
-
-def _breakdown(time: _Row) -> tuple[Chart, ...]:
-    sides = [(name, _kind_us(side)) for name, side in _sides(time).items()][::-1]
-    kinds = dict.fromkeys(kind for _, parts in reversed(sides) for kind in parts)
+def _times(time: _Row) -> tuple[tuple[str, ...], tuple[Chart, ...]]:
+    """How they were taken, and a bar for each side of which there are some."""
+    sides = [(name, time[side]) for name, side in (("best", "after"), ("default", "before")) if time.get(side)]
+    how = dict.fromkeys(str(side["how"]) for _, side in sides if side.get("how"))
+    parts = {name: _by_kind(side) for name, side in sides}
+    kinds = dict.fromkeys(kind for own in reversed(parts.values()) for kind in own)
     data = [
         bars(
             kind,
-            [parts.get(kind, 0.0) / 1e3 for _, parts in sides],
-            [name for name, _ in sides],
+            [own.get(kind, 0.0) / 1e3 for own in parts.values()],
+            list(parts),
             colour=_COLOURS[i % len(_COLOURS)],
             unit="ms",
         )
@@ -153,22 +136,11 @@ def _breakdown(time: _Row) -> tuple[Chart, ...]:
     ]
     layout = {"barmode": "stack", "xaxis": {"title": {"text": "ms"}}, "yaxis": {"type": "category"}, "bargap": 0.3}
     chart = Chart("Time of one call by kind of dispatch", {"data": data, "layout": layout}, height=240)
-    return (chart,) if data else ()
+    return (f"By {'; '.join(how)}.",) if how else (), (chart,) if data else ()
 
 
-def _kinds(time: _Row) -> Table:
-    sides = _sides(time)
-    columns = [Column("kind")]
-    columns += [Column(f"{name}, {unit}", "number") for name in sides for unit in ("ms", "%")]
-    tables = [(_kind_us(side), number(side.get("us")) or 0.0) for side in sides.values()]
-    rows = []
-    for kind in dict.fromkeys(kind for parts, _ in tables for kind in parts):
-        cells = [kind]
-        for parts, whole in tables:
-            time_us = parts.get(kind, 0.0)
-            cells += [f"{time_us / 1e3:.3f}", fixed(100 * time_us / whole, 1) if whole else ""]
-        rows.append(cells)
-    return Table(f"Time by kind of dispatch{', before and after' if len(sides) > 1 else ''}", columns, rows)
+def _by_kind(side: _Row) -> dict[str, float]:
+    return {str(part.get("kind")): number(part.get("us")) or 0.0 for part in side.get("parts") or []}
 
 
 # --- a suite ------------------------------------------------------------------------------------------------------
@@ -209,27 +181,27 @@ _GROUPS = (
 )
 
 
-def _suite(run: Run) -> list[Section]:
-    document = run.document
+def _suite(document: _Row) -> list[Section]:
     rows: _Rows = document.get("problems") or []
     uplift = document.get("uplift") or {}
-    facts = [(words, text(uplift[name])) for name, words in _UPLIFT.items() if uplift.get(name) is not None]
-    groups = Table.of("What compiles together", document.get("groups") or [], _GROUPS)
+    tuned = [row for row in rows if number(row.get("ratio"))]
     return [
         Section(
             "problems",
             "Problems",
-            (_OTHER_MOMENTS,) if any(row.get("ratio") for row in rows) else (),
-            facts=tuple(facts),
-            wide=_uplifts(rows),
-            tables=(Table.of("Problems of the suite", rows, _PROBLEMS), groups),
+            (_OTHER_MOMENTS,) if tuned else (),
+            facts=tuple((words, text(uplift[name])) for name, words in _UPLIFT.items() if uplift.get(name) is not None),
+            wide=_uplifts(tuned[:MOST_SHOWN][::-1]),
+            tables=(
+                Table.of("Problems of the suite", rows, _PROBLEMS),
+                Table.of("What compiles together", document.get("groups") or [], _GROUPS),
+            ),
         )
     ]
 
 
 def _uplifts(rows: _Rows) -> tuple[Chart, ...]:
     """The speedup of each problem that came to one, the one with most time first."""
-    told = [row for row in rows if number(row.get("ratio"))][:MOST_SHOWN][::-1]
     marks = [
         Mark(
             brief(text(row.get("problem"))),
@@ -238,7 +210,7 @@ def _uplifts(rows: _Rows) -> tuple[Chart, ...]:
             number(row.get("high")),
             "@good" if row.get("kept") else "@muted",
         )
-        for row in told
+        for row in rows
     ]
     title = "Speedup of each problem, with its interval"
     return (forest(title, {"": marks}, axis="times as fast as the default"),) if marks else ()
@@ -256,19 +228,6 @@ _ARMS = (
     _list("flags", "flags"),
     Field("spec", "spec", "code"),
 )
-
-
-def _experiment(run: Run) -> list[Section]:
-    arms: _Rows = run.document.get("arms") or []
-    difference = number(run.document.get("difference"))
-    words = [] if arms else ["The arms were not compared."]
-    words += [] if difference is None else [f"Relative error between what both arms compute: {difference:.1e}."]
-    words += ["Both arms have the same machine code."] if run.document.get("same_code") else []
-    blocks = [(f"Repeat {text(arm.get('name'))}", lines(arm.get("command"))) for arm in arms]
-    table = Table.of("Arms of the experiment", arms, _ARMS)
-    return [Section("arms", "Arms", tuple(words), tables=(table,), blocks=tuple(blocks))]
-
-
 _BUCKETS = (
     Field("bucket", "bucket"),
     Field("from M", "low", "number"),
@@ -278,15 +237,10 @@ _BUCKETS = (
     Field("verdict", "verdict", "badge"),
     _us("default µs", "baseline", "us"),
     _us("best µs", "best", "us"),
-    _SPEEDUP,
+    _ratio("speedup", "speedup"),
     Field("run", "run", link="#run-"),
     Field("why", "why", "long"),
 )
-
-
-def _family(run: Run) -> list[Section]:
-    table = Table.of("Buckets of the family", run.document.get("buckets") or [], _BUCKETS)
-    return [Section("buckets", "Buckets", tables=(table,))]
 
 
 def _entry(one: _Row) -> str:
@@ -306,15 +260,115 @@ _ENTRIES = (
     Field("before µs", _before, "number"),
     _us("now µs", "us"),
     _us("default now µs", "baseline_us"),
-    _SPEEDUP,
+    _ratio("speedup", "speedup"),
     Field("why", "reason", "long"),
     Field("race", "run", link="#run-"),
 )
 
 
-def _retuned(run: Run) -> list[Section]:
+def _experiment(document: _Row) -> list[Section]:
+    arms: _Rows = document.get("arms") or []
+    difference = number(document.get("difference"))
+    words = [] if arms else ["The arms were not compared."]
+    words += [] if difference is None else [f"Relative error between what both arms compute: {difference:.1e}."]
+    words += ["Both arms have the same machine code."] if document.get("same_code") else []
+    blocks = tuple((f"Repeat {text(arm.get('name'))}", lines(arm.get("command"))) for arm in arms)
+    table = Table.of("Arms of the experiment", arms, _ARMS)
+    return [Section("arms", "Arms", tuple(words), tables=(table,), blocks=blocks)]
+
+
+def _family(document: _Row) -> list[Section]:
+    table = Table.of("Buckets of the family", document.get("buckets") or [], _BUCKETS)
+    return [Section("buckets", "Buckets", tables=(table,))]
+
+
+def _retuned(document: _Row) -> list[Section]:
     """What became of each entry, and why."""
-    entries = [one for one in run.document.get("entries") or [] if isinstance(one, Mapping)]
-    first = number(run.document.get("first_seconds"))
+    entries = [one for one in document.get("entries") or [] if isinstance(one, Mapping)]
+    first = number(document.get("first_seconds"))
     words = (f"The first tuning of all this took {first:.0f} s.",) if first else ()
     return [Section("entries", "Entries", words, tables=(Table.of("What became of each entry", entries, _ENTRIES),))]
+
+
+# --- other libraries ----------------------------------------------------------------------------------------------
+
+
+def _how(row: _Row) -> str:
+    return f"{row['failure']}: {text(row.get('reason'))}" if row.get("failure") else text(row.get("how"))
+
+
+def _rate(row: _Row) -> str:
+    """GFLOP/s; of a small one the digits that it has."""
+    value = number(row.get("gflops"))
+    return "" if value is None else f"{value:.1f}" if value >= 1 else f"{value:.2g}"
+
+
+_BACKENDS = (
+    Field("problem", "problem"),
+    Field("backend", "backend"),
+    _us("µs", "us"),
+    Field("GFLOP/s", _rate, "number"),
+    _ratio("times as fast as iree", "over_iree"),
+    _us("cold µs", "cold_us"),
+    _ERROR,
+    Field("version", "version"),
+    Field("how", _how, "long"),
+)
+
+
+def _libraries(document: _Row) -> list[Section]:
+    """Every backend of every problem."""
+    rows = [*_backends(document)]
+    left = [
+        f"Left out: {text(one.get('backend'))}: {text(one.get('reason'))}"
+        + (f". Run: {line}" if (line := text(one.get("install"))) else "")
+        for one in left_out(document)
+    ]
+    table = Table.of("Backends, timed in turns", rows, _BACKENDS)
+    return [Section("libraries", "Libraries", tuple(left), wide=_beside(rows), tables=(table,))]
+
+
+def _backends(document: _Row) -> Iterator[_Row]:
+    for problem in document.get("problems") or []:
+        for row in problem.get("backends") or []:
+            yield {**row, "problem": text(problem.get("name"))}
+
+
+def left_out(document: _Row) -> list[_Row]:
+    """The backends that could not take part."""
+    return [one for one in document.get("left_out") or [] if isinstance(one, Mapping)]
+
+
+def _beside(rows: _Rows) -> tuple[Chart, ...]:
+    """The time of each backend: a bar for each problem that it was timed on."""
+    timed = [(text(row.get("backend")), row["problem"], time) for row in rows if (time := number(row.get("us")))]
+    names = list(dict.fromkeys(backend for backend, _, _ in timed))
+    problems = dict.fromkeys(problem for _, problem, _ in timed)
+    data = [
+        bars(
+            name,
+            [plain(brief(problem)) for backend, problem, _ in timed if backend == name],
+            [time for backend, _, time in timed if backend == name],
+            colour=_OURS.get(name, _COLOURS[i % len(_COLOURS)]),
+            unit="µs",
+            upright=True,
+        )
+        for i, name in enumerate(names)
+    ]
+    # The times of several problems are far apart.
+    several = log_axis("µs", [time for *_, time in timed], room=2.0)
+    axis = several if len(problems) > 1 else {"title": {"text": "µs"}, "rangemode": "tozero"}
+    layout = {"yaxis": axis, "xaxis": {"type": "category"}, "bargap": max(0.2, 0.8 - 0.12 * len(names))}
+    return (Chart("Time by backend", {"data": data, "layout": layout}),) if data else ()
+
+
+def headline(document: _Row) -> str:
+    """How many times as fast as each of the others IREE is."""
+    several = len(document.get("problems") or []) > 1
+    told, by = [], ""
+    for name, entry in (document.get("summary") or {}).items():
+        if mean := number(entry.get("geometric_mean")):
+            of = f" (of {count(int(number(entry.get('problems')) or 0), 'problem')})" if several else ""
+            told.append(f"{mean:.3f} times as fast as {text(name)}{of}")
+            by = by or text(entry.get("by"))
+    return f"{by} is {', '.join(told)}{', in the geometric mean' if several else ''}" if told else ""

@@ -47,8 +47,6 @@ class Chart:
     figure: Mapping[str, Any]
     note: str = ""
     height: int = 320
-    width: int = 0
-    """At least; where there is less room, it is scrolled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +64,6 @@ class Section:
     blocks: tuple[tuple[str, str], ...] = ()
     """A heading and text as it came."""
     facts: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def figures(self) -> tuple[Chart, ...]:
-        return (*self.wide, *self.charts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from statistics import median
-
-import numpy as np
+from statistics import median, pvariance
 
 from autotuner.iree.figures import NO_FIGURES, Isa
 from autotuner.measure.blocks import Interval
@@ -20,8 +18,6 @@ TUNED = ("codegen", "microkernel")
 """The kinds of candidates that have a configuration."""
 LEAST = 8
 """Timed configurations below which no share of the spread is told."""
-WHOLE_PARTS = 100
-"""Of a run: those that are read with all that is known of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +32,12 @@ class Candidate:
     isa: Isa = NO_FIGURES
     seconds: float | None = None
     """From the run's beginning to its first timing."""
-    us: float | None = field(init=False)
-    """Its time; None where it failed, whatever was timed before."""
 
-    def __post_init__(self) -> None:
-        time, failed = self.row.us, self.row.state == "failed"  # asked for millions of times
-        object.__setattr__(self, "us", time if time and not failed and math.isfinite(time) else None)
+    @property
+    def us(self) -> float | None:
+        """Its time; None where it failed, whatever was timed before."""
+        time, failed = self.row.us, self.row.state == "failed"
+        return time if time and not failed and math.isfinite(time) else None
 
     @property
     def name(self) -> str:
@@ -78,7 +74,7 @@ class Finalist:
 
 @dataclass(frozen=True)
 class Run:
-    """A run, what it came to so far, and the runs that are its parts."""
+    """A run, and what it came to so far."""
 
     row: RunRow
     environment: Json
@@ -86,18 +82,13 @@ class Run:
     """The JSON document that its user was given; empty where it has not come to an end."""
     candidates: tuple[Candidate, ...]
     finalists: tuple[Finalist, ...]
-    parts: tuple[Run, ...] = ()
-    brief: bool = False
-    """One of many parts: read without builds, races and environment."""
+    parts: tuple[RunRow, ...] = ()
+    counts: tuple[int, int, int] = (0, 0, 0)
+    """Asked, timed and failed, with those of its parts."""
 
     @property
     def name(self) -> str:
         return str(self.row.problem.get("name") or self.row.id)
-
-    @property
-    def imported(self) -> bool:
-        """It came from a file."""
-        return tuple(self.row.command[1:2]) == ("import",) or self.timed_elsewhere
 
     @property
     def timed_elsewhere(self) -> bool:
@@ -125,10 +116,6 @@ class Run:
                 found.setdefault(candidate.part, candidate)
         return found
 
-    def default_of(self, candidate: Candidate) -> Candidate:
-        """The first of its part of the space: IREE's own configuration or the nearest to it, where a search begins."""
-        return self._first.get(candidate.part, candidate)
-
     @property
     def best(self) -> Candidate | None:
         """The one that the result is of; before there is one, the fastest."""
@@ -141,26 +128,24 @@ class Run:
         default = self.baseline.us if self.baseline else None
         return default / candidate.us if default and candidate.us else None
 
+    def difference(self, candidate: Candidate) -> str:
+        """What it sets otherwise than the first of its part of the space, where a search begins: IREE's own
+        configuration or the nearest to it. Such as `vector_m 8→6, peel 0→1`."""
+        if not candidate.tuned or not candidate.knobs:
+            return ""
+        default = self._first.get(candidate.part, candidate)
+        if default is candidate:
+            return "nearest to the default"
+        both = dict.fromkeys([*default.knobs, *candidate.knobs])
+        sides = ((name, default.knobs.get(name, "–"), candidate.knobs.get(name, "–")) for name in both)
+        return ", ".join(f"{name} {old}→{new}" for name, old, new in sides if old != new)
+
 
 def read(store: Reader, run: str) -> Run:
-    """A run with its parts."""
-    return _read(store, store.run(run), above=())
-
-
-def _read_parts(store: Reader, row: RunRow, path: Sequence[str]) -> Iterator[Run]:
-    """The first ones whole; a page has no room for the details of more."""
-    parts = [part for part in store.parts(row.id) if part.id not in path]
-    for place, part in enumerate(parts):
-        if place < WHOLE_PARTS:
-            yield _read(store, part, above=path)
-        else:
-            candidates = tuple(Candidate(one, {}) for one in store.candidates(part.id))
-            yield Run(part, {}, part.result or {}, candidates, (), brief=True)
-
-
-def _read(store: Reader, row: RunRow, *, above: Sequence[str]) -> Run:
-    builds = {build.candidate: build for build in store.builds(row.id)}
-    times = store.first_timed(row.id)
+    """A run; of its parts, of which a suite has hundreds, only their rows."""
+    row, last = store.run(run), store.verdict(run)
+    builds = {build.candidate: build for build in store.builds(run)}
+    times = store.first_timed(run)
 
     def candidate(one: CandidateRow) -> Candidate:
         build, at = builds.get(one.id), times.get(one.id)
@@ -170,16 +155,17 @@ def _read(store: Reader, row: RunRow, *, above: Sequence[str]) -> Run:
             return Candidate(one, knobs, seconds=seconds)
         return Candidate(one, knobs, build.applied, build.binary, build.isa, seconds)
 
-    path = (*above, row.id)  # a stranger's database may have runs that are parts of themselves
-    rows = store.candidates(row.id)
-    last = store.verdict(row.id)
+    candidates = tuple(candidate(one) for one in store.candidates(run))
+    whole = {run, *(part.id for parts in store.below([run]).values() for part in parts)}
+    tallies = [tally.own for tally in store.tallies(whole).values()]
     return Run(
         row=row,
-        environment=store.environment(row.id),
+        environment=store.environment(run),
         document=row.result or (last[1] if last else {}),
-        candidates=(candidates := tuple(candidate(one) for one in rows)),
-        finalists=_finalists(store, row.id, candidates),
-        parts=tuple(_read_parts(store, row, path)),
+        candidates=candidates,
+        finalists=_finalists(store, run, candidates),
+        parts=tuple(part for part in store.parts(run) if part.id != run),
+        counts=(sum(t.asked for t in tallies), sum(t.timed for t in tallies), sum(t.failed for t in tallies)),
     )
 
 
@@ -195,77 +181,32 @@ def _finalists(store: Reader, run: str, candidates: Sequence[Candidate]) -> tupl
                 continue
             logs = [math.log(against[b] / us) for b, us in own.items() if us > 0 and against.get(b, 0.0) > 0]
             if logs:
-                found.append(_finalist(candidate.name, phase, logs))
+                middle = math.exp(median(logs))
+                found.append(Finalist(candidate.name, phase, middle, Interval.of(logs), len(logs)))
     return tuple(found)
 
 
-def _finalist(name: str, phase: str, logs: Sequence[float]) -> Finalist:
-    return Finalist(name, phase, math.exp(median(logs)), Interval.of(logs), len(logs))
-
-
-# --- knobs ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Knob:
-    """A knob that took several values among the timed candidates."""
-
-    name: str
-    share: float | None
-    """Of the spread of log time: what its values explain beyond what as many groups would by chance. None where there
-    are too few candidates to tell."""
-    values: tuple[Value, ...]
-    """In order."""
-
-
-def varied(run: Run) -> tuple[Knob, ...]:
-    """The knobs that were varied, the one that explains most first."""
+def varied(run: Run) -> dict[str, float | None]:
+    """The knobs that took several values among the timed candidates, the one that explains most of the spread of log
+    time first. None where there are too few candidates to tell."""
+    found: dict[str, float | None] = {}
     timed = [candidate for candidate in run.timed if candidate.tuned]
-    names = dict.fromkeys(name for candidate in timed for name in candidate.knobs)
-    found = []
-    for name in names:
-        own = [candidate for candidate in timed if name in candidate.knobs]
-        values = ordered([candidate.knobs[name] for candidate in own])
-        if len(values) > 1:
-            found.append(Knob(name, _share(name, own, len(values)), values))
-    return tuple(sorted(found, key=lambda knob: -(knob.share or 0.0)))
+    for name in dict.fromkeys(name for candidate in timed for name in candidate.knobs):
+        groups: dict[Value, list[float]] = {}
+        for candidate in timed:
+            if name in candidate.knobs:
+                groups.setdefault(candidate.knobs[name], []).append(math.log(candidate.us or 1.0))
+        if len(groups) > 1:
+            found[name] = _share(list(groups.values()))
+    return dict(sorted(found.items(), key=lambda one: -(one[1] or 0.0)))
 
 
-def ordered(values: Sequence[Value]) -> tuple[Value, ...]:
-    """Each once; numbers by size, before words."""
-    return tuple(sorted(set(values), key=lambda v: (isinstance(v, str), "" if isinstance(v, str) else v, str(v))))
-
-
-def _share(name: str, candidates: Sequence[Candidate], groups: int) -> float | None:
+def _share(groups: Sequence[Sequence[float]]) -> float | None:
     """Epsilon squared: the correlation ratio, less what chance gives to so many groups."""
-    count = len(candidates)
-    if count < LEAST or count <= groups:
+    every = [time for group in groups for time in group]
+    if len(every) < LEAST or len(every) <= len(groups):
         return None
-    by_value: dict[Value, list[float]] = {}
-    for candidate in candidates:
-        by_value.setdefault(candidate.knobs[name], []).append(math.log(candidate.us or 1.0))
-    arrays = [np.array(times) for times in by_value.values()]
-    total = float(count * np.var(np.concatenate(arrays)))
-    within = float(sum(len(times) * np.var(times) for times in arrays))
-    if total <= 0.0:
-        return 0.0
-    noise = within / (count - groups)
-    return min(1.0, max(0.0, (total - within - (groups - 1) * noise) / total))
-
-
-def difference(candidate: Candidate, run: Run) -> str:
-    """What its spec sets otherwise than IREE's default does on its route: `vector_m 8→6, peel 0→1`."""
-    if not candidate.tuned or not candidate.knobs:
-        return ""
-    default = run.default_of(candidate)
-    if default is candidate:
-        return "as the default" if _proven(candidate, run) else "nearest to the default"
-    both = dict.fromkeys([*default.knobs, *candidate.knobs])
-    sides = ((name, default.knobs.get(name, "–"), candidate.knobs.get(name, "–")) for name in both)
-    return ", ".join(f"{name} {old}→{new}" for name, old, new in sides if old != new)
-
-
-def _proven(candidate: Candidate, run: Run) -> bool:
-    """It gives the very binary of a route without a configuration."""
-    plain = {c.binary for c in run.candidates if c.row.kind in ("baseline", "stock") and c.binary}
-    return candidate.binary in plain
+    total = len(every) * pvariance(every)
+    within = sum(len(group) * pvariance(group) for group in groups)
+    noise = within / (len(every) - len(groups))
+    return min(1.0, max(0.0, (total - within - (len(groups) - 1) * noise) / total)) if total > 0.0 else 0.0

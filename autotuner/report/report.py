@@ -1,145 +1,91 @@
 """One page of some runs or of all: what is read from a results database becomes views, and these a page.
 
-The page is bounded. Where runs are many or long, the newest are told in full, the others by their summaries.
+The page is bounded: of many runs the newest are told in full, of many parts the first, the others by their verdicts.
 """
 
 from __future__ import annotations
 
-import json
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from pathlib import Path
 
 from autotuner.carriers.flagfile import use_line
 from autotuner.iree.folder import PROBLEM
-from autotuner.report import beside, sections
-from autotuner.report.history import brief_records, overview_table
-from autotuner.report.kinds import own_sections
+from autotuner.report import kinds, sections
+from autotuner.report.history import overview_table, run_records
 from autotuner.report.page import Section, View, render
 from autotuner.report.reading import Run, read
+from autotuner.report.roofline import NO_ROOFLINE, points, roofline, roofs
 from autotuner.report.tables import interval, number, text, tone
 from autotuner.store.reader import Reader
-from autotuner.store.rows import LEFT_OUT, Json
+from autotuner.store.rows import Json, RunRow
 from autotuner.store.store import Store
 from autotuner.system.names import is_name
 from autotuner.system.text import count, microseconds
 
-DATA = 2_700_000
-"""Characters of tables and figures on a page: with plotly's script it stays below 8 MB."""
-CANDIDATES = 12_000
-"""Rows of one table of candidates."""
 FULL = 10
 """Runs that are told in full where none is named: a browser shows them without a pause."""
-_FRAME, _CELL, _FIGURE = 8_000, 40, 900
-"""About how many characters the markup takes: of a view, of a cell that stands in the page itself, of a chart."""
-_BRIEF = 900
-"""The same of a part that is told in one line."""
-_SUMMARY = 20_000
-"""Characters below which no section is begun."""
+FULL_PARTS = 20
+"""The same of the parts of a run that is named."""
 OVERVIEW = 1000
 """Runs that the overview lists."""
 
 
-def _weight(view: View) -> int:
-    """About how many characters its tables and figures take."""
-    if not view.facts:
-        return _BRIEF
-    return _FRAME + sum(map(_weight_of, view.sections)) + sum(map(_weight, view.parts))
-
-
-def _weight_of(section: Section) -> int:
-    rows = sum(len(cell) + 4 for table in section.tables for row in table.rows for cell in row)
-    markup = _CELL * sum(len(row) for table in section.tables for row in table.first)
-    blocks = sum(len(text) for _, text in section.blocks)
-    return rows + markup + blocks + sum(_FIGURE + len(json.dumps(chart.figure)) for chart in section.figures)
-
-
-def report(
-    store: Store,
-    runs: Sequence[str] = (),
-    *,
-    workspace: Path,
-) -> str:
-    """The page of these runs, or of all: then the newest in full, so far as a page holds them."""
+def report(store: Store, runs: Sequence[str] = (), *, workspace: Path) -> str:
+    """The page of these runs, or of all: then the newest in full."""
     rows = [store.run(run) for run in dict.fromkeys(runs)] if runs else store.runs(OVERVIEW, top=True)
-    views = _Maker(store, workspace).views([row.id for row in rows], all_told=bool(runs))
+    make = _Maker(store, workspace)
+    views = [make.view(row, parts=FULL_PARTS if runs else 0) for row in (rows if runs else rows[:FULL])]
     left = len(rows) - len(views)
     left_out = [f"{count(left, 'older run')} without details here: autotune report RUN shows one."] if left else []
-    overview = overview_table(brief_records(store, rows)) if len(rows) != 1 else None
+    overview = overview_table(run_records(store, rows)) if len(rows) != 1 else None
     title = f"{count(len(rows), 'run')} of autotune" if overview else views[0].title
     return render(views, title=title, overview=overview, left_out=left_out)
 
 
 @dataclass(frozen=True)
 class _Maker:
-    """Makes views, and knows how much of the page they have taken."""
+    """Makes views of runs."""
 
     store: Reader
     workspace: Path
 
-    def run(self, run: str) -> Run:
-        return read(self.store, run)
+    def view(self, row: RunRow, *, parts: int, above: Sequence[RunRow] = ()) -> View:
+        """A run with its parts, of which so many are told in full."""
+        run = read(self.store, row.id)
+        own, path = self._own(run, above[-1] if above else None), (*above, row)
+        known = {one.id for one in path}  # a stranger's database may have runs that are parts of themselves
+        below = [part for part in run.parts if part.id not in known]
+        told = [self.view(part, parts=parts, above=path) for part in below[:parts]]
+        return replace(own, parts=(*told, *(_brief(part) for part in below[parts:])))
 
-    def views(self, runs: Sequence[str], *, all_told: bool) -> list[View]:
-        """Of all of these, or of so many as a page holds; at least of the first."""
-        found: list[View] = []
-        left = DATA
-        for run in runs if all_told else runs[:FULL]:
-            optional = bool(found) and not all_told
-            view = self.view(self.run(run), left=DATA if optional else left)
-            if optional and _weight(view) > left:
-                break
-            left -= _weight(view)
-            found.append(view)
-        return found
-
-    def view(self, run: Run, *, parent: Run | None = None, left: int) -> View:
-        own = self._own(run, parent)
-        if _weight(own) > left:
-            own = _lightened(own, run, left=left)
-        left -= _weight(own)
-        parts = []
-        for place, part in enumerate(run.parts):
-            room = left - _BRIEF * (len(run.parts) - place)
-            view = _brief(part) if part.brief or room < _FRAME else self.view(part, parent=run, left=room)
-            left -= _weight(view)
-            parts.append(view)
-        return replace(own, parts=tuple(parts))
-
-    def _own(self, run: Run, parent: Run | None) -> View:
-        chart = beside.roofline(run, beside=beside.beside(self.store, run))
+    def _own(self, run: Run, parent: RunRow | None) -> View:
+        chart = roofline(points(run, self.store), roofs(run))
         words = () if chart else ("There is no time of one problem here to compare with the device.",)
-        roof = Section("roofline", "Roofline", words, wide=(chart,) if chart else ())
-        own = [beside.libraries(run)] if run.row.kind == "bench" else own_sections(run)
+        tuning = () if run.row.kind == "bench" else (sections.search, sections.knobs, sections.finalists)
+        said = str(run.document.get("reason") or _standing(run))
         return View(
             anchor=f"run-{run.row.id}",
-            title=_title(run),
+            title=_title(run.row),
             verdict=run.verdict,
             tone=tone(run.verdict),
-            headline=_headline(run),
-            words=(said,) if (said := str(run.document.get("reason") or _standing(run))) else (),
+            headline=_headline(run.row, run.document),
+            words=(said,) if said else (),
             facts=tuple(_facts(run)),
             commands=tuple(self._commands(run, parent)),
-            notes=beside.other_notes(run),
+            notes=_notes(run.document),
             sections=(
-                *own,
-                *([] if run.row.kind == "bench" else [make(run) for make in _TUNING]),
-                roof,
-                sections.failures(run),
-                sections.proofs(run),
-                sections.machine_code(run),
-                sections.environment(run),
-                sections.candidates(run, most=CANDIDATES),
+                *kinds.own_sections(run),
+                *(make(run) for make in tuning),
+                Section("roofline", "Roofline", words, wide=(chart,) if chart else ()),
+                *(make(run) for make in _COMMON),
             ),
         )
 
-    def _commands(self, run: Run, parent: Run | None) -> list[tuple[str, str]]:
-        found = []
-        if again := _again(run, parent):
-            found.append(("Run it again", again))
-        flagfile = run.document.get("flagfile")
+    def _commands(self, run: Run, parent: RunRow | None) -> list[tuple[str, str]]:
+        again, flagfile = _again(run.row, parent), run.document.get("flagfile")
+        found = [("Run it again", again)] if again else []
         if flagfile:
             found.append(("Use what it found", use_line(Path(str(flagfile)), program=self._program(run))))
         return found
@@ -155,84 +101,63 @@ class _Maker:
         return file if file.is_file() else None
 
 
-def _brief(run: Run) -> View:
+_COMMON = (sections.failures, sections.proofs, sections.environment, sections.candidates)
+
+
+def _brief(row: RunRow) -> View:
     """A part for whose details the page has no room: what a reader looks for it by, and where it is told."""
-    where = f"The page has no room for its details: autotune report {run.row.id} shows them."
-    return View(f"run-{run.row.id}", _title(run), run.verdict, tone(run.verdict), _headline(run), (where,))
+    where = f"The page has no room for its details: autotune report {row.id} shows them."
+    document = row.result or {}
+    verdict = str(document.get("verdict") or row.status)
+    return View(f"run-{row.id}", _title(row), verdict, tone(verdict), _headline(row, document), (where,))
 
 
-def _lightened(view: View, run: Run, *, left: int) -> View:
-    """Without charts, and with so many candidates as there is room for; at the end only its summary."""
-    if left < _SUMMARY:
-        return replace(view, sections=())
-    row = max(1, _weight_of(view.sections[-1]) // max(1, len(run.candidates)))
-    few = max(0, min(len(run.candidates), left // (2 * row)))
-    why = "No charts here: the page would grow too large. A page of this run alone has them."
-    kept = (
-        [sections.without_charts(section, why) for section in view.sections[:-1]] if left < DATA else view.sections[:-1]
-    )
-    return replace(view, sections=(*kept, sections.candidates(run, most=few)))
-
-
-_TUNING = (sections.search, sections.knobs, sections.finalists)
-"""What only a run that tunes can have."""
-
-
-def _again(run: Run, parent: Run | None) -> str:
+def _again(row: RunRow, parent: RunRow | None) -> str:
     """The command that repeats a run; of a suite's problem, the one that tunes it, or compares it, alone."""
-    rows = (parent.document.get("problems") or []) if parent is not None else []
-    for row in rows:
-        if row.get("run") == run.row.id and row.get("arguments"):
-            if run.row.kind == "bench":
-                return beside.alone(row, run.row.target)
-            return f"autotune {row['arguments']} --target {shlex.quote(run.row.target)}"
-    if parent is not None or not run.row.command:
-        return ""
-    return shlex.join(["autotune", *run.row.command[1:]])
+    for problem in ((parent.result or {}).get("problems") or []) if parent is not None else []:
+        if problem.get("run") == row.id and (words := text(problem.get("arguments"))):
+            on = f"--target {shlex.quote(row.target)}"
+            if row.kind != "bench":
+                return f"autotune {words} {on}"
+            backends = ",".join(text(one.get("backend")) for one in problem.get("backends") or [])
+            return f"autotune bench {words.partition(' ')[2]} {on} --backends {shlex.quote(backends)}"
+    return "" if parent is not None or not row.command else shlex.join(["autotune", *row.command[1:]])
 
 
 _WORDS = {"bench": "beside other libraries", "ab": "an experiment", "retune": "retuned"}
 """What tells a run from one that tuned the same."""
 
 
-def _title(run: Run) -> str:
-    words = _WORDS.get(run.row.kind)
-    return f"{run.name} on {run.row.target}{f', {words}' if words else ''}"
+def _title(row: RunRow) -> str:
+    words = _WORDS.get(row.kind)
+    return f"{row.problem.get('name') or row.id} on {row.target}{f', {words}' if words else ''}"
 
 
-def _headline(run: Run) -> str:
-    told = interval(run.document.get("speedup"))
-    ratio, _, bounds = told.partition(" ")
+def _headline(row: RunRow, document: Json) -> str:
+    ratio, _, bounds = interval(document.get("speedup")).partition(" ")
     if not ratio:
-        return beside.headline(run) if run.row.kind == "bench" else ""
-    over = "A" if run.row.kind == "ab" else "the default"
-    who = "" if run.verdict == "win" or run.row.kind == "ab" else "the best candidate is "
+        return kinds.headline(document) if row.kind == "bench" else ""
+    over = "A" if row.kind == "ab" else "the default"
+    who = "" if document.get("verdict") == "win" or row.kind == "ab" else "the best candidate is "
     return f"{who}{ratio} times as fast as {over} {bounds}".rstrip()
+
+
+def _notes(document: Json) -> tuple[str, ...]:
+    """A run's notes, less those that say once more who was left out."""
+    said = tuple(f"{text(one.get('backend'))} is left out: " for one in kinds.left_out(document))
+    return tuple(note for note in map(str, document.get("notes") or ()) if not note.startswith(said))
 
 
 def _standing(run: Run) -> str:
     """Of a run without an end. One that was killed in this workspace is known to be; in a database of many workspaces
     another's is not."""
-    timed = list(_timed(run))
-    known = [at for at in timed if at is not None]
-    last = f", the last at {max(known):%H:%M:%S} UTC" if known else ""
+    timed = f"{count(run.counts[1], 'candidate')} timed"
     missing = ", ".join(map(str, run.document.get("not_reached") or ()))
     left = f" Not reached: {missing}." if missing else ""
     if run.row.status == "running":
-        return f"This run goes on: {count(len(timed), 'candidate')} timed so far{last}.{left}"
-    again = "" if run.imported else " The same command with --resume goes on."
-    cut = f"This run was cut short: {count(len(timed), 'candidate')} timed{last}.{left}{again}"
-    return cut if run.row.status == "interrupted" else ""
-
-
-def _timed(run: Run) -> Iterator[datetime | None]:
-    """When each candidate of a run and of its parts was timed first."""
-    for candidate in run.candidates:
-        if candidate.us is not None:
-            seconds = candidate.seconds
-            yield None if seconds is None else run.row.started + timedelta(seconds=seconds)
-    for part in run.parts:
-        yield from _timed(part)
+        return f"This run goes on: {timed} so far.{left}"
+    again = "" if "import" in run.row.command[1:3] else " The same command with --resume goes on."
+    return f"This run was cut short: {timed}.{left}{again}" if run.row.status == "interrupted" else ""
 
 
 def _facts(run: Run) -> list[tuple[str, str]]:
@@ -257,7 +182,10 @@ def _facts(run: Run) -> list[tuple[str, str]]:
         ("device name", str(run.environment.get("device_name") or "")),
         ("IREE", str(run.environment.get("iree") or "")),
         ("configurations", str(row.space_size or counts.get("space") or "")),
-        ("backends" if bench else "candidates", _counts(run)),
+        (
+            "backends" if bench else "candidates",
+            "{} asked, {} timed, {} failed".format(*run.counts) if run.counts[0] else "",
+        ),
         ("time", "" if seconds is None else f"{seconds:.0f} s"),
         ("started", f"{row.started.astimezone():%Y-%m-%d %H:%M:%S %Z}"),
         ("kind, status, seed", f"{row.kind}, {row.status}, {row.seed}"),
@@ -274,28 +202,10 @@ def _over_stock(document: Json) -> str:
 
 def _time(us: float | None, run: Run) -> str:
     flops = number(run.row.problem.get("flops"))
-    single = run.row.problem.get("op") not in beside.NO_ROOFLINE
+    single = run.row.problem.get("op") not in NO_ROOFLINE
     return "" if us is None else microseconds(us) + (f" ({flops / us / 1e3:.4g} GFLOP/s)" if flops and single else "")
 
 
 def _pair(default: object, best: object) -> str:
     told = [microseconds(us) for us in (number(default), number(best)) if us is not None]
     return ", ".join(told)
-
-
-def _counts(run: Run) -> str:
-    """With those of its parts. A suite's own rows are the times of its problems' defaults."""
-    counted = [candidate for one in _whole(run) for candidate in one.candidates if candidate.row.kind != "default"]
-    if not counted:
-        return ""
-    duplicates = sum(candidate.row.state == "duplicate" for candidate in counted)
-    timed, failed = sum(c.us is not None for c in counted), sum(c.failed for c in counted)
-    left = sum(candidate.row.failure in LEFT_OUT for candidate in counted)
-    told = f"{len(counted)} asked, {timed} timed, {duplicates} duplicate, {failed} failed"
-    return f"{told}, {left} left out" if left else told
-
-
-def _whole(run: Run) -> Iterator[Run]:
-    yield run
-    for part in run.parts:
-        yield from _whole(part)

@@ -55,7 +55,6 @@ from autotuner.store.rows import (
     Phase,
     RunKind,
     RunRow,
-    Status,
     Tally,
     TimedRow,
     TimingRow,
@@ -162,14 +161,6 @@ class Reader:
             for part in parts:
                 found.setdefault(str(part.parent), []).append(part)
             above = [part.id for part in parts if part.id not in found]
-        return found
-
-    def part_states(self, runs: Iterable[str]) -> dict[str, dict[str, Status]]:
-        """Run -> its parts -> how far they are: what a list of runs tells of them, without their documents."""
-        query = select(RUNS.c.id, RUNS.c.parent, RUNS.c.status).order_by(RUNS.c.started, RUNS.c.id)
-        found: dict[str, dict[str, Status]] = {}
-        for row in self._among(query, RUNS.c.parent, runs):
-            found.setdefault(row.parent, {})[row.id] = row.status
         return found
 
     def parts(self, run: str) -> list[RunRow]:

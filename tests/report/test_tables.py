@@ -13,9 +13,8 @@ from rich.console import Console
 from autotuner.build import Isa
 from autotuner.devices.conditions import Conditions, Sample
 from autotuner.devices.device import Timing
-from autotuner.errors import StorageError
 from autotuner.report.exports import NESTED, export_csv, export_records
-from autotuner.report.history import history_records, listed_records, run_table, run_tables, runs_table
+from autotuner.report.history import history_records, run_table, run_tables, runs_table
 from autotuner.report.tables import Table
 from autotuner.space.table import Config
 from autotuner.store.store import BuildRow, NewRun, Store
@@ -45,7 +44,7 @@ def a_run(store: Store, *, name: str = "gemm_a", knob: str = "tile", parent: str
 
 
 def table_of(store: Store, limit: int) -> Table:
-    return runs_table(listed_records(store, limit))
+    return runs_table(history_records(store, limit))
 
 
 def text(table: Table, *, width: int | None = None) -> str:
@@ -106,15 +105,6 @@ def test_history_is_newest_first_and_limited(store: Store) -> None:
     shown = text(table_of(store, 2))
     assert runs[2] in shown
     assert runs[0] not in shown
-
-
-def test_a_list_of_runs_reads_no_document_of_a_part(store: Store) -> None:
-    suite = store.start_run(NewRun("suite", "s", ["autotune"], {"op": "suite", "name": "all"}, "cpu", "local-task", 0))
-    part = a_run(store, parent=suite)
-    store.write(lambda connection: connection.exec_driver_sql(f"UPDATE runs SET result = '{{' WHERE id = '{part}'"))
-    with pytest.raises(StorageError):
-        history_records(store, 10)
-    assert "suite of 1 run: 1 running" in text(table_of(store, 10))
 
 
 def test_history_counts_the_parts_of_a_run_and_lists_them_when_it_is_asked_for(store: Store) -> None:
