@@ -86,7 +86,7 @@ def calls(tools: Tools, module: Path) -> dict[str, int]:
 
 @pytest.mark.parametrize(
     ("problem", "target", "timed"),
-    [(SMALL, "plain", True), (IMAGE, "plain", False), (HALF, "gfx942", True), (HALF, "sm_80", True)],
+    [(SMALL, "plain", True), (IMAGE, "plain", False), (HALF, "gfx942", True)],
 )
 def test_a_module_is_the_same_whether_its_parts_were_shared_or_not(
     make_plan: MakePlan, make_job: MakeJob, tools: Tools, tmp_path: Path, problem: Problem, target: str, timed: bool
@@ -105,22 +105,7 @@ def test_a_module_is_the_same_whether_its_parts_were_shared_or_not(
     assert shared.command[1:] == whole.command[1:]
 
 
-@pytest.mark.parametrize("target", ["plain", "gfx942", "sm_80"])
-def test_the_hosts_program_is_compiled_once_for_all_candidates_of_a_problem(
-    make_plan: MakePlan, make_job: MakeJob, tools: Tools, tmp_path: Path, target: str
-) -> None:
-    plan = make_plan(SMALL if target == "plain" else HALF, target)
-    rows = plan.space.sample(3, np.random.default_rng(0))
-    jobs = [replace(make_job(plan, plan.candidate(plan.space[int(row)], id="c")), timed=True) for row in rows]
-    logging = logged(tools, tmp_path)
-    made = [Builder(logging, Cache(tmp_path / "cache")).build(replace(each, repeat=3)) for each in jobs]
-    assert compiles(tmp_path) == ["start", "rest", "executables", *["executables", "link"] * 3]
-    for number, (each, build) in enumerate(zip(jobs, made, strict=True)):
-        whole = compile_program(each, tools, tmp_path / str(number))
-        assert (build.applied, build.binary, build.isa) == (1, whole.binary, whole.isa)
-
-
-@pytest.mark.parametrize(("target", "repeat"), [("plain", 1), ("gfx942", 5), ("sm_80", 5)])
+@pytest.mark.parametrize(("target", "repeat"), [("plain", 1), ("sm_80", 5)])
 def test_of_many_candidates_nothing_but_the_bytes_is_left_where_the_executables_are_made(
     make_plan: MakePlan, make_job: MakeJob, tools: Tools, tmp_path: Path, target: str, repeat: int
 ) -> None:
@@ -140,9 +125,7 @@ def test_of_many_candidates_nothing_but_the_bytes_is_left_where_the_executables_
         assert build.vmfb.read_bytes() == linked.vmfb.read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("target", "flag", "here"), [("plain", "", True), ("sm_80", "", True), ("plain", VM_FLAG, False)]
-)
+@pytest.mark.parametrize(("target", "flag", "here"), [("sm_80", "", True), ("plain", VM_FLAG, False)])
 def test_the_bytes_are_written_without_a_process_where_the_compiler_is_the_bindings_own(
     make_plan: MakePlan,
     make_job: MakeJob,
@@ -204,9 +187,7 @@ def test_a_constant_is_changed_in_the_end_only_where_it_is_a_count_and_nothing_e
             assert "vm.const.i32 16384" in str(ir.Module.parse(changed))
 
 
-@pytest.mark.parametrize(
-    "end", ["kill -SEGV $$", 'echo "x.mlir:1:1: error: alone" >&2; exit 1', "echo no >module.vmfb; exit"]
-)
+@pytest.mark.parametrize("end", ["kill -SEGV $$", "echo no >module.vmfb; exit"])
 def test_executables_that_fail_alone_are_compiled_as_a_user_would(
     job: BuildJob, tools: Tools, tmp_path: Path, end: str
 ) -> None:
@@ -215,16 +196,6 @@ def test_executables_that_fail_alone_are_compiled_as_a_user_would(
     assert (build.failure, build.applied, build.stderr) == (None, 1, "")
     assert compiles(tmp_path)[:4] == ["start", "rest", "executables", "executables"]
     assert len(compiles(tmp_path)) == 6
-
-
-def test_executables_that_take_too_long_alone_are_not_tried_again(job: BuildJob, tools: Tools, tmp_path: Path) -> None:
-    passes = 'case "$*" in *tuning-spec*) sleep 60;; esac'
-    builder = Builder(logged(tools, tmp_path, passes=passes), Cache(tmp_path / "cache"))
-    plain = replace(job, timed=True).translation.plain
-    assert builder.build(plain).ok
-    assert builder.build(plain.executables).ok
-    assert builder.build(replace(job, timed=True, timeout=1.0)).failure == "compile-timeout"
-    assert compiles(tmp_path) == ["start", "rest", "executables", "executables"]
 
 
 def test_a_flag_that_only_the_compiler_knows_costs_one_try(job: BuildJob, tools: Tools, tmp_path: Path) -> None:
@@ -279,27 +250,10 @@ def test_a_call_repeats_each_dispatch_as_often_as_asked(
     assert often == dict.fromkeys(once, 9)
 
 
-def test_a_host_program_that_cannot_be_read_is_compiled_whole(job: BuildJob, tools: Tools, tmp_path: Path) -> None:
-    script = (
-        f'case "$*" in *--compile-to=hal*) {tools.iree_compile} "$@"; echo "no bytecode" > module.vmfb; exit;; esac'
-    )
-    build = Builder(logged(tools, tmp_path, script), Cache(tmp_path / "cache")).build(replace(job, repeat=4))
-    assert (build.failure, build.applied, build.repeat) == (None, 1, 4)
-    assert "--iree-hal-benchmark-dispatch-repeat-count=4" in (tmp_path / "log").read_text().splitlines()[-1]
-
-
-def test_other_flags_have_another_start(job: BuildJob, tools: Tools, tmp_path: Path) -> None:
-    builder = Builder(logged(tools, tmp_path), Cache(tmp_path / "cache"))
-    assert builder.build(job).ok
-    builder.build(replace(job, flags=(*job.flags, "--iree-opt-level=O1")))
-    assert compiles(tmp_path)[:4] == ["start", "rest", "start", "rest"]
-
-
 @pytest.mark.parametrize(
     "script",
     [
         'case "$*" in *--compile-from*) echo "x.mlir:1:1: error: halfway" >&2; exit 1;; esac',
-        'case "$*" in *--compile-from*) kill -SEGV $$;; esac',
         'case "$*" in *--compile-to*) echo "x.mlir:1:1: error: no start" >&2; exit 1;; esac',
     ],
 )
@@ -320,13 +274,10 @@ def test_a_failure_has_the_words_that_a_user_gets(job: BuildJob, tools: Tools, t
     assert build.lasting
 
 
-@pytest.mark.parametrize(("shape", "pad", "alone"), [("2x16x16x64", "1x1", 1), ("2x17x17x64", "0x0", 3)])
-def test_what_only_the_verifier_refuses_is_refused(
-    tools: Tools, executor: Executor, tmp_path: Path, shape: str, pad: str, alone: int
-) -> None:
-    """Without the verifier IREE makes a module of it. With padding there are two dispatches: no shared host."""
+def test_what_only_the_verifier_refuses_is_refused(tools: Tools, executor: Executor, tmp_path: Path) -> None:
+    """Without the verifier IREE makes a module of it."""
     builder = Builder(logged(tools, tmp_path), Cache(tmp_path / "cache"))
-    problem = Conv.parse(shape=shape, filter="3x3x64", stride="2x2", pad=pad, dtype="f16")
+    problem = Conv.parse(shape="2x17x17x64", filter="3x3x64", stride="2x2", dtype="f16")
     plan = success.make_plan(problem, "sm_80", builder, executor)
     rules = [STRIDED.inverted, *(rule for rule in RULES if rule is not STRIDED)]
     strided = success.with_space(plan, success.read_space(plan, builder, rules))
@@ -335,7 +286,7 @@ def test_what_only_the_verifier_refuses_is_refused(
     builds = [builder.build(strided.job(each, timeout=120, repeat=2, timed=True)) for each in candidates]
     assert [build.failure for build in builds] == ["compile-error"] * 2
     assert all("projected permutation" in build.stderr for build in builds)
-    assert compiles(tmp_path).count("executables") == alone
+    assert compiles(tmp_path).count("executables") == 3
 
 
 def test_a_time_out_is_not_tried_again(job: BuildJob, tools: Tools, tmp_path: Path) -> None:
@@ -349,7 +300,7 @@ def test_a_time_out_is_not_tried_again(job: BuildJob, tools: Tools, tmp_path: Pa
     assert compiles(tmp_path) == ["start", "rest"]
 
 
-@pytest.mark.parametrize("target", ["cpu", "gfx942", "gfx1100", "sm_80"])
+@pytest.mark.parametrize("target", ["cpu", "gfx942", "sm_80"])
 def test_a_spec_is_read_after_the_start_but_for_what_changes_the_program_before(target: str, tmp_path: Path) -> None:
     chip = Target.parse(target)
     asked = BuildJob(problem_mlir(HALF), chip.compile_flags, 60, "module {}", chip.spec_flag)

@@ -19,7 +19,7 @@ from autotuner.errors import ToolMissingError
 from autotuner.iree import versions
 from autotuner.iree.tools import Tools
 from autotuner.iree.versions import compiler_digest, program_digest
-from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems import Attention, Gemm, Problem
 from autotuner.report.doctor import examine
 from autotuner.system.cache import Cache
 from autotuner.targets import Target
@@ -89,13 +89,6 @@ def test_a_program_that_is_missing_is_named_with_the_places(farm: Farm, name: st
     assert "--iree-tools" in caught.value.remedy
 
 
-def test_a_file_that_is_not_executable_is_no_program(farm: Farm) -> None:
-    folder = farm(without="iree-compile")
-    (folder / "tools" / "iree-compile").write_text("text")
-    with pytest.raises(ToolMissingError, match="iree-compile"):
-        Tools.find(folder)
-
-
 # --- identity -------------------------------------------------------------------------------------------------------
 
 
@@ -151,14 +144,6 @@ def test_the_linker_beside_a_compiler_is_part_of_it(tmp_path: Path) -> None:
     assert program_digest(compiler) == alone
 
 
-def test_another_runtime_makes_other_measurements_of_the_same_build(tools: Tools, farm: Farm) -> None:
-    folder = farm()
-    exchanged(folder, "iree-benchmark-module", calling(tools.iree_benchmark_module, "another"))
-    own = Tools.find(folder)
-    assert own.identity == tools.identity
-    assert own.programs != tools.programs
-
-
 # --- what goes together ---------------------------------------------------------------------------------------------
 
 
@@ -167,7 +152,7 @@ def test_the_installed_wheels_go_together(tools: Tools) -> None:
     assert tools.release == versions.package("iree-base-compiler")
 
 
-@pytest.mark.parametrize("version", ["0.1a1", "3.13.0rc20261016 @ 0123456789abcdef", "3.13.1rc20261117"])
+@pytest.mark.parametrize("version", ["0.1a1", "3.13.0rc20261016 @ 0123456789abcdef"])
 def test_tools_of_another_build_than_the_bindings_are_warned_of(farm: Farm, version: str) -> None:
     folder = farm()
     exchanged(folder, "iree-compile", f"#!/bin/sh\necho 'IREE compiler version {version}'\n")
@@ -181,10 +166,9 @@ def test_tools_of_another_build_than_the_bindings_are_warned_of(farm: Farm, vers
     ("problem", "target", "carrier"),
     [
         (Gemm.parse(shape="64x64x64", dtype="f32"), "cpu", "spec"),
-        (Conv.parse(shape="1x8x8x16", filter="3x3x16", dtype="f32"), "cpu", "substitution"),
         (Attention.parse(shape="1x2x128x128x64"), "gfx942", "spec"),
     ],
-    ids=["gemm", "conv", "attention"],
+    ids=["gemm", "attention"],
 )
 def test_what_a_compiler_of_another_version_prints_is_read(
     farm: Farm, tools: Tools, executor: Executor, tmp_path: Path, problem: Problem, target: str, carrier: str
@@ -250,16 +234,10 @@ SHAPE = ("--shape", "16x16x16", "--dtype", "f32")
     "words",
     [
         ("gemm", *SHAPE, "--dry-run"),
-        ("gemm", *SHAPE, "--bucket-m", "8,any", "--dry-run"),
         ("gemm", *SHAPE, "--device", "none"),
-        ("conv", "--shape", "1x8x8x8", "--filter", "3x3x8", "--dry-run"),
-        ("attention", "--shape", "1x1x16x16x16", "--dry-run"),
         ("model", "MODEL.mlir", "--dry-run"),
-        ("model", "MODEL.mlir", "--device", "none"),
         ("suite", "shapes.csv", "--dry-run"),
-        ("suite", "shapes.csv", "--device", "none"),
         ("ab", "default", "default", *SHAPE, "--dry-run"),
-        ("ab", "default", "default", *SHAPE, "--device", "none"),
         ("spec", "merge", "SPEC.mlir", "-o", "all.mlir"),
         ("spec", "check", "SPEC.mlir"),
         ("doctor", "--json"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,8 +12,7 @@ import pytest
 
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import kernel_calls
-from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG, executable_target, object_flags, spec_mlir
-from autotuner.cli.app import main
+from autotuner.carriers.microkernel import SPEC_FLAG, executable_target, object_flags, spec_mlir
 from autotuner.iree.objects import read_object
 from autotuner.microkernels.instance import Call, shipped_folder
 from autotuner.microkernels.library import all_manifests, find
@@ -170,11 +167,6 @@ def own_manifest(folder: Path, provider: str) -> Manifest:
     return manifest
 
 
-def test_a_source_whose_names_are_visible_is_called_there(bench: Bench, other: Machine, tmp_path: Path) -> None:
-    manifest = own_manifest(tmp_path, f'kind = "c"\nsource = "mine.c"\nchips = ["{other.name}"]\n')
-    assert bench.check(bench.call(manifest, Gemm.parse(shape="9x7x5", dtype="f32"))) == ""
-
-
 def test_a_prebuilt_object_whose_names_are_visible_is_called_there(
     bench: Bench, other: Machine, tmp_path: Path
 ) -> None:
@@ -184,19 +176,3 @@ def test_a_prebuilt_object_whose_names_are_visible_is_called_there(
     subprocess.run([other.gcc, *options, tmp_path / "mine" / "mine.c", "-o", built], check=True, timeout=ENOUGH)
     variants = bench.variants(manifest, Gemm.parse(shape="9x7x5", dtype="f32"), objects=(built,))
     assert bench.check(variants.call(variants.default())) == ""
-
-
-def test_an_experiment_for_that_architecture_builds_its_kernel_for_it(
-    other: Machine, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = ["autotune", "ab", "sgemm_c", "--shape", "32x32x32", "--device", "none", "--dry-run", "--json"]
-    monkeypatch.setattr("sys.argv", [*words, "--workspace", str(tmp_path), *(f"--flag={f}" for f in other.flags)])
-    with pytest.raises(SystemExit) as end:
-        main()
-    out, err = capsys.readouterr()
-    assert (end.value.code or 0) == 0, err
-    document = json.loads(out)
-    assert f'target_triple = "{other.name}' in document["spec_mlir"]
-    (command,) = document["commands"]
-    (folder,) = [word.partition("=")[2] for word in shlex.split(command) if word.startswith(OBJECTS_FLAG)]
-    assert {read_object(path).chip for path in Path(folder).glob("*.o")} == {other.name}

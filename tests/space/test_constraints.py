@@ -41,11 +41,9 @@ def rows(columns: dict[str, Any]) -> set[tuple[tuple[str, int], ...]]:
     ("kind", "target", "shape"),
     [
         ("gemm", "gfx942", (32, 48, 32)),
-        ("gemm", "gfx1100", (48, 33, 100)),
         ("gemm", "sm_80", (40, 64, 24)),
         ("conv", "gfx942", (1, 4, 16, 16)),
         ("attention", "gfx942", (2, 64, 32, 32)),
-        ("attention", "gfx1100", (1, 64, 32, 32)),
     ],
     ids=str,
 )
@@ -85,10 +83,7 @@ def test_large_gemm_has_the_known_number_of_assignments(
     ("kind", "target", "shape"),
     [
         ("gemm", "gfx950", (4096, 4096, 4096)),
-        ("conv", "gfx942", (2, 32, 1280, 1280)),
         ("conv", "sm_80", (2, 28, 72, 100)),
-        ("attention", "gfx942", (20, 4096, 64, 1024)),
-        ("attention", "gfx950", (2, 512, 128, 512)),
         ("attention", "gfx1100", (20, 4096, 64, 1024)),
     ],
 )
@@ -217,22 +212,3 @@ def test_contradictory_constraints_have_no_rows(operations: Operations) -> None:
     body = """%no = smt.int.cmp gt %a, %d
     iree_codegen.smt.assert %no, "never" : !smt.bool"""
     assert solve(operations, body) == {"a": []}
-
-
-def test_the_large_space_is_what_the_rules_written_out_by_hand_give(emit: Emit, operations: Operations) -> None:
-    """TileAndFuse on gfx942, 4096x4096x4096 f16: every combination, against the rules as the assertions state them."""
-    size, total = 4096, 0
-    for intrinsic_m, intrinsic_n, intrinsic_k in ((16, 16, 16), (32, 32, 8)):
-        axes = [np.arange(1, 33), np.arange(1, 33), np.arange(1, 33), np.arange(1, 33), np.arange(1, 65)]
-        tiles_m, tiles_n, groups_m, groups_n, steps = np.ix_(*axes)
-        work_m, work_n, depth = tiles_m * groups_m * intrinsic_m, tiles_n * groups_n * intrinsic_n, steps * intrinsic_k
-        fits = (size % work_m == 0) & (size % work_n == 0) & (size % depth == 0)
-        fits = fits & (work_m <= 512) & (work_n <= 512) & (depth <= 512)
-        fits = fits & (groups_m * groups_n <= 10) & (groups_m * groups_n * 64 <= 1024)
-        fits = fits & (2 * (work_m + work_n) * depth <= 65536)
-        total += int(fits.sum())
-    found = {
-        operation.attributes["pipeline"].value.name: len(legal(read_program(operation))["wg_0"])
-        for operation in operations(emit("gemm", "gfx942", size, size, size))
-    }
-    assert found["TileAndFuse"] == total

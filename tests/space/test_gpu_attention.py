@@ -15,12 +15,10 @@ from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.mlir import read_root, text_context
 from autotuner.problems import Attention
 from autotuner.problems.render import problem_mlir
-from autotuner.space import Config, GpuSpace
-from autotuner.space.gpu import read_dispatch_space
+from autotuner.space import Config
 from autotuner.space.gpu_attention import AttentionSpace
 from autotuner.space.prune import REGISTERS, UNDERIVABLE
 from autotuner.targets import Target
-from autotuner.targets.backends import CUDA
 
 Emit = Callable[..., str]
 LARGE = ("attention", "sm_80", 8, 1024, 128, 1024)
@@ -72,12 +70,6 @@ def test_an_operand_that_is_not_promoted_needs_no_layout(emit: Emit) -> None:
     odd = frame[(frame["red_k2"] == 48) & (frame["sg_m_cnt"] == 8) & (frame["sg_n_cnt"] == 1)]
     assert len(odd) > 0
     assert set(odd["promote_k"]) == {0}
-
-
-def test_any_dispatch_gets_the_space_that_fits_it(emit: Emit) -> None:
-    assert isinstance(read_dispatch_space(emit(*SMALL), backend=CUDA), AttentionSpace)
-    gemm = read_dispatch_space(emit("gemm", "sm_80", 128, 128, 128), backend=CUDA)
-    assert isinstance(gemm, GpuSpace)
 
 
 def test_what_has_no_instruction_or_no_tile_says_so(emit: Emit) -> None:

@@ -70,13 +70,10 @@ def kernel(m: int, n: int, k: int, threads: int, *, chip: Chip = MI300, derived:
     ("shape", "threads", "works"),
     [
         ((32, 80), 256, False),  # 10 vectors a row
-        ((32, 160), 64, False),
         ((80, 32), 128, False),  # rows: 4 vectors, then 80 rows over 32 threads
         ((32, 64), 64, True),
-        ((256, 64), 128, True),
         ((16, 16), 256, True),  # one element each
         ((1, 1, 32, 256), 256, True),
-        ((96, 64), 96, True),
         ((64, 64), 96, False),
     ],
 )
@@ -205,13 +202,6 @@ def test_rejected_configurations_are_counted_once_by_the_first_reason() -> None:
     assert pruned == {SHARED_MEMORY.reason: 4, REGISTERS.reason: 2}
 
 
-def test_rules_have_distinct_names_and_reasons() -> None:
-    assert len({rule.name for rule in RULES}) == len({rule.reason for rule in RULES}) == len(RULES)
-    base = kernel(64, 64, 64, 256)
-    for rule in RULES:
-        assert (rule.inverted.rejects(base) == ~rule.rejects(base)).all()
-
-
 # --- what gives the code of another: in numbers that come from compared binaries ------------------------------------
 
 
@@ -230,8 +220,6 @@ def waves(base: Kernel, count: int) -> Kernel:
         ((256, 32, 32), 256, 3, False),
         ((64, 128, 32), 128, 4, True),  # 12 KiB: five workgroups of two waves, ten on four SIMDs
         ((64, 128, 32), 128, 3, False),  # three on one of them: it gives other code
-        ((128, 32, 128), 128, 2, True),
-        ((128, 128, 32), 256, 0, False),
     ],
 )
 def test_more_waves_than_shared_memory_has_room_for_change_nothing(
@@ -293,8 +281,3 @@ def test_what_is_left_out_has_a_twin_that_stays(emit: Emit) -> None:
         twins = [{**values, knob: value} for knob, value in plain.items() if values[knob] not in (value, -1)]
         both = {**values, **{knob: value for knob, value in plain.items() if values[knob] != -1}}
         assert any(gpu.space[gpu.space.nearest(twin)].as_dict() == twin for twin in [*twins, both])
-
-
-def test_masks_are_of_the_shape_of_what_they_are_asked() -> None:
-    base = replace(product(64, 64, 64, 256, chip=MI300), waves=np.array([[0, 2, 3, 4]], np.int64))
-    assert IDLE_REQUEST.rejects(base).shape == (1, 4)

@@ -43,15 +43,6 @@ def test_what_was_stored_is_read_back(tmp_path: Path) -> None:
     assert list(cache.builds.glob(".making-*")) == []
 
 
-def test_a_record_needs_no_more_than_its_own_fields(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "cache")
-    record = {name: value for name, value in RECORD.items() if name != "ok"}
-    cache.store(KEY, record, vmfb=module(tmp_path))
-    read = cache.read(KEY)
-    assert read is not None
-    assert {name: read[name] for name in record} == record
-
-
 def test_a_failure_is_kept_without_a_module(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     failed = {**RECORD, "ok": False, "failure": "compile-error"}
@@ -66,44 +57,25 @@ def test_parts_of_a_key_do_not_run_together() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "{", "null", "[]", "3", "{}", '{"ok": true}', '{"ok": false}', '{"ok": false, "failure": "compile-error"}'],
+    "text", [b"", b"{", b"[]", b"\xff\xfe\x00", b'{"ok": true}', b'{"ok": false, "failure": "compile-error"}']
 )
-def test_a_record_that_is_not_whole_counts_as_absent(tmp_path: Path, text: str) -> None:
+def test_a_record_that_is_not_whole_counts_as_absent(tmp_path: Path, text: bytes) -> None:
     cache = Cache(tmp_path / "cache")
     folder = cache.store(KEY, RECORD, vmfb=module(tmp_path))
-    (folder / "build.json").write_text(text)
+    (folder / "build.json").write_bytes(text)
     assert cache.read(KEY) is None
 
 
-def test_a_record_that_is_no_text_counts_as_absent(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "cache")
-    folder = cache.store(KEY, RECORD, vmfb=module(tmp_path))
-    (folder / "build.json").write_bytes(b"\xff\xfe\x00")
-    assert cache.read(KEY) is None
-
-
-@pytest.mark.parametrize("damage", ["missing", "empty", "flipped", "longer", "shorter"])
+@pytest.mark.parametrize("damage", ["missing", "empty", "flipped"])
 def test_a_success_without_its_very_module_counts_as_absent(tmp_path: Path, damage: str) -> None:
     cache = Cache(tmp_path / "cache")
     stored = cache.store(KEY, RECORD, vmfb=module(tmp_path)) / "module.vmfb"
     data = stored.read_bytes()
-    damaged = {"empty": b"", "flipped": b"A" + data[1:], "longer": data + b"x", "shorter": data[:-1]}
+    damaged = {"empty": b"", "flipped": b"A" + data[1:]}
     if damage == "missing":
         stored.unlink()
     else:
         stored.write_bytes(damaged[damage])
-    assert cache.read(KEY) is None
-
-
-def test_a_large_module_that_a_bad_disk_has_changed_counts_as_absent(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "cache")
-    stored = cache.store(KEY, RECORD, vmfb=module(tmp_path, "x" * (2 << 20))) / "module.vmfb"
-    before = stored.stat()
-    assert cache.read(KEY) is not None
-    with stored.open("r+b") as file:
-        file.write(b"y")
-    os.utime(stored, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert cache.read(KEY) is None
 
 
@@ -187,16 +159,6 @@ def test_a_folder_that_autotune_did_not_mark_is_not_cleared(tmp_path: Path) -> N
     assert entry.is_dir()
 
 
-def test_a_scratch_folder_is_gone_afterwards(tmp_path: Path) -> None:
-    cache = Cache(tmp_path)
-    with cache.scratch() as folder:
-        (folder / "file").write_text("x")
-    assert not folder.exists()
-    with pytest.raises(RuntimeError, match="inside"), cache.scratch() as folder:
-        raise RuntimeError("inside")
-    assert not folder.exists()
-
-
 def test_a_cache_that_cannot_be_made_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     cache = Cache(tmp_path / "file" / "cache")
@@ -225,8 +187,3 @@ def test_a_disk_that_fills_up_while_something_is_made_is_named_with_the_variable
     with pytest.raises(StorageError, match="No space left") as raised, Cache(tmp_path).scratch():
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert "AUTOTUNE_CACHE_DIR" in raised.value.remedy
-
-
-def test_another_error_while_something_is_made_is_not_the_disks(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError), Cache(tmp_path).scratch() as folder:
-        (folder / "missing").read_text()
