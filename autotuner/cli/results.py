@@ -150,14 +150,13 @@ def export(
     from autotuner.cli.console import emit, note
     from autotuner.report.exports import export_csv, export_json, export_records, our_export
     from autotuner.store.store import Store
-    from autotuner.system.execution import uncollected
     from autotuner.system.files import claim, write_whole
 
     if as_csv == as_json:
         raise UsageError("export needs one of --csv, --json.", remedy="Choose one.")
     if output is not None:
         claim(output, our_export, force=force)
-    with Store.open(storage, workspace=workspace, create=False) as store, store.intact(), uncollected():
+    with Store.open(storage, workspace=workspace, create=False) as store, store.intact():
         records = export_records(store, run)
     if not records:
         why = f"nothing of run {run} was timed: `autotune history {run}` says why"
@@ -179,9 +178,8 @@ def import_results(
     from autotuner.cli.console import emit, emit_json
     from autotuner.store.imports import Imported, import_file
     from autotuner.store.store import Store
-    from autotuner.system.execution import uncollected
 
-    with Store.open(storage, workspace=workspace) as store, uncollected():
+    with Store.open(storage, workspace=workspace) as store:
         found = [import_file(store, file) for file in files]
     total = Imported(*(sum(getattr(one, name) for one in found) for name in ("runs", "candidates", "known")))
     if as_json:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -305,23 +305,8 @@ def _searched(columns: Mapping[str, Column], places: Mapping[str, gpu_config.Pla
     return ordered, Space(knobs, table)
 
 
-class DispatchSpace(Protocol):
-    """The configurations of a dispatch, and what they stand for."""
-
-    @property
-    def pruned(self) -> Mapping[str, int]:
-        """Configurations that are known not to work or to give the code of another, counted by reason."""
-
-    @property
-    def space(self) -> Space: ...
-
-    def compilation_info(self, config: Config) -> CompilationInfo: ...
-
-    def default(self) -> Config | None:
-        """What the compiler chose itself, or the configuration nearest to it."""
-
-    def near(self, info: CompilationInfo) -> Config | None:
-        """The configuration nearest to one that a spec has; None where that cannot be told."""
+DispatchSpace = GpuSpace | AttentionSpace
+"""The configurations of a dispatch, and what they stand for."""
 
 
 def read_dispatch_space(

@@ -10,7 +10,7 @@ binaries (`python -m benchmarks.duplicates`); what they leave out differs in one
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -75,6 +75,10 @@ class Tile:
         return _PADDING * Tile(self.shape[:-1], self.bits).elements
 
 
+def _nothing() -> Grid:
+    return np.zeros(1, np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """The quantities of a space's kernels that the rules look at."""
@@ -96,21 +100,21 @@ class Kernel:
     """Bytes that a prefetch holds in registers while the step before is computed; 0 where nothing is prefetched."""
     derived: bool = False
     """Whether each promoted operand must have a layout over the threads (VectorDistribute)."""
-    unswizzled: Grid | None = None
+    unswizzled: Grid = field(default_factory=_nothing)
     """1 where operands are to be swizzled in a way that the rest of the configuration does not allow."""
-    widened: Grid | None = None
+    widened: Grid = field(default_factory=_nothing)
     """1 where the matrix instruction adds up in another type than the operation's."""
     strided: bool = False
     """Whether a window moves by more than one, and is not copied out into a matrix first."""
-    scores: tuple[Grid, Grid] | None = None
+    scores: tuple[Grid, Grid] = field(default_factory=lambda: (_nothing(), _nothing() + 1))
     """Attention: the tile of keys, and the columns of the instruction that multiplies queries with keys."""
     product: bool = False
     """Whether it is a plain matrix product: of a window or of softmax less is known."""
-    padding: Grid | None = None
+    padding: Grid = field(default_factory=_nothing)
     """Bytes that padding adds to the shared memory."""
-    unpadded: Grid | None = None
+    unpadded: Grid = field(default_factory=_nothing)
     """1 where there is to be none."""
-    turned_line: Grid | None = None
+    turned_line: Grid = field(default_factory=_nothing)
     """1 where the order of workgroups is to be transposed, and they are all in one line."""
 
 
@@ -198,18 +202,6 @@ def _uneven(kernel: Kernel) -> tuple[Mask, Mask]:
     return idle, ragged
 
 
-def _torn_scores(kernel: Kernel) -> Mask:
-    if kernel.scores is None:
-        return np.zeros(1, bool)
-    keys, columns = kernel.scores
-    torn: Mask = keys % columns != 0
-    return torn
-
-
-def _shared_memory(kernel: Kernel) -> Mask:
-    return kernel.shared > kernel.chip.shared_memory
-
-
 def _copies(kernel: Kernel) -> Mask:
     if not kernel.chip.known.register_file or not kernel.product:
         return np.zeros(1, bool)
@@ -218,11 +210,14 @@ def _copies(kernel: Kernel) -> Mask:
 
 
 def _registers(kernel: Kernel) -> Mask:
-    needed: Grid = np.where(_uneven(kernel)[1], 0, kernel.staged // 4)
-    for tile in kernel.accumulators:
-        needed = needed + tile.elements * tile.bits // 32
+    needed = _held(kernel, np.where(_uneven(kernel)[1], 0, kernel.staged))
     full: Mask = needed >= _available(kernel) * kernel.threads
     return full
+
+
+def _held(kernel: Kernel, staged: Grid) -> Grid:
+    """Registers of 32 bits that a workgroup's accumulators take, and so many bytes of prefetched operands."""
+    return sum((tile.elements * tile.bits // 32 for tile in kernel.accumulators), staged // 4)
 
 
 def _available(kernel: Kernel) -> Grid:
@@ -247,25 +242,13 @@ def _available(kernel: Kernel) -> Grid:
 
 def _used_memory(kernel: Kernel) -> Grid:
     """Bytes of shared memory that a workgroup takes, or more: of anything but a product it may be padded by half."""
-    if not kernel.product or kernel.padding is None or kernel.unpadded is None:
+    if not kernel.product:
         guess: Grid = np.maximum(kernel.shared * 3 // 2, 1)
         return guess
     padded = kernel.shared + kernel.padding * (1 - kernel.unpadded)
     used: Grid = np.where(padded <= kernel.chip.shared_memory, padded, kernel.shared)
     taken: Grid = np.maximum.reduce([np.maximum(-(-used // step), 1) * step for step in _LDS_STEPS])
     return taken
-
-
-def _strided(kernel: Kernel) -> Mask:
-    return np.full(1, kernel.strided)
-
-
-def _unswizzled(kernel: Kernel) -> Mask:
-    return np.zeros(1, bool) if kernel.unswizzled is None else kernel.unswizzled > 0
-
-
-def _widened(kernel: Kernel) -> Mask:
-    return np.zeros(1, bool) if kernel.widened is None else kernel.widened > 0
 
 
 def _idle_request(kernel: Kernel) -> Mask:
@@ -278,13 +261,7 @@ def _idle_request(kernel: Kernel) -> Mask:
     return idle
 
 
-def _turned_line(kernel: Kernel) -> Mask:
-    return np.zeros(1, bool) if kernel.turned_line is None else kernel.turned_line > 0
-
-
 def _no_padding(kernel: Kernel) -> Mask:
-    if kernel.unpadded is None or kernel.padding is None:
-        return np.zeros(1, bool)
     room = kernel.chip.shared_memory - kernel.shared
     no_room: Mask = (kernel.padding > room) & kernel.product
     idle: Mask = (kernel.unpadded > 0) & ((kernel.padding == 0) | no_room)
@@ -294,29 +271,31 @@ def _no_padding(kernel: Kernel) -> Mask:
 def _few_registers(kernel: Kernel) -> Mask:
     if not kernel.chip.cdna or not kernel.product:
         return np.zeros(1, bool)
-    held: Grid = kernel.staged // 4
-    for tile in kernel.accumulators:
-        held = held + tile.elements * tile.bits // 32
+    held = _held(kernel, kernel.staged)
     few: Mask = (kernel.waves == 2) & (held <= kernel.chip.known.registers // 4 * kernel.threads)
     return few
 
 
-WIDENED = Rule("accumulator", "an instruction that adds up in another type than the operation", _widened)
+WIDENED = Rule("accumulator", "an instruction that adds up in another type than the operation", lambda k: k.widened > 0)
 """IREE fails with 'failed to distribute' (VectorDistribute) or on a write that is not distributed (TileAndFuse)."""
 
-UNSWIZZLED = Rule("swizzle", "swizzled operands beside padding or narrower vectors", _unswizzled)
+UNSWIZZLED = Rule("swizzle", "swizzled operands beside padding or narrower vectors", lambda k: k.unswizzled > 0)
 """IREE fails with 'all swizzle hints must resolve' or on the types of a swizzle_hint."""
 
-STRIDED = Rule("stride", "a direct convolution whose window moves by more than one", _strided)
+STRIDED = Rule("stride", "a direct convolution whose window moves by more than one", lambda k: np.full(1, k.strided))
 """IREE fails with "'iree_codegen.inner_tiled' op expected indexing map to be a projected permutation", or crashes."""
 
 UNDERIVABLE = Rule("layout", "a promoted operand cannot be laid out over the threads", _underivable)
 """IREE fails with 'failed to derive layout for promoted read-like op'."""
 
-TORN_SCORES = Rule("scores", "the tile of keys is no multiple of the instruction's columns", _torn_scores)
+TORN_SCORES = Rule(
+    "scores", "the tile of keys is no multiple of the instruction's columns", lambda k: np.mod(*k.scores) != 0
+)
 """IREE fails with "'linalg.pack' op tile size analysis did not determine a valid tile size"."""
 
-SHARED_MEMORY = Rule("shared-memory", "more shared memory than a workgroup has", _shared_memory)
+SHARED_MEMORY = Rule(
+    "shared-memory", "more shared memory than a workgroup has", lambda k: k.shared > k.chip.shared_memory
+)
 """IREE fails with 'uses N bytes of shared memory; exceeded the limit'."""
 
 REGISTERS = Rule("registers", "accumulators and prefetched operands fill the registers", _registers)
@@ -351,7 +330,7 @@ FEW_REGISTERS = Rule(
 """Two waves leave each thread 256 registers. What accumulators and prefetched operands need is known, the rest is not:
 they may have half of them."""
 
-TURNED_LINE = Rule("order", "the same as untransposed: all workgroups in one line", _turned_line)
+TURNED_LINE = Rule("order", "the same as untransposed: all workgroups in one line", lambda k: k.turned_line > 0)
 
 NO_PADDING = Rule("padding", "the same as with padding in shared memory: nothing is padded", _no_padding)
 """IREE pads where there is room; without a promoted operand there is nothing to pad."""

@@ -2,7 +2,6 @@
 
 Three steps, each of which makes the next one cheap: interval propagation bounds every knob; asserts over one or two
 knobs thin out the domains; then knobs are joined one after the other, each with the asserts that it completes.
-A knob that an equality defines by those already joined is computed instead of searched.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Interval:
 
 
 class _Bounds:
-    """Interval propagation (HC4): from operands to results, and from asserted results back to operands."""
+    """Interval propagation: from operands to results, and from asserted results back to the factors of products."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -68,24 +67,8 @@ class _Bounds:
                     entries = [v for k, v in node.literals if of[0].low <= k <= of[0].high]
                     if entries:
                         self._narrow(index, min(entries), max(entries))
-                case "add":
-                    self._narrow(index, sum(o.low for o in of), sum(o.high for o in of))
-                case "sub":
-                    self._narrow(
-                        index, of[0].low - sum(o.high for o in of[1:]), of[0].high - sum(o.low for o in of[1:])
-                    )
                 case "mul" if all(o.low >= 0 for o in of):
                     self._narrow(index, _product(o.low for o in of), _product(o.high for o in of))
-                case "div" if of[0].low >= 0 and of[1].low >= 0:
-                    low = 0 if math.isinf(of[1].high) else of[0].low // max(of[1].high, 1)
-                    high = math.inf if math.isinf(of[0].high) else of[0].high // max(of[1].low, 1)
-                    self._narrow(index, low, high)
-                case "mod":
-                    self._narrow(index, 0, max(abs(of[1].low), abs(of[1].high), 1) - 1)
-                    if of[0].low >= 0:
-                        self._narrow(index, 0, of[0].high)
-                case "ite":
-                    self._narrow(index, min(o.low for o in of[1:]), max(o.high for o in of[1:]))
 
     def _demand(self, index: int) -> None:
         """Narrow the operands of a node that must be true."""
@@ -115,31 +98,15 @@ class _Bounds:
         """Narrow the operands of a node by what is known of its value."""
         node, result = self.program.nodes[index], self.intervals[index]
         of = [self.intervals[i] for i in node.operands]
-        match node.kind:
-            case "add":
-                for i, operand in enumerate(node.operands):
-                    others = [o for j, o in enumerate(of) if j != i]
-                    low, high = sum(o.low for o in others), sum(o.high for o in others)
-                    self._narrow(operand, _minus(result.low, high, -math.inf), _minus(result.high, low, math.inf))
-            case "mul" if all(o.low >= 0 for o in of):
-                for i, operand in enumerate(node.operands):
-                    low = _product(o.low for j, o in enumerate(of) if j != i)
-                    high = _product(o.high for j, o in enumerate(of) if j != i)
-                    if low > 0:
-                        self._narrow(operand, 0, result.high / low)
-                    if result.low > 0 and math.isfinite(high):
-                        self._narrow(operand, result.low / max(high, 1), math.inf)
-            case "div" if of[0].low >= 0 and of[1].low > 0 and math.isfinite(of[1].high):
-                self._narrow(node.operands[0], result.low * of[1].low, (result.high + 1) * of[1].high - 1)
-            case "mod" if result.high == 0 and of[0].low > 0:
-                self._narrow(node.operands[1], -of[0].high, of[0].high)
-            case "lookup":
-                keys = [k for k, v in node.literals if result.low <= v <= result.high]
-                if keys:
-                    self._narrow(node.operands[0], min(keys), max(keys))
-            case _:
-                return
-        for operand in node.operands:
+        if node.kind != "mul" or any(o.low < 0 for o in of):
+            return
+        for i, operand in enumerate(node.operands):
+            low = _product(o.low for j, o in enumerate(of) if j != i)
+            high = _product(o.high for j, o in enumerate(of) if j != i)
+            if low > 0:
+                self._narrow(operand, 0, result.high / low)
+            if result.low > 0 and math.isfinite(high):
+                self._narrow(operand, result.low / max(high, 1), math.inf)
             self._backward(operand)
 
 
@@ -155,10 +122,6 @@ def _product(factors: Iterable[Bound]) -> Bound:
     return result
 
 
-def _minus(a: Bound, b: Bound, otherwise: Bound) -> Bound:
-    return otherwise if math.isinf(a) or math.isinf(b) else a - b
-
-
 def legal(program: Program) -> dict[str, Column]:
     """Every legal assignment: one column per knob, in the program's order, one row per assignment."""
     solver = _Solver(program)
@@ -167,24 +130,12 @@ def legal(program: Program) -> dict[str, Column]:
     return solver.join()
 
 
-@dataclass(frozen=True, slots=True)
-class _Equation:
-    """`knob * factors == value`: the knob is computed when all the others are joined."""
-
-    assertion: int
-    knob: str
-    factors: tuple[int, ...]
-    value: int
-    needs: frozenset[str]
-
-
 class _Solver:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.bounds = _Bounds(program)
         self.asserts = tuple(a.node for a in program.assertions)
         self.domains = self._domains()
-        self.equations = [e for node in self.asserts for e in self._equations(node)]
 
     def _domains(self) -> dict[str, Column]:
         domains: dict[str, Column] = {}
@@ -234,27 +185,6 @@ class _Solver:
                     pending.update(other for other in pairs if knob in other and other != pair)
         return domains
 
-    def _equations(self, assertion: int) -> Iterable[_Equation]:
-        node = self.program.nodes[assertion]
-        if node.kind != "eq" or len(node.operands) != 2:
-            return
-        for side, value in (node.operands, node.operands[::-1]):
-            factors = self._factors(side)
-            for index in factors:
-                knob = self.program.nodes[index].name
-                rest = list(factors)
-                rest.remove(index)
-                positive = all(self.bounds.intervals[i].low > 0 for i in rest)
-                needs = frozenset().union(self.program.uses[value], *(self.program.uses[i] for i in rest))
-                if knob and positive and knob not in needs:
-                    yield _Equation(assertion, knob, tuple(rest), value, needs)
-
-    def _factors(self, index: int) -> list[int]:
-        node = self.program.nodes[index]
-        if node.kind != "mul":
-            return [index]
-        return [factor for operand in node.operands for factor in self._factors(operand)]
-
     def _check(self, columns: Mapping[str, Column], asserts: Sequence[int], *, rows: int) -> Mask:
         keep = np.ones(rows, bool)
         values = evaluate(self.program, self.program.cone(asserts), columns)
@@ -277,31 +207,13 @@ class _Solver:
 
     def _extend(self, table: Mapping[str, Column], knob: str, *, rows: int) -> tuple[dict[str, Column], int]:
         """The table with one more knob, and the asserts that this completes."""
-        joined = table.keys()
-        equation = next((e for e in self.equations if e.knob == knob and e.needs <= joined), None)
-        if equation is None:
-            domain = self.domains[knob]
-            columns = {name: np.repeat(column, len(domain)) for name, column in table.items()}
-            columns[knob] = np.tile(domain, rows)
-        else:
-            columns = self._solve(table, equation, rows=rows)
+        domain = self.domains[knob]
+        columns = {name: np.repeat(column, len(domain)) for name, column in table.items()}
+        columns[knob] = np.tile(domain, rows)
         rows = len(columns[knob])
         complete = [i for i in self.asserts if knob in self.program.uses[i] and self.program.uses[i] <= columns.keys()]
         keep = self._check(columns, complete, rows=rows)
         return _rows(columns, np.flatnonzero(keep)), int(keep.sum())
-
-    def _solve(self, table: Mapping[str, Column], equation: _Equation, *, rows: int) -> dict[str, Column]:
-        order = self.program.cone([equation.value, *equation.factors])
-        values = evaluate(self.program, order, table)
-        divisor = np.ones(rows, np.int64)
-        for factor in equation.factors:
-            divisor = divisor * values[factor][0]
-        target = np.broadcast_to(values[equation.value][0], (rows,))
-        divisor = np.maximum(divisor, 1)
-        solution = target // divisor
-        found = (solution * divisor == target) & np.isin(solution, self.domains[equation.knob])
-        live = np.flatnonzero(found)
-        return {**_rows(table, live), equation.knob: solution[live]}
 
 
 def _rows(table: Mapping[str, Column], rows: Column) -> dict[str, Column]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextvars import copy_context
 from threading import Thread
@@ -100,15 +98,3 @@ def after(
 def local_executor(jobs: int) -> Executor:
     """Threads that each wait for one compiler process: the work itself is in the child."""
     return _Threads(max_workers=jobs, thread_name_prefix="compile")
-
-
-@contextlib.contextmanager
-def uncollected() -> Iterator[None]:
-    """Within, memory is freed by counting references alone."""
-    before = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if before:
-            gc.enable()
