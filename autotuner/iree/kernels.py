@@ -73,7 +73,5 @@ class KernelFile:
     """Of PTX: what the driver must know."""
     defined: frozenset[str] = frozenset()
     undefined: tuple[str, ...] = ()
-    served: tuple[str, ...] = ()
-    """What only a C library's loader can set up, also where the name is local: each with its kind in words."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """Of PTX: each kernel from its name to the next one's, comments and strings blanked."""

@@ -20,15 +20,6 @@ from autotuner.iree.nvidia import read_cubin, read_ptx
 from autotuner.system.workspace import refuse_endless
 
 ELF_MAGIC = b"\x7fELF"
-_FOREIGN = (
-    (b"__CLANG_OFFLOAD_BUNDLE__", "a bundle of code objects", "Compile it with --no-gpu-bundle-output."),
-    (b"CCOB", "a compressed bundle of code objects", "Compile it with --no-gpu-bundle-output."),
-    (b"BC\xc0\xde", "LLVM bitcode", "Compile it to an object."),
-    (b"\x50\xed\x55\xba", "a CUDA fat binary", "Give the PTX or a cubin: nvcc --ptx, nvcc --cubin."),
-    (b"!<arch>\n", "an archive", "Give the object that is in it: ar x."),
-    (b"MZ", "a Windows file", "Compile it for Linux."),
-)
-
 _MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64"}
 
 _METADATA = (32, "NT_AMDGPU_METADATA")
@@ -53,14 +44,8 @@ _MACH = {
 }
 """EF_AMDGPU_MACH, the low byte of e_flags. Objects that were assembled by hand say their chip nowhere else."""
 _LINKERS_OWN = {"_GLOBAL_OFFSET_TABLE_"}
-_IFUNC = "STT_LOOS"
-"""GNU's, by the name that pyelftools has for its number: `target_clones` makes one."""
-_FUNCTIONS = {"STT_FUNC", _IFUNC}
 _OUTSIDE = {"STB_GLOBAL", "STB_WEAK", "STB_LOOS"}
 """The last is GNU's unique one, by the name that pyelftools has for its number."""
-_SERVED = {"STT_TLS": "thread-local", _IFUNC: "chosen at load"}
-_MADE_UP = ("$", ".L")
-"""How names begin that an assembler for Arm gives to what others name too: `$d` to data, `.LANCHOR0` to their begin."""
 
 
 def read_object(path: Path) -> KernelFile:
@@ -83,9 +68,6 @@ def read_object(path: Path) -> KernelFile:
 
 
 def _from_text(path: Path, data: bytes) -> KernelFile:
-    for magic, name, remedy in _FOREIGN:
-        if data.startswith(magic):
-            raise UsageError(f"{path} is {name}; it is no ELF, PTX or hsaco.", remedy=remedy)
     try:
         ptx = read_ptx(path, data.rstrip(b"\x00").decode())
     except UnicodeDecodeError:
@@ -94,7 +76,7 @@ def _from_text(path: Path, data: bytes) -> KernelFile:
         what = f"starts with {data[:8]!r}" if data else "is empty"
         raise UsageError(
             f"{path} is no ELF, PTX or hsaco: it {what}.",
-            remedy="Give an object (.hsaco, .ptx, .cubin, .o) of the kernel.",
+            remedy="Give an object (.hsaco, .ptx, .cubin, .o) of the kernel; no bundle, archive or bitcode.",
         )
     return ptx
 
@@ -221,13 +203,11 @@ def _from_host(path: Path, elf: ELFFile, chip: str) -> KernelFile:
     table = next((tables[kind] for kind in order if kind in tables), None)
     # Weak ones are not among the undefined: a linker leaves those at zero.
     functions: dict[str, None] = {}
-    defined, undefined, served = set(), set(), set()
+    defined, undefined = set(), set()
     if table is not None and table["sh_entsize"] < 16:
         raise ValueError("its symbols are too short")
     for symbol in table.iter_symbols() if table is not None else ():
         binding, kind = symbol["st_info"]["bind"], symbol["st_info"]["type"]
-        if kind in _SERVED:
-            served.add((symbol.name, _SERVED[kind]))
         if not symbol.name or binding not in ("STB_GLOBAL", "STB_WEAK"):
             continue
         if symbol["st_shndx"] == "SHN_UNDEF":
@@ -236,10 +216,8 @@ def _from_host(path: Path, elf: ELFFile, chip: str) -> KernelFile:
             continue
         defined.add(symbol.name)
         # Assembly without a .type directive gives functions no type.
-        if kind in _FUNCTIONS or (kind == "STT_NOTYPE" and _is_code(elf, symbol["st_shndx"])):
+        if kind == "STT_FUNC" or (kind == "STT_NOTYPE" and _is_code(elf, symbol["st_shndx"])):
             functions[symbol.name] = None
-    named = {one for one in served if not one[0].startswith(_MADE_UP)} or served
-    loaded = tuple(f"{name} ({kind})" for name, kind in sorted(named))
     return KernelFile(
         path,
         "elf",
@@ -248,7 +226,6 @@ def _from_host(path: Path, elf: ELFFile, chip: str) -> KernelFile:
         linked=elf["e_type"] != "ET_REL",
         defined=frozenset(defined),
         undefined=tuple(sorted(undefined - _LINKERS_OWN)),
-        served=loaded,
     )
 
 

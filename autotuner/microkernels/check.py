@@ -158,10 +158,6 @@ def _check_symbols(files: Sequence[KernelFile]) -> Iterator[Mismatch]:
     if wanted:
         remedy = "An embedded executable has no libc: define them, or compile with -ffreestanding -fno-builtin -O2."
         yield Mismatch("undefined symbols", "none", _listed(wanted), remedy)
-    served = sorted({name for file in files for name in file.served})
-    if served:
-        remedy = "An embedded executable has no loader for them: compile without __thread, target_clones and ifunc."
-        yield Mismatch("symbols", "functions and data", _listed(served), remedy)
 
 
 # --- The call -------------------------------------------------------------------------------------------------------

@@ -42,10 +42,6 @@ class Activation:
         slack: Array = _ROUNDINGS * 2.0**-24 * (np.abs(sums) + self.offset)
         return slack
 
-    @property
-    def slope(self) -> float:
-        return _STEEPEST
-
 
 def sigmoid(x: Array) -> Array:
     return np.asarray(0.5 + 0.5 * np.tanh(0.5 * x))
@@ -284,14 +280,14 @@ class Epilogue:
         if not self.activation:
             return replace(bound, slack=np.maximum(bound.slack, rounding))
         own = ACTIVATIONS[self.activation]
-        slack = own.slope * bound.slack + own.slack(sums)
+        slack = _STEEPEST * bound.slack + own.slack(sums)
         if not self.gated:
             slack = np.maximum(slack, rounding + own.slack(sums))
-            return replace(bound, deviation=own.slope * bound.deviation, slack=slack)
+            return replace(bound, deviation=_STEEPEST * bound.deviation, slack=slack)
         gates, others = in_turns(sums)
         activated = np.abs(own.function(gates))
         deviations, slacks = in_turns(np.asarray(bound.deviation)), in_turns(np.asarray(bound.slack))
-        off, more = own.slope * deviations[0] * others, in_turns(slack)[0]
+        off, more = _STEEPEST * deviations[0] * others, in_turns(slack)[0]
         return replace(
             bound,
             deviation=np.hypot(off, activated * deviations[1]),

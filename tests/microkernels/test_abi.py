@@ -282,8 +282,6 @@ def test_the_json_form_says_all(tmp_path: Path) -> None:
         (b"#!/bin/sh\n", "is no ELF, PTX or hsaco: it starts with b'#!/bin/s'"),
         (b"\xff\xfe" * 50, "is no ELF, PTX or hsaco"),
         (b".version 8.6\n.entry k() {}", "is no ELF, PTX or hsaco"),
-        (b"__CLANG_OFFLOAD_BUNDLE__" + bytes(100), "is a bundle of code objects"),
-        (b"BC\xc0\xde" + bytes(100), "is LLVM bitcode"),
         (b"\x7fELF", "is a damaged object"),
         (b".version 8.6\n.target sm_80\n", "defines no kernel"),
     ],

@@ -299,25 +299,6 @@ def test_symbols_that_nobody_defines(gcc: Callable[..., Path]) -> None:
     assert only(check(on_cpu(gcc(text, "copies.o", "-c"))), "undefined symbols").found == "memcpy"
 
 
-IFUNC = """
-static void plain(float *c) { c[0] = 1; }
-static void *choose(void) { return plain; }
-void gemm(float *c) __attribute__((ifunc("choose")));
-"""
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("static __thread int n; void gemm(float *c) { c[n++] = 1; }", "n (thread-local)"),
-        (IFUNC, "gemm (chosen at load)"),
-    ],
-)
-def test_symbols_that_need_a_loader(gcc: Callable[..., Path], text: str, found: str) -> None:
-    mismatches = check(on_cpu(gcc(text)))
-    assert found in [mismatch.found for mismatch in mismatches if mismatch.what == "symbols"]
-
-
 def test_a_shared_library_instead_of_an_object(gcc: Callable[..., Path]) -> None:
     path = gcc("void gemm(float *c) { c[0] = 1; }", "k.so", "-shared", "-fPIC", "-nostdlib")
     assert only(check(on_cpu(path)), "linking").found == "a linked one"
