@@ -4,42 +4,24 @@ from __future__ import annotations
 
 import difflib
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from autotuner.errors import UsageError
-from autotuner.iree.kernels import POINTER, Argument, Kernel, KernelFile, Kind
-from autotuner.iree.nvidia import WARP
+from autotuner.iree.kernels import POINTER, Argument, Kernel, KernelFile
 from autotuner.iree.objects import read_object
+from autotuner.microkernels.chips import is_gpu, runs_on
 from autotuner.microkernels.instance import MOST_THREADS, Instance
 from autotuner.targets.backends import backend_of
 from autotuner.targets.backends.base import KIB
 
 _CONSTANT = 4
-_REGISTERS, _EIGHT = 64 * 1024, 8
-"""Of an SM of NVIDIA's, which a warp gets in eights for each thread."""
-_MOST_TOGETHER = 8
-"""Workgroups of a cluster, unless a launch says otherwise, which IREE's does not."""
 _SHOWN = 8
 """Names in a message."""
-_KINDS: dict[Kind, str] = {
-    "hsaco": "an hsaco",
-    "ptx": "PTX",
-    "cubin": "a cubin",
-    "elf": "an object of the processor (.o)",
-}
-
-_LDS = re.compile(r"gfx(?:9|1[01]|120)")
-"""Chips of AMD's that are not in the catalogue have 64 KiB for a workgroup; of all others nothing is said."""
 _STATIC_SHARED = 48 * KIB
 """More than this CUDA gives at launch only."""
-
-_GENERIC = {"gfx9-4-generic": ("gfx94", "gfx950"), "gfx11-generic": ("gfx11",)}
-"""One code for a family: https://llvm.org/docs/AMDGPUUsage.html#amdgpu-generic-processor-table"""
-
 _SERVICES = {
     "hidden_printf_buffer",
     "hidden_hostcall_buffer",
@@ -73,72 +55,34 @@ def refuse(instance: Instance) -> None:
 
 def check(instance: Instance) -> list[Mismatch]:
     """What does not fit. Where the file itself is wrong, its kernels are not looked at."""
-    kinds = _kinds(instance.chip)
-    if not instance.objects or ("elf" not in kinds and len(instance.objects) > 1):
+    if not instance.objects or (is_gpu(instance.chip) and len(instance.objects) > 1):
         found = f"{len(instance.objects)} objects"
         return [Mismatch("objects", "one object", found, "Give the object that defines the kernel.")]
-    files: list[KernelFile] = []
-    wrong: list[Mismatch] = []
-    for path in instance.objects:
-        try:
-            files.append(read_object(path))
-        except UsageError as error:
-            found = error.message.removesuffix(".")
-            wrong.append(Mismatch("object", f"{_called(kinds)} for {instance.chip}", found, error.remedy))
-    wrong += [mismatch for file in files for mismatch in _check_file(file, instance, kinds)]
-    if any(mismatch.what in ("object", "kind") for mismatch in wrong):
-        return wrong
+    try:
+        files = [read_object(path) for path in instance.objects]
+    except UsageError as error:
+        return [Mismatch("object", f"code for {instance.chip}", error.message.removesuffix("."), error.remedy)]
+    wrong = [mismatch for file in files for mismatch in _check_file(file, instance.chip)]
     kernels = [kernel for file in files for kernel in file.kernels]
     kernel = next((kernel for kernel in kernels if kernel.symbol == instance.symbol), None)
     if kernel is None:
         return [*wrong, _missing(instance.symbol, [kernel.symbol for kernel in kernels])]
-    if kernel.kind == "elf":
+    if not is_gpu(instance.chip):
         return [*wrong, *_check_symbols(files)]
     return [*wrong, *_check_arguments(kernel, instance), *_check_launch(kernel, instance)]
-
-
-def _kinds(chip: str) -> tuple[Kind, ...]:
-    if chip.startswith("gfx"):
-        return ("hsaco",)
-    return ("ptx", "cubin") if chip.startswith("sm_") else ("elf",)
-
-
-def _called(kinds: Sequence[Kind]) -> str:
-    return " or ".join(_KINDS[kind] for kind in kinds)
 
 
 # --- The file -------------------------------------------------------------------------------------------------------
 
 
-def _check_file(file: KernelFile, instance: Instance, kinds: Sequence[Kind]) -> Iterator[Mismatch]:
-    chip = instance.chip
-    if file.kind not in kinds:
-        remedy = f"Give the kernel's build for {chip}, or the target that {file.path.name} is for."
-        yield Mismatch("kind", f"{_called(kinds)} for {chip}", f"{_KINDS[file.kind]} for {file.chip}", remedy)
-        return
+def _check_file(file: KernelFile, chip: str) -> Iterator[Mismatch]:
     if not runs_on(file.chip, chip, translated=file.kind == "ptx"):
-        yield Mismatch("chip", chip, file.chip, f"Build {file.path.name} for {chip}.")
-    if file.kind == "hsaco" and not file.linked:
-        yield Mismatch("linking", "a linked code object", "a relocatable one", "Link it: ld.lld -shared.")
-    if file.kind == "cubin" and not file.linked:
-        yield Mismatch("linking", "a linked cubin", "a relocatable one", "Compile it without -rdc=true.")
-    if file.kind == "elf" and file.linked:
+        yield Mismatch("chip", chip, file.chip, f"Give the kernel's build for {chip}.")
+    elif file.kind == "elf" and file.linked:
         yield Mismatch("linking", "a relocatable object (.o)", "a linked one", "Compile it with -c and give the .o.")
-
-
-def runs_on(made_for: str, chip: str, *, translated: bool = True) -> bool:
-    """Of NVIDIA's, PTX is translated; machine code is taken as it is."""
-    if made_for in _GENERIC:
-        return chip.startswith(_GENERIC[made_for])
-    made, asked = (re.fullmatch(r"sm_(\d{1,4})([af]?)", name) for name in (made_for, chip))
-    if made is None or asked is None:
-        return made_for == chip
-    # The driver translates PTX for its own chip and later ones; with `a` for that very chip, with `f` for its family.
-    least, number = int(made[1]), int(asked[1])
-    if made[2] == "a":
-        return least == number
-    family = made[2] == "f" or not translated  # machine code runs on later chips of one generation
-    return least <= number and (not family or least // 10 == number // 10)
+    elif file.kind != "elf" and not file.linked:
+        remedy = "Link it: ld.lld -shared; of CUDA, compile it without -rdc=true."
+        yield Mismatch("linking", f"a linked {file.kind}", "a relocatable one", remedy)
 
 
 def _missing(symbol: str, there: Sequence[str]) -> Mismatch:
@@ -189,23 +133,11 @@ def _check_arguments(kernel: Kernel, instance: Instance) -> Iterator[Mismatch]:
         if services:
             remedy = "Compile the kernel without printf, assert, malloc and grid synchronisation."
             yield Mismatch("hidden arguments", "none that the host must serve", ", ".join(services), remedy)
-    yield from _check_kernarg(kernel, POINTER * bindings + _CONSTANT * constants, instance)
-
-
-def _check_kernarg(kernel: Kernel, expected: int, instance: Instance) -> Iterator[Mismatch]:
-    segment = kernel.kernarg_size
-    if segment is None:
-        return
-    used, longest = segment, expected
-    if kernel.arguments is not None:
-        used = max((a.offset + a.size for a in kernel.arguments if a.kind != "hidden"), default=0)
-        longest = -(-expected // POINTER) * POINTER
-    # Hidden arguments make the segment longer, by as much as they please; without them there is padding at most.
-    found = segment if used == expected and not kernel.of_kind("hidden") else used
-    if used != expected or not expected <= found <= longest:
-        sum_ = f"{POINTER} x {len(instance.bindings)} bindings + {_CONSTANT} x {len(instance.constants)} constants"
+    expected = POINTER * bindings + _CONSTANT * constants
+    if kernel.arguments is None and kernel.kernarg_size not in (None, expected):
+        sum_ = f"{POINTER} x {bindings} bindings + {_CONSTANT} x {constants} constants"
         remedy = "Give the instance the kernel's own arguments: `autotune ab --inspect` lists them."
-        yield Mismatch("kernarg segment", f"{expected} bytes ({sum_})", f"{found} bytes", remedy)
+        yield Mismatch("kernarg segment", f"{expected} bytes ({sum_})", f"{kernel.kernarg_size} bytes", remedy)
 
 
 def _order(arguments: Sequence[Argument]) -> str:
@@ -223,12 +155,14 @@ def _check_launch(kernel: Kernel, instance: Instance) -> Iterator[Mismatch]:
         found = f"a kernel for at most {most}"
         yield Mismatch("workgroup size", f"{threads} threads ({_times(size)})", found, "Use fewer threads.")
     if None not in (instance.subgroup_size, kernel.wavefront) and instance.subgroup_size != kernel.wavefront:
-        remedy = f"Set subgroup_size to {kernel.wavefront}, or build the kernel for the other."
+        remedy = f"Build the kernel for {instance.subgroup_size}."
         yield Mismatch("wavefront", str(instance.subgroup_size), str(kernel.wavefront), remedy)
-    yield from _check_unit(kernel, instance)
+    if any(size % step for size, step in zip(instance.grid, kernel.cluster or (1, 1, 1), strict=True)):
+        remedy = "Make the grid a multiple of the kernel's cluster."
+        yield Mismatch("grid", f"a multiple of {_times(kernel.cluster or ())}", _times(instance.grid), remedy)
     static = kernel.local_memory or 0
-    limit = _local_memory(instance.chip)
-    if limit is not None and static + instance.local_memory > limit:
+    limit = backend_of(instance.chip).like(instance.chip).shared
+    if static + instance.local_memory > limit:
         found = f"{static + instance.local_memory} ({static} static + {instance.local_memory} dynamic)"
         yield Mismatch("local memory", f"at most {limit} bytes on {instance.chip}", found, "Use smaller tiles.")
     elif kernel.kind in ("ptx", "cubin") and static > _STATIC_SHARED:
@@ -236,38 +170,15 @@ def _check_launch(kernel: Kernel, instance: Instance) -> Iterator[Mismatch]:
         yield Mismatch("local memory", f"at most {_STATIC_SHARED} static bytes", str(static), remedy)
 
 
-def _check_unit(kernel: Kernel, instance: Instance) -> Iterator[Mismatch]:
-    """What a cubin alone says: workgroups that NVIDIA's driver launches together, and what one takes of an SM."""
-    cluster = kernel.cluster or (1, 1, 1)
-    if any(size % step for size, step in zip(instance.grid, cluster, strict=True)):
-        remedy = "Make the grid a multiple of the kernel's cluster."
-        yield Mismatch("grid", f"a multiple of {_times(cluster)}", _times(instance.grid), remedy)
-    if math.prod(cluster) > _MOST_TOGETHER:
-        yield Mismatch("cluster", f"at most {_MOST_TOGETHER} workgroups", _times(cluster), "Use a smaller cluster.")
-    threads, registers = math.prod(instance.workgroup_size), kernel.registers or 0
-    if -(-threads // WARP) * -(-registers // _EIGHT) * _EIGHT * WARP > _REGISTERS:
-        remedy = f"Compile it with __launch_bounds__({threads})."
-        yield Mismatch("registers", f"at most {_REGISTERS} for {threads} threads", f"{registers} for each", remedy)
-
-
 def _times(size: Sequence[int]) -> str:
     return "x".join(map(str, size))
-
-
-def _local_memory(chip: str) -> int | None:
-    known = backend_of(chip).known(chip)
-    return known.shared if known else 64 * KIB if _LDS.match(chip) else None
 
 
 # --- For a person, and for a program --------------------------------------------------------------------------------
 
 
-def inspect(path: Path) -> list[Kernel]:
-    """Its kernels, at least one; a UsageError says what the file is instead."""
-    return list(_with_kernels(path).kernels)
-
-
 def _with_kernels(path: Path) -> KernelFile:
+    """A file that has a kernel at least; a UsageError says what it is instead."""
     found = read_object(path)
     if not found.kernels:
         raise UsageError(f"{path} defines no kernel.", remedy="Give the object that holds it.")

@@ -8,18 +8,30 @@ from dataclasses import dataclass
 
 from autotuner.targets.backends import backend_of
 
-_PTX = re.compile(r"sm_(\d+)")
+_NVIDIA = re.compile(r"sm_(\d{1,4})([af]?)")
+_GENERIC = {"gfx9-4-generic": ("gfx94", "gfx950"), "gfx11-generic": ("gfx11",)}
+"""One code for a family: https://llvm.org/docs/AMDGPUUsage.html#amdgpu-generic-processor-table"""
+
+
+def runs_on(made_for: str, chip: str, *, translated: bool = True) -> bool:
+    """Of NVIDIA's, PTX is translated; machine code is taken as it is."""
+    if made_for in _GENERIC:
+        return chip.startswith(_GENERIC[made_for])
+    made, asked = _NVIDIA.fullmatch(made_for), _NVIDIA.fullmatch(chip)
+    if made is None or asked is None:
+        return made_for == chip
+    # The driver translates PTX for its own chip and later ones; with `a` for that very chip, with `f` for its family.
+    least, number = int(made[1]), int(asked[1])
+    if made[2] == "a":
+        return least == number
+    family = made[2] == "f" or not translated  # machine code runs on later chips of one generation
+    return least <= number and (not family or least // 10 == number // 10)
 
 
 def object_for(chip: str, there: Sequence[str]) -> str | None:
-    """This very chip's; else, as NVIDIA's driver translates PTX for later chips, that of the nearest earlier one."""
-    if chip in there:
-        return chip
-    wanted = _PTX.fullmatch(chip)
-    earlier = [
-        int(found[1]) for found in map(_PTX.fullmatch, there) if found and wanted and int(found[1]) < int(wanted[1])
-    ]
-    return f"sm_{max(earlier)}" if earlier else None
+    """This very chip's; else that of the nearest earlier one."""
+    fitting = [one for one in there if runs_on(one, chip)]
+    return chip if chip in there else max(fitting, key=lambda one: (len(one), one), default=None)
 
 
 def is_gpu(chip: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -33,11 +32,10 @@ class Buffer:
     """One pointer of the kernel."""
 
     operand: str
-    access: Access
-    layout: str
-    """Letters of its dimensions; empty: the problem's own."""
     element: str
-    zeroed: Expression
+    zeroed: Expression = NOTHING
+    layout: str = ""
+    """Letters of its dimensions; empty: the problem's own."""
     panels: Expression = NOTHING
     """The width of the panels that it comes in; 0: none."""
     panelled: str = ""
@@ -46,6 +44,10 @@ class Buffer:
     """Of scratch; with 0 of them the pointer is left out of the call."""
     parts: Expression = _ONE
     """Of `out`: results of parts of the depth, one behind another, which are added up after the call."""
+
+    @property
+    def access(self) -> Access:
+        return SCRATCH if self.operand == SCRATCH else "write" if self.operand == "out" else "read"
 
     @property
     def is_scratch(self) -> bool:
@@ -152,33 +154,12 @@ class Instance:
     grid: tuple[int, int, int]
 
 
-_C_TYPES = {"f64": "double", "f32": "float", "i64": "int64_t", "i32": "int32_t", "i16": "int16_t", "i8": "int8_t"}
-"""What C calls an element; others have no name there, and two bytes are two bytes."""
-
-
-def c_signature(instance: Instance) -> str:
-    """The C function that a processor's shim calls: pointers, i32 constants, and the workgroup's three ids."""
-    pointers = [
-        f"{'const ' if one.access == 'read' else ''}{_C_TYPES.get(one.tensor.element.name, 'void')} *"
-        for one in instance.bindings
-    ]
-    words = [*pointers, *["int32_t"] * len(instance.constants), *["size_t"] * len(instance.grid)]
-    return f"void {instance.symbol}({', '.join(words)})"
-
-
 @dataclass(frozen=True, slots=True)
 class Call:
     """What is replaced, and by which kernel."""
 
     instance: Instance
     problem: Problem
-
-
-def crash_words(reason: str, calls: Sequence[Call], *, wrong: bool = False) -> str:
-    """Why a run failed; of a crash in C of one's own, or a `wrong` result, also how that is called."""
-    if not (wrong or reason.startswith("ended by ")) or not calls:
-        return reason
-    return f"{reason}; IREE calls it as `{c_signature(calls[0].instance)}`, and its function must take just that"
 
 
 # --- Where they lie --------------------------------------------------------------------------------------------------

@@ -34,13 +34,6 @@ class Listing:
     manifests: tuple[Manifest, ...]
     broken: tuple[Broken, ...]
 
-    def describe(self) -> dict[str, object]:
-        """The document of `autotune ab --list --json`."""
-        return {
-            "microkernels": [manifest.describe() for manifest in self.manifests],
-            "broken": [{"name": b.name, "file": str(b.file), "error": b.why} for b in self.broken],
-        }
-
 
 def find(name: str, folders: Sequence[Path]) -> Manifest:
     """The microkernel of this name, or an error that lists what there is."""

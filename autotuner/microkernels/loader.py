@@ -6,35 +6,34 @@ import keyword
 import math
 import re
 from collections.abc import Collection, Sequence
-from pathlib import Path, PurePosixPath
-from typing import cast
+from pathlib import Path
 
 from autotuner.errors import UsageError
 from autotuner.microkernels import misa
 from autotuner.microkernels.chips import is_gpu
 from autotuner.microkernels.expressions import FUNCTIONS, Expression
-from autotuner.microkernels.instance import NAMED, PREBUILT, PROBLEM, SCRATCH, Access, Buffer, ObjectFile, Provided
+from autotuner.microkernels.instance import NAMED, PREBUILT, PROBLEM, SCRATCH, Buffer, ObjectFile, Provided
 from autotuner.microkernels.manifest import LANES, SUBGROUP, UNITS, Manifest
 from autotuner.microkernels.providers import PROVIDERS
+from autotuner.microkernels.providers.provider import ELEMENTS
 from autotuner.microkernels.tables import Table, read
 from autotuner.problems import OPERATIONS, Operation
 from autotuner.problems.dtypes import INPUT_NAMES
 from autotuner.problems.epilogue import OPERANDS, PARTS
 from autotuner.system.text import short
+from autotuner.targets.backends import BACKENDS
 
 FILE = "microkernel.toml"
 _NAMINGS = {"misa": misa.VALUES}
-_ELEMENTS = ("f32", "f16", "bf16", "i8", "i32", "f8E4M3FN", "f8E4M3FNUZ", PROBLEM, NAMED)
-_ALIGNMENTS = tuple(1 << power for power in range(7))
 _MOST = 64
 """Constants, and conditions."""
-_MAX_COMBINATIONS = 1 << 60
-"""Each has a number of 64 bits."""
+MOST_SETTINGS = 8192
+"""Choices of parameters: each is held against every problem."""
 _NAME = re.compile(r"[a-z0-9_-]{1,80}")
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_.$]{0,499}")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
-_CHIP = re.compile(r"gfx[0-9a-f]{3,4}|sm_[0-9]{2,3}a?|x86_64|aarch64")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+_CHIP = re.compile(r"[a-z0-9_]{4,10}")
+_PROCESSORS = ("x86_64", "aarch64")
 
 
 def checked_name(name: str) -> str:
@@ -85,7 +84,6 @@ def load(file: Path) -> Manifest:
         buffers=_buffers(table, operation, naming, known, epilogues, on_gpus=_on_gpus(provider, objects)),
         constants=table.expressions("constants", built, most=_MOST, default=()),
         workgroup_size=table.expressions("workgroup_size", built, least=1, most=3),
-        subgroup_size=table.expression("subgroup_size", built, default=SUBGROUP),
         local_memory=table.expression("local_memory", built, default="0"),
         grid=table.expressions("grid", built, least=1, most=3),
         parameters=parameters,
@@ -135,7 +133,7 @@ def _objects(table: Table, folder: Path) -> dict[str, ObjectFile]:
         _check_chip(table, chip, chip)
         path = inside(entry, "path", folder)
         sha256 = entry.text("sha256").lower()
-        if not _SHA256.fullmatch(sha256):
+        if len(sha256) != 64:
             raise entry.error("sha256", "it is not 64 hexadecimal digits.", f"Take what `sha256sum {path.name}` says.")
         entry.close()
         objects[chip] = ObjectFile(path, sha256)
@@ -145,16 +143,13 @@ def _objects(table: Table, folder: Path) -> dict[str, ObjectFile]:
 def inside(table: Table, key: str, folder: Path) -> Path:
     """A file of the manifest's folder: not above it, not elsewhere, not by a link either."""
     text = table.text(key)
-    path = PurePosixPath(text)
-    remedy = "Give a path inside the manifest's folder, such as kernel.hsaco."
-    if not text or "\0" in text or path.is_absolute() or ".." in path.parts or not path.parts:
-        raise table.error(key, f"{short(text)} is not a path inside the folder.", remedy)
-    full = folder / path
+    full = folder / text
     try:
         within = full.resolve().is_relative_to(folder.resolve())
-    except (OSError, RuntimeError):
+    except (OSError, RuntimeError, ValueError):
         within = False
     if not within:
+        remedy = "Give a path inside the manifest's folder, such as kernel.hsaco."
         raise table.error(key, f"{short(text)} leads out of the folder.", remedy)
     return full
 
@@ -163,8 +158,9 @@ def _parameters(table: Table, known: Collection[str], reports: Collection[str]) 
     for name in table.values:
         _check_new(table, name, known, reports)
     parameters = {name: table.numbers(name) for name in table.values}
-    if math.prod(map(len, parameters.values())) > _MAX_COMBINATIONS:
-        raise table.error(next(reversed(parameters)), "too many combinations.", "Leave out parameters or values.")
+    if math.prod(map(len, parameters.values())) > MOST_SETTINGS:
+        last, remedy = next(reversed(parameters)), f"Leave out parameters or values: {MOST_SETTINGS:,} are the most."
+        raise table.error(last, "too many combinations of parameters.", remedy)
     return parameters
 
 
@@ -200,11 +196,10 @@ def _buffers(
     operands = tuple(name for name in operation.letters if name not in OPERANDS or name in epilogues)
     buffers: list[Buffer] = []
     for entry in table.tables("bindings"):
-        if entry.values.get("operand") == SCRATCH:
-            buffers.append(_scratch(entry, known, on_gpus=on_gpus))
-            continue
         buffer = _buffer(entry, operation, operands, naming, known)
-        if buffer.operand in (other.operand for other in buffers):
+        if buffer.is_scratch and not on_gpus:
+            raise entry.error("operand", "a processor's kernel gets no scratch.", "Use its stack.")
+        if not buffer.is_scratch and buffer.operand in (other.operand for other in buffers):
             raise entry.error("operand", f"{buffer.operand} is bound twice.", "Leave one of them.")
         buffers.append(buffer)
     missing = [operand for operand in operands if operand not in (buffer.operand for buffer in buffers)]
@@ -217,67 +212,56 @@ def _buffers(
 def _buffer(
     entry: Table, operation: type[Operation], operands: Sequence[str], naming: str, known: Collection[str]
 ) -> Buffer:
-    operand = entry.choice("operand", operands)
-    is_out = operand == "out"
-    access = cast(Access, entry.choice("access", ("write",) if is_out else ("read",)))
+    """One pointer; what is asked for depends on what it is, and other keys are refused."""
+
+    def expression(key: str, default: str = "0") -> Expression:
+        return entry.expression(key, known, default=default)
+
+    operand = entry.choice("operand", (*operands, SCRATCH))
+    if operand == SCRATCH:
+        element = entry.choice("element", ELEMENTS, default="i8")
+        buffer = Buffer(operand, element, _zeroed(entry, known), bytes=entry.expression("bytes", known))
+    elif operand == "out":
+        entry.choice("access", ("write",))
+        # A result of another type than the kernel writes would be read or written beyond its end: no default there.
+        element = entry.choice("element", (*ELEMENTS, PROBLEM, *((NAMED,) if naming else ())))
+        layout, parts = _layout(entry, operation, operand), expression("parts", "1")
+        buffer = Buffer(operand, element, _zeroed(entry, known), layout, parts=parts)
+    else:
+        entry.choice("access", ("read",))
+        element = entry.choice("element", (*ELEMENTS, PROBLEM), default=PROBLEM)
+        layout, panels = _layout(entry, operation, operand), expression("panels")
+        panelled = _panelled(entry, operation, operand) if entry.has("panels") else ""
+        buffer = Buffer(operand, element, layout=layout, panels=panels, panelled=panelled)
+    entry.close()
+    return buffer
+
+
+def _layout(entry: Table, operation: type[Operation], operand: str) -> str:
     layout = entry.text("layout", default="").lower()
-    letters = operation.letters[operand]
-    spelled = operation.spelled(operand, layout)
+    letters, spelled = operation.letters[operand], operation.spelled(operand, layout)
     if len(set(spelled)) < len(spelled) or not set(spelled) <= set(letters):
         raise entry.error("layout", f"{short(layout)} is not a layout of {operand}.", f"Use each of {letters!r} once.")
-    # A result of another type than the kernel writes would be read or written beyond its end: no default there.
-    element = entry.choice("element", _ELEMENTS, default=None if is_out else PROBLEM)
-    if element == NAMED and not (naming and is_out):
-        remedy = f"Say {NAMED!r} only of out, beside a `naming`."
-        raise entry.error("element", "the kernel's name does not say it.", remedy)
-    if entry.has("zeroed") and not is_out:
-        raise entry.error("zeroed", "an input cannot be zeroed.", "Say it of out or scratch, if at all.")
-    if entry.has("parts") and not is_out:
-        raise entry.error("parts", "an input is not added up.", "Say it of out, if at all.")
-    zeroed = _zeroed(entry, known)
-    parts = entry.expression("parts", known) if entry.has("parts") else Expression("1")
-    panels, panelled = _panels(entry, operation, operand, known)
-    entry.close()
-    return Buffer(operand, access, layout, element, zeroed, panels, panelled, parts=parts)
-
-
-def _scratch(entry: Table, known: Collection[str], *, on_gpus: bool) -> Buffer:
-    operand = entry.choice("operand", (SCRATCH,))
-    if not on_gpus:
-        raise entry.error("operand", "a processor's kernel gets no scratch.", "Use its stack.")
-    alignment = entry.number("alignment", default=1)
-    if alignment not in _ALIGNMENTS:
-        remedy = (
-            f"IREE aligns buffers to {_ALIGNMENTS[-1]} bytes: ask for that at the most, and round up in the kernel."
-        )
-        raise entry.error("alignment", f"{alignment} is not one of {', '.join(map(str, _ALIGNMENTS))}.", remedy)
-    element = entry.choice("element", _ELEMENTS[: _ELEMENTS.index(PROBLEM)], default="i8")
-    size = entry.expression("bytes", known)
-    zeroed = _zeroed(entry, known)
-    entry.close()
-    return Buffer(operand, SCRATCH, "", element, zeroed, bytes=size)
+    return layout
 
 
 def _zeroed(entry: Table, known: Collection[str]) -> Expression:
-    if not entry.has("zeroed"):
-        return Expression("0")
-    value = entry.values["zeroed"]
-    return Expression(str(int(value))) if isinstance(value, bool) else entry.expression("zeroed", known)
+    value = entry.values.get("zeroed")
+    if isinstance(value, bool):
+        return Expression(str(int(entry.has("zeroed") and value)))
+    return entry.expression("zeroed", known, default="0")
 
 
-def _panels(entry: Table, operation: type[Operation], operand: str, known: Collection[str]) -> tuple[Expression, str]:
-    if not entry.has("panels") and not entry.has("panelled"):
-        return Expression("0"), ""
-    if operand == "out":
-        raise entry.error("panels", "a result is not packed.", "Say it of an input, if at all.")
+def _panelled(entry: Table, operation: type[Operation], operand: str) -> str:
     letters = operation.letters[operand]
     panelled = operation.spelled(operand, entry.text("panelled"))
     if len(panelled) != 1 or panelled not in letters or panelled in "bg":
         remedy = f"Write panelled = one of {', '.join(sorted(set(letters) - set('bg')))}."
         raise entry.error("panelled", f"{short(panelled)} is no dimension of {operand} that is cut.", remedy)
-    return entry.expression("panels", known), panelled
+    return panelled
 
 
 def _check_chip(table: Table, key: str, chip: str) -> None:
-    if not _CHIP.fullmatch(chip):
+    known = chip in _PROCESSORS or any(backend.owns(chip) for backend in BACKENDS)
+    if not known or not _CHIP.fullmatch(chip):
         raise table.error(key, f"{short(chip)} is not a chip.", "Use gfx942, sm_80, x86_64, aarch64 and the like.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import random
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,8 +33,6 @@ from autotuner.problems.epilogue import OPERANDS
 SUBGROUP = "subgroup"
 LANES = "lanes"
 UNITS = "units"
-MOST_SETTINGS = 4096
-"""Choices of parameters that are looked at: a manifest may have more than could ever be listed."""
 _MAX_PANEL, _MAX_PARTS = 4096, 64
 
 
@@ -46,9 +43,6 @@ def _told(name: str, number: int) -> str:
 
 class DoesNotFitError(UsageError):
     """A sound microkernel that cannot compute this problem on this chip."""
-
-    condition: Expression | None = None
-    """Of its manifest, that does not hold."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +62,6 @@ class Manifest:
     buffers: tuple[Buffer, ...]
     constants: tuple[Expression, ...]
     workgroup_size: tuple[Expression, ...]
-    subgroup_size: Expression
     local_memory: Expression
     grid: tuple[Expression, ...]
     parameters: Mapping[str, tuple[int, ...]]
@@ -103,36 +96,19 @@ class Manifest:
             "file": str(self.file),
         }
 
-    @property
-    def combinations(self) -> int:
-        """How many choices of parameters there are."""
-        return math.prod(map(len, self.parameters.values()))
-
     def settings(self) -> Iterator[dict[str, int]]:
-        """The choices of parameters, the defaults first; of too many, seeded ones that differ."""
-        seen: set[tuple[int, ...]] = set()
-        for values in itertools.product(*self.parameters.values()) if self._are_few else self._drawn():
-            if values not in seen:
-                seen.add(values)
-                yield dict(zip(self.parameters, values, strict=True))
-
-    @property
-    def _are_few(self) -> bool:
-        return self.combinations <= MOST_SETTINGS
-
-    def _drawn(self) -> Iterator[tuple[int, ...]]:
-        """One by one: who asks for the first that fits draws no others."""
-        draw = random.Random(0)
-        yield tuple(values[0] for values in self.parameters.values())
-        for _ in range(MOST_SETTINGS - 1):
-            yield tuple(map(draw.choice, self.parameters.values()))
+        """The choices of parameters, the defaults first."""
+        for values in itertools.product(*self.parameters.values()):
+            yield dict(zip(self.parameters, values, strict=True))
 
     def computes(self, problem: Problem, chip: str) -> bool:
         """Could some choice of its parameters fit? Of what is refused here, none does."""
         try:
             known = self._declared(problem).variables()
             # What the problem alone decides need not be asked of every choice of parameters.
-            self._hold([condition for condition in self.conditions if condition.names <= known.keys()], known)
+            for condition in self.conditions:
+                if condition.names <= known.keys():
+                    self._hold(condition, known)
         except DoesNotFitError:
             return False
         return not self.provider.chips or chip in self.provider.chips
@@ -170,37 +146,39 @@ class Manifest:
             numbers |= misa.read_name(symbol or self.symbol)
         elif symbol not in (None, self.symbol):
             raise UsageError(f"{self.name} has no kernel {symbol!r}.", remedy=f"It has {self.symbol}.")
-        self._go_on(numbers, chosen=False)
+        self._go_on(numbers, self._steps[False])
         return numbers
 
     def choose(self, given: Mapping[str, int], parameters: Mapping[str, int]) -> dict[str, int]:
         """All numbers for a choice of parameters, from what is `given` without one; or a refusal."""
         numbers = {**given, **self._checked(parameters)}
-        self._go_on(numbers, chosen=True)
+        self._go_on(numbers, self._steps[True])
         return numbers
 
-    def _go_on(self, numbers: dict[str, int], *, chosen: bool) -> None:
-        """Values and conditions that change with the parameters, or those that do not.
+    def _go_on(self, numbers: dict[str, int], steps: Iterable[tuple[str, Expression]]) -> None:
+        for name, expression in steps:
+            if name:
+                numbers[name] = self._evaluate(f"values.{name}", expression, numbers)
+            else:
+                self._hold(expression, numbers)
+
+    @cached_property
+    def _steps(self) -> Mapping[bool, list[tuple[str, Expression]]]:
+        """Values by name, and conditions without one, by whether they change with the parameters.
 
         Most choices fit nowhere: a condition is asked as soon as all that it needs is there.
         """
-        conditions = self._conditions[chosen]
-        self._hold(conditions[""], numbers)
-        for name in conditions:
+        steps: dict[bool, list[tuple[str, Expression]]] = {False: [], True: []}
+        waiting, later = list(self.conditions), list(self.values)
+        for name in ("", *self.values):
             if name:
-                numbers[name] = self._evaluate(f"values.{name}", self.values[name], numbers)
-                self._hold(conditions[name], numbers)
-
-    @cached_property
-    def _conditions(self) -> Mapping[bool, Mapping[str, list[Expression]]]:
-        """By whether they change with the parameters; of each value the conditions that need it last."""
-        found: dict[bool, dict[str, list[Expression]]] = {chosen: {"": []} for chosen in (False, True)}
-        for name in self.values:
-            found[name in self.chosen][name] = []
-        for condition in self.conditions:
-            values = found[bool(condition.names & self.chosen)]
-            values[next((name for name in reversed(values) if name in condition.names), "")].append(condition)
-        return found
+                later.remove(name)
+                steps[name in self.chosen].append((name, self.values[name]))
+            ready = [condition for condition in waiting if condition.names.isdisjoint(later)]
+            waiting = [condition for condition in waiting if condition not in ready]
+            for condition in ready:
+                steps[bool(condition.names & self.chosen)].append(("", condition))
+        return steps
 
     @cached_property
     def chosen(self) -> frozenset[str]:
@@ -226,13 +204,10 @@ class Manifest:
         orders = [declared.permutation(one.operand, one.layout) for one in passed if one.layout]
         return any(order is not None and order != tuple(sorted(order)) for order in orders)
 
-    def _hold(self, conditions: Iterable[Expression], numbers: Mapping[str, int]) -> None:
-        for condition in conditions:
-            if not self._evaluate("conditions", condition, numbers):
-                given = ", ".join(_told(name, numbers[name]) for name in sorted(condition.names))
-                error = self._unfit(f"it needs {condition.text}, and here {given}.", "Choose another shape or kernel.")
-                error.condition = condition
-                raise error
+    def _hold(self, condition: Expression, numbers: Mapping[str, int]) -> None:
+        if not self._evaluate("conditions", condition, numbers):
+            given = ", ".join(_told(name, numbers[name]) for name in sorted(condition.names))
+            raise self._unfit(f"it needs {condition.text}, and here {given}.", "Choose another shape or kernel.")
 
     def bind(
         self,
@@ -258,9 +233,8 @@ class Manifest:
         if math.prod(workgroup) > MOST_THREADS:
             raise self._unfit(f"its workgroup has {math.prod(workgroup)} threads.", f"{MOST_THREADS} are the most.")
         memory = self._evaluate("local_memory", self.local_memory, numbers)
-        subgroup = self._evaluate("subgroup_size", self.subgroup_size, numbers)
-        if memory < 0 or subgroup < 1:
-            raise self._unfit(f"local memory of {memory} bytes, subgroups of {subgroup}.", "Correct the manifest.")
+        if memory < 0:
+            raise self._unfit(f"local memory of {memory} bytes.", "Correct the manifest.")
         chosen = "".join(f"-{name}{numbers[name]}" for name, values in self.parameters.items() if len(values) > 1)
         return Instance(
             name=self.name + chosen,
@@ -270,7 +244,7 @@ class Manifest:
             bindings=bindings,
             constants=tuple(self._evaluate("constants", value, numbers) for value in self.constants),
             workgroup_size=workgroup,
-            subgroup_size=subgroup if is_gpu(chip) else None,
+            subgroup_size=subgroup_of(chip) if is_gpu(chip) else None,
             local_memory=memory,
             grid=self._sizes("grid", self.grid, numbers, most=LARGEST),
         )
@@ -315,9 +289,6 @@ class Manifest:
 
     def _objects(self, chip: str, given: Sequence[Path]) -> tuple[Path, ...]:
         if given:
-            for path in given:
-                if not path.is_file():
-                    raise UsageError(f"the object {path} is not a file.", remedy="Is the name right?")
             return tuple(path.absolute() for path in given)
         if self.provider.kind != PREBUILT:
             raise UsageError(f"{self.name} is built from source.", remedy="Let its provider build the object first.")

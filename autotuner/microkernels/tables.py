@@ -14,7 +14,6 @@ from autotuner.microkernels.instance import LARGEST
 from autotuner.system.text import printable, short
 
 _MAX_BYTES = 1 << 18
-_MAX_VALUES = 1000
 _LONGEST_KEY = 120
 _T = TypeVar("_T")
 
@@ -41,44 +40,25 @@ class Table:
         return self._typed(key, str, f'Write {key} = "…".')
 
     def choice(self, key: str, allowed: Collection[str], *, default: str | None = None) -> str:
-        value = self.text(key, default=default)
-        if value not in allowed:
-            raise self.error(key, f"{short(value)} is not known.", f"Choose one of: {', '.join(allowed)}.")
-        return value
+        return self._known(key, self.text(key, default=default), allowed)
 
     def choices(self, key: str, allowed: Collection[str]) -> tuple[str, ...]:
-        """A list with at least one entry, each of them known, none of them twice."""
-        values = self.texts(key)
-        for value in values:
-            if value not in allowed:
-                raise self.error(key, f"{short(value)} is not known.", f"Choose from: {', '.join(allowed)}.")
-        return values
+        return tuple(self._known(key, value, allowed) for value in self.texts(key))
 
     def texts(self, key: str) -> tuple[str, ...]:
+        """A list with at least one entry, none of them twice."""
         remedy = f'Write {key} = ["…"].'
         values = self._typed(key, list, remedy)
-        if not values or not all(isinstance(value, str) for value in values):
-            raise self.error(key, "it is not a list of texts.", remedy)
-        doubles = {value for value in values if values.count(value) > 1}
-        if doubles:
-            raise self.error(key, f"{short(min(doubles))} stands there twice.", "Leave one.")
+        if not values or not all(isinstance(value, str) for value in values) or len(set(values)) < len(values):
+            raise self.error(key, "it is not a list of different texts.", remedy)
         return tuple(values)
-
-    def number(self, key: str, *, default: int) -> int:
-        if not self.has(key):
-            return default
-        value = self._typed(key, int, f"Write {key} = {default}.")
-        if isinstance(value, bool):
-            raise self.error(key, f"it is {_WORDS[bool]}.", f"Write {key} = {default}.")
-        return value
 
     def numbers(self, key: str) -> tuple[int, ...]:
         remedy = f"Write {key} = [1, 2], the default first."
         values = self._typed(key, list, remedy)
-        if not values or not all(type(value) is int for value in values) or len(set(values)) < len(values):
-            raise self.error(key, "it is not a list of different whole numbers.", remedy)
-        if len(values) > _MAX_VALUES or any(abs(value) > LARGEST for value in values):
-            raise self.error(key, f"it has {len(values)} values.", f"Give up to {_MAX_VALUES}, of 32 bits each.")
+        fitting = all(type(value) is int and abs(value) <= LARGEST for value in values)
+        if not values or not fitting or len(set(values)) < len(values):
+            raise self.error(key, "it is not a list of different whole numbers of 32 bits.", remedy)
         return tuple(values)
 
     def expression(self, key: str, names: Collection[str], *, default: str | None = None) -> Expression:
@@ -125,6 +105,11 @@ class Table:
             raise self.error(key, "it is neither a whole number nor an expression.", 'Write 1 or "m // 128".')
         return self.within(key, lambda: Expression.parse(str(value), names=names))
 
+    def _known(self, key: str, value: str, allowed: Collection[str]) -> str:
+        if value not in allowed:
+            raise self.error(key, f"{short(value)} is not known.", f"Choose from: {', '.join(allowed)}.")
+        return value
+
     def _required(self, key: str) -> object:
         if not self.has(key):
             raise self.error(key, "it is missing.", "Add it; docs/microkernels.md has all keys.")
@@ -133,18 +118,11 @@ class Table:
     def _typed(self, key: str, kind: type[_T], remedy: str) -> _T:
         value = self._required(key)
         if not isinstance(value, kind):
-            raise self.error(key, f"it is {_WORDS.get(type(value), 'something else')}.", remedy)
+            raise self.error(key, f"it is not a {_WORDS[kind]}.", remedy)
         return value
 
 
-_WORDS: Mapping[type, str] = {
-    bool: "true or false",
-    dict: "a table",
-    float: "a fraction",
-    int: "a number",
-    list: "a list",
-    str: "a text",
-}
+_WORDS: Mapping[type, str] = {dict: "table", list: "list", str: "text"}
 
 
 def read(file: Path) -> Table:

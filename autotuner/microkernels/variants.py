@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,13 +18,12 @@ from autotuner.iree.objects import hide
 from autotuner.iree.processor import read_features
 from autotuner.microkernels import check
 from autotuner.microkernels.chips import is_gpu
-from autotuner.microkernels.expressions import Expression
 from autotuner.microkernels.instance import Call, Instance, search_folders, shipped_folder
 from autotuner.microkernels.library import all_manifests, find
-from autotuner.microkernels.manifest import MOST_SETTINGS, DoesNotFitError, Manifest
+from autotuner.microkernels.manifest import DoesNotFitError, Manifest
 from autotuner.microkernels.providers import PROVIDERS
 from autotuner.microkernels.providers.provider import Request, kept_object
-from autotuner.problems import Operation, Problem
+from autotuner.problems import Problem
 from autotuner.space import ABSENT, Config, Knob, Space
 from autotuner.system.cache import Cache
 from autotuner.system.digests import content_digest, path_digest
@@ -80,40 +80,34 @@ class Variants:
         With `first` there is one variant: of those with these values the one that the manifest expects to be fastest,
         or else the defaults with these values; where none of them fits, of all.
         """
-        objects, symbol = (kernel.objects, kernel.symbol) if kernel else ((), None)
-        features = read_features(executable_target)
-        rows: list[list[int]] = []
-        expected: list[tuple[bool, int]] = []
-        refused: dict[Expression | None, DoesNotFitError] = {}
-        values = {name: tuple(sorted(choices)) for name, choices in manifest.parameters.items()}
-        wanted = {name: value for name, value in (first or {}).items() if value in values.get(name, ())}
-        before = [{**next(manifest.settings()), **wanted}] if wanted else []
-        try:
-            given = manifest.given(problem, chip, symbol=symbol, features=features)
-        except DoesNotFitError as error:
-            raise _none_fits(manifest, problem, [error]) from None
-        for setting in itertools.chain(before, manifest.settings()):
+        own = kernel or Kernel(manifest.name)
+        wanted = {name: value for name, value in (first or {}).items() if value in manifest.parameters.get(name, ())}
+        settings = itertools.chain([{**next(manifest.settings()), **wanted}] if wanted else [], manifest.settings())
+        given = manifest.given(problem, chip, symbol=own.symbol, features=read_features(executable_target))
+        found: list[tuple[bool, int, dict[str, int]]] = []
+        refused: DoesNotFitError | None = None
+        for setting in settings:
             try:
-                numbers = manifest.choose(given, setting)
+                cost = manifest.expected(manifest.choose(given, setting))
             except DoesNotFitError as error:
-                refused.setdefault(error.condition, error)
+                refused = refused or error
             else:
-                rows.append([values[name].index(value) for name, value in setting.items()])
-                expected.append((not wanted.items() <= setting.items(), manifest.expected(numbers)))
+                found.append((not wanted.items() <= setting.items(), cost, setting))
                 if first is not None and manifest.estimate is None:
                     break
-        order = sorted(range(len(rows)), key=expected.__getitem__) if manifest.estimate else []
+        if not found:
+            why = refused.message.removeprefix(f"{manifest.name}: ") if refused else ""
+            remedy = "Choose another shape or kernel."
+            raise DoesNotFitError(f"{manifest.name}: none of its variants fits: {why}", remedy=remedy)
+        order = sorted(found, key=lambda one: one[:2]) if manifest.estimate else []
         if first is not None and order:
-            rows, order = [rows[order[0]]], []
-        if not rows:
-            raise _none_fits(manifest, problem, list(refused.values()))
-        knobs = [Knob(name, choices) for name, choices in values.items()]
+            found, order = order[:1], []
+        knobs = [Knob(name, tuple(sorted(choices))) for name, choices in manifest.parameters.items()]
+        rows = [[knob.values.index(setting[knob.name]) for knob in knobs] for *_, setting in found]
         space = Space(knobs, np.array(rows, np.int64).reshape(len(rows), len(knobs)))
-        ranked = tuple(
-            Config(tuple((k.name, k.values[i]) for k, i in zip(knobs, rows[row], strict=True))) for row in order
-        )
-        least = min((cost for _, cost in expected), default=math.inf) if ranked else math.inf
-        return cls(manifest, problem, chip, space, workspace, objects, symbol, executable_target, ranked, least)
+        ranked = tuple(Config(tuple(setting.items())) for *_, setting in order)
+        least = min((cost for _, cost, _ in order), default=math.inf)
+        return cls(manifest, problem, chip, space, workspace, own.objects, own.symbol, executable_target, ranked, least)
 
     def digest(self) -> str:
         """Of all that it is made from: its folder, what all kernels share, and objects of the user's own."""
@@ -180,18 +174,12 @@ def hidden_copy(path: Path) -> Path:
 
 def fits(manifest: Manifest, problem: Problem, chip: str, *, executable_target: str = "") -> bool:
     """Does any choice of its parameters compute the problem? Mostly the first one tells."""
-    if not manifest.computes(problem, chip):
-        return False
-    try:
+    with contextlib.suppress(DoesNotFitError):
         given = manifest.given(problem, chip, features=read_features(executable_target))
-    except DoesNotFitError:
-        return False
-    for setting in manifest.settings():
-        try:
-            manifest.choose(given, setting)
-        except DoesNotFitError:
-            continue
-        return True
+        for setting in manifest.settings():
+            with contextlib.suppress(DoesNotFitError):
+                manifest.choose(given, setting)
+                return True
     return False
 
 
@@ -219,7 +207,6 @@ def find_variants(
             unfit.setdefault(why, []).append(manifest.name)
         else:
             found.append(variants)
-            notes += _sampled(manifest)
     for why, names in unfit.items():
         notes.append(f"microkernel{'s' * (len(names) > 1)} left out ({why}): {', '.join(names)}")
     return found, notes
@@ -269,40 +256,6 @@ def _lacking(manifest: Manifest, chip: str) -> str:
     except ToolMissingError as error:
         return str(error)
     return ""
-
-
-def _sampled(manifest: Manifest) -> list[str]:
-    if manifest.combinations <= MOST_SETTINGS:
-        return []
-    return [f"{manifest.name} has {manifest.combinations:,} choices of parameters: {MOST_SETTINGS:,} are looked at"]
-
-
-def _none_fits(manifest: Manifest, problem: Problem, refused: Sequence[DoesNotFitError]) -> DoesNotFitError:
-    """`refused` says why each variant does not fit, some reasons once: one that no choice of parameters changes is
-    told; of others the problem's numbers are, that they depend on."""
-    always = [one for one in refused if one.condition is None or not one.condition.names & manifest.chosen]
-    if always:
-        return always[0]
-    names = {name for one in refused if one.condition is not None for name in one.condition.names}
-    own = problem.variables() if isinstance(problem, Operation) else {}
-    # What is 0 is not there: a bias, a mask, a transposed operand.
-    given = [f"{name} = {own[name]}" for name in sorted(_sources(manifest, names)) if own.get(name)]
-    if not given:
-        return refused[0]
-    message = f"{manifest.name}: none of its variants takes {', '.join(given)}."
-    return DoesNotFitError(message, remedy=refused[0].remedy)
-
-
-def _sources(manifest: Manifest, names: Iterable[str]) -> set[str]:
-    """These names, and those that values among them are computed from."""
-    found: set[str] = set()
-    todo = set(names)
-    while todo:
-        name = todo.pop()
-        found.add(name)
-        if name in manifest.values:
-            todo |= manifest.values[name].names - found
-    return found
 
 
 def kernel_chip(target: Target, device: str) -> str:

@@ -29,7 +29,7 @@ from autotuner.iree.mlir import walk
 from autotuner.iree.objects import read_object, shows_names
 from autotuner.iree.processor import target_table
 from autotuner.iree.tools import Tools
-from autotuner.microkernels.check import runs_on
+from autotuner.microkernels.chips import runs_on
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
 from autotuner.specfiles.applied import TIMEOUT, Use, applied

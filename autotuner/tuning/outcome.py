@@ -9,8 +9,6 @@ from autotuner.carriers.carrier import VariantCarrier
 from autotuner.iree.compile import Compiled, FailureClass
 from autotuner.iree.run import failed_because
 from autotuner.measure.standing import Kind
-from autotuner.microkernels.instance import crash_words
-from autotuner.targets import Target
 from autotuner.tuning.plan import SEARCHED, Candidate
 
 
@@ -65,15 +63,7 @@ class Outcome:
         return self.failure is None and self.duplicate_of is None and self.us is not None
 
 
-def crash_of(candidate: Candidate, detail: str, target: Target, *, wrong: bool = False) -> str:
-    """How the run of a candidate ended, or what is `wrong` with its result; of a kernel in C also how it is called."""
-    carrier, reason = candidate.carrier, failed_because(detail)
-    if not isinstance(carrier, VariantCarrier) or not target.backend.on_host:
-        return reason
-    return crash_words(reason, carrier.built.calls, wrong=wrong)
-
-
-def first_crashes(outcomes: Iterable[Outcome], target: Target) -> list[str]:
+def first_crashes(outcomes: Iterable[Outcome]) -> list[str]:
     """One line for each microkernel of which a variant does not run."""
     found: dict[str, str] = {}
     for outcome in outcomes:
@@ -81,5 +71,5 @@ def first_crashes(outcomes: Iterable[Outcome], target: Target) -> list[str]:
         if outcome.failure == "run-error" and isinstance(carrier, VariantCarrier):
             name = carrier.variants.manifest.name
             if name not in found:
-                found[name] = f"{name} does not run: {crash_of(outcome.candidate, outcome.detail, target)}"
+                found[name] = f"{name} does not run: {failed_because(outcome.detail)}"
     return list(found.values())

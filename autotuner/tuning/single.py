@@ -185,7 +185,7 @@ class SingleRun:
 
     def concluded(self, loop: TimedLoop, leaders: Finalists | None = None) -> Steps[Result]:
         """What the candidates of a search come to, side by side; `leaders` are those whose builds have begun."""
-        for note in first_crashes(self.evaluator.outcomes.values(), self.target):
+        for note in first_crashes(self.evaluator.outcomes.values()):
             self._note(note)
         if self.stop.requested:
             return self.summary.result("inconclusive", "interrupted before the race")

@@ -115,7 +115,7 @@ def test_microkernels_and_code_generation_are_searched_together(problem: Operati
     assert kinds >= {"baseline", "codegen", "microkernel"}
 
 
-def test_a_kernel_that_crashes_says_its_signal_and_how_it_is_called(
+def test_a_kernel_that_crashes_says_its_signal(
     workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crash = "{\n  *(volatile float*)(c + ((size_t)1 << 45)) = 0;"
@@ -123,11 +123,7 @@ def test_a_kernel_that_crashes_says_its_signal_and_how_it_is_called(
     words = ("ab", "default", "mine", *SHAPE, "--effort", "quick", "--workspace", str(workspace))
     code, _, err = autotune(capsys, monkeypatch, *words)
     assert code == 5, err
-    called = "void sgemm(const float *, const float *, float *, int32_t, int32_t, int32_t, size_t, size_t, size_t)"
-    assert (
-        f"autotune: mine does not run on 'local-task': ended by SIGSEGV; IREE calls it as `{called}`, and its function "
-        "must take just that. Check --input and --device" in err
-    )
+    assert "autotune: mine does not run on 'local-task': ended by SIGSEGV. Check --input and --device" in err
 
 
 def test_a_kernel_that_computes_something_else_is_exit_4(
@@ -137,9 +133,8 @@ def test_a_kernel_that_computes_something_else_is_exit_4(
     words = ("ab", "mine", *SHAPE, *QUICK, "--trials", "1", "--budget", "10m", "--workspace", str(workspace))
     code, _, err = autotune(capsys, monkeypatch, *words)
     assert code == 4, err
-    called = "void sgemm(const float *, const float *, float *, int32_t, int32_t, int32_t, size_t, size_t, size_t)"
     element = r"relative error .*, allowed .*; element \(\d+, \d+\) is .*, not .*"
-    assert re.search(rf"mine computes wrong results: {element}; IREE calls it as `{re.escape(called)}`", err), err
+    assert re.search(f"mine computes wrong results: {element}", err), err
 
 
 def test_a_kernel_whose_symbol_is_missing_is_refused_before_iree_compiles_it(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import re
 import shutil
@@ -20,13 +19,13 @@ from autotuner.errors import UsageError
 from autotuner.iree.kernels import Argument, Kernel
 from autotuner.iree.objects import read_object
 from autotuner.iree.tools import Tools
-from autotuner.microkernels.check import check, inspect, kernels_json, kernels_table
+from autotuner.microkernels.check import check, kernels_json, kernels_table
 from autotuner.targets import Target
 from tests.support.patience import ENOUGH
 from tests.support.stand_in import RELOCATABLE, instance, misa_metadata, misa_stand_in, write_hsaco
 
 MISA = "igemm_fwd_gtcx3_nhwc_fp16_bx0_ex1_bt128x128x32_wt32x32x8_ws1x1_wr2x2_ta1x8x2x1_1x4x1x64_tb1x8x2x1_1x4x1x64"
-ROCM = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1101")
+ROCM = ("gfx942", "gfx950", "gfx1100")
 
 # Sizes that are not known become constants of the kernel, two for each.
 ADD = """
@@ -87,6 +86,12 @@ def gcc(tmp_path: Path) -> GccMade:
     return make
 
 
+def inspect(path: Path) -> list[Kernel]:
+    """Its kernels, once they can be shown."""
+    kernels_json(path)
+    return list(read_object(path).kernels)
+
+
 def offsets(kernel: Kernel, kind: str) -> list[int]:
     return [a.offset for a in kernel.arguments or () if a.kind == kind]
 
@@ -115,6 +120,8 @@ def test_irees_own_objects_fit_the_layout_that_iree_gave_them(compiled: Compiled
     assert offsets(kernel, "pointer") == [0, 8, 16]
     assert offsets(kernel, "value") == [24 + 4 * i for i in range(constants)] != []
     assert kernel.wavefront == (64 if chip.startswith("gfx9") else 32)
+    if chip == "sm_80":
+        assert f".maxntid {kernel.most_threads}, 1, 1" in path.read_text()
     assert read_object(path).linked
 
 
@@ -159,14 +166,6 @@ def test_a_kernel_without_a_list_of_arguments_still_has_its_kernarg_size(tmp_pat
 
 
 # NVIDIA
-
-
-def test_irees_own_ptx_says_its_threads_and_its_version(compiled: Compiled) -> None:
-    path, _ = compiled("sm_80")
-    (kernel,) = inspect(path)
-    assert f".maxntid {kernel.most_threads}, 1, 1" in path.read_text()
-    assert (kernel.workgroup_size, kernel.local_memory, kernel.dynamic_memory) == (None, 0, False)
-    assert f".version {read_object(path).version}\n" in path.read_text()
 
 
 PTX = """//
@@ -231,15 +230,6 @@ def test_a_c_compilers_object_shows_its_functions_and_what_it_lacks(gcc: GccMade
     assert "gemm" in [k.symbol for k in inspect(library)]
 
 
-def test_assembly_without_types_still_has_functions(tmp_path: Path) -> None:
-    assembler = shutil.which("as")
-    if assembler is None:
-        pytest.skip("there is no assembler on this machine")
-    (tmp_path / "k.s").write_text(".text\n.globl plain\nplain:\n.data\n.globl number\nnumber: .long 1\n")
-    subprocess.run([assembler, tmp_path / "k.s", "-o", tmp_path / "k.o"], check=True, timeout=ENOUGH)
-    assert [k.symbol for k in inspect(tmp_path / "k.o")] == ["plain"]
-
-
 # What is shown
 
 
@@ -263,13 +253,6 @@ def test_the_table_has_a_row_for_each_kernel_and_no_empty_columns(tmp_path: Path
     assert (first["workgroup"], second["workgroup"]) == ("64x2x1", "≤ 128")
     assert (first["PTX"], first["local memory"]) == ("8.6", "176 + dynamic")
     assert kernels_table(gcc("copies.o", "-c", "-DCOPIES"))[1]["undefined"] == "memcpy"
-
-
-def test_the_json_form_says_all(tmp_path: Path) -> None:
-    path = misa_stand_in(tmp_path / "misa.hsaco", symbol=MISA)
-    document = json.loads(json.dumps(kernels_json(path)))
-    assert (document["kind"], document["chip"], document["linked"]) == ("hsaco", "gfx942", True)
-    assert document["kernels"][0]["arguments"][3] == {"kind": "value", "type": "by_value", "offset": 24, "size": 4}
 
 
 # What is no object, or not whole
@@ -346,13 +329,6 @@ def test_changed_bytes_give_a_usage_error_at_most(
     for place, value in changes:
         whole[place % len(whole)] = value
     survives(path, bytes(whole))
-
-
-@given(content=st.binary(max_size=400), start=st.sampled_from([b"", b"\x7fELF", b"\x7fELF\x02\x01\x01\x40\x03"]))
-def test_any_bytes_give_a_usage_error_at_most(
-    content: bytes, start: bytes, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    survives(tmp_path_factory.getbasetemp() / "any", start + content)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,10 @@ from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
 from autotuner.errors import EnvironmentFailure, UsageError
+from autotuner.iree.objects import read_object
 from autotuner.iree.tools import Tools
-from autotuner.microkernels.check import check, inspect, kernels_json, kernels_table, runs_on
+from autotuner.microkernels.check import check, kernels_json, kernels_table
+from autotuner.microkernels.chips import runs_on
 from autotuner.microkernels.library import create
 from autotuner.microkernels.loader import load
 from autotuner.microkernels.providers import cuda
@@ -85,7 +87,7 @@ def test_a_kernel_is_built_as_its_manifest_calls_it(chip: str, tmp_path: Path) -
     for problem, pointers in ((GEMM, 4), (PLAIN, 3)):
         instance = bound(request(manifest, problem, chip, {"wide": 64}))
         assert check(instance) == []
-        (kernel,) = inspect(instance.objects[0])
+        (kernel,) = read_object(instance.objects[0]).kernels
         assert (kernel.symbol, kernel.kind, kernel.chip) == ("gemm", "cubin", architecture(chip))
         assert [argument.size for argument in kernel.arguments or ()] == [8] * pointers + [4] * 3
         assert (kernel.most_threads, kernel.local_memory) == (256, 0)
@@ -120,7 +122,7 @@ def test_iree_compiles_the_call_and_its_kernel_is_in_the_module(builder: Builder
     assert build.ok, build.stderr
     assert call.instance.objects[0].read_bytes() in build.vmfb.read_bytes()
     assert (build.isa.threads, build.isa.shared_bytes) == (256, 256 * 4)
-    assert build.isa.registers == inspect(call.instance.objects[0])[0].registers
+    assert build.isa.registers == read_object(call.instance.objects[0]).kernels[0].registers
 
 
 @needs_nvrtc
@@ -161,37 +163,13 @@ def test_clusters_want_a_grid_that_is_a_multiple(tmp_path: Path) -> None:
 
 
 @needs_nvrtc
-def test_what_an_sm_has_no_room_for_is_told(tmp_path: Path) -> None:
-    source = SOURCE.replace("__launch_bounds__", "__cluster_dims__(4, 4, 1) __launch_bounds__")
-    manifest = load(write_kernel(tmp_path / "mine", source=source.replace("(WIDE * ROWS)", "(1024)", 1)))
-    instance = bound(request(manifest, PLAIN, "sm_90"))
-    (mismatch,) = check(replace(instance, grid=(4, 4, 1)))
-    assert (mismatch.what, mismatch.found) == ("cluster", "4x4x1")
-    greedy = """
-extern "C" __global__ void gemm(const float* a, const float* b, float* c, int m, int n, int k) {
-  float sums[96];
-  for (int i = 0; i < 96; ++i) sums[i] = a[i * m];
-  for (int p = 0; p < k; ++p)
-#pragma unroll
-    for (int i = 0; i < 96; ++i) sums[i] = sums[i] * b[p] + sums[(i + 7) % 96];
-  for (int i = 0; i < 96; ++i) c[i * n] = sums[i];
-}"""
-    (tmp_path / "mine" / "kernel.cu").write_text(greedy)
-    instance = bound(request(manifest, PLAIN, "sm_90"))
-    assert check(instance) == []
-    (mismatch,) = check(replace(instance, workgroup_size=(1024, 1, 1)))
-    assert (mismatch.what, mismatch.expected) == ("registers", "at most 65536 for 1024 threads")
-    assert "__launch_bounds__(1024)" in mismatch.remedy
-
-
-@needs_nvrtc
 def test_static_shared_memory_is_counted_without_the_systems(tmp_path: Path) -> None:
     source = SOURCE.replace(
         "float sum = 0;", "__shared__ float mine[100]; mine[column % 100] = 1; float sum = mine[0];"
     )
     manifest = load(write_kernel(tmp_path / "mine", source=source))
     for chip in ("sm_80", "sm_90"):
-        (kernel,) = inspect(built(request(manifest, PLAIN, chip)).path)
+        (kernel,) = read_object(built(request(manifest, PLAIN, chip)).path).kernels
         assert kernel.local_memory == 400
 
 

@@ -13,8 +13,9 @@ import pytest
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
+from autotuner.iree.objects import read_object
 from autotuner.iree.tools import Tools
-from autotuner.microkernels.check import check, inspect
+from autotuner.microkernels.check import check
 from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import Variants, fits
@@ -75,7 +76,7 @@ def test_variants_build_without_spills_as_their_manifest_calls_them(
     instance = variants.call(config).instance
     assert check(instance) == []
     assert instance.local_memory <= 227 * 1024
-    (kernel,) = inspect(instance.objects[0])
+    (kernel,) = read_object(instance.objects[0]).kernels
     (threads, *_) = instance.workgroup_size
     assert kernel.registers is not None
     assert kernel.registers * threads <= 1 << 16

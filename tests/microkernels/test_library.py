@@ -53,7 +53,6 @@ def test_a_list_has_both_folders_and_reports_what_is_broken(tmp_path: Path) -> N
     assert "sha256" in listing.broken[2].why
     described = {str(manifest.describe()["name"]): manifest.describe() for manifest in listing.manifests}
     assert {"op": "gemm", "provider": "prebuilt", "targets": ["gfx942"]}.items() <= described["mine"].items()
-    assert sorted(listing.describe()) == ["broken", "microkernels"]
 
 
 def test_a_missing_folder_has_no_microkernels(tmp_path: Path) -> None:
@@ -123,7 +122,6 @@ def test_a_skeletons_comments_hold_keys_that_read(tmp_path: Path) -> None:
     head, tail = file.read_text().split("[objects.gfx942]")
     tables = re.sub(r"^# ", "", tail[tail.index("# [provider]") :], flags=re.MULTILINE)
     for line in (
-        "subgroup_size = 64",
         "[parameters]",
         "tile = [128, 64]",
         "[values]",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import platform
-import shutil
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotuner.errors import UsageError
-from autotuner.microkernels.instance import own_folder
 from autotuner.microkernels.loader import load
-from autotuner.microkernels.manifest import MOST_SETTINGS, DoesNotFitError, Manifest
-from autotuner.microkernels.variants import AUTO, Kernel, Variants, find_variants
+from autotuner.microkernels.manifest import DoesNotFitError, Manifest
+from autotuner.microkernels.variants import AUTO, Kernel, find_variants
 from autotuner.problems import Attention, Conv, Gemm, Operation, Problem
 
 OBJECT = b"object"
@@ -85,13 +82,8 @@ def test_a_kernel_is_bound_to_a_problem_and_a_chip(folder: Path) -> None:
     rhs, lhs, out = instance.bindings
     assert (rhs.operand, rhs.permutation, rhs.tensor.text) == (1, (1, 0), "128x64xf16")
     assert (lhs.operand, lhs.permutation, lhs.tensor.text) == (0, (), "512x64xf16")
-    assert (out.operand, out.permutation, out.access, out.zeroed, out.tensor.text) == (
-        2,
-        (),
-        "write",
-        True,
-        "512x128xf32",
-    )
+    assert (out.operand, out.permutation, out.access, out.zeroed) == (2, (), "write", True)
+    assert out.tensor.text == "512x128xf32"
 
 
 def test_a_batch_stays_outermost_and_parameters_count(folder: Path) -> None:
@@ -110,7 +102,6 @@ SCRATCH = """
 operand = "scratch"
 element = "f32"
 bytes = "tile * rows * 4 if tile == 128 else 0"
-alignment = 64
 zeroed = "tile == 128"
 
 [objects.gfx942]"""
@@ -125,40 +116,12 @@ def test_scratch_comes_in_the_order_of_the_pointers_and_only_where_it_is_needed(
     assert [binding.access for binding in without.bindings] == ["read", "read", "write"]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "says"),
-    [
-        ("alignment = 64", "alignment = 128", "IREE aligns buffers to 64 bytes"),
-        ("alignment = 64", "alignment = 3", "3 is not one of 1, 2, 4"),
-        ("alignment = 64", "alignment = true", "it is true or false"),
-        ('bytes = "', 'size = "', "bytes: it is missing"),
-        ('element = "f32"\nbytes', 'element = "problem"\nbytes', "not known"),
-        ("objects.gfx942", "objects.x86_64", "a processor's kernel gets no scratch"),
-    ],
-)
-def test_scratch_that_cannot_be_given_is_refused(folder: Path, old: str, new: str, says: str) -> None:
-    text = GEMM.replace("\n[objects.gfx942]", SCRATCH)
-    assert old in text
-    with pytest.raises(UsageError) as refusal:
-        written(folder, text.replace(old, new))
-    assert says in f"{refusal.value.message} {refusal.value.remedy}"
-
-
-def test_scratch_of_a_size_that_no_chip_has_is_refused(folder: Path) -> None:
-    manifest = written(folder, GEMM.replace("\n[objects.gfx942]", SCRATCH.replace("rows * 4", "0 - 1")))
-    with pytest.raises(DoesNotFitError, match="scratch has -1 bytes"):
-        manifest.bind(Gemm.parse(shape="512x128x64"), "gfx942")
-
-
-def test_the_settings_are_all_choices_of_parameters_the_default_first(folder: Path) -> None:
+def test_the_settings_are_all_choices_of_parameters_and_a_list_shows_the_rest(folder: Path) -> None:
     assert list(written(folder).settings()) == [{"tile": 128, "stages": 2}, {"tile": 64, "stages": 2}]
 
-
-def test_a_description_has_what_a_list_shows(folder: Path) -> None:
     described = written(folder).describe()
-    assert described["name"] == "gemm_128"
-    assert (described["op"], described["provider"], described["targets"]) == ("gemm", "prebuilt", ["gfx942"])
-    assert described["dtypes"] == ["f16", "i8"]
+    assert (described["name"], described["op"], described["provider"]) == ("gemm_128", "gemm", "prebuilt")
+    assert (described["targets"], described["dtypes"]) == (["gfx942"], ["f16", "i8"])
 
 
 @pytest.mark.parametrize(
@@ -220,8 +183,6 @@ def test_an_object_that_was_changed_or_is_gone_is_not_used(folder: Path) -> None
 
 def test_the_users_own_object_needs_no_sha256(folder: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine.hsaco"
-    with pytest.raises(UsageError, match="is not a file"):
-        written(folder).bind(Gemm.parse(shape="128x64x64"), "gfx942", objects=[mine])
     mine.write_bytes(b"mine")
     assert written(folder).bind(Gemm.parse(shape="128x64x64"), "gfx950", objects=[mine]).objects == (mine,)
 
@@ -246,16 +207,12 @@ def test_a_kernel_built_from_source_is_bound_to_what_the_provider_made(folder: P
         manifest.bind(problem, "sm_80", objects=[ptx])
 
 
-@pytest.mark.parametrize(
-    ("chip", "fits"), [("sm_80", True), ("sm_86", True), ("sm_120", True), ("sm_75", False), ("gfx942", False)]
-)
-def test_ptx_runs_on_later_chips_too(folder: Path, chip: str, fits: bool) -> None:
+@pytest.mark.parametrize("chip", ["sm_80", "sm_120"])
+def test_ptx_runs_on_later_chips_too(folder: Path, chip: str) -> None:
     manifest = written(folder, GEMM.replace("objects.gfx942", "objects.sm_80"))
-    if fits:
-        assert manifest.bind(Gemm.parse(shape="128x64x64"), chip).chip == chip
-        return
-    with pytest.raises(DoesNotFitError, match=f"no object for {chip}"):
-        manifest.bind(Gemm.parse(shape="128x64x64"), chip)
+    assert manifest.bind(Gemm.parse(shape="128x64x64"), chip).chip == chip
+    with pytest.raises(DoesNotFitError, match="no object for sm_75"):
+        manifest.bind(Gemm.parse(shape="128x64x64"), "sm_75")
 
 
 def test_a_processor_has_no_subgroups(folder: Path) -> None:
@@ -266,68 +223,59 @@ def test_a_processor_has_no_subgroups(folder: Path) -> None:
 BINDING = '[[bindings]]\noperand = "lhs"\naccess = "read"\n'
 
 
+OBJECTS = GEMM[GEMM.index("[objects") :]
+SCRATCHED = SCRATCH.replace("\n[objects.gfx942]", "")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
         ('operation = "gemm"\n', "", "operation: it is missing"),
         ('operation = "gemm"', 'operation = "fft"', "operation: 'fft' is not known.*gemm, conv, attention"),
-        ('operation = "gemm"', "operation = 1", "operation: it is a number"),
-        ('operation = "gemm"', 'operation = "gemm"\noperation = "gemm"', "is not TOML"),
+        ('operation = "gemm"', "operation = 1", "operation: it is not a text"),
         ('operation = "gemm"', "operation =", "is not TOML"),
-        ('operation = "gemm"', 'operation = "gemm"\ncolour = 1', "colour: no such key.*conditions"),
-        ('["f16", "i8"]', '"f16"', "dtypes: it is a text"),
-        ('["f16", "i8"]', "[]", "dtypes: it is not a list of texts"),
-        ('["f16", "i8"]', '["f16", 1]', "dtypes: it is not a list of texts"),
+        ('operation = "gemm"', 'operation = "gemm"\nsubgroup_size = 32', "subgroup_size: no such key.*conditions"),
+        ('["f16", "i8"]', '"f16"', "dtypes: it is not a list"),
+        ('["f16", "i8"]', '["f16", "f16"]', "dtypes: it is not a list of different texts"),
         ('["f16", "i8"]', '["f64"]', "dtypes: 'f64' is not known"),
-        ('["f16", "i8"]', '["f16", "f16"]', "dtypes: 'f16' stands there twice"),
         ('["nn", "tn"]', '["nhwc-hwcf"]', "layouts: 'nhwc-hwcf' is not known"),
         ('"m % tile == 0"', '"m %"', r"conditions\[0\]: the expression 'm %' is not"),
         ('"m % tile == 0"', '"width == 0"', r"conditions\[0\]: .*unknown name 'width'.*batch, .*k, lanes, m, n"),
         ('"m % tile == 0"', "1.5", r"conditions\[0\]: it is neither a whole number nor"),
-        ('"m % tile == 0"', "true", r"conditions\[0\]: it is neither"),
         ('"gemm_128"', '"gemm 128"', "symbol: 'gemm 128' cannot be a symbol"),
-        ('"gemm_128"', r'"a\"b"', "symbol: .*cannot be a symbol"),
         ('"gemm_128"', '"gemm_128"\nnaming = "misa"', "symbol: .*not the name of a MISA"),
-        ('"gemm_128"', '"gemm_128"\nnaming = "python"', "naming: 'python' is not known"),
         ("symbol =", 'saves = "m // tile"\nsymbol =', "saves: .*unknown name 'tile'"),
         ('constants = ["m"', 'constants = ["shared"', r"constants\[0\]: .*unknown name 'shared'"),
         ("-1, ", "-1, " * 64, "constants: it has 68 entries.*0 to 64"),
         ('workgroup_size = ["4 * subgroup"]', "workgroup_size = []", "workgroup_size: it has 0 entries.*1 to 3"),
-        ('workgroup_size = ["4 * subgroup"]\n', "", "workgroup_size: it is missing"),
-        ('"batch"]', '"batch", 1]', "grid: it has 4 entries"),
-        ("tile = [128, 64]", "tile = 128", "parameters.tile: it is a number"),
+        ("tile = [128, 64]", "tile = 128", "parameters.tile: it is not a list"),
         ("tile = [128, 64]", "tile = [128, 128]", "parameters.tile: it is not a list of different"),
-        ("tile = [128, 64]", "tile = [1.0]", "parameters.tile: it is not a list of different whole"),
+        ("stages = [2]", f"stages = [{2**40}]", "parameters.stages: .* of 32 bits"),
         ("stages = [2]", "k = [2]", "parameters.k: this name has a meaning already"),
-        ("stages = [2]", "min = [2]", "parameters.min: this name has a meaning"),
-        ("stages = [2]", '"a b" = [2]', "parameters.a b: it cannot be a name"),
         ("stages = [2]", '"if" = [2]', "parameters.if: it cannot be a name"),
-        ('rows = "m // tile"', 'tile = "m"', "values.tile: this name has a meaning"),
+        ("stages = [2]", f"stages = {list(range(5000))}", "too many combinations of parameters.*8,192 are the most"),
         ('rows = "m // tile"', 'rows = "more"\nmore = "m"', "values.rows: .*unknown name 'more'"),
         (BINDING, "", "bindings: lhs is not bound"),
         (BINDING, BINDING * 2, r"bindings\[2\].operand: lhs is bound twice"),
         ('operand = "lhs"', 'operand = "image"', r"bindings\[1\].operand: 'image' is not known.*lhs, rhs, out"),
         ('operand = "lhs"\naccess = "read"', 'operand = "lhs"\naccess = "write"', r"bindings\[1\].access"),
-        ('operand = "lhs"\naccess = "read"', 'operand = "lhs"', r"bindings\[1\].access: it is missing"),
         ('layout = "nk"', 'layout = "nm"', r"bindings\[0\].layout: 'nm' is not a layout of rhs.*'bkn'"),
-        ('layout = "nk"', 'layout = "nnk"', r"bindings\[0\].layout"),
-        ('layout = "nk"', "zeroed = true", r"bindings\[0\].zeroed: an input cannot be zeroed"),
-        ('layout = "nk"', 'element = "f64"', r"bindings\[0\].element: 'f64' is not known"),
-        ('layout = "nk"', 'element = "named"', r"bindings\[0\].element: the kernel's name does not say it"),
+        ('layout = "nk"', "zeroed = true", r"bindings\[0\].zeroed: no such key.*access, .*panels"),
+        ('layout = "nk"', 'element = "named"', r"bindings\[0\].element: 'named' is not known"),
+        ('layout = "nk"', 'panels = 4\npanelled = "b"', r"bindings\[0\].panelled: 'b' is no dimension .*that is cut"),
         ('element = "f32"\n', "", r"bindings\[2\].element: it is missing"),
         ("zeroed = true", 'zeroed = "perhaps"', r"bindings\[2\].zeroed: .*unknown name 'perhaps'"),
-        ("zeroed = true", "order = 1", r"bindings\[2\].order: no such key.*access, .*panelled, panels, parts, zeroed"),
-        (GEMM[GEMM.index("[objects") :], "", "objects: it is missing"),
+        (OBJECTS, SCRATCHED.replace("bytes", "size") + OBJECTS, r"bindings\[3\].bytes: it is missing"),
+        (OBJECTS, SCRATCHED + OBJECTS.replace("gfx942", "x86_64"), "a processor's kernel gets no scratch"),
+        (OBJECTS, "", "objects: it is missing"),
         ("[objects.gfx942]", "[objects.mi300x]", "objects.mi300x: 'mi300x' is not a chip"),
         ("sha256 =", "# sha256 =", "objects.gfx942.sha256: it is missing"),
-        ('sha256 = "', 'sha256 = "0', "objects.gfx942.sha256: it is not 64 hexadecimal digits.*sha256sum gemm.hsaco"),
         ("[objects.gfx942]", "[objects.gfx942]\nsize = 1", "objects.gfx942.size: no such key"),
         ("[objects.gfx942]", f"{TRITON}[objects.gfx942]", "objects: triton kernels are built from their source"),
         ("[objects.gfx942]", '[provider]\nkind = "rust"\n[objects.gfx942]', "provider.kind: 'rust' is not known"),
         ("[objects.gfx942]", '[provider]\nsource = "kernel.py"\n[objects.gfx942]', "provider.source: no such key"),
-        ("[objects.gfx942]", '[provider]\nchips = ["cpu"]\n[objects.gfx942]', "provider.chips: 'cpu' is not a chip"),
-        (GEMM[GEMM.index("[objects") :], TRITON.replace("kernel.py", "none.py"), "provider.source: there is no file"),
-        (GEMM[GEMM.index("[objects") :], '[provider]\nkind = "c"\nsource = "kernel.py"', "provider.chips: it is miss"),
+        (OBJECTS, TRITON.replace("kernel.py", "none.py"), "provider.source: there is no file"),
+        (OBJECTS, '[provider]\nkind = "c"\nsource = "kernel.py"', "provider.chips: it is miss"),
     ],
 )
 def test_each_error_names_file_key_and_remedy(folder: Path, old: str, new: str, says: str) -> None:
@@ -339,31 +287,12 @@ def test_each_error_names_file_key_and_remedy(folder: Path, old: str, new: str, 
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("bindings = 1", "bindings: it is a number"),
-        ("bindings = [1]", "bindings: it is not a list of tables"),
-        ("objects = 1", "objects: it is a number"),
-        ("objects = { gfx942 = 1 }", "objects.gfx942: it is a number"),
-        ("parameters = []", "parameters: it is a list"),
-        ("provider = true", "provider: it is true or false"),
-    ],
-)
-def test_a_table_that_is_something_else_is_named(folder: Path, line: str, says: str) -> None:
-    head = GEMM[: GEMM.index("[parameters]")].replace("tile", "64").replace("rows", "m")
-    own = {"objects": GEMM[GEMM.index("[objects") :], "bindings": GEMM[GEMM.index("[[b") : GEMM.index("[objects")]}
-    rest = "".join(text for key, text in own.items() if not line.startswith(key))
-    with pytest.raises(UsageError, match=says):
-        written(folder, f"{line}\n{head}{rest}")
-
-
-@pytest.mark.parametrize(
-    "path", ["/etc/passwd", "../gemm.hsaco", "lib/../../x", "..", ".", "", "link", "link/inside", "a\\u0000b"]
+    "path", ["/etc/passwd", "../gemm.hsaco", "lib/../../x", "..", "link", "link/inside", "a\\u0000b"]
 )
 def test_a_path_that_leads_out_of_the_folder_is_refused(folder: Path, tmp_path: Path, path: str) -> None:
     (tmp_path / "outside").mkdir()
     (folder / "link").symlink_to(tmp_path / "outside")
-    with pytest.raises(UsageError, match=r"objects\.gfx942\.path: .*(not a path inside|leads out of) the folder"):
+    with pytest.raises(UsageError, match=r"objects\.gfx942\.path: .*leads out of the folder"):
         written(folder, GEMM.replace("lib/gemm.hsaco", path))
     with pytest.raises(UsageError, match=r"provider\.source: .*the folder"):
         written(folder, GEMM[: GEMM.index("[objects")] + TRITON.replace("kernel.py", path))
@@ -379,6 +308,11 @@ def test_a_file_that_is_no_manifest_is_refused(folder: Path) -> None:
     file.write_text("a = " + "[" * 5000)
     with pytest.raises(UsageError, match="is not TOML"):
         load(file)
+    file.write_text(f'operation = "\\u001b{"x" * 100_000}"')
+    with pytest.raises(UsageError, match="not known") as refused:
+        load(file)
+    assert len(str(refused.value)) < 500
+    assert str(refused.value).isprintable()
     file.write_text("#" * (1 << 19))
     with pytest.raises(UsageError, match="larger than 256 KiB"):
         load(file)
@@ -452,61 +386,6 @@ def test_attention_may_name_no_layouts_and_transposes_heads(folder: Path) -> Non
     assert (out_binding.permutation, out_binding.tensor.text) == ((), "2x128x4x64xf16")
     with pytest.raises(UsageError, match="layouts: 'nn' is not known"):
         written(folder, both.replace('["bhsd", "bshd"]', '["nn"]'))
-
-
-LARGE = GEMM.replace(
-    "tile = [128, 64]", "tile = [128, 64]\n" + "\n".join(f"p{n} = {list(range(59))}" for n in range(8))
-)
-
-
-def test_more_parameters_than_could_be_listed_are_sampled_at_once(folder: Path, tmp_path: Path) -> None:
-    (folder / "microkernel.toml").write_text(LARGE)
-    started = time.process_time()
-    manifest = load(folder / "microkernel.toml")
-    assert manifest.combinations == 2 * 59**8
-    settings = list(manifest.settings())
-    assert settings[0] == {"tile": 128, "stages": 2, **{f"p{n}": 0 for n in range(8)}}
-    assert MOST_SETTINGS - 10 < len(settings) <= MOST_SETTINGS
-    assert len({tuple(setting.values()) for setting in settings}) == len(settings)
-    assert settings == list(manifest.settings())
-    problem = Gemm.parse(shape="128x128x64", dtype="f16")
-    variants = Variants.of(manifest, problem, "gfx942", workspace=tmp_path)
-    assert len(variants.space) == len(settings)
-    assert variants.default().as_dict() == settings[0]
-    assert time.process_time() - started < 20  # it takes some tenths of a second; all of them would take years
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "why"),
-    [
-        ("stages = [2]", f"stages = {list(range(1001))}", "1001 values"),
-        ("stages = [2]", f"stages = [{2**40}]", "32 bits"),
-        ("stages = [2]", "\n".join(f"p{n} = {list(range(59))}" for n in range(12)), "too many combinations"),
-        ("stages = [2]", f"stages = [1{'0' * 5000}]", "not TOML"),
-        ('operation = "gemm"', f'operation = "\\u001b{"x" * 100_000}"', "not known"),
-    ],
-)
-def test_numbers_beyond_measure_are_refused_in_short_words(folder: Path, before: str, after: str, why: str) -> None:
-    (folder / "microkernel.toml").write_text(GEMM.replace(before, after))
-    with pytest.raises(UsageError, match=why) as refused:
-        load(folder / "microkernel.toml")
-    assert len(str(refused.value)) < 500
-    assert str(refused.value).isprintable()
-
-
-def test_a_search_says_that_it_looks_at_some_of_the_choices_only(folder: Path, tmp_path: Path) -> None:
-    own = own_folder(tmp_path / "workspace")
-    own.mkdir(parents=True)
-    (folder / "microkernel.toml").write_text(LARGE)
-    shutil.copytree(folder, own / "large")
-    found, notes = find_variants(
-        [Kernel("large")],
-        Gemm.parse(shape="128x128x64", dtype="f16"),
-        chip="gfx942",
-        workspace=tmp_path / "workspace",
-    )
-    assert len(found[0].space) <= MOST_SETTINGS
-    assert notes == [f"large has {2 * 59**8:,} choices of parameters: 4,096 are looked at"]
 
 
 def test_what_the_problem_alone_rules_out_is_told_without_asking_every_choice_of_parameters(folder: Path) -> None:

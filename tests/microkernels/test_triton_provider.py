@@ -14,7 +14,7 @@ import pytest
 
 from autotuner.errors import ToolMissingError, UsageError
 from autotuner.iree.objects import read_object
-from autotuner.microkernels.check import check, inspect
+from autotuner.microkernels.check import check
 from autotuner.microkernels.instance import own_folder, search_folders, shipped_folder
 from autotuner.microkernels.library import find
 from autotuner.microkernels.loader import FILE, load
@@ -113,7 +113,7 @@ def test_unused_parameters_leave_the_entry() -> None:
 def test_trimmed_ptx_reads_as_a_kernel(tmp_path: Path) -> None:
     file = tmp_path / "kernel.ptx"
     file.write_text(trim_ptx(PTX, "kernel", 2))
-    (kernel,) = inspect(file)
+    (kernel,) = read_object(file).kernels
     assert [argument.size for argument in kernel.arguments or ()] == [8, 4]
     assert kernel.workgroup_size == (128, 1, 1)
 
@@ -135,7 +135,7 @@ def test_tritons_own_scratch_goes_behind_the_pointers_and_is_aligned(tmp_path: P
     assert [int(name) for name in re.findall(r"kernel_param_(\d+)", header)] == [0, 2, 1]
     assert "[kernel_param_2];\n\tadd.s64 %rd2, %rd2, 127;\n\tand.b64 %rd2, %rd2, -128;" in text
     (tmp_path / "kernel.ptx").write_text(text)
-    (kernel,) = inspect(tmp_path / "kernel.ptx")
+    (kernel,) = read_object(tmp_path / "kernel.ptx").kernels
     assert [argument.kind for argument in kernel.arguments or ()] == ["pointer", "pointer", "value"]
     with pytest.raises(ValueError, match="a way that is not known"):
         trim_ptx(PTX, "kernel", 2, pointers=1, alignment=128)

@@ -161,17 +161,19 @@ def test_a_product_of_few_rows_is_at_first_shared_by_threads(
     [
         ("gemm_cuda", Gemm.parse(shape="384x512x64", batch=24), "it needs k >= 256, and here k = 64."),
         ("gemm_cuda", Gemm.parse(shape="16x128x4096"), "and here batch = 1, k = 4096, m = 16, n = 128, norm = 0."),
-        ("gemm_hopper", Gemm.parse(shape="512x512x4168", batch=3), "none of its variants takes batch = 3, k = 4168."),
-        ("attention_hopper", Attention.parse(shape="1x32x2048x2072x128"), "none of its variants takes keys = 2072."),
+        ("gemm_hopper", Gemm.parse(shape="512x512x4168", batch=3), "none of its variants fits: it needs batch == 1"),
+        (
+            "attention_hopper",
+            Attention.parse(shape="1x32x2048x2072x128"),
+            "none of its variants fits: it needs keys % bn",
+        ),
     ],
 )
-def test_a_refusal_speaks_of_the_problem_and_of_no_knob(kernel: str, problem: Problem, says: str) -> None:
+def test_a_refusal_quotes_the_condition(kernel: str, problem: Problem, says: str) -> None:
     manifest = load(shipped_folder() / kernel / FILE)
     with pytest.raises(DoesNotFitError) as refused:
         Variants.of(manifest, problem, "sm_90", workspace=Path())
-    assert refused.value.message.endswith(says)
-    for name in manifest.chosen:
-        assert f"{name} = " not in refused.value.message
+    assert says in refused.value.message
 
 
 def test_a_choice_of_parameters_that_was_given_is_refused_by_what_it_breaks() -> None:

@@ -30,7 +30,6 @@ from autotuner.jobs.opening import MIN_TIME, compile_timeout, lengthened, model_
 from autotuner.measure.blocks import ALPHA, Interval
 from autotuner.measure.caches import Caches
 from autotuner.measure.judgement import SAME, Judgement
-from autotuner.microkernels.instance import crash_words
 from autotuner.programs.program import ModelProgram, Program, difference
 from autotuner.store.rows import BuildRow
 from autotuner.system import process
@@ -235,7 +234,7 @@ class _ExperimentRun:
             self._fail(side, check.failure or "", check.detail)
             if check.failure != "wrong-result":
                 raise DeviceError(
-                    f"{side.arm.name} does not run on {run.session.device!r}: {self._ended(side, check.detail)}",
+                    f"{side.arm.name} does not run on {run.session.device!r}: {failed_because(check.detail)}",
                     remedy=known_remedy(check.detail)
                     or "Check --input and --device; `autotune doctor` lists the devices that answer.",
                 )
@@ -258,11 +257,6 @@ class _ExperimentRun:
                 self._fail(a, "wrong-result", a.answer.check.detail)
         if a.answer is not None and b.answer is not None:
             self.difference = difference(a.answer, b.answer)
-
-    def _ended(self, side: ArmRun, detail: str) -> str:
-        """How its run ended; of a kernel in C that crashes also how it is called."""
-        inserted = side.how.inserted if self.run.target.backend.on_host else None
-        return crash_words(failed_because(detail), inserted.carrier.calls if inserted else ())
 
     def _time(self, side: ArmRun, subject: Program, benchmark: Benchmark) -> None:
         """What it takes, as far as that must be known before the judge asks; in a module whose calls last long enough.

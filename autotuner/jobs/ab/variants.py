@@ -12,7 +12,7 @@ from typing import Unpack
 from autotuner.devices.device import choose_repeat
 from autotuner.errors import AutotuneError, NoCandidateError, OutOfTimeError, WrongResultError
 from autotuner.iree.folder import MODULE, SPEC
-from autotuner.iree.run import Benchmark, benchmark_command
+from autotuner.iree.run import Benchmark, benchmark_command, failed_because
 from autotuner.jobs.ab.arms import DEFAULT, Arm, parse_arm
 from autotuner.jobs.ab.opening import Experiment, problem_inputs, rehearse_experiment
 from autotuner.jobs.ab.result import AbDetails, AbResult, ArmReport, with_arms, write_commands
@@ -25,7 +25,6 @@ from autotuner.system import process
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.dry_run import Rehearsal, rehearse
 from autotuner.tuning.options import Options, Task
-from autotuner.tuning.outcome import crash_of
 from autotuner.tuning.plan import Candidate, Plan
 from autotuner.tuning.result import Result
 from autotuner.tuning.session import Session, Watched
@@ -97,14 +96,12 @@ def failure(wanted: Experiment, result: AbResult) -> AutotuneError | None:
     return NoCandidateError(f"no variant of {kernel.name} works ({reasons}){why}.", remedy=where)
 
 
-def _why(result: Result, plan: Plan, session: Session) -> str:
+def _why(result: Result, session: Session) -> str:
     """Of the first variant that computes something wrong, what that is; else of one that does not run, how it ended."""
     rows = session.store.candidates(result.run)
     wrong = next((row for row in rows if row.failure == "wrong-result"), None)
     row = wrong or next((row for row in rows if row.failure.startswith("run-")), None)
-    if row is None:
-        return ""
-    return crash_of(plan.candidate(row.config, id="failed"), row.stderr, plan.target, wrong=row is wrong)
+    return "" if row is None else failed_because(row.stderr)
 
 
 def _with_arms(result: Result, plan: Plan, kernel: Kernel, options: Options, session: Session) -> AbResult:
@@ -119,7 +116,7 @@ def _with_arms(result: Result, plan: Plan, kernel: Kernel, options: Options, ses
     apart = difference(*bench.answers) if len(bench.answers) == 2 else None
     if "none" in options.keep:
         shutil.rmtree(bench.folder, ignore_errors=True)
-    why = _why(result, plan, session) if len(arms) == 1 else ""
+    why = _why(result, session) if len(arms) == 1 else ""
     return with_arms(result, AbDetails(tuple(arms), apart, searched=True, why=why))
 
 
