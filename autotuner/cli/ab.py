@@ -11,7 +11,7 @@ import typer
 
 from autotuner.cli.operations import any_problem, named_problem
 from autotuner.cli.options import option
-from autotuner.cli.request import OF_A_CALL, ModelWords, Request, tuning_command
+from autotuner.cli.request import OF_A_CALL, OF_A_MODEL, ModelWords, Request, tuning_command
 from autotuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -102,8 +102,7 @@ def _experiment(wanted: Wanted, request: Request) -> None:
     problem = named_problem(wanted.words, request, kernel=kernels[0].name if kernels else None)
     if problem is not None:
         problem = problem.allowing(request.allow_precision)
-    model, inputs = _model(wanted, request), tuple(wanted.said.inputs or ())
-    asked = Experiment.of(arms[0], arms[1] if arms[1:] else None, problem, model, inputs)
+    asked = Experiment.of(arms[0], arms[1] if arms[1:] else None, problem, _model(wanted, request))
     _refuse_unused(asked, options, request)
     carry_out(
         request,
@@ -117,7 +116,6 @@ def _experiment(wanted: Wanted, request: Request) -> None:
 def _refuse_unused(asked: "Experiment", options: "Options", request: Request) -> None:
     """What this experiment would not use."""
     if asked.searched is not None:
-        request.refuse_untimed("inputs")
         return
     a, b = asked.a, asked.b
     if asked.model is not None and asked.problem is not None and not (a.kernels or b.kernels):
@@ -133,9 +131,7 @@ def _refuse_unused(asked: "Experiment", options: "Options", request: Request) ->
 def _model(wanted: Wanted, request: Request) -> "Model | None":
     if wanted.model is not None:
         return wanted.said.there(wanted.model, request)
-    for name in ("function", *OF_A_CALL):
-        if getattr(wanted.said, name):
-            raise UsageError(f"--{name} is for a model.", remedy="Give --model, or leave it out.")
+    request.given.refuse(OF_A_MODEL, "is for a model", remedy="Give --model, or leave it out.")
     return None
 
 

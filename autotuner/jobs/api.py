@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Unpack
@@ -50,7 +48,6 @@ def ab(
     target: Target,
     problem: Problem | None = None,
     model: Model | None = None,
-    inputs: Sequence[str] = (),
     trust: bool = False,
     options: Options | None = None,
     **watched: Unpack[Watched],
@@ -61,10 +58,8 @@ def ab(
     microkernel alone with a problem is searched: all its variants take part.
     """
     options = options or Options()
-    if model is not None and inputs:
-        model = replace(model, inputs=tuple(inputs))
     parse = partial(parse_arm, workspace=options.workspace, trust=trust)
-    asked = Experiment.of(parse(a), parse(b) if b is not None else None, problem, model, tuple(inputs))
+    asked = Experiment.of(parse(a), parse(b) if b is not None else None, problem, model)
     return run_ab(asked, target, options=options, **watched)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -58,14 +58,12 @@ class Data:
     problem: Problem
     folder: Path
     seed: int
-    given: tuple[Array, ...] = field(default=(), repr=False, compare=False)
-    """The user's inputs, one for each of the problem's; empty: seeded ones."""
     learnt: Mapping[str, tuple[Array, ...]] = field(default_factory=dict, repr=False, compare=False)
     """What IREE's default computes, for problems that have no reference of their own."""
 
     @classmethod
-    def write(cls, problem: Problem, folder: Path, *, seed: int, given: Sequence[Array] = ()) -> Data:
-        data = cls(problem, folder, seed, tuple(given))
+    def write(cls, problem: Problem, folder: Path, *, seed: int) -> Data:
+        data = cls(problem, folder, seed)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for name, arrays in data.inputs.items():
@@ -81,7 +79,7 @@ class Data:
     @cached_property
     def inputs(self) -> dict[str, tuple[Array, ...]]:
         """By set; the first is the one that is timed."""
-        sets = {RANDOM: self.given or self.problem.inputs(self.seed), WHOLE: self.problem.whole_inputs(self.seed)}
+        sets = {RANDOM: self.problem.inputs(self.seed), WHOLE: self.problem.whole_inputs(self.seed)}
         return {name: arrays for name, arrays in sets.items() if arrays and name in (self.learnt or sets)}
 
     @cached_property

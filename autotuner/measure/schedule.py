@@ -69,7 +69,7 @@ class Schedule:
 
     def _rival(self, seconds: float) -> float:
         """Of the best, where one timing of the baseline takes so many seconds: as long to start, and its own calls."""
-        baseline, best = (_calls(max(self.lasting, us / 1e6)) for us in (self.baseline_us, self.best_us))
+        baseline, best = (timing_seconds(max(self.lasting, us / 1e6)) for us in (self.baseline_us, self.best_us))
         return min(seconds, max(seconds - baseline, 0.0) + best)
 
     @property
@@ -176,7 +176,7 @@ class Schedule:
         return longer(max(self.clock.elapsed + missing, budget), part=self.clock.part)
 
 
-def _calls(seconds: float) -> float:
+def timing_seconds(seconds: float) -> float:
     """Of one timing, where a call takes so many: with one to warm up, unless a call is a measurement by itself."""
     return seconds if seconds * 1e6 > SLOW_US else (REPETITIONS + 1) * seconds
 

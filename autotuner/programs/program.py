@@ -63,6 +63,10 @@ class Program(Protocol):
         """The accuracy that is accepted of it."""
 
     @property
+    def arbiter(self) -> Arbiter | None:
+        """Who says which outputs are right, where no reference does."""
+
+    @property
     def source(self) -> Path | str:
         """What is compiled: a problem's text, or the file of a model, which may be large."""
 
@@ -78,7 +82,6 @@ class ProblemProgram:
     """A problem."""
 
     problem: Problem
-    inputs: tuple[Array, ...]
     device: Device
     seed: int
     timeout: float
@@ -86,6 +89,7 @@ class ProblemProgram:
     """Where its inputs are written."""
 
     repeated = True
+    arbiter = None
 
     @property
     def name(self) -> str:
@@ -104,7 +108,7 @@ class ProblemProgram:
         return problem_mlir(self.problem)
 
     def invocation(self) -> Invocation:
-        return Data.write(self.problem, self.folder / "inputs", seed=self.seed, given=self.inputs).invocation()
+        return Data.write(self.problem, self.folder / "inputs", seed=self.seed).invocation()
 
     def answer(self, vmfb: Path, against: Answer | None) -> Answer:
         del against  # what is right is known without it
@@ -113,7 +117,7 @@ class ProblemProgram:
 
     @cached_property
     def _checker(self) -> Checker:
-        data = Data(self.problem, self.folder / "inputs", self.seed, self.inputs)
+        data = Data(self.problem, self.folder / "inputs", self.seed)
         return data.checker(self.device, timeout=self.timeout)
 
 

@@ -14,7 +14,6 @@ from autotuner.errors import UsageError
 from autotuner.iree.run import CacheState
 from autotuner.measure.caches import Cache
 from autotuner.microkernels.variants import AUTO, Kernel
-from autotuner.problems import Array
 from autotuner.space import Value
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.store.rows import RunKind
@@ -77,8 +76,6 @@ class Options:
     """Which candidates' folders stay: `all`, `failed`, `best`, `none`."""
     microkernels: Sequence[Kernel] = ()
     """Which microkernels join the search: `[Kernel("auto")]` for all that fit, or by their names."""
-    inputs: Sequence[Array] = field(default=(), repr=False, compare=False)
-    """The user's own inputs of the problem, one for each; empty: seeded ones."""
     cluster: Scheduler | None = None
     """A Dask scheduler whose workers build and time: `Scheduler("tls://HOST:PORT")`; None: this machine's processes."""
     iree_tools: Path | None = None

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from autotuner.problems import Array, Problem
+from autotuner.problems import Problem
 from autotuner.space import ABSENT, Config
 from autotuner.store.rows import NewRun
 from autotuner.system.digests import read_by_flags
@@ -18,9 +16,9 @@ from autotuner.tuning.run import Question
 from autotuner.tuning.session import Session
 
 
-def question_unread(problem: Problem, target: Target, options: Options, task: Task, session: Session) -> Question:
+def question_unread(problem: Problem, target: Target, task: Task, session: Session) -> Question:
     """Before the space is read."""
-    asks = {**problem.describe(), "arguments": (*problem.arguments(), *_digests(options.inputs))}
+    asks = {**problem.describe(), "arguments": problem.arguments()}
     return Question(task.kind, problem.describe(), target, asks=asks, reads=session.tools.programs)
 
 
@@ -36,11 +34,6 @@ def _reads(plan: Plan, session: Session) -> tuple[str, ...]:
     files = read_by_flags(plan.target.user_flags, folder=session.workspace.candidates)
     kernels = [variants.digest() for _, variants in sorted(plan.kernels.items())]
     return (*session.tools.programs, *kernels, *files)
-
-
-def _digests(inputs: Sequence[Array]) -> list[str]:
-    """A run on inputs of one's own is another run."""
-    return [hashlib.sha256(array.tobytes()).hexdigest() for array in inputs]
 
 
 @dataclass(frozen=True)

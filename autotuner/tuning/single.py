@@ -245,7 +245,7 @@ class SingleRun:
 
     def _calibrate(self, home: Device) -> Steps[Calibration[Compiled]]:
         options, folder = self.options, self.run.folder / "inputs"
-        write = partial(Data.write, self.problem, folder, seed=options.seed, given=options.inputs)
+        write = partial(Data.write, self.problem, folder, seed=options.seed)
         data: Data = yield Step("builders", write)
         default = DefaultBuilds(self.plan, self.builder, options.effort.compile_timeout, self.seconds)
         calibrator = Calibrator(
@@ -300,7 +300,7 @@ class SingleRun:
 
     def question_unread(self) -> Question:
         """Before the space is read."""
-        return question_unread(self.problem, self.target, self.options, self.task, self.session)
+        return question_unread(self.problem, self.target, self.task, self.session)
 
     def _question(self) -> Question:
         return question_read(self.question_unread(), self.plan, self.session)

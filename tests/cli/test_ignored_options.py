@@ -36,7 +36,6 @@ NONE = ("--device", "none")
         (("ab", "sgemm_c", "--c", "--shape", "64x64x64"), "--c says more of --new"),
         (("ab", "sgemm_c", "--cuda", "--shape", "64x64x64"), "--cuda says more of --new"),
         (("ab", "--new", "mine", "--c", "--cuda"), "--c and --cuda are two languages"),
-        (("ab", "sgemm_c", *GEMM, "--dtype", "f32", *NONE, "--input", "64x64xf32"), "--input needs a device"),
         ((*MODEL, *NONE, "--tolerance", "0.1"), "--tolerance needs a device"),
         ((*MODEL, *NONE, "--parameters", "a=b.irpa"), "--parameters needs a device"),
         ((*MODEL, *NONE, "--route", "data-tiling", "--route", "plain"), "no route is faster than another"),

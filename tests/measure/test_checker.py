@@ -163,11 +163,11 @@ def test_every_result_is_poisoned_learnt_and_compared(tmp_path: Path) -> None:
     assert trusting.check(MODULE).detail == "1 results came out, not 2"
 
 
-def test_inputs_of_ones_own_are_the_ones_that_are_written(tmp_path: Path) -> None:
-    given = tuple(np.full(operand.shape, 0.5, np.float32) for operand in PROBLEM.operands[:-1])
+def test_seeded_inputs_are_the_ones_that_are_written(tmp_path: Path) -> None:
+    given = PROBLEM.inputs(1)
     folder = tmp_path / "new" / "data"
     for _ in range(2):
-        data = Data.write(PROBLEM, folder, seed=1, given=given)
+        data = Data.write(PROBLEM, folder, seed=1)
     first, _, poisoned = data.paths(RANDOM)
     assert np.array_equal(np.fromfile(first, np.float32), given[0].ravel())
     assert np.isnan(np.fromfile(poisoned, np.float32)).all()

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -92,6 +92,7 @@ class MicrokernelArm(Arm):
             spec=inserted.spec,
             applied=sum(inserted.counts),
             inserted=inserted,
+            kernels=inserted.listed(),
             notes=inserted.notes,
         )
 
@@ -103,8 +104,6 @@ class FileArm(Arm):
     path: Path
     trust: bool = False
     """Compile with whatever is in it."""
-    applied: Mapping[Path, int] = field(default_factory=dict, compare=False)
-    """How many operations its specs were just found to apply to, by file: these are not asked about again."""
 
     @property
     def reads(self) -> tuple[Path, ...]:
@@ -130,9 +129,7 @@ class FlagfileArm(FileArm):
         others = at.with_flags(flagfile.others, path=self.path)
         objects = next((Path(folder).absolute() for folder in flagfile.folders), None)
         for name, value in flagfile.carriers:
-            spec = Path(value).absolute()
-            known = self.applied.get(spec)
-            recipe = at.proven(recipe, spec, others, flag=name, objects=objects, trust=self.trust, known=known)
+            recipe = at.proven(recipe, Path(value).absolute(), others, flag=name, objects=objects, trust=self.trust)
         return recipe
 
 
@@ -150,8 +147,7 @@ class SpecArm(FileArm):
         carriers = file.flags(self.path, spec_flag=at.target.spec_flag, objects=objects)
         recipe = replace(at.plain, flags=(*others, *carriers), flagfile=beside.path if beside else None)
         folder = objects if file.carrier.brings_objects else None
-        flag, known = name_of(carriers[0]), self.applied.get(self.path)
-        return at.proven(recipe, self.path, others, flag=flag, objects=folder, trust=self.trust, known=known)
+        return at.proven(recipe, self.path, others, flag=name_of(carriers[0]), objects=folder, trust=self.trust)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ from autotuner.problems import Problem
 from autotuner.problems.accuracy import Precision
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
-from autotuner.system.text import times
 from autotuner.targets import Target
 
 OBJECTS = "objects"
@@ -63,30 +62,6 @@ class InsertedKernel:
 
 
 @dataclass(frozen=True)
-class _Offers:
-    """The kernel's variants for the problems of a program: each is asked for more than once, and takes time to list."""
-
-    kernel: Kernel
-    chip: str
-    workspace: Path
-    made_for: str
-    _known: dict[Problem, Variants] = field(default_factory=dict)
-
-    def of(self, problem: Problem) -> Variants:
-        """Refuses a problem that no choice of the kernel's parameters fits."""
-        if problem not in self._known:
-            self._known[problem] = Variants.of(
-                find(self.kernel.name, search_folders(self.workspace)),
-                problem,
-                self.chip,
-                workspace=self.workspace,
-                kernel=self.kernel,
-                executable_target=self.made_for,
-            )
-        return self._known[problem]
-
-
-@dataclass(frozen=True)
 class KernelSite:
     """Where a kernel is to be called."""
 
@@ -114,10 +89,9 @@ class KernelSite:
         """Replaces the operation of the problem, or all that the kernel fits, and proves it."""
         operations = [operation.accepting(self.allow) for operation in read_operations(self._preprocess(()))]
         made_for = self._executable_target() if self.target.backend.on_host else ""
-        offers = _Offers(kernel, self.chip, self.workspace, made_for)
-        found = self._fitting(offers, operations)
+        offers, found = self._fitting(kernel, operations, made_for)
         forms = {problem: forms_of(readings) for problem, readings in found.items()}
-        calls = self._calls([offers.of(problem) for problem in forms])
+        calls = self._calls([offers[problem] for problem in found])
         proof = self._prove(calls, made_for, forms)
         kept = [call for call, count in zip(calls, proof.found, strict=True) if count]
         if not kept:
@@ -130,46 +104,53 @@ class KernelSite:
             for call in calls
             if call not in kept
         ]
-        if len(kept) < len(calls):
+        if notes:
             proof = self._prove(kept, made_for, forms)
-        total = sum(len(found[call.problem]) for call in kept)
-        if sum(proof.found) < total:
-            notes.append(f"{kernel.name} is called {times(sum(proof.found))} for {total} operations that look alike")
         carrier = MicrokernelCarrier(tuple(kept), made_for, tuple(forms[call.problem] for call in kept))
         return InsertedKernel(carrier, proof.found, self.folder / SPEC, self._carriers(), tuple(notes))
 
-    def _fitting(self, offers: _Offers, operations: Sequence[Operation]) -> dict[Problem, list[Reading]]:
-        """What the kernel can compute of each operation, by problem: the most of it that it can."""
+    def _fitting(
+        self, kernel: Kernel, operations: Sequence[Operation], made_for: str
+    ) -> tuple[dict[Problem, Variants], dict[Problem, list[Reading]]]:
+        """The kernel's variants by problem, and what it can compute of each operation: the most of it that it can."""
+        offers: dict[Problem, Variants] = {}
         found: dict[Problem, list[Reading]] = {}
         reasons = []
         for operation in operations:
-            fits, why = None, "no problem has this form"
+            why = "no problem has this form"
             for reading in operation.readings:
                 if self.problem not in (None, reading.problem, reading.bare):
-                    why = f"it is not {self.problem.name}" if self.problem is not None else ""
+                    why = f"it is not {self.problem.name}"
                     continue
                 try:
-                    offers.of(reading.problem)
+                    if reading.problem not in offers:
+                        offers[reading.problem] = self._variants(kernel, reading.problem, made_for)
                 except DoesNotFitError as error:
                     why = error.message
                 else:
-                    fits = reading
+                    found.setdefault(reading.problem, []).append(reading)
                     break
-            if fits is not None:
-                found.setdefault(fits.problem, []).append(fits)
             else:
                 reasons.append(f"{operation.text}: {why}")
-        if not found and self.problem is not None:
-            return {self.problem: [Reading(self.problem, None)]}
-        if not found:
-            more = [f"and {len(reasons) - LISTED} more"] if len(reasons) > LISTED else []
-            listed = "\n".join(["the program has:", *reasons[:LISTED], *more])
-            raise NoCandidateError(
-                f"{offers.kernel.name} fits no operation of {self.name}; "
-                f"{listed if reasons else 'the program has no product, convolution or attention'}",
-                remedy="`autotune ab --list` names the microkernels there are.",
-            )
-        return found
+        if found:
+            return offers, found
+        if self.problem is not None:
+            offers = {self.problem: self._variants(kernel, self.problem, made_for)}
+            return offers, {self.problem: [Reading(self.problem, None)]}
+        more = [f"and {len(reasons) - LISTED} more"] if len(reasons) > LISTED else []
+        listed = "\n".join(["the program has:", *reasons[:LISTED], *more])
+        raise NoCandidateError(
+            f"{kernel.name} fits no operation of {self.name}; "
+            f"{listed if reasons else 'the program has no product, convolution or attention'}",
+            remedy="`autotune ab --list` names the microkernels there are.",
+        )
+
+    def _variants(self, kernel: Kernel, problem: Problem, made_for: str) -> Variants:
+        """Refuses a problem that no choice of the kernel's parameters fits."""
+        manifest = find(kernel.name, search_folders(self.workspace))
+        return Variants.of(
+            manifest, problem, self.chip, workspace=self.workspace, kernel=kernel, executable_target=made_for
+        )
 
     def _calls(self, offers: Sequence[Variants]) -> list[Call]:
         """The default choice of the kernel's parameters for each."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from autotuner.errors import OutOfTimeError, UsageError
 from autotuner.iree.compile import shell_line
@@ -20,14 +17,11 @@ from autotuner.jobs.opening import compile_timeout, model_program
 from autotuner.jobs.opening import open_model as open_model_file
 from autotuner.measure.reference import WORDS
 from autotuner.microkernels.variants import Kernel, kernel_chip
-from autotuner.problems import Array, Operand, Problem
+from autotuner.problems import Problem
 from autotuner.problems.accuracy import Precision
-from autotuner.problems.base import FUNCTION
 from autotuner.problems.render import problem_mlir
-from autotuner.programs.inputs import check_inputs, load_array
 from autotuner.programs.model import Model
 from autotuner.programs.program import ProblemProgram, Program
-from autotuner.programs.signature import Argument, Signature
 from autotuner.programs.structure import read_beside
 from autotuner.system.digests import path_digest
 from autotuner.system.text import times
@@ -48,14 +42,8 @@ class Experiment:
     problem: Problem | None = None
     """With a model: what a microkernel replaces there."""
     model: Model | None = None
-    inputs: tuple[str, ...] = ()
-    """Of a problem on its own; a model has its own."""
     alone: bool = False
     """The user named B only: all variants of a microkernel take part."""
-    has_won: bool = False
-    """B was found to be faster before: it is confirmed at once, and no race comes first."""
-    expected_us: tuple[float, float] | None = None
-    """What A and B took on this machine before: how often they are repeated is known before they are timed."""
 
     def __post_init__(self) -> None:
         if self.problem is None and self.model is None:
@@ -63,17 +51,12 @@ class Experiment:
 
     @classmethod
     def of(
-        cls,
-        first: Arm,
-        second: Arm | None,
-        problem: Problem | None = None,
-        model: Model | None = None,
-        inputs: tuple[str, ...] = (),
+        cls, first: Arm, second: Arm | None, problem: Problem | None = None, model: Model | None = None
     ) -> Experiment:
         """As the user names it: one arm races IREE's default."""
         if second is None:
-            return cls(DEFAULT, first, problem, model, inputs, alone=True)
-        return cls(first, second, problem, model, inputs)
+            return cls(DEFAULT, first, problem, model, alone=True)
+        return cls(first, second, problem, model)
 
     @property
     def searched(self) -> Kernel | None:
@@ -106,12 +89,11 @@ def open_program(wanted: Experiment, target: Target, options: Options, session: 
 
 def _open_problem(wanted: Experiment, problem: Problem, target: Target, options: Options, session: Session) -> Opened:
     """A problem on its own, with a reference."""
-    arrays = problem_inputs(wanted.inputs, problem, seed=options.seed)
-    question = _question(wanted, target, session, problem.describe(), (*problem.arguments(), *wanted.inputs))
+    question = _question(wanted, target, session, problem.describe(), problem.arguments())
     timeout = options.effort.run_timeout
 
     def subject(run: Run) -> Program:
-        return ProblemProgram(problem, arrays, session.runner, options.seed, timeout, run.folder)
+        return ProblemProgram(problem, session.runner, options.seed, timeout, run.folder)
 
     return Opened(question, subject)
 
@@ -153,43 +135,6 @@ def _question(
         reads=(*session.tools.programs, *(path_digest(path) for path in read)),
         space_size=len(arms),
     )
-
-
-# --- `--input` of a problem -------------------------------------------------------------------------------------------
-
-
-def problem_inputs(texts: Sequence[str], problem: Problem, *, seed: int) -> tuple[Array, ...]:
-    """One array for each operand, from `@FILE.npy`, `SHAPExTYPE=VALUES` or `SHAPExTYPE` (seeded); empty without any."""
-    if not texts:
-        return ()
-    operands = problem.operands[:-1]
-    signature = Signature(FUNCTION, tuple(Argument(one.shape, one.element.name) for one in operands), ())
-    check_inputs(texts, signature, name=problem.name)
-    return tuple(map(_array, texts, operands, problem.inputs(seed)))
-
-
-def _array(text: str, operand: Operand, seeded: Array) -> Array:
-    """What is known to fit, as far as its words tell."""
-    _, has_values, values = text.partition("=")
-    if text.startswith("@"):
-        array: Array = np.ascontiguousarray(load_array(Path(text[1:]), f"--input {text}")).view(operand.element.numpy)
-    elif not has_values:
-        return seeded
-    elif values.startswith("@"):
-        array = np.fromfile(values[1:], operand.element.numpy)
-        if array.nbytes != operand.bytes:
-            raise UsageError(
-                f"--input {text} has {array.nbytes} bytes, not {operand.bytes}.", remedy="Give numbers of its type."
-            )
-    else:
-        numbers = [float(word) for word in values.replace(",", " ").split()]
-        array = np.broadcast_to(np.array(numbers), (math.prod(operand.shape),)).astype(operand.element.numpy)
-    if not np.isfinite(array.astype(np.float64)).all():
-        raise UsageError(
-            f"--input {text[:80]} has numbers that are not finite: nothing can be compared with what comes out.",
-            remedy="Give finite numbers.",
-        )
-    return array.reshape(operand.shape)
 
 
 # --- a rehearsal ------------------------------------------------------------------------------------------------------

@@ -6,49 +6,56 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from autotuner.devices.device import Timing
-from autotuner.iree.compile import FAILURE_CLASSES, Compiled, FailureClass
+from autotuner.iree.compile import FAILURE_CLASSES, Compiled, FailureClass, shell_line
 from autotuner.iree.run import Benchmark
-from autotuner.jobs.ab.arms import Arm
+from autotuner.jobs.ab.arms import Arm, ArmKind
 from autotuner.jobs.ab.recipe import Recipe
-from autotuner.jobs.ab.result import ArmReport
-from autotuner.measure.blocks import Entrant, Interval, Rules
+from autotuner.measure.blocks import Entrant, Rules
 from autotuner.measure.cache_timer import CacheTimer, Modules
 from autotuner.measure.caches import Caches
-from autotuner.measure.contest import REPETITIONS, SLOW_US, timed_by
+from autotuner.measure.contest import timed_by
 from autotuner.measure.judge import Judge, JudgePhase
 from autotuner.measure.judgement import Contest, Judgement
-from autotuner.measure.schedule import Schedule
+from autotuner.measure.schedule import Schedule, timing_seconds
 from autotuner.programs.program import Answer
-from autotuner.targets import Target
 from autotuner.tuning.result import Counts
 from autotuner.tuning.run import Run
 
 A, B = "a", "b"
+_SHIPPED = 1.5
+"""What shipping a microkernel takes, in compiles of the arm."""
 
 
 @dataclass
 class ArmRun:
-    """An arm on its way."""
+    """An arm as far as it came, with what is needed to repeat it by hand."""
 
     key: str
     arm: Arm
-    row: int = 0
     folder: Path = Path()
+    row: int = 0
     recipe: Recipe | None = None
     built: Compiled | None = None
     """Each dispatch once: what is checked."""
     timed: Compiled | None = None
     """As it is raced."""
     answer: Answer | None = None
-    expected_us: float | None = None
-    """What it took on this machine before."""
     us: float | None = None
     """As it was timed last; before that, of the call whose outputs were compared."""
     failure: str = ""
-    exports: tuple[str, ...] = ()
-    share: float | None = None
+    benchmark: tuple[str, ...] = ()
+    """How to time it, in its folder; empty without a device."""
+
+    @property
+    def name(self) -> str:
+        return self.arm.name
+
+    @property
+    def kind(self) -> ArmKind:
+        return self.arm.kind
 
     @property
     def once(self) -> Compiled:
@@ -66,28 +73,66 @@ class ArmRun:
             raise ValueError(f"{self.arm.name} was not prepared")
         return self.recipe
 
-    def report(self, target: Target, benchmark: tuple[str, ...]) -> ArmReport:
-        """What is told of it; `benchmark` is how to time it by hand, in its folder."""
-        how, module = self.how, self.module
-        error = self.answer.check.error if self.answer is not None else None
-        return ArmReport(
-            name=self.arm.name,
-            kind=self.arm.kind,
-            flags=tuple(flag for flag in how.flags if flag not in target.compile_flags),
-            spec=how.spec,
-            folder=self.folder,
-            compile=module.command,
-            benchmark=benchmark,
-            repeat=module.repeat,
-            binary=module.binary,
-            us=self.us,
-            error=error if error is not None and math.isfinite(error) else None,
-            applied=how.applied,
-            version=how.version,
-            kernels=how.kernels,
-            share=self.share,
-            dispatches=self.exports,
-        )
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What it adds to the target's flags."""
+        return self.how.added
+
+    @property
+    def compile(self) -> tuple[str, ...]:
+        """Run in its folder."""
+        return self.module.command
+
+    @property
+    def repeat(self) -> int:
+        return self.module.repeat
+
+    @property
+    def applied(self) -> int:
+        """Operations that its spec is proven to reach."""
+        return self.how.applied
+
+    @property
+    def error(self) -> float | None:
+        """Against the reference; of a model, against what is right: arm A where nothing else is known."""
+        error = self.answer.check.error if self.answer is not None else math.inf
+        return error if math.isfinite(error) else None
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """Lines for a shell."""
+        enter = f"cd {shell_line([str(self.folder)])}"
+        return tuple(f"{enter} && {shell_line(words)}" for words in (self.compile, self.benchmark) if words)
+
+    @property
+    def divisor(self) -> str:
+        return f"# divide the time by {self.repeat}: the module repeats its dispatches that often"
+
+    def write_commands(self, *, stderr: str) -> None:
+        """The files of a candidate's folder that say how it was made."""
+        lines = [f"cd {shell_line([str(self.folder)])}", shell_line(self.compile)]
+        if self.benchmark:
+            lines.append(shell_line(self.benchmark))
+            lines += [self.divisor] if self.repeat > 1 else []
+        (self.folder / "command.txt").write_text("\n".join(lines) + "\n")
+        (self.folder / "stderr.txt").write_text(stderr)
+
+    def to_json(self) -> dict[str, Any]:
+        how = self.how
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "flags": list(self.flags),
+            "spec": str(how.spec) if how.spec else None,
+            "us": self.us,
+            "error": self.error,
+            "applied": how.applied,
+            "command": list(self.commands),
+            "repeat": self.repeat,
+            "binary": self.module.binary,
+            **({"version": how.version} if how.version else {}),
+            **({"kernels": [dict(kernel) for kernel in how.kernels]} if how.kernels else {}),
+        }
 
 
 def counts_of(sides: Sequence[ArmRun], *, same_code: bool) -> Counts:
@@ -108,20 +153,8 @@ def counts_of(sides: Sequence[ArmRun], *, same_code: bool) -> Counts:
 # --- before the judge -------------------------------------------------------------------------------------------------
 
 
-_SHIPPED = 1.5
-"""What shipping a microkernel takes, in compiles of the arm."""
-
-
-def timing_seconds(side: ArmRun, benchmark: Benchmark) -> float:
-    """Of one timing of an arm, by what a call of it takes."""
-    call = (side.us or 0.0) * side.module.repeat / 1e6
-    return call if 1e6 * call > SLOW_US else (REPETITIONS + 1) * max(call, benchmark.seconds)
-
-
-def race_sides(
-    sides: Sequence[ArmRun], benchmark: Benchmark, run: Run, *, has_won: bool = False
-) -> tuple[Judgement, Interval | None]:
-    """The verdict, and B's speed over A's; both times are the judge's from here on."""
+def race_sides(sides: Sequence[ArmRun], benchmark: Benchmark, run: Run) -> Judgement:
+    """The verdict on B's speed over A's; both times are the judge's from here on."""
     store, effort = run.session.store, run.options.effort
     a, b = sides
     contest = Contest(
@@ -130,7 +163,7 @@ def race_sides(
         stock=A,
         rules=Rules(smallest_gain=effort.smallest_gain),
         seed=run.options.seed,
-        labels={A: a.arm.name, B: b.arm.name},
+        labels={side.key: side.name for side in sides},
     )
     rows = {side.key: side.row for side in sides}
 
@@ -138,7 +171,9 @@ def race_sides(
         store.record_timing(rows[name], timing, phase=phase, block=block)
 
     modules = {side.key: side.once if benchmark.cache == "cold" else side.module for side in sides}
-    us, one = {side.key: side.us or 0.0 for side in sides}, timing_seconds(a, benchmark)
+    us = {side.key: side.us or 0.0 for side in sides}
+    calls = {name: us[name] * modules[name].repeat for name in modules}
+    one = timing_seconds(max(calls[A] / 1e6, benchmark.seconds))
     schedule = Schedule(
         run.clock,
         one,
@@ -148,8 +183,7 @@ def race_sides(
         lasting=benchmark.seconds,
         shipping=_SHIPPED * b.once.took if b.how.inserted is not None else 0.0,
     )
-    calls = {name: us[name] * modules[name].repeat for name in modules}
-    takes = timed_by(run.session.runner, benchmark, modules, call_us=calls, fresh=not has_won)
+    takes = timed_by(run.session.runner, benchmark, modules, call_us=calls)
     judge = Judge(contest, takes, schedule.judging, run.session.stop, schedule.pair, record)
     judgement = schedule.told(judge.verdict())
     for side in sides:
@@ -158,10 +192,10 @@ def race_sides(
             store.set_us(side.row, side.us)
     speedup = judgement.speedup
     if judgement.verdict != "no-winner" or speedup is None:
-        return judgement, speedup
-    slower = f"{b.arm.name} is slower than {a.arm.name}"
-    equal = f"{b.arm.name} is not more than {effort.smallest_gain:.0%} faster than {a.arm.name}"
-    return replace(judgement, reason=slower if speedup.high < 1 else equal), speedup
+        return judgement
+    slower = f"{b.name} is slower than {a.name}"
+    equal = f"{b.name} is not more than {effort.smallest_gain:.0%} faster than {a.name}"
+    return replace(judgement, reason=slower if speedup.high < 1 else equal)
 
 
 def time_sides_cold(sides: Sequence[ArmRun], benchmark: Benchmark, run: Run, *, won: bool) -> Caches | None:

@@ -43,8 +43,10 @@ class Recipe:
     """Operations or dispatches that its spec is proven to reach."""
     inserted: InsertedKernel | None = None
     """What is written where it wins; of others the files are there."""
-    substituted: tuple[str, ...] = ()
-    """Executables that others take the place of."""
+    kernels: tuple[Mapping[str, Any], ...] = ()
+    """Which problems a microkernel computes, by which variant, and how often that is called."""
+    targets: tuple[str, ...] = ()
+    """The target's own flags, which are not told of each arm."""
     version: str = ""
     """What a compiler of the user's says of itself."""
     notes: tuple[str, ...] = ()
@@ -59,9 +61,9 @@ class Recipe:
         return self.inserted is None or self.inserted.carrier.repeatable
 
     @property
-    def kernels(self) -> tuple[Mapping[str, Any], ...]:
-        """Which problems a microkernel computes, by which variant, and how often that is called."""
-        return self.inserted.listed() if self.inserted else ()
+    def added(self) -> tuple[str, ...]:
+        """What it adds to the target's flags."""
+        return tuple(flag for flag in self.flags if flag not in self.targets)
 
     def job(self, program: str | Path, *, timeout: float, repeat: int = 1) -> BuildJob:
         job = BuildJob(program, self.flags, timeout, repeat=repeat, timed=self.repeatable)
@@ -104,7 +106,7 @@ class ArmSite(KernelSite):
     @property
     def plain(self) -> Recipe:
         """IREE's default."""
-        return Recipe(self.tools, self.flags)
+        return Recipe(self.tools, self.flags, targets=self.target.compile_flags)
 
     def with_flags(self, given: Sequence[str], *, path: Path) -> tuple[str, ...]:
         """The program's own flags, and those of a file over the target's."""
@@ -120,9 +122,8 @@ class ArmSite(KernelSite):
         flag: str,
         objects: Path | None,
         trust: bool,
-        known: int | None = None,
     ) -> Recipe:
-        """With the proof that this spec applies when it is carried by this flag; `known`: to so many operations."""
+        """With the proof that this spec applies when it is carried by this flag."""
         file = read_arm_spec(spec, trust=trust)
         target = self.target
         if flag == TUNING_SPEC != target.spec_flag:
@@ -133,15 +134,13 @@ class ArmSite(KernelSite):
             wrong = [finding.text for finding in check_objects(file, objects, target) if finding.level == "error"]
             if wrong:
                 raise UsageError(f"{spec}: {'; '.join(wrong)}.", remedy="`autotune spec check` says more.")
-        count = known or self._applied(spec, flags, objects)
-        names = tuple(entry.name for entry in file.entries) if file.carrier.by_name else ()
+        count = self._applied(spec, flags, objects)
         notes = (f"{spec.name} brings native code, which runs with your rights: see SECURITY.md",)
         return replace(
             recipe,
             carrier=file.carrier.name,
             spec=spec,
             applied=recipe.applied + count,
-            substituted=(*recipe.substituted, *names),
             notes=(*recipe.notes, *(notes if file.carrier.brings_objects else ())),
         )
 

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Unpack
 
-from autotuner.devices.device import Timing, choose_repeat
-from autotuner.errors import (
-    DeviceError,
-    EnvironmentFailure,
-    NoCandidateError,
-    OutOfTimeError,
-    WrongResultError,
-)
+from autotuner.errors import DeviceError, EnvironmentFailure, NoCandidateError, OutOfTimeError, WrongResultError
 from autotuner.iree.compile import Compiled, first_error
 from autotuner.iree.folder import MODULE
 from autotuner.iree.run import Benchmark, benchmark_command, failed_because, known_remedy
 from autotuner.jobs.ab.opening import Experiment, open_program
-from autotuner.jobs.ab.racing import A, ArmRun, B, counts_of, race_sides, time_sides_cold, timing_seconds
+from autotuner.jobs.ab.racing import A, ArmRun, B, counts_of, race_sides, time_sides_cold
 from autotuner.jobs.ab.recipe import ArmSite
-from autotuner.jobs.ab.result import AbDetails, AbResult, write_commands
-from autotuner.jobs.ab.shares import note_shares
+from autotuner.jobs.ab.result import AbDetails, AbResult
 from autotuner.jobs.ab.ship import claim, ship
 from autotuner.jobs.opening import MIN_TIME, compile_timeout, lengthened, model_clock, run_timeout
 from autotuner.measure.blocks import ALPHA, Interval
 from autotuner.measure.caches import Caches
 from autotuner.measure.judgement import SAME, Judgement
-from autotuner.programs.program import ModelProgram, Program, difference
+from autotuner.programs.program import Program, difference
 from autotuner.store.rows import BuildRow
 from autotuner.system import process
 from autotuner.system.digests import file_digest
@@ -83,7 +74,6 @@ class _ExperimentRun:
     """How both arms are timed, once they are found to be right."""
     difference: float | None = None
     same_code: bool = False
-    share_from: str = ""
     speedup: Interval | None = None
     caches: Caches | None = None
     shipped: tuple[Path | None, Path | None] = (None, None)
@@ -91,17 +81,15 @@ class _ExperimentRun:
     """What is shipped was written by this run."""
 
     def __post_init__(self) -> None:
-        known = (self.wanted.expected_us if self.run.timed else None) or (None, None)
-        arms = ((A, self.wanted.a), (B, self.wanted.b))
-        a, b = (ArmRun(*one, expected_us=us) for one, us in zip(arms, known, strict=True))
-        self.sides = (a, b)
+        folder = self.run.folder
+        self.sides = (ArmRun(A, self.wanted.a, folder / A), ArmRun(B, self.wanted.b, folder / B))
 
     def go(self) -> AbResult:
         run = self.run
         if run.earlier is not None:
             run.account.note(f"going on with run {run.id}")
         try:
-            result = self._steps(self.subject)
+            result = self._steps()
         except OutOfTimeError:
             result = unread(run, AbDetails(), what="both arms were compared", building=True)
         run.finish(result)
@@ -109,64 +97,52 @@ class _ExperimentRun:
             shutil.rmtree(run.folder, ignore_errors=True)
         return result
 
-    @property
-    def compile_timeout(self) -> float:
-        return compile_timeout(self.run.options, self.run.clock)
-
     # --- the steps ----------------------------------------------------------------------------------------------
 
-    def _steps(self, subject: Program) -> AbResult:
-        run = self.run
+    def _steps(self) -> AbResult:
+        run, subject = self.run, self.subject
         for side in self.sides:
-            self._prepare(side, subject)
-        self._build(subject)
+            self._prepare(side)
+        self._build()
         a, b = self.sides
         # What runs on the host is part of a module: equal executables are not enough.
         self.same_code = file_digest(a.module.vmfb) == file_digest(b.module.vmfb)
         if not run.timed:
             return self._result("compile-only", "no device: both arms are built and proven, not timed")
-        self._check(subject)
+        self._check()
         seconds = run.options.effort.repetition_seconds if subject.repeated else MIN_TIME
         benchmark = self.benchmark = Benchmark(subject.invocation(), seconds, run_timeout(run.options))
-        if self._interrupted():
-            return self._result("inconclusive", "interrupted before the race")
+        for side in self.sides if not self.same_code else (a,):
+            if run.stopped:
+                return self._result("inconclusive", "interrupted before the race")
+            self._time(side, benchmark)
         if self.same_code:
-            self._time(a, subject, benchmark)
-            b.us = a.us
+            b.us, self.speedup = a.us, SAME
             run.session.store.record_duplicate(b.row, of=a.row)
-            self.speedup = SAME
             return self._result("no-winner", "the two arms compile to the same code")
-        for side in self.sides:
-            self._time(side, subject, benchmark)
-        if self._interrupted():
+        if run.stopped:
             return self._result("inconclusive", "interrupted before the race")
-        run.account.stage(f"racing {b.arm.name} against {a.arm.name}")
+        run.account.stage(f"racing {b.name} against {a.name}")
         with run.account.clocked("time"):
             raced = replace(benchmark, cache=run.options.searched_cache) if subject.repeated else benchmark
-            judgement, self.speedup = race_sides(self.sides, raced, run, has_won=self.wanted.has_won)
+            judgement = race_sides(self.sides, raced, run)
+            self.speedup = judgement.speedup
             if subject.repeated and judgement.verdict != "inconclusive":
                 self.caches = time_sides_cold(self.sides, raced, run, won=judgement.verdict == "win")
         if judgement.verdict == "win":
             try:
-                self._ship(subject, judgement)
+                self._ship(judgement)
             except OutOfTimeError:
                 return self._result("inconclusive", run.unproven)
-        if isinstance(subject, ModelProgram) and not self.wanted.has_won and not self._interrupted():
-            seconds = sum(timing_seconds(side, benchmark) for side in self.sides)
-            self.share_from = note_shares(self.sides, run, subject.call, seconds=seconds)
-        wrong = subject.arbiter.words if isinstance(subject, ModelProgram) else ""
+        wrong = subject.arbiter.words if subject.arbiter is not None else ""
         return self._result(judgement.verdict, f"{wrong}; {judgement.reason}" if wrong else judgement.reason)
 
-    def _interrupted(self) -> bool:
-        return self.run.stopped
-
-    def _prepare(self, side: ArmRun, subject: Program) -> None:
+    def _prepare(self, side: ArmRun) -> None:
         """The flags of an arm, and the proof that what it brings arrives."""
-        run = self.run
-        run.account.stage(f"preparing {side.arm.name}")
-        side.folder = run.folder / side.key
+        run, subject = self.run, self.subject
+        run.account.stage(f"preparing {side.name}")
         side.folder.mkdir(parents=True, exist_ok=True)
-        side.row = run.candidate("baseline" if side.key == A else side.arm.code, side.arm.name)
+        side.row = run.candidate("baseline" if side.key == A else side.arm.code, side.name)
         site = ArmSite.within(
             run.session,
             run.target,
@@ -174,7 +150,7 @@ class _ExperimentRun:
             flags=subject.flags,
             problem=subject.problem,
             folder=side.folder,
-            timeout=self.compile_timeout,
+            timeout=compile_timeout(run.options, run.clock),
             allow=subject.allow,
         )
         try:
@@ -186,121 +162,109 @@ class _ExperimentRun:
         for note in side.how.notes:
             run.account.note(note)
 
-    def _build(self, subject: Program) -> None:
-        run = self.run
+    def _build(self) -> None:
+        run, source = self.run, self.subject.source
         run.account.stage("compiling both arms")
         with run.account.clocked("build"):
-            jobs = [self._compile(side, subject, 1) for side in self.sides]
-            for side in self.sides:
-                self._compile_ahead(side, subject)
+            jobs = [self._compile(side, 1) for side in self.sides]
             for side, job in zip(self.sides, jobs, strict=True):
-                built = _kept_apart(job.result())
-                if isinstance(subject.source, Path):
-                    built = replace(built, command=side.how.command(subject.source))
-                side.built = built
+                side.built = _kept_apart(job.result())
+                if isinstance(source, Path):
+                    side.built = replace(side.built, command=side.how.command(source))
         for side in self.sides:
-            self._record(side, side.module)
+            built, command = side.once, tuple(side.once.command)
+            run.session.store.record_build(
+                BuildRow(side.row, built.seconds, built.cached, built.binary, side.applied, command, str(built.vmfb))
+            )
         for side in self.sides:
-            if side.module.failure is not None:
-                self._fail(side, side.module.failure, side.module.stderr)
+            if side.once.failure is not None:
+                self._fail(side, side.once.failure, side.once.stderr)
                 raise NoCandidateError(
-                    f"{side.arm.name} does not compile {subject.name}: {first_error(side.module.stderr)}",
+                    f"{side.name} does not compile {self.subject.name}: {first_error(side.once.stderr)}",
                     remedy=f"{side.folder / 'stderr.txt'} has all of it.",
                 )
 
-    def _compile_ahead(self, side: ArmRun, subject: Program) -> None:
-        """As it will be timed, into the cache, where what it takes is known: both compile while results are checked."""
-        repeat = choose_repeat(side.expected_us or math.inf)
-        if repeat > 1 and subject.repeated and side.how.repeatable and isinstance(subject.source, str):
-            self.run.session.executor.start(side.how.job(subject.source, timeout=self.compile_timeout, repeat=repeat))
-
-    def _compile(self, side: ArmRun, subject: Program, repeat: int) -> Future[Compiled]:
-        job = side.how.job(subject.source, timeout=self.compile_timeout, repeat=repeat)
+    def _compile(self, side: ArmRun, repeat: int) -> Future[Compiled]:
+        timeout = compile_timeout(self.run.options, self.run.clock)
+        job = side.how.job(self.subject.source, timeout=timeout, repeat=repeat)
         return self.run.session.executor.start_in(side.folder, job, side.how.tools)
 
-    def _check(self, subject: Program) -> None:
+    def _check(self) -> None:
         """Both outputs against what is right, and against each other."""
-        run = self.run
+        run, subject = self.run, self.subject
         run.account.stage("comparing what both arms compute")
         subject.invocation()  # its inputs must be there
         a, b = self.sides
         for side in self.sides:
             with run.account.clocked("time"):
                 side.answer = subject.answer(side.module.vmfb, None if side is a else a.answer)
-            check = side.answer.check
-            if check.ok:
-                run.session.store.record_check(side.row, error=check.error)
-                continue
-            self._fail(side, check.failure or "", check.detail)
-            if check.failure != "wrong-result":
-                raise DeviceError(
-                    f"{side.arm.name} does not run on {run.session.device!r}: {failed_because(check.detail)}",
-                    remedy=known_remedy(check.detail)
-                    or "Check --input and --device; `autotune doctor` lists the devices that answer.",
-                )
-            if isinstance(subject, ModelProgram) and side is a:
-                continue  # that is told; what is right may be B
-            against = (
-                f"{subject.arbiter.against} in {subject.name}" if isinstance(subject, ModelProgram) else "the reference"
-            )
-            raise WrongResultError(
-                f"{side.arm.name} computes wrong results, against {against}: {check.detail}.",
-                remedy=f"{side.folder} has what was compiled.",
-            )
-        if (
-            isinstance(subject, ModelProgram)
-            and a.answer is not None
-            and a.answer.check != subject.arbiter.default_check
-        ):
-            a.answer = replace(a.answer, check=subject.arbiter.default_check)
-            if subject.arbiter.default_is_wrong:
+            if side.answer.check.ok:
+                run.session.store.record_check(side.row, error=side.answer.check.error)
+            else:
+                self._wrong(side, side.answer.check.failure or "", side.answer.check.detail)
+        arbiter = subject.arbiter
+        if arbiter is not None and a.answer is not None and a.answer.check != arbiter.default_check:
+            a.answer = replace(a.answer, check=arbiter.default_check)
+            if arbiter.default_is_wrong:
                 self._fail(a, "wrong-result", a.answer.check.detail)
         if a.answer is not None and b.answer is not None:
             self.difference = difference(a.answer, b.answer)
 
-    def _time(self, side: ArmRun, subject: Program, benchmark: Benchmark) -> None:
+    def _wrong(self, side: ArmRun, failure: str, detail: str) -> None:
+        """What does not run, or computes something else, ends the experiment."""
+        run, subject = self.run, self.subject
+        self._fail(side, failure, detail)
+        if failure != "wrong-result":
+            raise DeviceError(
+                f"{side.name} does not run on {run.session.device!r}: {failed_because(detail)}",
+                remedy=known_remedy(detail)
+                or "Check --input and --device; `autotune doctor` lists the devices that answer.",
+            )
+        if subject.arbiter is not None and side.key == A:
+            return  # that is told; what is right may be B
+        against = f"{subject.arbiter.against} in {subject.name}" if subject.arbiter is not None else "the reference"
+        raise WrongResultError(
+            f"{side.name} computes wrong results, against {against}: {detail}.",
+            remedy=f"{side.folder} has what was compiled.",
+        )
+
+    def _time(self, side: ArmRun, benchmark: Benchmark) -> None:
         """What it takes, as far as that must be known before the judge asks; in a module whose calls last long enough.
 
         Of a model the call whose outputs were compared tells: its dispatches are not repeated.
         """
-        called = side.answer.seconds if side.answer is not None and not subject.repeated else None
+        run, device, account = self.run, self.run.session.runner, self.run.account
+        called = side.answer.seconds if side.answer is not None and not self.subject.repeated else None
         if called is not None:
             side.us = 1e6 * called
             return
-        run = self.run
-        run.account.stage(f"timing {side.arm.name}")
-        module, timing = self._lengthened(side, subject, benchmark)
+        account.stage(f"timing {side.name}")
+
+        def repeated(repeat: int) -> Compiled:
+            with account.clocked("build"):
+                return self._compile(side, repeat).result()
+
+        with account.clocked("time"):
+            if self.subject.repeated and side.how.repeatable:
+                module, timing = lengthened(device, side.once, benchmark, repeated)
+            else:
+                module, timing = side.once, device.time(side.once, benchmark)
         if not timing.ok:
             self._fail(side, timing.failure or "", timing.detail)
             raise DeviceError(
-                f"{side.arm.name} cannot be timed on {run.session.device!r}: {failed_because(timing.detail)}",
+                f"{side.name} cannot be timed on {run.session.device!r}: {failed_because(timing.detail)}",
                 remedy="`autotune doctor` lists the devices that answer.",
             )
         if module.binary != side.once.binary:
             raise EnvironmentFailure(
-                f"{side.arm.name} does not give the same code when its dispatches are repeated.",
+                f"{side.name} does not give the same code when its dispatches are repeated.",
                 remedy="Please report it with the candidate's folder.",
             )
-        side.timed, side.us = module if module is not side.once else None, timing.median
+        side.timed, side.us = module, timing.median
         run.session.store.record_timing(side.row, timing, phase="screen", block=0)
         run.session.store.set_us(side.row, side.us)
 
-    def _lengthened(self, side: ArmRun, subject: Program, benchmark: Benchmark) -> tuple[Compiled, Timing]:
-        """What it took before tells how often it is repeated at first."""
-        account, repeatable = self.run.account, subject.repeated and side.how.repeatable
-
-        def repeated(repeat: int) -> Compiled:
-            with account.clocked("build"):
-                return self._compile(side, subject, repeat).result()
-
-        often = choose_repeat(side.expected_us or math.inf) if repeatable else 1
-        first = repeated(often) if often > 1 else side.once
-        with account.clocked("time"):
-            if not repeatable:
-                return first, self.run.session.runner.time(first, benchmark)
-            return lengthened(self.run.session.runner, first, benchmark, repeated)
-
-    def _ship(self, subject: Program, judgement: Judgement) -> None:
+    def _ship(self, judgement: Judgement) -> None:
         """The files of a microkernel that has won; what B is a file of is there already."""
         b, run = self.sides[1], self.run
         if b.how.inserted is None:
@@ -308,38 +272,29 @@ class _ExperimentRun:
             return
         run.account.stage("shipping, and compiling once more with what is shipped")
         with process.however_late(latest=run.proof_ends(b.module.took)):
-            self.shipped, self.written = ship(b, subject, judgement, run), True
+            self.shipped, self.written = ship(b, self.subject, judgement, run), True
 
     # --- the end ------------------------------------------------------------------------------------------------
-
-    def _record(self, side: ArmRun, built: Compiled) -> None:
-        row, command = side.row, tuple(built.command)
-        self.run.session.store.record_build(
-            BuildRow(row, built.seconds, built.cached, built.binary, side.how.applied, command, str(built.vmfb))
-        )
 
     def _fail(self, side: ArmRun, failure: str, detail: str) -> None:
         side.failure = failure
         self.run.session.store.record_failure(side.row, failure, stderr=detail)
         if side.built is not None:
-            write_commands(side.report(self.run.target, self._by_hand()), stderr=detail)
+            side.write_commands(stderr=detail)
         elif side.folder.is_dir():
             (side.folder / "stderr.txt").write_text(detail)
 
-    def _by_hand(self) -> tuple[str, ...]:
-        """How to time an arm in its folder; nothing before it is known."""
-        session = self.run.session
-        if self.benchmark is None:
-            return ()
-        return tuple(benchmark_command(session.tools, Path(MODULE), self.benchmark, device=session.device))
-
     def _result(self, verdict: FinalVerdict, reason: str) -> AbResult:
-        a, b = (side.report(self.run.target, self._by_hand()) for side in self.sides)
-        for side, report in zip(self.sides, (a, b), strict=True):
-            write_commands(report, stderr=side.module.stderr)
+        session = self.run.session
+        for side in self.sides:
+            if self.benchmark is not None:
+                words = benchmark_command(session.tools, Path(MODULE), self.benchmark, device=session.device)
+                side.benchmark = tuple(words)
+            side.write_commands(stderr=side.module.stderr)
+        a, b = self.sides
         baseline = Measured(a.us, a.flags, a.name)
         spec, flagfile = self.shipped
-        arbiter = self.subject.arbiter if isinstance(self.subject, ModelProgram) and self.run.timed else None
+        arbiter = self.subject.arbiter if self.run.timed else None
         return Result(
             **self.run.facts(),
             verdict=verdict,
@@ -351,17 +306,10 @@ class _ExperimentRun:
             speedup_over_stock=self.speedup,
             confidence=1 - ALPHA,
             counts=counts_of(self.sides, same_code=self.same_code),
-            files=Files(spec, flagfile, self.sides[1].how.carrier if verdict == "win" else None),
+            files=Files(spec, flagfile, b.how.carrier if verdict == "win" else None),
             caches=self.caches,
             reference=arbiter.found(a.us) if arbiter else None,
-            details=AbDetails(
-                (a, b),
-                self.difference,
-                self.same_code,
-                self.share_from,
-                written=self.written,
-                arbiter=arbiter,
-            ),
+            details=AbDetails(self.sides, self.difference, self.same_code, written=self.written, arbiter=arbiter),
         )
 
 

@@ -38,7 +38,7 @@ def claim(wanted: Experiment, target: Target, options: Options, workspace: Works
         return
     model = wanted.model
     name = model.name if model else wanted.problem.name if wanted.problem else ""
-    read = [*wanted.a.reads, *wanted.b.reads, *files_in([*wanted.inputs, *target.user_flags])]
+    read = [*wanted.a.reads, *wanted.b.reads, *files_in(target.user_flags)]
     files = outputs(name, wanted.b, target, options, workspace)
     files.claim([*read, *(model.files(target) if model else ())])
 
@@ -47,7 +47,7 @@ def ship(side: ArmRun, subject: Program, judgement: Judgement, run: Run) -> tupl
     """(spec, flagfile); what does not give the code that won is not left behind."""
     inserted = side.how.inserted
     if inserted is None:
-        raise ValueError(f"{side.arm.name} is no microkernel")
+        raise ValueError(f"{side.name} is no microkernel")
     files = outputs(subject.name, side.arm, run.target, run.options, run.session.workspace)
     command = shell_line(("autotune", *run.options.command[1:]))
     speedup, tools = judgement.speedup, side.how.tools

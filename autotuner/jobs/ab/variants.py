@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Unpack
 
@@ -14,12 +14,14 @@ from autotuner.errors import AutotuneError, NoCandidateError, OutOfTimeError, Wr
 from autotuner.iree.folder import MODULE, SPEC
 from autotuner.iree.run import Benchmark, benchmark_command, failed_because
 from autotuner.jobs.ab.arms import DEFAULT, Arm, parse_arm
-from autotuner.jobs.ab.opening import Experiment, problem_inputs, rehearse_experiment
-from autotuner.jobs.ab.result import AbDetails, AbResult, ArmReport, with_arms, write_commands
+from autotuner.jobs.ab.opening import Experiment, rehearse_experiment
+from autotuner.jobs.ab.racing import ArmRun
+from autotuner.jobs.ab.recipe import Recipe
+from autotuner.jobs.ab.result import AbDetails, AbResult, with_arms
 from autotuner.jobs.ab.run import run_experiment
 from autotuner.microkernels.variants import Kernel
 from autotuner.problems import Problem
-from autotuner.programs.program import Answer, ProblemProgram, difference
+from autotuner.programs.program import ProblemProgram, difference
 from autotuner.space import Value
 from autotuner.system import process
 from autotuner.targets import NO_DEVICE, Target
@@ -44,22 +46,21 @@ def run_ab(wanted: Experiment, target: Target, *, options: Options, **watched: U
     """A microkernel alone has its variants searched, anything else races two arms."""
     if wanted.searched is None or wanted.problem is None:
         return run_experiment(wanted, target, options=options, **watched)
-    return _search_variants(wanted.problem, target, options=_search(wanted, target, options), **watched)
+    return _search_variants(wanted.problem, target, options=_search(wanted, options), **watched)
 
 
 def rehearse_ab(wanted: Experiment, target: Target, *, options: Options) -> Rehearsal:
     """What would be done, without doing it."""
     if wanted.searched is None or wanted.problem is None:
         return rehearse_experiment(wanted, target, options=options)
-    return rehearse(wanted.problem, target, options=_search(wanted, target, options), task=ALONE)
+    return rehearse(wanted.problem, target, options=_search(wanted, options), task=ALONE)
 
 
-def _search(wanted: Experiment, target: Target, options: Options) -> Options:
+def _search(wanted: Experiment, options: Options) -> Options:
     """The user's options for a search among a microkernel's variants."""
-    if wanted.problem is None or wanted.searched is None:
-        raise ValueError("there is no microkernel, or no problem, to search")
-    arrays = problem_inputs(wanted.inputs, target.prepare(wanted.problem), seed=options.seed)
-    return replace(options, trials=options.trials or TRIALS, microkernels=(wanted.searched,), inputs=arrays)
+    if wanted.searched is None:
+        raise ValueError("there is no microkernel to search")
+    return replace(options, trials=options.trials or TRIALS, microkernels=(wanted.searched,))
 
 
 def _search_variants(problem: Problem, target: Target, *, options: Options, **watched: Unpack[Watched]) -> AbResult:
@@ -108,12 +109,13 @@ def _with_arms(result: Result, plan: Plan, kernel: Kernel, options: Options, ses
     """The default and the best variant, each with a folder to repeat it from, run once more side by side."""
     if result.interrupted:
         return with_arms(result, AbDetails(searched=True))
-    bench = _Bench(result, plan, options, session)
+    bench = _Bench(plan, options, session, session.workspace.run_folder(result.run))
     arms = [bench.arm("a", DEFAULT, plan.baseline, result.baseline.us)]
     if (best := _best(result, session)) is not None:
         candidate = plan.candidate(plan.space[plan.space.nearest(best[0])], id="b")
         arms.append(bench.arm("b", parse_arm(kernel.name, workspace=session.workspace.root), candidate, best[1]))
-    apart = difference(*bench.answers) if len(bench.answers) == 2 else None
+    answers = [arm.answer for arm in arms if arm.answer is not None and arm.answer.arrays]
+    apart = difference(*answers) if len(answers) == 2 else None
     if "none" in options.keep:
         shutil.rmtree(bench.folder, ignore_errors=True)
     why = _why(result, session) if len(arms) == 1 else ""
@@ -129,45 +131,39 @@ def _best(result: Result, session: Session) -> tuple[Mapping[str, Value], float 
     return (best.config.as_dict(), best.us) if best is not None else None
 
 
+@dataclass
 class _Bench:
     """Puts candidates into folders and runs them."""
 
-    def __init__(self, result: Result, plan: Plan, options: Options, session: Session) -> None:
-        self.plan, self.options, self.session = plan, options, session
-        self.folder = session.workspace.run_folder(result.run)
-        self.answers: list[Answer] = []
-        own, timeout = tuple(options.inputs), options.effort.run_timeout
-        self.program = ProblemProgram(plan.problem, own, session.runner, options.seed, timeout, self.folder)
+    plan: Plan
+    options: Options
+    session: Session
+    folder: Path
 
-    def arm(self, key: str, arm: Arm, candidate: Candidate, us: float | None) -> ArmReport:
+    def arm(self, key: str, arm: Arm, candidate: Candidate, us: float | None) -> ArmRun:
         plan, effort, session = self.plan, self.options.effort, self.session
         folder = self.folder / key
         job = plan.job(candidate, timeout=effort.compile_timeout, repeat=choose_repeat(us) if us else 1)
         build = session.executor.start_in(folder, job, session.tools).result()
-        benchmark: tuple[str, ...] = ()
-        error = None
-        if session.device != NO_DEVICE:
-            how = Benchmark(self.program.invocation(), effort.repetition_seconds, effort.run_timeout)
-            benchmark = tuple(benchmark_command(session.tools, Path(MODULE), how, device=session.device))
-            answer = self.program.answer(build.vmfb, None) if build.ok else None
-            if answer is not None and answer.arrays:
-                self.answers.append(answer)
-                error = answer.check.error if math.isfinite(answer.check.error) else None
-        report = ArmReport(
-            name=arm.name,
-            kind=arm.kind,
-            flags=tuple(flag for flag in job.compile_flags if flag not in plan.target.compile_flags),
+        kernels = [{"problem": plan.problem.name, "variant": one.name, "calls": build.applied} for one in job.kernels]
+        recipe = Recipe(
+            session.tools,
+            job.compile_flags,
             spec=folder / SPEC if job.spec is not None else None,
-            folder=folder,
-            compile=build.command,
-            benchmark=benchmark,
-            repeat=job.repeat,
-            us=us,
-            error=error,
             applied=build.applied,
-            kernels=tuple(
-                {"problem": plan.problem.name, "variant": call.name, "calls": build.applied} for call in job.kernels
-            ),
+            kernels=tuple(kernels),
+            targets=plan.target.compile_flags,
         )
-        write_commands(report, stderr=build.stderr)
-        return report
+        found = ArmRun(key, arm, folder, recipe=recipe, built=build, us=us)
+        if session.device != NO_DEVICE:
+            program = self._program()
+            how = Benchmark(program.invocation(), effort.repetition_seconds, effort.run_timeout)
+            found.benchmark = tuple(benchmark_command(session.tools, Path(MODULE), how, device=session.device))
+            found.answer = program.answer(build.vmfb, None) if build.ok else None
+        found.write_commands(stderr=build.stderr)
+        return found
+
+    def _program(self) -> ProblemProgram:
+        options = self.options
+        timeout = options.effort.run_timeout
+        return ProblemProgram(self.plan.problem, self.session.runner, options.seed, timeout, self.folder)

@@ -104,7 +104,7 @@ def experiment(workspace: Path) -> Callable[..., AbResult]:
         program = Model(model, inputs=inputs) if model else None
         options = Options(**{"effort": EFFORT, "workspace": workspace, "command": ("autotune", "test"), **words})
         return run_experiment(
-            Experiment(arms[0], arms[1], problem, program, inputs), CPU, options=options, stop=stop, tools=tools
+            Experiment(arms[0], arms[1], problem, program), CPU, options=options, stop=stop, tools=tools
         )
 
     return run

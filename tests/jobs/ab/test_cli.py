@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from autotuner.iree.tools import Tools
@@ -77,11 +76,8 @@ def test_a_dry_run_shows_both_commands_and_writes_nothing(
     assert not workspace.exists()
 
 
-def test_a_searched_kernel_has_arms_and_commands_too(ab: Ab, tmp_path: Path) -> None:
-    """And computes with the user's inputs."""
-    np.save(tmp_path / "a.npy", np.full((96, 128), 0.5, np.float32))
-    words = ("--trials", "1", "--json", "--quiet", "--input", f"@{tmp_path / 'a.npy'}", "--input", "128x64xf32=0.25")
-    code, out, err = ab("sgemm_c", "--shape", "96x64x128", *words)
+def test_a_searched_kernel_has_arms_and_commands_too(ab: Ab) -> None:
+    code, out, err = ab("sgemm_c", "--shape", "96x64x128", "--trials", "1", "--json", "--quiet")
     assert code == 0, err
     document = json.loads(out)
     assert [(arm["name"], arm["kind"]) for arm in document["arms"]] == [
@@ -89,7 +85,7 @@ def test_a_searched_kernel_has_arms_and_commands_too(ab: Ab, tmp_path: Path) -> 
         ("sgemm_c", "microkernel"),
     ]
     assert all("iree-compile" in arm["command"][0] for arm in document["arms"])
-    assert document["difference"] == 0.0
+    assert document["difference"] < 2e-6
     assert document["counts"]["checked"] == 2
 
 
@@ -107,8 +103,7 @@ def test_a_kernel_that_is_slower_is_told_with_its_time_and_no_option_that_ab_ref
     [
         (["default"], "ab needs a microkernel and --shape"),
         (["default", "default", *SHAPE, "--function", "f"], "--function is for a model"),
-        (["default", "default", *SHAPE, "--input", "@nothing.npy", "--input", "128x64xf32"], "there is no file"),
-        (["default", "default", *SHAPE, "--input", "1x1xf32", "--input", "128x64xf32"], "which is 96x128xf32"),
+        (["default", "default", *SHAPE, "--input", "96x128xf32", "--input", "128x64xf32"], "--input is for a model"),
         (["default", "default", *SHAPE, "-o", "spec.mlir"], "nothing is written"),
         (["default", "default", *SHAPE, "--object", "x.o"], "belong to one microkernel"),
         (["default", "default", *SHAPE, "--microkernels", "auto"], "is for a search"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +38,7 @@ def test_a_kernel_takes_the_place_of_all_that_it_fits_and_ships_when_it_wins(
     result = experiment("default", "sgemm_c", fake((KERNEL, BASE_MS / 2)).tools, model=model)
     assert (result.verdict, result.carrier, result.problem["op"]) == ("win", "microkernel", "model")
     b = result.details.arms[1]
-    assert {kernel["problem"]: kernel["calls"] for kernel in b.kernels} == {
+    assert {kernel["problem"]: kernel["calls"] for kernel in b.how.kernels} == {
         "gemm_64x96x128_f32_f32_nn": 1,
         "gemm_64x32x96_f32_f32_nn": 1,
     }
@@ -85,40 +84,9 @@ def test_a_kernel_computes_what_stands_around_an_operation_too(
     """Batch norms are folded into weights, a sum of two convolutions goes with one; so does a bias in a loop."""
     kernel, model = "conv_c" if "conv" in called[0] else "sgemm_c", Path(__file__).parent / "examples" / f"{name}.mlir"
     result = experiment("default", kernel, fake((KERNEL, BASE_MS / 2)).tools, model=model, inputs=inputs)
-    assert {one["problem"]: one["calls"] for one in result.details.arms[1].kernels} == dict.fromkeys(called, 1)
+    assert {one["problem"]: one["calls"] for one in result.details.arms[1].how.kernels} == dict.fromkeys(called, 1)
     assert result.details.difference is not None
     assert result.details.difference < 1e-5
-
-
-@pytest.mark.long
-@needs_c
-def test_the_shares_of_what_is_not_the_same_come_from_the_device(
-    fake: Fake, experiment: Run, model: Path, tools: Tools, tmp_path: Path
-) -> None:
-    """The first of the two products is replaced, which renumbers the other; the statistics are real here. They are
-    read when the verdict is known: they may take the time of a race."""
-    wrapped = fake((KERNEL, BASE_MS * 2)).tools
-    script, order = tmp_path / "benchmark", tmp_path / "order"
-    script.write_text(
-        f'#!/bin/sh\ncase "$*" in *dispatch_statistics*)\n'
-        f'echo read >> {order}; exec {tools.iree_benchmark_module} "$@" ;;\nesac\n'
-        f'echo timed >> {order}; exec {wrapped.iree_benchmark_module} "$@"\n'
-    )
-    script.chmod(0o755)
-    problem = Gemm.parse(shape="64x96x128", dtype="f32")
-    chosen = replace(wrapped, iree_benchmark_module=script)
-    result = experiment("default", "sgemm_c", chosen, model=model, problem=problem)
-    a, b = result.details.arms
-    assert (a.us, b.us) == (100_000.0, 200_000.0)
-    assert a.dispatches == ("main_dispatch_0_matmul_64x96x128_f32",)
-    assert b.dispatches == ("autotune_microkernel_0",)
-    assert a.share is not None
-    assert b.share is not None
-    assert 0 < a.share < 1
-    assert 0 < b.share < 1
-    steps = order.read_text().split()
-    assert steps[-6:] == ["read"] * 6
-    assert set(steps[:-6]) == {"timed"}
 
 
 def test_a_model_that_was_compiled_before_is_not_compiled_or_read_again(
@@ -148,7 +116,7 @@ def test_two_variants_of_a_kernel_do_not_get_in_each_others_way(fake: Fake, expe
     path = tmp_path / "mixed.mlir"
     path.write_text(TWO_PRODUCTS.format(last="n, k", weights="32x96"))
     result = experiment("default", "sgemm_c", fake((KERNEL, BASE_MS * 2)).tools, model=path)
-    assert [kernel["problem"][-2:] for kernel in result.details.arms[1].kernels] == ["nn", "nt"]
+    assert [kernel["problem"][-2:] for kernel in result.details.arms[1].how.kernels] == ["nn", "nt"]
     assert result.verdict == "no-winner"
 
 

@@ -7,14 +7,10 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from autotuner import Gemm
-from autotuner.devices.process import ProcessDevice
 from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError, UsageError
-from autotuner.iree.folder import MODULE
-from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.result import AbResult
 from autotuner.problems import Problem
@@ -221,25 +217,6 @@ def test_an_arm_that_does_not_compile_is_told_in_the_compilers_words(
 def test_a_device_that_does_not_run_is_told(fake: Fake, experiment: Run) -> None:
     with pytest.raises(DeviceError, match="no-such-device"):
         experiment("default", "default", fake().tools, device="no-such-device")
-
-
-def test_the_users_inputs_are_what_both_arms_compute_with(
-    fake: Fake, experiment: Run, flagfile: Write, tmp_path: Path, workspace: Path
-) -> None:
-    a = np.random.default_rng(7).standard_normal((96, 128)).astype(np.float32)
-    np.save(tmp_path / "a.npy", a)
-    result = experiment(
-        "default", flagfile("tiled", TILED), fake().tools, inputs=(f"@{tmp_path / 'a.npy'}", "128x64xf32=0.25")
-    )
-    folder = workspace / "candidates" / result.run / "inputs"
-    assert (np.fromfile(folder / "input0.bin", np.float32).reshape(96, 128) == a).all()
-    files = {"96x128xf32": "input0.bin", "128x64xf32": "input1.bin", "96x64xf32": "poison.bin"}
-    call = Invocation("main", tuple(f"{shape}=@{folder / file}" for shape, file in files.items()), ("f32",))
-    assert len(result.details.arms) == 2
-    for arm in result.details.arms:
-        (computed,) = ProcessDevice(Tools.find(), "local-task", tmp_path).check(arm.folder / MODULE, [call], timeout=60)
-        (out,) = computed.arrays
-        assert out == pytest.approx(np.repeat(a.sum(1, keepdims=True) * 0.25, 64, axis=1), abs=1e-3)
 
 
 def test_without_a_device_both_arms_are_built_and_proven(fake: Fake, experiment: Run) -> None:
