@@ -18,8 +18,6 @@ from autotuner.system.settings import iree_tools
 
 _PLACES = ("", "tools", "bin")
 """Where the programs lie in a folder of the user's: themselves, in a build tree, in an install tree."""
-_SHOWN = 12
-"""Letters of a digest that are shown."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,7 @@ class Tools:
     @property
     def build(self) -> str:
         """Version and bytes of the compiler, short: what a spec's header and provenance name."""
-        return f"{versions.compiler_version(self.version) or 'unknown'}, compiler {self.compiler_digest[:_SHOWN]}"
+        return f"{versions.compiler_version(self.version) or 'unknown'}, compiler {self.compiler_digest[:12]}"
 
     @cached_property
     def identity(self) -> str:

@@ -15,8 +15,6 @@ from autotuner.system.digests import known_digest
 _COMPILER = re.compile(r"IREE compiler version (\S+)(?: @ ([0-9a-f]+))?")
 _RELEASE = re.compile(r"(\d+\.\d+\.\d+)rc\d+")
 _NUMBERS = re.compile(r"\d+\.\d+")
-_REVISION = 12
-"""Letters of a revision that are shown."""
 
 
 def compiler_version(answer: str) -> str:
@@ -36,7 +34,7 @@ def bindings_version() -> str:
 
 
 def _text(version: str, revision: str | None) -> str:
-    return f"{version} @ {revision[:_REVISION]}" if revision else version
+    return f"{version} @ {revision[:12]}" if revision else version
 
 
 def release(version: str) -> str:

@@ -35,8 +35,6 @@ On an NVIDIA H200 errors grow as they do with 16 products at once, and sums in f
 """
 _CUT = 0.72
 """What cutting off takes from a number, in unit roundoffs: always towards zero, so it adds up."""
-_FULL_BITS = 32
-"""Narrower inputs go through matrix units."""
 _TAIL = 1.28
 """The partial sums of some elements wander far from zero and back. Their mean square, that of a Brownian bridge, is v
 times the usual one with a chance of exp(-π²v/12), which leaves errors of t deviations a chance of exp(-1.28·t)."""
@@ -45,10 +43,8 @@ _WALK = 8.0
 UNITS = {"f64": 2.0**-53, "f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8, "f8E4M3FN": 2.0**-4, "f8E4M3FNUZ": 2.0**-4}
 _SMALLEST = {"f16": 2.0**-25, "f8E4M3FN": 2.0**-10, "f8E4M3FNUZ": 2.0**-11}
 """Half of the smallest number above zero, where it is not next to nothing: rounding may take that from a result."""
-_WHOLE = {"f64": 4095, "f32": 4095, "f16": 2048, "bf16": 256, "f8E4M3FN": 16, "f8E4M3FNUZ": 16}
-"""Whole numbers up to here are exact in the type (f32 has more; beyond 2048 a rounding to f16 or TF32 shows)."""
-_LARGEST = {"f16": 2.0**15}
-"""Results beyond would overflow."""
+_WHOLE = 4095
+"""Whole numbers up to here, where the type has them all: beyond 2048 a rounding to f16 or TF32 shows."""
 
 
 @dataclass(frozen=True)
@@ -132,8 +128,11 @@ class Sums:
         """The largest m for which sums of products of ±1 to ±m are exact in any order; 0 when there is none."""
         if self.unit == 0.0:
             return 0
-        largest = min(1 / self.unit, *(_LARGEST.get(name, math.inf) for name in (self.acc, self.out)))
-        m = min(_WHOLE.get(self.element.name, 0), _WHOLE["f16"] if self.allow else _WHOLE["f32"])
+        largest = 1 / self.unit
+        if "f16" in (self.acc, self.out):  # results beyond would overflow
+            largest = min(largest, 2.0**15)
+        units = (UNITS.get(self.element.name, math.inf), UNITS["f16"] if self.allow else 0.0)
+        m = min(_WHOLE, round(1 / max(units)))
         while m and max(m * m, _WALK * math.sqrt(self.length) * (m + 1) * (2 * m + 1) / 6) > largest:
             m = m * 3 // 4
         return m
@@ -153,7 +152,7 @@ def sum_bound(
     variance = (RMS * sums.unit) ** 2 * (path + walks)
     if rounded_reference:
         variance = variance + (RMS * UNITS["f32"]) ** 2 * path
-    if sums.element.bits < _FULL_BITS and sums.acc == "f32":
+    if sums.element.bits < 32 and sums.acc == "f32":  # through matrix units
         variance = variance + (_CUT * UNITS["f32"] * sums.length / _STEP) ** 2 * (ends / 4 + walks / 12)
     if sums.allow:  # both factors may be rounded to 11 bits first
         variance = variance + 2 * (RMS * UNITS["f16"]) ** 2 * walks

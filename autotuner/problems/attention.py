@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import ClassVar, Self
 
+import ml_dtypes
 import numpy as np
 
 from autotuner.problems.accuracy import UNITS, Array, Bound, Precision, last_rounding, whole_numbers
 from autotuner.problems.base import Operand, parse_dims, random_inputs, refuse_if_too_large, widened
 from autotuner.problems.dtypes import SUMMED, element_type, parse_dtype
 from autotuner.problems.operation import Operation
-from autotuner.system import process
-from autotuner.system.execution import local_executor
-from autotuner.system.process import PIECE, part
+from autotuner.system.process import PIECE, in_parts
 
 HEADS_FIRST, TOKENS_FIRST, PACKED = "bhsd", "bshd", "bs3hd"
 _SHARPNESS = 4.0
@@ -28,14 +26,8 @@ _ORDERS = 1.5
 """Above what one order of rounding gives: the scale may be rounded, the weights before or after they are summed."""
 _FAR = 200.0
 """exp(-200) is nothing beside 1."""
-_FARTHEST = {"f8E4M3FN": 448.0, "f8E4M3FNUZ": 240.0}
 _BLOCK = 1024
 """So many queries are computed at once, at most: their scores fit into memory for any number of them."""
-_EXPONENTIAL = 128
-"""Products that the exponential of a score costs."""
-_THREADS = 16
-_VALUES = 8
-"""Values are whole numbers up to here: their sums over all keys are exact."""
 
 
 @dataclass(frozen=True)
@@ -213,11 +205,9 @@ class Attention(Operation):
         wide = widened(self._heads_first(inputs), flops=self.flops)
         query, key, value = (x.reshape(self.batch * self.heads, -1, self.width) for x in wide)
         out = np.empty((self.batch * self.heads, self.queries, self.width))
-
-        step = max(1, min(_BLOCK, PIECE // (4 * self.keys * (self.width + _EXPONENTIAL))))
-
-        def attend(entry: int, first: int) -> None:
-            process.raise_if_late()
+        # The exponential of a score costs as much as 128 products.
+        step = max(1, min(_BLOCK, PIECE // (4 * self.keys * (self.width + 128))))
+        for entry, first in in_parts(list(product(range(len(out)), range(0, self.queries, step)))):
             rows = slice(first, first + step)
             scores = query[entry, rows] @ key[entry].T / query.dtype.type(math.sqrt(self.width))
             if self.causal:
@@ -229,14 +219,6 @@ class Attention(Operation):
                 out[entry, rows] = (np.square(weights) @ np.square(value[entry])) / np.square(total)
             else:
                 out[entry, rows] = (weights @ value[entry]) / total
-
-        # numpy computes exponentials on one core a thread.
-        with local_executor(min(os.cpu_count() or 1, _THREADS)) as pool:
-            blocks = product(range(self.batch * self.heads), range(0, self.queries, step))
-            begun = [pool.submit(attend, *block) for block in blocks]
-            for number, one in enumerate(begun):
-                with part(number, len(begun)):
-                    one.result()
         if self.layout == HEADS_FIRST:
             return out.reshape(self.output.shape)
         return np.swapaxes(out.reshape(self.batch, self.heads, self.queries, self.width), 1, 2)
@@ -260,11 +242,11 @@ class Attention(Operation):
         rng = np.random.default_rng(seed)
         queries, keys, values, _ = self.heads_first.operands
         looks = rng.integers(0, self.width, queries.shape[:-1])
-        far = min(_FAR * math.sqrt(self.width), _FARTHEST.get(self.element.name, math.inf))
+        far = min(_FAR * math.sqrt(self.width), float(ml_dtypes.finfo(self.element.numpy).max))
         query = np.zeros(queries.shape, np.float32)
         np.put_along_axis(query, looks[..., None], -far, axis=-1)
         key = (rng.random(keys.shape) < 0.5).astype(np.float32)
-        value = whole_numbers(values.shape, self.element, limit=_VALUES, rng=rng)
+        value = whole_numbers(values.shape, self.element, limit=8, rng=rng)  # so small that sums over keys are exact
         return self._laid_out((query.astype(self.element.numpy), key.astype(self.element.numpy), value))
 
     def whole_bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:

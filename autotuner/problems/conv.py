@@ -19,8 +19,6 @@ from autotuner.system.process import PIECE, in_parts
 
 LAYOUTS = ("nhwc-hwcf", "nchw-fchw")
 Pair = tuple[int, int]
-_TRAFFIC = 128
-"""Products that an element of the result costs besides: it is read and written."""
 
 
 @dataclass(frozen=True)
@@ -281,8 +279,8 @@ class Conv(Product):
         height, width = self.output_size
         groups = self.groups
         out = np.zeros((groups, self.n, height, width, self.f // groups), image.dtype)
-        # Several images at once, or some lines of one.
-        fitting = max(1, PIECE // (2 * width * self.f * (self.c // groups + _TRAFFIC)))
+        # Several images at once, or some lines of one. To read and write an element costs as much as 128 products.
+        fitting = max(1, PIECE // (2 * width * self.f * (self.c // groups + 128)))
         images, lines = max(1, fitting // height), min(fitting, height)
         pieces = product(range(self.kh), range(self.kw), range(0, self.n, images), range(0, height, lines))
         for y, x, image_at, line in in_parts(list(pieces)):

@@ -37,7 +37,6 @@ _FAMILY = "NV_MMA_SYNC"
 """The older NV_WMMA instructions have no layout that attention could use: the compiler crashes."""
 _SUBGROUP = 32
 _LARGEST_TILE = 512
-_MOST_THREADS = 1024
 _PROMOTED = {"promote_q": 0, "promote_k": 1, "promote_v": 2}
 _DERIVED = "#iree_gpu.derived_thread_config"
 _TableRule = Callable[[Columns], prune.Mask]
@@ -218,7 +217,7 @@ class AttentionSpace:
                 continue
             knobs = [
                 *(Knob(level, sizes) for level, sizes in tiles.items()),
-                Knob("sg_m_cnt", (1, 2, 4, 8, 16)),
+                Knob("sg_m_cnt", (1, 2, 4, 8, 16)),  # with two beside each other the most threads that there are
                 Knob("sg_n_cnt", (1, 2)),
                 *(Knob(operand, (0, 1)) for operand in _PROMOTED),
                 Knob(BANK_CONFLICTS, (0, 1)),
@@ -295,6 +294,6 @@ def _whole_instructions(m: int, n: int) -> _TableRule:
     def rule(columns: Columns) -> prune.Mask:
         along_m, along_n = columns["sg_m_cnt"], columns["sg_n_cnt"]
         whole: prune.Mask = (columns["m_tile"] % (along_m * m) == 0) & (columns["n_tile"] % (along_n * n) == 0)
-        return whole & (_SUBGROUP * along_m * along_n <= _MOST_THREADS)
+        return whole
 
     return rule

@@ -30,7 +30,6 @@ from autotuner.space.prune import Chip, Grid, Kernel, Tile
 from autotuner.space.table import Knob, Value
 
 _LANES = 64
-_SWIZZLED = 8
 
 
 def target_info(function: Any) -> Any:
@@ -166,7 +165,7 @@ def _unswizzled(knobs: Mapping[str, Any], rows: Rows) -> Grid:
     if not any(knob.name == COPIES for knob in rows.free):
         return np.zeros(1, np.int64)
     vectors = [int(mma.mnk_shape[1]) * int(mma.mnk_shape[2]) // _LANES for mma in knobs["mma_kind"].options]
-    fits = rows.option(knobs["mma_kind"], [int(v == _SWIZZLED) for v in vectors]) * rows.free_knob(BANK_CONFLICTS)
+    fits = rows.option(knobs["mma_kind"], [int(v == 8) for v in vectors]) * rows.free_knob(BANK_CONFLICTS)
     return rows.chosen(COPIES, BY_SWIZZLED_DMA) * (1 - fits)
 
 

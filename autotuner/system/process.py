@@ -38,7 +38,6 @@ _niceness: ContextVar[int] = ContextVar("niceness", default=0)
 _scope: ContextVar[_Scope | None] = ContextVar("scope", default=None)
 _BEHIND = 10
 """How much nicer a compiler is beside timings than these."""
-_NICEST = 19
 
 
 @dataclass
@@ -185,7 +184,7 @@ def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = Non
     if niceness := _niceness.get():
         with contextlib.suppress(OSError):  # it has ended already
             own = os.getpriority(os.PRIO_PROCESS, 0)
-            os.setpriority(os.PRIO_PROCESS, process.pid, min(own + niceness, _NICEST))
+            os.setpriority(os.PRIO_PROCESS, process.pid, min(own + niceness, 19))
     timed_out = cut_off = deadlocked = False
     try:
         suspicion = Suspicion(process.pid)

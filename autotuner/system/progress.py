@@ -88,9 +88,9 @@ class Stop:
         self.requested = True
 
 
-LATE_SECONDS, LATE_SHARE = 3.0, 0.02
+LATE_SECONDS = 3.0
 """How far beyond its budget a run may still measure."""
-PROOF_SECONDS, PROOF_SHARE = 8.0, 0.04
+_PROOF_SECONDS = 8.0
 """How far beyond it what ships may still be compiled once more."""
 
 
@@ -118,12 +118,12 @@ class Clock:
     @property
     def proven(self) -> float:
         """The moment at which the compile of what ships is cut off, the last thing that a run does."""
-        return self.at(self.budget + max(PROOF_SECONDS, PROOF_SHARE * self.budget))
+        return self.at(self.budget + _PROOF_SECONDS)
 
     @property
     def latest(self) -> float:
         """The moment at which what still runs is cut off: a timing that is nearly done may end."""
-        return self.at(self.budget + max(LATE_SECONDS, LATE_SHARE * self.budget))
+        return self.at(self.budget + LATE_SECONDS)
 
 
 _ADDING = threading.Lock()
@@ -144,7 +144,6 @@ def clocked(seconds: dict[str, float], step: str) -> Iterator[None]:
 
 # --- How long something may take, as people write it ----------------------------------------------------------------
 
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")
 LEAST_BUDGET = 5.0
 """Seconds: in less nothing can be timed, let alone compared."""
@@ -167,7 +166,7 @@ def parse_duration(text: str) -> float:
     if not match or not any(match.groups()):
         raise UsageError(f"--budget {text!r} is not a duration.", remedy="Write it as 90s, 10m or 1h30m.")
     hours, minutes, seconds = (float(part or 0) for part in match.groups())
-    total = hours * _UNITS["h"] + minutes * _UNITS["m"] + seconds
+    total = 3600 * hours + 60 * minutes + seconds
     if total <= 0:
         raise UsageError(f"--budget {text!r} leaves no time.", remedy="Write it as 90s, 10m or 1h30m.")
     return total
