@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import math
 import os
 import re
 import time
@@ -18,9 +19,7 @@ from threading import Lock, RLock
 from autotuner.errors import BusyError, StorageError
 from autotuner.system.settings import given_command
 
-POLL_SECONDS = 0.2
-_LOOKS, _LOOK_SECONDS = 5, 0.05
-"""How often a lock is tried for: whoever only looks whether it is held holds it for a moment."""
+_POLL_SECONDS = 0.2
 
 # A lock lives as long as any process has its file open, and a forked worker would have it: it must let go,
 # or a worker that outlives a killed run keeps the next run out.
@@ -35,24 +34,11 @@ def _let_go_in_child() -> None:
 os.register_at_fork(after_in_child=_let_go_in_child)
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """Who has a lock, as far as its file tells."""
-
-    pid: int
-    command: tuple[str, ...]
-    started: str
-
-    def __str__(self) -> str:
-        return f"another autotune run (pid {self.pid}, started {self.started})"
-
-
 @contextmanager
 def workspace_lock(workspace: Path) -> Iterator[None]:
     """Alone in the workspace; BusyError at once when somebody is there already."""
-    with file_lock(
-        _of_workspace(workspace), what="this workspace", remedy="wait for it or choose another --workspace."
-    ):
+    file = _of_workspace(workspace)
+    with file_lock(file, what="this workspace", remedy="wait for it or choose another --workspace."):
         yield
 
 
@@ -61,18 +47,14 @@ def nobody_works_in(workspace: Path) -> Iterator[bool]:
     """Whether no run holds the workspace; where that is so, none begins within."""
     try:
         file = os.open(_of_workspace(workspace), os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        yield True  # no run has ever held it
+    except OSError as error:
+        yield isinstance(error, FileNotFoundError)  # no run has ever held it; who may not look does not know
         return
-    except OSError:
-        yield False  # who may not look does not know
-        return
+    free = False
     try:
-        try:
+        with suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             free = True
-        except OSError:
-            free = False
         yield free
     finally:
         os.close(file)
@@ -84,13 +66,11 @@ def _of_workspace(workspace: Path) -> Path:
 
 @contextmanager
 def file_lock(path: Path, *, what: str, remedy: str) -> Iterator[None]:
-    """Alone with what this file stands for; BusyError at once when somebody else has it."""
-    file = _open(path)
-    if not _take_soon(file):
-        who = _holder(file)
-        os.close(file)
-        raise BusyError(f"{who} is using {what};", remedy=remedy)
-    with _holding(file):
+    """Alone with what this file stands for; BusyError when somebody else has it.
+
+    Whoever only looks whether it is held holds it for a moment, so it is tried for twice.
+    """
+    with _locked(path, what=what, remedy=remedy, timeout=_POLL_SECONDS):
         yield
 
 
@@ -100,17 +80,50 @@ def device_lock(
     cache_dir: Path,
     *,
     on_wait: Callable[[str], None] | None = None,
-    every: float = 10.0,
-    timeout: float | None = None,
+    timeout: float = math.inf,
     given_up: Callable[[], bool] = lambda: False,
 ) -> Iterator[None]:
-    """Alone on the device. Waits for it, telling `on_wait` at once, after `every` seconds, and ever more rarely.
+    """Alone on the device. Waits for it, and tells `on_wait` who has it.
 
     BusyError after `timeout` seconds; KeyboardInterrupt where the user has `given_up`.
     """
-    file = _open(cache_dir / "locks" / f"{_file_name(name)}.lock")
+    path = cache_dir / "locks" / f"{_file_name(name)}.lock"
+
+    def tell(holder: str) -> None:
+        if on_wait is not None:
+            on_wait(f"waiting for device {name}: {holder} is using it")
+
+    remedy = "wait for it or choose another --device."
+    with _locked(path, what=f"device {name}", remedy=remedy, timeout=timeout, tell=tell, given_up=given_up):
+        yield
+
+
+@contextmanager
+def _locked(
+    path: Path,
+    *,
+    what: str,
+    remedy: str,
+    timeout: float,
+    tell: Callable[[str], None] = lambda _: None,
+    given_up: Callable[[], bool] = lambda: False,
+) -> Iterator[None]:
     try:
-        _wait(file, name, on_wait=on_wait, every=every, timeout=timeout, given_up=given_up)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise _unusable(path, error) from error
+    try:
+        start, told = time.monotonic(), False
+        while not _take(file, path):
+            if given_up():
+                raise KeyboardInterrupt
+            if time.monotonic() - start >= timeout:
+                raise BusyError(f"{_holder(file)} is using {what};", remedy=remedy)
+            if not told:
+                tell(_holder(file))
+                told = True
+            time.sleep(_POLL_SECONDS)
     except BaseException:
         os.close(file)
         raise
@@ -118,53 +131,13 @@ def device_lock(
         yield
 
 
-def _wait(
-    file: int,
-    name: str,
-    *,
-    on_wait: Callable[[str], None] | None,
-    every: float,
-    timeout: float | None,
-    given_up: Callable[[], bool],
-) -> None:
-    start, tell_at = time.monotonic(), 0.0
-    while not _take(file):
-        if given_up():
-            raise KeyboardInterrupt
-        waited = time.monotonic() - start
-        if timeout is not None and waited >= timeout:
-            remedy = "wait for it or choose another --device."
-            raise BusyError(f"{_holder(file)} is using device {name};", remedy=remedy)
-        if on_wait is not None and waited >= tell_at:
-            so_far = f", {waited:.0f} s so far" if tell_at else ""
-            on_wait(f"waiting for device {name}: {_holder(file)} is using it{so_far}")
-            tell_at = max(2 * tell_at, every)
-        time.sleep(POLL_SECONDS)
-
-
-def _open(path: Path) -> int:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        raise _unusable(path, error) from error
-
-
-def _take_soon(file: int) -> bool:
-    for _ in range(_LOOKS):
-        if _take(file):
-            return True
-        time.sleep(_LOOK_SECONDS)
-    return False
-
-
-def _take(file: int) -> bool:
+def _take(file: int, path: Path) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError as error:
-        raise _unusable(Path(f"/proc/self/fd/{file}").resolve(), error) from error
+        raise _unusable(path, error) from error
     return True
 
 
@@ -186,11 +159,11 @@ def _holding(file: int) -> Iterator[None]:
             os.close(file)
 
 
-def _holder(file: int) -> Holder | str:
-    """Read without the lock: it may be empty or half written just then."""
+def _holder(file: int) -> str:
+    """Who has a lock. It is read without the lock: it may be empty or half written just then."""
     try:
         who = json.loads(os.pread(file, 65536, 0))
-        return Holder(pid=int(who["pid"]), command=tuple(who["command"]), started=str(who["started"]))
+        return f"another autotune run (pid {who['pid']}, started {who['started']})"
     except (OSError, ValueError, KeyError, TypeError):
         return "another autotune run"
 
