@@ -1,4 +1,4 @@
-"""What a device's driver tells: its clock, power and temperature, what slows it down, how large cache and memory are.
+"""What a device's driver tells: its clock, power and temperature, how large cache and memory are.
 
 Its backend knows how a device is asked. Never fails: what cannot be had is None, or nothing.
 """
@@ -13,12 +13,8 @@ from autotuner.devices.conditions import Conditions, Sample
 from autotuner.devices.device import Timing
 from autotuner.system.machine import ROOT
 from autotuner.targets.backends import backend_on
-from autotuner.targets.backends.base import POWER
-
-__all__ = ["POWER", "Rotation", "Sampler", "Sizes", "Throttle", "open_sampler", "open_throttle", "sampled", "sizes_of"]
 
 Sampler = Callable[[], Sample]
-Throttle = Callable[[], frozenset[str]]
 FALLBACK_BYTES = 256 * 2**20
 """The last level cache of an MI300X: none of those that are tuned for has a larger one."""
 MEMORY_SHARE = 0.25
@@ -43,12 +39,6 @@ def sampled(timed: Callable[[], Timing], sampler: Sampler, usual: Conditions) ->
     before = sampler()
     timing = timed()
     return replace(timing, conditions=replace(timing.conditions or usual, before=before, after=sampler()))
-
-
-def open_throttle(uri: str, *, root: Path = ROOT) -> Throttle:
-    """What tells by what the device is slowed down now, or was since it was asked last."""
-    backend = backend_on(uri)
-    return frozenset if backend is None else backend.throttle(_asked_as(uri), root)
 
 
 def _asked_as(uri: str) -> str:

@@ -17,19 +17,15 @@ from autotuner.devices.sampling import (
     FALLBACK_BYTES,
     MEMORY_SHARE,
     MOST_SETS,
-    POWER,
     Rotation,
     Sizes,
     open_sampler,
-    open_throttle,
     sampled,
     sizes_of,
 )
 
 CPU = min(os.sched_getaffinity(0))
 MIB = 2**20
-HEAT = "sys/devices/system/cpu/cpu1/thermal_throttle/package_throttle_count"
-SHARE = "sys/fs/cgroup/cpu.stat"
 
 
 def write(root: Path, files: Mapping[str, object]) -> None:
@@ -176,40 +172,6 @@ def test_a_timing_has_the_samples_before_and_after_it() -> None:
     assert timing.conditions == Conditions("sustained", "warm", Sample(mhz=1999), Sample(mhz=1998), "counted")
     own = sampled(lambda: Timing((1.0,), conditions=Conditions("process")), Sample, usual)
     assert own.conditions == Conditions("process")
-
-
-# --- what slows it down -------------------------------------------------------------------------------------------
-
-
-def test_a_processor_is_slowed_down_where_a_count_has_grown_since_the_last_look(tmp_path: Path) -> None:
-    write(tmp_path, {HEAT: "3"})
-    write(tmp_path, {SHARE: "usage_usec 5\nnr_throttled 7"})
-    look = open_throttle("local-task", root=tmp_path)
-    assert look() == frozenset()
-    write(tmp_path, {HEAT: "4"})
-    assert look() == {"heat"}
-    write(tmp_path, {SHARE: "usage_usec 9\nnr_throttled 8"})
-    assert look() == {"the container's share of the processor"}
-    assert look() == frozenset()
-
-
-@pytest.mark.parametrize("uri", ["local-task", "hip://0", "nonsense"])
-def test_where_nobody_tells_nothing_is_said(tmp_path: Path, uri: str) -> None:
-    assert open_throttle(uri, root=tmp_path)() == frozenset()
-
-
-@pytest.mark.parametrize(
-    ("bits", "says"), [(0, set()), (1, set()), (0x04, {POWER}), (0x44, {POWER, "heat"}), (0x88, None)]
-)
-def test_a_gpus_reasons_are_named(bits: int, says: set[str] | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stands in for NVML, which needs a GPU."""
-    nvml = ModuleType("pynvml")
-    nvml.nvmlInit = lambda: None  # type: ignore[attr-defined]
-    nvml.nvmlDeviceGetHandleByIndex = lambda index: index  # type: ignore[attr-defined]
-    nvml.nvmlDeviceGetCurrentClocksThrottleReasons = lambda _: bits  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "pynvml", nvml)
-    wanted = {"a hardware slowdown", "the power brake"} if says is None else says
-    assert open_throttle("cuda://1")() == wanted
 
 
 # --- cache and memory ---------------------------------------------------------------------------------------------

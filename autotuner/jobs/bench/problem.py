@@ -9,7 +9,6 @@ from statistics import median
 
 from autotuner.devices.conditions import Sample
 from autotuner.devices.device import Timing
-from autotuner.devices.sampling import POWER, Throttle
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.run import failed_because
 from autotuner.jobs.bench.given import Given
@@ -72,13 +71,11 @@ class ProblemBench:
     backends: Mapping[str, Backend]
     given: Given
     manner: Manner
-    throttle: Throttle
     blocks: int
     cold: bool
     ends: float = math.inf
     """In seconds on the run's clock: no block begins that would last longer."""
     parts: dict[str, Part] = field(default_factory=dict)
-    slowed: set[str] = field(default_factory=set)
     _too_short: str = ""
 
     def go(self) -> ProblemRows | None:
@@ -135,7 +132,6 @@ class ProblemBench:
         def take(part: Part, side: Side) -> Timing:
             known = part.timings[0].median if part.timings else 0.0
             timing = side.time(repetitions=1 if known > SLOW_US else REPETITIONS)
-            self.slowed |= self.throttle()
             if not timing.ok:
                 self._fail(part, timing.failure or "run-error", timing.detail)
             return timing
@@ -199,9 +195,7 @@ class ProblemBench:
 
     def _warnings(self, rows: Sequence[BackendRow]) -> list[str]:
         """What must be known of the device before two of the times are compared."""
-        found = [f"the device was throttled by {reason}" for reason in sorted(self.slowed - {POWER})]
-        if POWER in self.slowed:
-            found.append(f"the device was at {POWER}: all were timed in that state")
+        found = []
         began = {row.name: row.before.mhz for row in rows if row.before.mhz and row.blocks_us}
         if began and max(began.values()) > (1 + APART) * min(began.values()):
             clocks = ", ".join(f"{name} {mhz:.0f} MHz" for name, mhz in began.items())

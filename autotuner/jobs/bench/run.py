@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Unpack
 
-from autotuner.devices.sampling import open_throttle
 from autotuner.errors import AutotuneError, Bug, OutOfTimeError, StorageError
 from autotuner.jobs.ab.arms import DEFAULT, Arm
 from autotuner.jobs.ab.opening import Experiment, open_model
@@ -195,7 +194,6 @@ class _BenchRun:
     def __post_init__(self) -> None:
         self.session, self.options, self.terms = self.run.session, self.run.options, self.parties.terms
         self.on_host = self.run.target.backend.on_host
-        self.throttle = open_throttle(self.session.device)
         self._open = [*range(len(self.items))]
 
     def go(self) -> BenchResult:
@@ -340,7 +338,6 @@ class _BenchRun:
             backends={**self.compiled.pop(number), **self.parties.libraries.there},
             given=item.given(run, folder),
             manner=manner,
-            throttle=self.throttle,
             blocks=self.terms.blocks,
             cold=self.options.cache != "warm",
             ends=share_of(run.clock, len(self._open)),

@@ -19,8 +19,6 @@ FLOATS = (("f32", "f32"), *HALVES)
 F16_SUMS = (("f16", "f16"),)
 I8 = (("i8", "i32"),)
 F8 = (("f8", "f32"),)
-POWER = "its power limit"
-"""Under a lasting load a GPU is often at it: that is its sustained state, and all are timed in it."""
 
 Types = tuple[tuple[str, str], ...]
 """(dtype, accumulator) pairs."""
@@ -90,12 +88,6 @@ def nothing_known(which: str, root: Path) -> Callable[[], Look]:
     return lambda: (None, None, None)
 
 
-def never_slowed(which: str, root: Path) -> Callable[[], frozenset[str]]:
-    """Of a device that does not tell what slows it down."""
-    del which, root
-    return frozenset
-
-
 def no_sizes(which: str, root: Path) -> Sizes:
     """Of a device that tells neither its cache nor its memory."""
     del which, root
@@ -151,8 +143,6 @@ class Backend:
     """The driver assembles its code when a module is loaded: a tenth of a second or more, then kept in its cache."""
     sampler: Callable[[str, Path], Callable[[], Look]] = nothing_known
     """What looks at a device's clock, power and temperature."""
-    throttle: Callable[[str, Path], Callable[[], frozenset[str]]] = never_slowed
-    """What tells by what the device is slowed down now, or was since it was asked last."""
     sizes: Callable[[str, Path], Sizes] = no_sizes
 
     def flags(self, chip: str) -> tuple[str, ...]:

@@ -15,7 +15,6 @@ from autotuner.targets.backends.base import (
     HALVES,
     KIB,
     LIBRARY,
-    POWER,
     UNKNOWN,
     Backend,
     Chip,
@@ -23,12 +22,9 @@ from autotuner.targets.backends.base import (
     Look,
     Peak,
     Sizes,
-    never_slowed,
     nothing_known,
 )
 
-_REASONS = {0x04: POWER, 0x08: "a hardware slowdown", 0x20: "heat", 0x40: "heat", 0x80: "the power brake"}
-"""NVML's reasons for a lower clock, by their bits."""
 _L2_CACHE_SIZE = 38
 """CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE."""
 
@@ -79,18 +75,6 @@ def _sampler(which: str, root: Path) -> Callable[[], Look]:
         _asked(lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1e3),
         _asked(lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
     )
-
-
-def _throttle(which: str, root: Path) -> Callable[[], frozenset[str]]:
-    if (found := _nvml(which)) is None:
-        return never_slowed(which, root)
-    nvml, handle = found
-
-    def look() -> frozenset[str]:
-        bits = int(_asked(lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)) or 0)
-        return frozenset(reason for bit, reason in _REASONS.items() if bits & bit)
-
-    return look
 
 
 def _sizes(which: str, root: Path) -> Sizes:
@@ -168,7 +152,6 @@ CUDA = Backend(
     chip_there=_chip_there,
     assembled_on_load=True,
     sampler=_sampler,
-    throttle=_throttle,
     sizes=_sizes,
     remedy="Install NVIDIA's driver, or tune with --device none.",
 )

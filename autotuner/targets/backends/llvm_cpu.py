@@ -16,10 +16,6 @@ _SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
 """What hwmon calls the sensors of processors."""
 _ZONES = ("x86_pkg_temp", "cpu-thermal", "cpu_thermal")
 """What thermal zones of processors are called."""
-_COUNTED = {
-    "sys/devices/system/cpu/cpu*/thermal_throttle/*_throttle_count": "heat",
-    "sys/fs/cgroup/cpu.stat": "the container's share of the processor",
-}
 
 
 def _sampler(which: str, root: Path) -> Callable[[], Look]:
@@ -49,28 +45,6 @@ def _celsius(root: Path) -> float | None:
     zones = (root / "sys/class/thermal").glob("thermal_zone*")
     files += [zone / "temp" for zone in zones if machine.read(zone / "type") in _ZONES]
     return max((number / 1e3 for number in machine.numbers(files)), default=None)
-
-
-def _throttle(which: str, root: Path) -> Callable[[], frozenset[str]]:
-    del which
-    known = _counts(root)
-
-    def look() -> frozenset[str]:
-        nonlocal known
-        before, known = known, _counts(root)
-        return frozenset(reason for reason, count in known.items() if count > before.get(reason, 0))
-
-    return look
-
-
-def _counts(root: Path) -> dict[str, int]:
-    """How often it was slowed down so far: the number of a file, or that of its line `nr_throttled`."""
-    found: dict[str, int] = {}
-    for pattern, reason in _COUNTED.items():
-        for file in root.glob(pattern):
-            count = re.search(r"^(?:nr_throttled )?(\d+)$", machine.read(file), re.MULTILINE)
-            found[reason] = found.get(reason, 0) + (int(count[1]) if count else 0)
-    return found
 
 
 def _sizes(which: str, root: Path) -> Sizes:
@@ -110,6 +84,5 @@ LLVM_CPU = Backend(
     describe_device=lambda _: DeviceFacts(machine.processor()),  # whichever of its executors it is
     on_host=True,
     sampler=_sampler,
-    throttle=_throttle,
     sizes=_sizes,
 )
