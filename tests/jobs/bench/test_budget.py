@@ -42,7 +42,7 @@ def test_who_had_no_turn_says_so() -> None:
     run = MagicMock(clock=Set(9.0), stopped=False, session=MagicMock(store=store), options=options)
     parts = {"iree": Part(BackendRow("iree"), 1, first), "numpy": Part(BackendRow("numpy"), 2, second)}
     manner = Manner(BareDevice(), 0.02, 60.0, on_host=True)
-    bench = ProblemBench(run, 1, {}, MagicMock(), manner, frozenset, 6, cold=False, parts=parts)
+    bench = ProblemBench(run, 1, {}, MagicMock(), manner, 6, cold=False, parts=parts)
     bench._time_blocks()
     assert bench._too_short == "0 of 6 blocks fit into --budget"
     assert parts["numpy"].row.failure == "not-timed"
