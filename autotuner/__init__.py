@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from autotuner.microkernels.variants import Kernel
     from autotuner.problems import Attention, Conv, Gemm, Problem
     from autotuner.programs.model import Model
-    from autotuner.report.exports import load_results
     from autotuner.specfiles import spec
+    from autotuner.store.exports import load_results
     from autotuner.targets import Target
     from autotuner.tuning.effort import parse_effort
     from autotuner.tuning.options import Options
@@ -64,7 +64,7 @@ _HOMES = {
     "Scheduler": "cluster.address",
     "Target": "targets",
     "ab": "jobs.api",
-    "load_results": "report.exports",
+    "load_results": "store.exports",
     "parse_effort": "tuning.effort",
     "retune": "jobs.api",
     "suite": "jobs.api",

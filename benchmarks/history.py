@@ -30,7 +30,7 @@ from sqlalchemy import Table, insert
 
 from autotuner.space.table import Config
 from autotuner.store.database import connect, locate, writer
-from autotuner.store.rows import BUILDS, CANDIDATES, ENVIRONMENT, RUNS, TIMINGS, VERDICTS
+from autotuner.store.rows import BUILDS, CANDIDATES, ENVIRONMENT, RUNS, TIMINGS
 from autotuner.store.store import Store
 from benchmarks.machine import machine
 
@@ -82,7 +82,6 @@ def fill(workspace: Path, layout: Layout) -> str:
     rows: dict[Table, Iterator[Record]] = {
         RUNS: iter(runs),
         ENVIRONMENT: ({"run": run["id"], "document": {"iree": "3.13.0", "host": "vm"}} for run in runs),
-        VERDICTS: ({"run": run["id"], "verdict": "win", "document": run["result"]} for run in runs),
         CANDIDATES: _candidates(layout),
         BUILDS: _builds(layout),
         TIMINGS: _timings(layout),

@@ -12,7 +12,7 @@ from autotuner.errors import EXIT_REGRESSION, UsageError
 if TYPE_CHECKING:
     from autotuner.report.compare import Comparison
 
-_SET = "A run, a workspace, a database (FILE.db or URL) or an export (.json, .csv)."
+_SET = "A run, a workspace, a database (FILE.db or URL) or an export (.json)."
 
 
 def compare(

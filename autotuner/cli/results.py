@@ -127,8 +127,8 @@ def _with_known_target(store: "Store", which: "RunFilter") -> "RunFilter":
 
 def _show_run(store: "Store", run: str, *, as_json: bool, no_color: bool) -> None:
     from autotuner.cli.console import emit, show
-    from autotuner.report.exports import export_json, export_records
     from autotuner.report.history import run_tables
+    from autotuner.store.exports import export_json, export_records
 
     if as_json:
         emit(export_json(export_records(store, run)), end="")
@@ -148,7 +148,7 @@ def export(
 ) -> None:
     """Print every timed candidate. Choose a form: --json (a list of objects) or --csv."""
     from autotuner.cli.console import emit, note
-    from autotuner.report.exports import export_csv, export_json, export_records, our_export
+    from autotuner.store.exports import export_csv, export_json, export_records, our_export
     from autotuner.store.store import Store
     from autotuner.system.files import claim, write_whole
 
@@ -169,7 +169,7 @@ def export(
 
 
 def import_results(
-    files: Annotated[list[Path], typer.Argument(help="Exports: .json or .csv.", metavar="FILE")],
+    files: Annotated[list[Path], typer.Argument(help="Exports: .json.", metavar="FILE")],
     workspace: o.Workspace = Path(),
     storage: o.Storage = None,
     as_json: o.Json = False,

@@ -19,7 +19,7 @@ from autotuner.system.text import count
 VERDICT_WORDS = ("win", "no-winner", "inconclusive", "compile-only", "measured", "failed", "interrupted", "running")
 """What the column of this name may have: a verdict (a bench only measures), or how a run ended that has none."""
 MOST = 1000
-"""Candidates of a run in a table: that many timed ones, and that many others."""
+"""Candidates of a run in a table: the fastest."""
 _BAR = 20
 """Characters of the longest bar of a trend."""
 
@@ -39,10 +39,9 @@ def run_records(store: Store, runs: Sequence[RunRow]) -> list[Record]:
     parts = store.below(run.id for run in runs)
     known = {run.id: run for group in (runs, *parts.values()) for run in group}
     tallies = store.tallies(known)
-    said = store.verdicts(name for name, run in known.items() if not (run.result or {}).get("verdict"))
 
     def record(run: RunRow, *, above: Collection[str] = ()) -> Record:
-        own = _record(run, tallies.get(run.id, NO_CANDIDATES).own, said.get(run.id))
+        own = _record(run, tallies.get(run.id, NO_CANDIDATES))
         path = {*above, run.id}
         below = [part for part in parts.get(run.id, ()) if part.id not in path]
         return {**own, "runs": [record(part, above=path) for part in below]}
@@ -50,7 +49,7 @@ def run_records(store: Store, runs: Sequence[RunRow]) -> list[Record]:
     return [record(run) for run in runs]
 
 
-def _record(run: RunRow, tally: Tally, said: str | None) -> Record:
+def _record(run: RunRow, tally: Tally) -> Record:
     result = run.result or {}
     baseline, best = result.get("baseline") or {}, result.get("best") or {}
     return {
@@ -62,7 +61,7 @@ def _record(run: RunRow, tally: Tally, said: str | None) -> Record:
         "problem": run.problem.get("name", ""),
         "target": run.target,
         "device": run.device,
-        "verdict": result.get("verdict") or said,
+        "verdict": result.get("verdict"),
         "default_is_right": (result.get("reference") or {}).get("default_is_right"),
         "baseline_us": baseline.get("us", tally.baseline_us),
         "best_us": best.get("us", tally.best_us),
@@ -183,7 +182,7 @@ def run_tables(store: Store, run: str) -> list[Table]:
     """A run's own candidates, where it has some, and the runs that are its parts."""
     parts = run_records(store, store.parts(run))
     return [
-        *([run_table(store, run)] if not parts or store.tally(run).asked else []),
+        *([run_table(store, run)] if not parts or store.candidates(run) else []),
         *([runs_table(parts)] if parts else []),
     ]
 
@@ -194,7 +193,8 @@ def run_table(store: Store, run: str) -> Table:
     from autotuner.tuning.printer import knobs
 
     owner, tally, isa = store.run(run), store.tally(run), store.isa(run)
-    candidates = store.leading(run, MOST)
+    ranked = sorted(store.candidates(run), key=lambda row: (row.us is None, row.us or 0.0, row.ordinal))
+    candidates = ranked[:MOST]
 
     def speedup(row: CandidateRow) -> str:
         return f"{tally.baseline_us / row.us:.3f}x" if tally.baseline_us and row.us else ""
@@ -212,16 +212,5 @@ def run_table(store: Store, run: str) -> Table:
     wrong = any(row.kind == "baseline" and row.state == "timed" and row.failure for row in candidates)
     title = f"{owner.problem.get('name', '')} on {owner.target} ({run})"
     title += f": {DEFAULT} gives wrong results" if wrong else ""
-    title += f"; {_cut(tally, run)}" if len(candidates) < tally.asked else ""
+    title += f"; the first {MOST} of {len(ranked)}: `autotune export --csv {run}` has all" if len(ranked) > MOST else ""
     return Table.of(title, candidates, fields)
-
-
-def _cut(tally: Tally, run: str) -> str:
-    """Of a long run: what is listed, and where the rest is."""
-    groups = (("fastest", tally.timed, "timed"), ("first", tally.asked - tally.timed, "others"))
-    told = [
-        f"the {which} {MOST} of {size} {what}" if size > MOST else f"all {size} {what}"
-        for which, size, what in groups
-        if size
-    ]
-    return f"{' and '.join(told)}: `autotune report {run}` has all"

@@ -143,7 +143,7 @@ class Run:
 
 def read(store: Reader, run: str) -> Run:
     """A run; of its parts, of which a suite has hundreds, only their rows."""
-    row, last = store.run(run), store.verdict(run)
+    row = store.run(run)
     builds = {build.candidate: build for build in store.builds(run)}
     times = store.first_timed(run)
 
@@ -157,11 +157,11 @@ def read(store: Reader, run: str) -> Run:
 
     candidates = tuple(candidate(one) for one in store.candidates(run))
     whole = {run, *(part.id for parts in store.below([run]).values() for part in parts)}
-    tallies = [tally.own for tally in store.tallies(whole).values()]
+    tallies = store.tallies(whole).values()
     return Run(
         row=row,
         environment=store.environment(run),
-        document=row.result or (last[1] if last else {}),
+        document=row.result or {},
         candidates=candidates,
         finalists=_finalists(store, run, candidates),
         parts=tuple(part for part in store.parts(run) if part.id != run),

@@ -25,7 +25,7 @@ from autotuner.store.store import Store
 from autotuner.system.text import printable, short
 from autotuner.system.workspace import refuse_endless
 
-FORMS = "Name a run, a workspace, a database (FILE.db or a URL) or an export (.json or .csv)."
+FORMS = "Name a run, a workspace, a database (FILE.db or a URL) or an export (.json)."
 _RUN = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 _SQLITE = b"SQLite format 3\0"
 _WHY = 200
@@ -81,7 +81,7 @@ def _figures(record: Mapping[str, Any]) -> Iterator[Figure]:
     problem = str(record["config"]["problem"] if kind == "default" else record["problem"])  # of a suite's own row
     arm = kernel == record.get("route")
     named = arm or kernel == DEFAULT
-    best = str(record["best"]) == "True"
+    best = record["best"] is True
     for place, timed in record["figures"].items():
         state, _, cache = place.partition("/")
         measured = {name: _number(timed.get(name)) for name in MEASURED}

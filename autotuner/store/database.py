@@ -35,6 +35,7 @@ from sqlalchemy import (
     inspect,
     make_url,
     select,
+    text,
     update,
 )
 from sqlalchemy import cast as sql_cast
@@ -61,9 +62,6 @@ DATABASE_ERRORS = (SQLAlchemyError, sqlite3.Error, OSError)
 BUSY_SECONDS = "15"
 """How long a write waits for another process's write. One takes a millisecond; this is for slow disks."""
 _AGAIN_SECONDS = 0.01
-STATEMENT_SECONDS = 60.0
-"""Of the processor, for one statement: the largest results take one. What a stranger's file has may have no end."""
-_STEPS, _ENDS = 1_000_000, "ends"
 
 _WAITS = {"connect_timeout": "10", "tcp_user_timeout": "30000", "keepalives_idle": "30", "keepalives_interval": "10"}
 """How long libpq takes a server to be there that no longer answers (s, ms, s, s). Else it is a quarter of an hour."""
@@ -74,6 +72,7 @@ _UPGRADES = 0x6175746F74756E65
 KINDS_SINCE = 3
 """The schema's version whose runs have kinds."""
 
+_TRIGGERS = "SELECT count(*) FROM sqlite_master WHERE type = 'trigger'"
 _LOG = "-wal"
 """Beside a SQLite database: what is not in the file itself yet."""
 
@@ -138,21 +137,15 @@ def connect(url: URL) -> Engine:
     if file_of(url):
         event.listen(engine, "connect", _set_up_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
-        event.listen(engine, "before_cursor_execute", _note_begin)
     return engine
 
 
-def _set_up_sqlite(connection: Any, record: Any) -> None:
-    connection.set_progress_handler(lambda: time.thread_time() > record.info.get(_ENDS, math.inf), _STEPS)
+def _set_up_sqlite(connection: Any, _record: Any) -> None:
     # Python's driver begins transactions only before some statements; _begin_sqlite does it before all.
     connection.isolation_level = None
     connection.execute("PRAGMA foreign_keys = ON")
     # With a write-ahead log a kill loses nothing that was committed, and no commit waits for the disk.
     connection.execute("PRAGMA synchronous = NORMAL")
-
-
-def _note_begin(connection: Connection, *_how: object) -> None:
-    connection.info[_ENDS] = time.thread_time() + STATEMENT_SECONDS
 
 
 def _begin_sqlite(connection: Connection) -> None:
@@ -169,8 +162,10 @@ def prepare(engine: Engine, *, create: bool) -> None:
     name = name_of(engine.url)
     with engine.connect() as connection:
         found, views = set(inspect(connection).get_table_names()), set(inspect(connection).get_view_names())
-    if views & set(METADATA.tables):
-        raise StorageError(f"{name} holds views that have the names of our tables.", remedy=f"Please {ELSEWHERE}")
+        # In a stranger's file either may be a question without an end.
+        triggers = file_of(engine.url) and connection.scalar(text(_TRIGGERS))
+    if views & set(METADATA.tables) or triggers:
+        raise StorageError(f"{name} holds views or triggers in place of plain tables.", remedy=f"Please {ELSEWHERE}")
     if not found & set(METADATA.tables):
         if not create:
             raise StorageError(f"{name} holds no results of autotune yet.", remedy="Tune something first.")
@@ -266,41 +261,38 @@ def copied(file: Path) -> TemporaryDirectory[str]:
 def cause_of(error: BaseException, url: URL) -> str:
     """What the database itself said, in one line without the password."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
-    text = str(cause).strip().partition("\n")[0]
+    said = str(cause).strip().partition("\n")[0]
     for secret in (url.password, url.query.get("password")):
-        text = text.replace(str(secret), "…") if secret else text
-    return text
+        said = said.replace(str(secret), "…") if secret else said
+    return said
 
 
 def explain(error: Exception, url: URL) -> AutotuneError:
     """What went wrong, in one line, with what to do about it."""
-    name, text = name_of(url), cause_of(error, url)
+    name, said = name_of(url), cause_of(error, url)
     cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
     code = cause.errno if isinstance(cause, OSError) else None
 
     def says(*phrases: str) -> bool:
-        return any(phrase in text for phrase in phrases)
+        return any(phrase in said for phrase in phrases)
 
     if code in (errno.ENOSPC, errno.EDQUOT) or says("disk is full"):
         remedy = f"Free some space, or {ELSEWHERE} What was written before is kept: --resume goes on with it."
         return StorageError(f"there is no space left to write {name}.", remedy=remedy)
     if says("not a database"):
         return StorageError(f"{name} is not a database.", remedy=f"Move it away, or {ELSEWHERE}")
-    if says("interrupted"):
-        taken = f"{name} takes more than {STATEMENT_SECONDS:g} s to answer a question, which no results do."
-        return StorageError(taken, remedy=f"Is it yours? Move it away, or {ELSEWHERE}")
     if says("malformed"):
-        return StorageError(f"{name} is damaged ({text}).", remedy=f"Move it away, or {ELSEWHERE}")
+        return StorageError(f"{name} is damaged ({said}).", remedy=f"Move it away, or {ELSEWHERE}")
     if says("is locked", "is busy"):
         remedy = f"Close the program that has it open, or {ELSEWHERE}"
         return StorageError(f"{name} is locked by another program.", remedy=remedy)
     if says("readonly", "unable to open") or code is not None:
-        reason = cause.strerror if isinstance(cause, OSError) else text
+        reason = cause.strerror if isinstance(cause, OSError) else said
         remedy = f"Check that you may write there, or {ELSEWHERE}"
         return StorageError(f"{name} cannot be written ({reason}).", remedy=remedy)
     if says("no such table", "no such column"):
-        return StorageError(f"{name} is not a database of autotune ({text}).", remedy=f"Please {ELSEWHERE}")
-    return StorageError(f"{name} does not work ({text}).", remedy=f"Check it, or {ELSEWHERE}")
+        return StorageError(f"{name} is not a database of autotune ({said}).", remedy=f"Please {ELSEWHERE}")
+    return StorageError(f"{name} does not work ({said}).", remedy=f"Check it, or {ELSEWHERE}")
 
 
 # --- reads and writes ------------------------------------------------------------------------------------------------

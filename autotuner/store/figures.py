@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from statistics import median
-from typing import Any, Literal
+from statistics import median, quantiles
+from typing import Any
 
 from autotuner.measure.blocks import Interval
 from autotuner.store.reader import Reader
@@ -30,16 +29,9 @@ TOLD = (
 """What is told of where something was measured. Clocks, load and time differ always: they explain no difference."""
 NO_KNOB = -1
 """What a knob is where a candidate does not have it."""
-_NUMBERED = re.compile(r"c\d{4,9}")
-"""What a result calls a candidate of the search: its ordinal."""
 _SIDE_BY_SIDE = ("race", "confirm")
 _ALL_NAMED = ("ab", "bench")
 """Runs whose candidates all have names of their own."""
-_PARTS_SHOWN = ("suite", "buckets", "bench")
-"""Runs whose parts are problems of their own. A model's parts are pieces of it, and differ with the route it takes."""
-
-Which = Literal["named", "all"]
-"""`named`: the default, the best and the arms of experiments; `all`: also each route and each configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +97,12 @@ class Measurements:
     environments: tuple[Mapping[str, Any], ...] = ()
 
 
-def measurements(store: Reader, run: str | None = None, *, which: Which = "named") -> Measurements:
-    """Of one run with its parts, or of all runs of a database."""
-    owners = list(_with_parts(store, store.run(run))) if run is not None else [*reversed(store.runs())]
+def measurements(store: Reader, run: str | None = None) -> Measurements:
+    """Of one run with its parts, or of all runs of a database: of defaults, of the best, of arms and libraries.
+
+    A model's parts are left out: they are pieces of it, and differ with the route it takes.
+    """
+    owners = store.owners(run)
     models = {owner.id for owner in owners if owner.kind == "model"}
     figures: list[Figure] = []
     failures: list[Failure] = []
@@ -116,20 +111,13 @@ def measurements(store: Reader, run: str | None = None, *, which: Which = "named
         for owner in owners:
             if owner.parent in models:
                 continue
-            own = RunFigures.read(store, owner, which=which)
-            found = [*own.kernels(which=which)]
+            own = RunFigures.read(store, owner)
+            found = [*own.named()]
             figures += found
             if found and own.environment:
                 environments.append(own.environment)
             failures += _failures(store, owner)
     return Measurements(tuple(figures), tuple(failures), tuple(environments))
-
-
-def _with_parts(store: Reader, run: RunRow) -> Iterator[RunRow]:
-    yield run
-    if run.kind in _PARTS_SHOWN:
-        for part in store.parts(run.id):
-            yield from _with_parts(store, part)
 
 
 def device_of(environment: Mapping[str, Any], uri: str) -> str:
@@ -147,28 +135,25 @@ class RunFigures:
     run: RunRow
     environment: Mapping[str, Any]
     candidates: tuple[CandidateRow, ...]
-    timings: Mapping[int, Sequence[TimingRow]]
+    timings: Callable[[int], Sequence[TimingRow]]
+    """Of a candidate: a search may have thousands of which few are asked for."""
 
     @classmethod
-    def read(cls, store: Reader, run: RunRow, *, which: Which = "all") -> RunFigures:
-        """With `named`, of a long run only the rows that have names: a search may have thousands of others."""
-        best = str(((run.result or {}).get("best") or {}).get("candidate") or "")
-        few = which == "named" and run.kind not in _ALL_NAMED and (best == "baseline" or _NUMBERED.fullmatch(best))
-        if few or (which == "named" and run.kind == "suite"):
-            ordinal = int(best[1:]) if best != "baseline" and best else None
-            rows = store.references(run.id, ordinal=ordinal)
-        else:
-            rows = store.candidates(run.id)
-        timed = tuple(row for row in rows if row.us is not None and row.state != "failed")
-        each = few or not timed
-        timings = {row.id: store.timings_of(row.id) for row in timed} if each else store.timings_by_candidate(run.id)
-        return cls(run, store.environment(run.id), timed, timings)
+    def read(cls, store: Reader, run: RunRow) -> RunFigures:
+        """What was timed, and right."""
+        timed = (row for row in store.candidates(run.id) if row.us is not None and row.state != "failed")
+        return cls(run, store.environment(run.id), tuple(timed), store.timings_of)
 
-    def kernels(self, *, which: Which) -> Iterator[Figure]:
-        """Each kernel's figures: the named ones, or all."""
+    @cached_property
+    def told(self) -> dict[str, Any]:
+        """What is told of where it was measured."""
+        return {name: self.environment[name] for name in TOLD if name in self.environment}
+
+    def named(self) -> Iterator[Figure]:
+        """The figures of defaults and of the best; of experiments and comparisons those of each arm."""
         named = self.run.kind in _ALL_NAMED
         for row in self.candidates:
-            if which == "all" or named or row.kind in ("baseline", "default"):
+            if named or row.kind in ("baseline", "default"):
                 yield from self.of(row)
         if not named and (best := self.best) is not None:
             yield from (replace(figure, kernel=BEST) for figure in self.of(best))
@@ -177,7 +162,7 @@ class RunFigures:
         """A candidate's figures, one for each state."""
         run, (device, started) = self.run, self._where
         told = (run.result or {}).get("timing") or {}
-        for (state, cache), chosen in _states(self.timings.get(row.id, ()), told).items():
+        for (state, cache), chosen in _states(self.timings(row.id), told).items():
             plain = Figure(
                 problem=problem_of(run, row),
                 target=run.target,
@@ -208,7 +193,7 @@ class RunFigures:
                 return row
 
         def distance(row: CandidateRow) -> float:
-            blocks = [median(t.repetitions_us) for t in self.timings.get(row.id, ()) if t.phase in _SIDE_BY_SIDE]
+            blocks = [median(t.repetitions_us) for t in self.timings(row.id) if t.phase in _SIDE_BY_SIDE]
             return abs((median(blocks) if blocks else row.us or 0.0) - us)
 
         rivals = [row for row in self.candidates if row.route == best.get("route") and row.kind != "baseline"]
@@ -220,17 +205,10 @@ def summarize(figure: Figure, blocks: Sequence[Sequence[float]]) -> Figure:
     middle = [median(block) for block in blocks]
     known = Interval.of([math.log(us) for us in middle if us > 0], alpha=1 - CONFIDENCE)
     low, high = (known.low, known.high) if known else (None, None)
-    every = sorted(us for block in blocks for us in block if us > 0)
-    spread = _between(every, 0.75) - _between(every, 0.25) if len(every) > 1 else None
+    every = [math.log(us) for block in blocks for us in block if us > 0]
+    quarters = quantiles(every, method="inclusive") if len(every) > 1 else None
+    spread = quarters[2] - quarters[0] if quarters else None
     return replace(figure, us=median(middle), low=low, high=high, spread=spread, blocks=len(blocks))
-
-
-def _between(ordered: Sequence[float], part: float) -> float:
-    """The logarithm of a quantile, on a line between two values. An export has thousands of a few values each, for
-    which numpy takes twenty times as long."""
-    place = (len(ordered) - 1) * part
-    low = math.log(ordered[int(place)])
-    return low + (place - int(place)) * (math.log(ordered[math.ceil(place)]) - low)
 
 
 def _states(timings: Iterable[TimingRow], told: Mapping[str, Any]) -> Mapping[tuple[str, str], list[TimingRow]]:

@@ -6,12 +6,9 @@ that was measured here is changed, and what it brings is neither continued by --
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,18 +16,18 @@ from typing import Any
 from sqlalchemy import Connection, Table, insert, select
 
 from autotuner.errors import UsageError
-from autotuner.store.checked import Candidate, Record, Refused, Run, take
+from autotuner.space.table import Config
+from autotuner.store.fields import FIELDS, Record, Refused, read
 from autotuner.store.queries import AT_ONCE, few
 from autotuner.store.rows import BUILDS, CANDIDATES, ENVIRONMENT, IMPORTED, RUNS, TIMINGS
 from autotuner.store.store import Store
-from autotuner.system.text import printable, short, without_apostrophe
+from autotuner.system.text import printable, short
 from autotuner.system.workspace import refuse_endless
 
 MOST_BYTES = 1 << 30
-MAKE_ONE = "Make one with `autotune export`: --json or --csv."
-_NESTED = ("config", "isa", "environment", "run_facts", "figures")
-_WHOLE = re.compile(r"-?\d{1,18}")
-_NUMBERS = frozenset({"us", "error", "speedup", "cold_us", "call_us"})
+MAKE_ONE = "Make one with `autotune export --json`."
+_SPEEDUP = ("median", "low", "high", "confidence")
+_TIMING = ("phase", "block", "time", "conditions")
 _NOT_BUILT_HERE = {"seconds": 0.0, "cached": True, "binary": "", "applied": 0, "command": [], "vmfb": ""}
 
 
@@ -42,6 +39,24 @@ class Imported:
     candidates: int
     known: int
     """Runs of the file that were here already."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A timed candidate: its row, the figures of its machine code, its measurements."""
+
+    row: Mapping[str, Any]
+    isa: Mapping[str, Any]
+    timings: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as it goes into the store, and its candidates by ordinal."""
+
+    row: dict[str, Any]
+    environment: Mapping[str, Any]
+    candidates: dict[int, Candidate] = field(default_factory=dict)
 
 
 def import_file(store: Store, path: Path) -> Imported:
@@ -57,6 +72,76 @@ def import_file(store: Store, path: Path) -> Imported:
     if not runs:
         raise UsageError(f"{path} holds no timed candidate.", remedy=MAKE_ONE)
     return store.write(lambda connection: _write(connection, runs))
+
+
+def take(runs: dict[str, Run], record: Record, *, source: str) -> None:
+    """Adds a record to its run, which the first record of it makes."""
+    told = read(FIELDS, record)
+    if told["parent"] == told["run"]:
+        raise Refused(f"run {told['run']} is a part of itself")
+    run = runs.setdefault(told["run"], Run(_run(told, source=source), told["environment"]))
+    candidate = _candidate(told)
+    run.candidates.setdefault(told["ordinal"], candidate)
+    if told["best"] and run.row["result"] and run.row["result"]["best"]:
+        run.row["result"]["best"] |= _named(candidate.row)
+
+
+def _named(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The best as a result tells it."""
+    kind = row["kind"] if row["kind"] == "microkernel" else "codegen"
+    name = "baseline" if row["kind"] == "baseline" else f"c{row['ordinal']:04d}"
+    return {"config": row["config"], "kind": kind, "route": row["route"], "candidate": name}
+
+
+def _run(told: Record, *, source: str) -> dict[str, Any]:
+    facts = told["run_facts"]
+    sizes = {name: facts[name] for name in ("flops", "bytes") if facts[name] is not None}
+    row = {
+        "id": told["run"],
+        "key": IMPORTED,
+        "workspace": "",
+        "command": ["autotune", "import", source],
+        "problem": {"op": told["op"], "name": told["problem"], **sizes},
+        "status": "interrupted" if facts["status"] == "running" else facts["status"],
+        **{name: told[name] for name in ("parent", "target", "device", "started")},
+        **{name: facts[name] for name in ("kind", "seed", "ended", "space_size")},
+    }
+    return {**row, "result": _result(row, facts, source=source)}
+
+
+def _result(row: Mapping[str, Any], facts: Record, *, source: str) -> dict[str, Any] | None:
+    """The contract's document as far as an export tells it. Files are not: they are elsewhere."""
+    if facts["verdict"] is None:
+        return None
+    best, speedup = facts["best_us"], {one: facts[f"speedup_{one}"] for one in _SPEEDUP}
+    return {
+        "schema": 1,
+        "run": row["id"],
+        **{name: row[name] for name in ("problem", "target", "device")},
+        "verdict": facts["verdict"],
+        "reason": f"imported from {source}",
+        "baseline": {"us": facts["baseline_us"], "flags": []},
+        "stock": {"us": None, "flags": []},
+        "best": None if best is None else {"us": best, "flags": [], "config": {}, "kind": "codegen"},
+        "speedup": speedup if all(speedup.values()) else None,
+        **dict.fromkeys(("speedup_over_stock", "timing", "warm", "cold", "spec", "flagfile", "carrier")),
+        "seconds": {},
+        "notes": [],
+    }
+
+
+def _candidate(told: Record) -> Candidate:
+    config = Config.of(told["config"])
+    row = {
+        "config_key": config.key,
+        "config": config.as_dict(),
+        "state": "failed" if told["failure"] else "timed",
+        "stderr": "",
+        "spec": "",
+        **{name: told[name] for name in ("run", "ordinal", "kind", "route", "failure", "error", "us")},
+    }
+    timings = [{"repetitions_us": one["us"], **{n: one[n] for n in _TIMING}} for one in told["timings"]]
+    return Candidate(row, told["isa"], timings)
 
 
 def _write(connection: Connection, runs: Mapping[str, Run]) -> Imported:
@@ -125,9 +210,9 @@ class NotAnExport(ValueError):
 
 
 def read_export(path: Path) -> list[Record]:
-    """The records of an export, nested as --json has them; no value of them is checked yet."""
-    if path.suffix.lower() not in _READERS:
-        raise UsageError(f"{path} ends in none of {', '.join(_READERS)}.", remedy=MAKE_ONE)
+    """The records of an export; no value of them is checked yet."""
+    if path.suffix.lower() != ".json":
+        raise UsageError(f"{path} is not a .json file.", remedy=MAKE_ONE)
     try:
         refuse_endless(path)
         with path.open("rb") as file:
@@ -137,8 +222,8 @@ def read_export(path: Path) -> list[Record]:
     if len(data) > MOST_BYTES:
         raise UsageError(f"{path} is larger than {MOST_BYTES >> 30} GiB.", remedy="Export fewer runs at a time.")
     try:
-        return _READERS[path.suffix.lower()](data)
-    except (ValueError, csv.Error, RecursionError) as error:
+        return _from_json(data)
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is no export of autotune ({short(str(error))}).", remedy=MAKE_ONE) from error
 
 
@@ -151,46 +236,3 @@ def _from_json(data: bytes) -> list[Record]:
 
 def _no_number(word: str) -> float:
     raise NotAnExport(f"{word} is not JSON")
-
-
-def _from_csv(data: bytes) -> list[Record]:
-    csv.field_size_limit(1 << 24)  # the timings of a long race are one cell
-    lines = csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True)
-    return [_nested({name: _typed(name, cell) for name, cell in line.items() if cell}) for line in lines]
-
-
-def _typed(name: str | None, cell: Any) -> Any:
-    """A cell as the type that it was written from."""
-    if name is None or not isinstance(cell, str):
-        raise NotAnExport("a row has more cells than the header has columns")
-    if cell in ("True", "False"):
-        return cell == "True"
-    if _WHOLE.fullmatch(cell) and name not in ("parent", "route"):
-        return int(cell)
-    if name in _NUMBERS or name.startswith(("run_facts.speedup", "run_facts.best", "run_facts.baseline")):
-        return float(cell)
-    return without_apostrophe(cell)
-
-
-def _nested(row: Mapping[str, Any]) -> Record:
-    """Columns `config.tile` become a table again, `figures.sustained/warm.us` one of tables, `timings`
-    a list. What is none of an export's is left out."""
-    record: dict[str, Any] = {part: {} for part in _NESTED}
-    for name, value in row.items():
-        part, dot, rest = name.partition(".")
-        if part == "figures" and dot:
-            place, _, field = rest.rpartition(".")
-            record[part].setdefault(place, {})[field] = value
-        elif dot and part in _NESTED:
-            record[part][rest] = value
-        elif not dot and name not in _NESTED:
-            record[name] = value
-    if isinstance(written := record.get("timings"), str):
-        record["timings"] = json.loads(written, parse_constant=_no_number)
-    return record
-
-
-_READERS: Mapping[str, Callable[[bytes], list[Record]]] = {
-    ".json": _from_json,
-    ".csv": _from_csv,
-}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Row, Select, case, func, or_, select
 
-from autotuner.store.rows import CANDIDATES, ENVIRONMENT, LEFT_OUT, RUNS, VERDICTS, CandidateRow, Tally
+from autotuner.store.rows import CANDIDATES, ENVIRONMENT, LEFT_OUT, RUNS, Tally
 
 T = TypeVar("T")
 AT_ONCE = 5000
@@ -56,7 +56,7 @@ class RunFilter:
         if self.since is not None:
             found.append(RUNS.c.started >= self.since.astimezone(UTC).isoformat(timespec="microseconds"))
         if self.verdict is not None:
-            found.append(_verdict() == self.verdict)
+            found.append(func.coalesce(RUNS.c.result["verdict"].as_string(), RUNS.c.status) == self.verdict)
         return found
 
 
@@ -75,26 +75,6 @@ def _on_device(device: str) -> ColumnElement[bool]:
     )
 
 
-def _verdict() -> ColumnElement[str]:
-    """As `history` shows it."""
-    last = (
-        select(VERDICTS.c.verdict)
-        .where(VERDICTS.c.run == RUNS.c.id)
-        .order_by(VERDICTS.c.id.desc())
-        .limit(1)
-        .scalar_subquery()
-    )
-    return func.coalesce(RUNS.c.result["verdict"].as_string(), last, RUNS.c.status)
-
-
-def leading_queries(run: str, limit: int) -> tuple[Select[Any], ...]:
-    """The fastest of a run, the first that were not timed, so many of each, and IREE's default in any case."""
-    own, us = select(CANDIDATES).where(CANDIDATES.c.run == run), CANDIDATES.c.us
-    fastest = own.where(us.is_not(None)).order_by(us, CANDIDATES.c.ordinal).limit(limit)
-    others = own.where(us.is_(None)).order_by(CANDIDATES.c.ordinal).limit(limit)
-    return fastest, others, own.where(CANDIDATES.c.kind == "baseline")
-
-
 def times_query(kinds: Sequence[str]) -> Select[Any]:
     """What candidates of some kinds took that worked; their knobs are many words, and read where they are needed."""
     worked = CANDIDATES.c.us.is_not(None) & (CANDIDATES.c.us > 0) & (CANDIDATES.c.failure == "")
@@ -102,28 +82,20 @@ def times_query(kinds: Sequence[str]) -> Select[Any]:
     return query.where(worked, CANDIDATES.c.kind.in_(kinds)).order_by(CANDIDATES.c.run, CANDIDATES.c.ordinal)
 
 
-def fastest_first(rows: Iterable[CandidateRow]) -> list[CandidateRow]:
-    """Each once; those that were not timed come last, as they were asked for."""
-    found = {row.id: row for row in rows}
-    return sorted(found.values(), key=lambda row: (row.us is None, row.us or 0.0, row.ordinal))
-
-
 def tally_query() -> Select[Any]:
-    """One row for each run that has candidates."""
+    """One row for each run that has candidates. A suite's first looks at defaults are left out: they are counted in the
+    runs of its problems."""
     failed = (CANDIDATES.c.state == "failed") & CANDIDATES.c.failure.not_in(LEFT_OUT)
-    look = CANDIDATES.c.kind == "default"
     tuned = CANDIDATES.c.kind.in_(("codegen", "microkernel")) & (CANDIDATES.c.state != "failed")
-    return select(
+    counts = select(
         CANDIDATES.c.run,
         func.count().label("asked"),
         func.count(CANDIDATES.c.us).label("timed"),
         func.count(case((failed, 1))).label("failed"),
-        func.count(case((look, 1))).label("looks"),
-        func.count(case((look, CANDIDATES.c.us))).label("looks_timed"),
-        func.count(case((look & failed, 1))).label("looks_failed"),
         func.min(case((CANDIDATES.c.kind == "baseline", CANDIDATES.c.us))).label("baseline_us"),
         func.min(case((tuned, CANDIDATES.c.us))).label("best_us"),
-    ).group_by(CANDIDATES.c.run)
+    )
+    return counts.where(CANDIDATES.c.kind != "default").group_by(CANDIDATES.c.run)
 
 
 def read_tally(row: Row[Any]) -> Tally:

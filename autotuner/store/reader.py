@@ -8,9 +8,9 @@ from datetime import datetime
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
-from sqlalchemy import URL, Column, Engine, Executable, Row, Select, func, or_, select, update
+from sqlalchemy import URL, Column, Engine, Executable, Row, Select, func, select, update
 
 from autotuner.devices.conditions import Sample
 from autotuner.errors import StorageError, UsageError
@@ -33,9 +33,7 @@ from autotuner.store.keys import home_of
 from autotuner.store.queries import (
     ALL_RUNS,
     RunFilter,
-    fastest_first,
     few,
-    leading_queries,
     read_tally,
     tally_query,
     times_query,
@@ -48,7 +46,6 @@ from autotuner.store.rows import (
     NO_CANDIDATES,
     RUNS,
     TIMINGS,
-    VERDICTS,
     BuildRow,
     CandidateRow,
     Json,
@@ -64,9 +61,6 @@ from autotuner.store.rows import (
     read_timing,
 )
 from autotuner.system.locks import nobody_works_in
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 T = TypeVar("T")
 
@@ -168,17 +162,6 @@ class Reader:
         query = select(RUNS).where(RUNS.c.parent == run).order_by(RUNS.c.started, RUNS.c.id)
         return self._rows(query, read_run)
 
-    def verdict(self, run: str) -> tuple[str, Json] | None:
-        """The last verdict on a run, with its evidence."""
-        query = select(VERDICTS).where(VERDICTS.c.run == run).order_by(VERDICTS.c.id.desc()).limit(1)
-        rows = self._read(query)
-        return (rows[0].verdict, rows[0].document) if rows else None
-
-    def verdicts(self, runs: Iterable[str]) -> dict[str, str]:
-        """The last verdict on each of these runs that has one."""
-        query = select(VERDICTS.c.run, VERDICTS.c.verdict).order_by(VERDICTS.c.id)
-        return {row.run: row.verdict for row in self._among(query, VERDICTS.c.run, runs)}
-
     def environment(self, run: str) -> Json:
         """Where a run was measured, as last recorded; empty when it was not."""
         return self.environments([run]).get(run, {})
@@ -205,17 +188,6 @@ class Reader:
         """The knobs of candidates, by their ids."""
         query = select(CANDIDATES.c.id, CANDIDATES.c.config)
         return {row.id: row.config for row in self._among(query, CANDIDATES.c.id, candidates)}
-
-    def references(self, run: str, *, ordinal: int | None) -> list[CandidateRow]:
-        """A run's defaults and the candidate of this ordinal: what is compared of a long run."""
-        which = or_(CANDIDATES.c.kind.in_(("baseline", "default")), CANDIDATES.c.ordinal == ordinal)
-        query = select(CANDIDATES).where(CANDIDATES.c.run == run, which).order_by(CANDIDATES.c.ordinal)
-        return self._rows(query, read_candidate)
-
-    def leading(self, run: str, limit: int) -> list[CandidateRow]:
-        """The fastest of a run, then the first that were not timed: so many of each, and IREE's default in any case."""
-        found = [row for query in leading_queries(run, limit) for row in self._rows(query, read_candidate)]
-        return fastest_first(found)
 
     def builds(self, run: str) -> list[BuildRow]:
         """A run's builds, oldest first."""
@@ -266,7 +238,7 @@ class Reader:
     def timed(self, run: str | None = None) -> list[TimedRow]:
         """Every candidate that was timed, of one run with its parts or of all, oldest run first."""
         rows = []
-        for owner in self._owners(run):
+        for owner in self.owners(run):
             candidates = [c for c in self.candidates(owner.id) if c.us is not None]
             isa, timings = self.isa(owner.id), self.timings_by_candidate(owner.id)
             baseline = min((c.us for c in candidates if c.kind == "baseline" and c.us), default=None)
@@ -280,7 +252,7 @@ class Reader:
                 rows.append(TimedRow(owner, candidate, us, speedup, figures, sample, cold, tuple(own)))
         return rows
 
-    def _owners(self, run: str | None) -> list[RunRow]:
+    def owners(self, run: str | None) -> list[RunRow]:
         """One run with its parts, and theirs; or all, oldest first."""
         if run is None:
             return self.runs()[::-1]
@@ -292,40 +264,6 @@ class Reader:
         for timing in self.timings(run):
             found.setdefault(timing.candidate, []).append(timing)
         return found
-
-    def frame(self, run: str | None = None) -> pd.DataFrame:
-        """The timed candidates as a table; knobs, figures of the machine code and the device's state are columns that
-        begin with `config.`, `isa.` and `device_state.`."""
-        import pandas as pd  # imported where it is used: it takes 0.4 s
-
-        rows = self.timed(run)
-        columns: dict[str, Any] = {
-            "run": [r.run.id for r in rows],
-            "parent": [r.run.parent for r in rows],
-            "started": pd.to_datetime([r.run.started for r in rows], utc=True),
-            "problem": [r.run.problem.get("name", "") for r in rows],
-            "target": [r.run.target for r in rows],
-            "device": [r.run.device for r in rows],
-            "ordinal": [r.candidate.ordinal for r in rows],
-            "kind": [r.candidate.kind for r in rows],
-            "route": [r.candidate.route for r in rows],
-            "us": pd.Series([r.us for r in rows], dtype=float),
-            "speedup": pd.Series([r.speedup for r in rows], dtype=float),
-            "error": pd.Series([r.candidate.error for r in rows], dtype=float),
-            "failure": [r.candidate.failure for r in rows],
-            "spec": [r.candidate.spec for r in rows],
-            "cold_us": pd.Series([r.cold_us for r in rows], dtype=float),
-        }
-        parts = {
-            "config": [r.candidate.config.as_dict() for r in rows],
-            "isa": [r.isa.to_json() for r in rows],
-            "device_state": [r.sample.to_json() for r in rows],
-        }
-        for part, records in parts.items():
-            for name in dict.fromkeys(name for record in records for name in record):
-                # pd.array keeps whole numbers whole where another run does not have the knob.
-                columns[f"{part}.{name}"] = pd.array([record.get(name) for record in records])
-        return pd.DataFrame(columns)
 
     def winners(self, target: str) -> list[Json]:
         """The configurations that won on this target, newest first."""

@@ -114,6 +114,7 @@ TIMINGS = Table(
     Column("conditions", JSON(none_as_null=True)),
 )
 
+# Earlier versions wrote a run's verdict here, too; it is in the run's result.
 VERDICTS = Table(
     "verdicts",
     METADATA,
@@ -246,16 +247,6 @@ class Tally:
     failed: int
     baseline_us: float | None
     best_us: float | None
-    looks: int = 0
-    """Of these, a suite's first looks at the defaults of its problems."""
-    looks_timed: int = 0
-    looks_failed: int = 0
-
-    @property
-    def own(self) -> Tally:
-        """Without first looks: in each problem's own run its default is counted again."""
-        left = (self.asked - self.looks, self.timed - self.looks_timed, self.failed - self.looks_failed)
-        return Tally(*left, self.baseline_us, self.best_us)
 
 
 NO_CANDIDATES = Tally(0, 0, 0, None, None)

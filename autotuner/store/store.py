@@ -19,43 +19,20 @@ from autotuner.store.rows import (
     ENVIRONMENT,
     RUNS,
     TIMINGS,
-    VERDICTS,
     BuildRow,
-    CandidateRow,
     Json,
     Kind,
     NewRun,
     Phase,
     RunKind,
     RunRow,
-    State,
     Status,
-    Tally,
-    TimedRow,
-    TimingRow,
     read_run,
 )
 
 if TYPE_CHECKING:
     from autotuner.devices.device import Timing
     from autotuner.space.table import Config
-
-__all__ = [
-    "BuildRow",
-    "CandidateRow",
-    "Json",
-    "Kind",
-    "NewRun",
-    "Phase",
-    "RunKind",
-    "RunRow",
-    "State",
-    "Status",
-    "Store",
-    "Tally",
-    "TimedRow",
-    "TimingRow",
-]
 
 T = TypeVar("T")
 
@@ -192,9 +169,6 @@ class Store(Reader):
     def set_us(self, candidate: int, us: float) -> None:
         """The median over everything that was measured of it."""
         self._update(CANDIDATES, candidate, us=us)
-
-    def record_verdict(self, run: str, verdict: str, document: Json) -> None:
-        self._insert(VERDICTS, run=run, verdict=verdict, document=dict(document))
 
     def record_environment(self, run: str, document: Json) -> None:
         self._insert(ENVIRONMENT, run=run, document=dict(document))

@@ -29,11 +29,6 @@ def cells(row: Iterable[Any]) -> list[Any]:
     return [f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell for cell in row]
 
 
-def without_apostrophe(cell: Any) -> Any:
-    """A cell of our own CSV as it was before."""
-    return cell[1:] if isinstance(cell, str) and cell[:1] == "'" and _FORMULA.match(cell[1:]) else cell
-
-
 def count(number: int, what: str) -> str:
     """`1 call`, `2 calls`, `2 entries`."""
     several = f"{what[:-1]}ies" if what.endswith("y") else f"{what}es" if what.endswith("ch") else f"{what}s"

@@ -17,6 +17,7 @@ from autotuner.measure.caches import Caches, Pair
 from autotuner.measure.judgement import Cause
 from autotuner.measure.reference import Reference
 from autotuner.space import Value
+from autotuner.store.exports import frame
 from autotuner.store.store import Store
 from autotuner.targets import PLAIN
 from autotuner.tuning.effort import Further
@@ -275,7 +276,7 @@ class Result(Generic[D]):
     def to_frame(self) -> pd.DataFrame:
         """This run's timed candidates, one a row."""
         with Store.open(self.storage, workspace=self.workspace, create=False) as store:
-            return store.frame(self.run)
+            return frame(store, self.run)
 
 
 def read_result(document: Mapping[str, Any], *, workspace: Path, storage: str | None) -> Result:

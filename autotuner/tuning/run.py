@@ -186,7 +186,6 @@ class Run:
     def finish(self, result: Document) -> None:
         """The run's end, with the document that the user is given."""
         document = result.to_json()
-        self.session.store.record_verdict(self.id, result.verdict, document)
         status: Status = "interrupted" if result.interrupted else "finished"
         self.session.store.finish_run(self.id, status, result=document)
 

@@ -319,11 +319,11 @@ def test_an_error_comes_alone_also_where_the_type_is_not_named(wrong: str, here:
         ),
         (("bench", "nowhere.onnx"), "there is no model nowhere.onnx"),
         (("model", "round.mlir"), "there is no model round.mlir"),
-        (("compare", "half.csv", "half.csv"), "half.csv is no export of autotune"),
+        (("compare", "half.json", "half.json"), "half.json is no export of autotune"),
     ],
 )
 def test_what_cannot_be_read_or_written_so_is_said_at_once(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
-    (tmp_path / "half.csv").write_bytes(b'run,us\n"half')
+    (tmp_path / "half.json").write_text('[{"run": "half')
     (tmp_path / "round.mlir").symlink_to("round.mlir")
     refused = in_this_process(*words, cwd=tmp_path)
     assert said in complaint(refused, 2)

@@ -14,7 +14,8 @@ from autotuner.cli.console import LiveReporter, emit, make_console
 from autotuner.devices.device import Timing
 from autotuner.errors import UsageError
 from autotuner.space.table import Config
-from autotuner.store.store import NewRun, Store
+from autotuner.store.rows import NewRun
+from autotuner.store.store import Store
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e[red]x[/red][link=http://x]y[/link]:boom:"
 SHOWN = "[red]x[/red][link=http://x]y[/link]:boom:"

@@ -16,7 +16,8 @@ from autotuner.report import charts, kinds, reading, roofline, sections
 from autotuner.report.reading import Run, read
 from autotuner.report.report import report
 from autotuner.space.table import Config
-from autotuner.store.store import Kind, NewRun, Store
+from autotuner.store.rows import Kind, NewRun
+from autotuner.store.store import Store
 from autotuner.targets.catalog import PEAKS, all_targets, peak_of
 from tests.support.command_line import in_this_process
 from tests.support.stored_runs import HOSTILE, RACED, a_search

@@ -30,9 +30,11 @@ from autotuner.devices.device import Timing
 from autotuner.errors import EnvironmentFailure, StorageError, UsageError
 from autotuner.space.table import Config
 from autotuner.store.database import connect, locate
+from autotuner.store.exports import frame
 from autotuner.store.keys import run_key
 from autotuner.store.queries import RunFilter
-from autotuner.store.store import BuildRow, NewRun, Store
+from autotuner.store.rows import BuildRow, NewRun
+from autotuner.store.store import Store
 from tests.support.patience import ENOUGH
 
 POSTGRESQL = "AUTOTUNE_TEST_POSTGRESQL"
@@ -131,11 +133,11 @@ def test_figures_are_those_of_a_candidates_last_build_that_has_some(store: Store
     build_row(store, bare, Isa())
     assert store.isa(run) == {built: Isa(vgpr=2)}
     assert [row.isa for row in store.timed(run)] == [Isa(vgpr=2), Isa(), Isa()]
-    frame = store.frame(run)
-    assert [name for name in frame if str(name).startswith("isa.")] == ["isa.vgpr"]
-    assert frame["isa.vgpr"].dtype == "Int64"
-    assert frame["isa.vgpr"][0] == 2
-    assert list(frame["isa.vgpr"].isna()) == [False, True, True]
+    table = frame(store, run)
+    assert [name for name in table if str(name).startswith("isa.")] == ["isa.vgpr"]
+    assert table["isa.vgpr"].dtype == "Int64"
+    assert table["isa.vgpr"][0] == 2
+    assert list(table["isa.vgpr"].isna()) == [False, True, True]
     assert asked not in store.isa(run)
 
 
@@ -166,12 +168,12 @@ def test_the_devices_state_is_kept_with_each_timing_and_its_median_with_the_cand
     first, second = store.timed(run)
     assert (first.us, first.cold_us, first.sample) == (1.0, 3.0, Sample(1420, 690))
     assert (second.cold_us, second.sample) == (None, Sample())
-    frame = store.frame(run)
-    assert [name for name in frame if str(name).startswith("device_state.")] == [
+    table = frame(store, run)
+    assert [name for name in table if str(name).startswith("device_state.")] == [
         "device_state.mhz",
         "device_state.watts",
     ]
-    assert frame["cold_us"].tolist()[0] == 3.0
+    assert table["cold_us"].tolist()[0] == 3.0
 
 
 def test_a_failure_keeps_its_class_and_both_ends_of_stderr_whatever_a_crashed_tool_wrote(store: Store) -> None:
@@ -204,20 +206,17 @@ def test_a_duplicate_names_the_candidate_whose_binary_it_has(store: Store) -> No
     assert [(c.state, c.duplicate_of) for c in store.candidates(run)] == [("asked", None), ("duplicate", first)]
 
 
-def test_verdict_and_environment_are_the_last_recorded(store: Store) -> None:
+def test_an_environment_is_the_last_recorded(store: Store) -> None:
     run = new_run(store)
-    assert store.verdict(run) is None
     assert store.environment(run) == {}
-    store.record_verdict(run, "inconclusive", {"blocks": 12})
-    store.record_verdict(run, "win", {"blocks": 24})
+    store.record_environment(run, {"iree": "3.12.0"})
     store.record_environment(run, {"iree": "3.13.0", "load": 0.5})
-    assert store.verdict(run) == ("win", {"blocks": 24})
     assert store.environment(run) == {"iree": "3.13.0", "load": 0.5}
 
 
 def test_a_not_a_number_is_refused_as_a_bug_and_not_blamed_on_the_disk(store: Store) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
-        store.record_verdict(new_run(store), "win", {"us": math.nan})
+        store.record_environment(new_run(store), {"load": math.nan})
 
 
 # Resuming
@@ -321,21 +320,21 @@ def test_the_frame_has_one_row_per_timed_candidate_with_its_speedup(store: Store
     store.record_failure(new_candidate(store, run, 2, us=8.0), "run-error")
     store.record_failure(new_candidate(store, run, 3), "compile-error")
     new_candidate(store, run, 4)
-    frame = store.frame(run)
-    assert list(frame["us"]) == [10.0, 4.0, 8.0]
-    assert list(frame["speedup"]) == [1.0, 2.5, 1.25]
-    assert list(frame["failure"]) == ["", "", "run-error"]
-    assert set(frame["problem"]) == {PROBLEM["name"]}
-    assert list(frame["config.tile_m"])[1:] == [2, 3]
-    assert frame["config.tile_m"].dtype == "Int64"
-    assert frame["config.tile_m"].isna()[0]
+    table = frame(store, run)
+    assert list(table["us"]) == [10.0, 4.0, 8.0]
+    assert list(table["speedup"]) == [1.0, 2.5, 1.25]
+    assert list(table["failure"]) == ["", "", "run-error"]
+    assert set(table["problem"]) == {PROBLEM["name"]}
+    assert list(table["config.tile_m"])[1:] == [2, 3]
+    assert table["config.tile_m"].dtype == "Int64"
+    assert table["config.tile_m"].isna()[0]
 
 
 def test_the_frame_of_an_empty_database_has_its_columns(tmp_path: Path) -> None:
     with Store.open(None, workspace=tmp_path) as store:
-        frame = store.frame()
-    assert frame.empty
-    assert {"run", "problem", "target", "device", "kind", "us", "speedup", "failure"} <= set(frame.columns)
+        table = frame(store)
+    assert table.empty
+    assert {"run", "problem", "target", "device", "kind", "us", "speedup", "failure"} <= set(table.columns)
 
 
 def test_the_frame_of_all_runs_measures_each_against_its_own_baseline(tmp_path: Path) -> None:
@@ -346,7 +345,7 @@ def test_the_frame_of_all_runs_measures_each_against_its_own_baseline(tmp_path: 
             new_candidate(store, run, 1, us=10.0)
         untimed_baseline = new_run(store)
         new_candidate(store, untimed_baseline, 0, us=5.0)
-        speedups = store.frame()["speedup"]
+        speedups = frame(store)["speedup"]
     assert list(speedups[:4]) == [1.0, 1.0, 1.0, 3.0]
     assert math.isnan(speedups[4])
 
@@ -369,7 +368,8 @@ import sys
 from pathlib import Path
 from autotuner.devices.device import Timing
 from autotuner.space.table import Config
-from autotuner.store.store import NewRun, Store
+from autotuner.store.rows import NewRun
+from autotuner.store.store import Store
 store = Store.open(None, workspace=Path(sys.argv[1]))
 run = store.start_run(NewRun("single", sys.argv[2], [], {}, "cpu", "", 0))
 for ordinal in range(int(sys.argv[3])):

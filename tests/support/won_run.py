@@ -8,7 +8,8 @@ from autotuner.build import Isa
 from autotuner.devices.conditions import Conditions, Sample
 from autotuner.devices.device import Timing
 from autotuner.space.table import Config, Value
-from autotuner.store.store import BuildRow, Kind, NewRun, Store
+from autotuner.store.rows import BuildRow, Kind, NewRun
+from autotuner.store.store import Store
 
 WARM = Conditions("sustained", "warm", Sample(mhz=2000.0), Sample(mhz=1980.0, watts=350.0))
 

@@ -18,7 +18,6 @@ from autotuner.system.text import (
     printable,
     short,
     times,
-    without_apostrophe,
 )
 from autotuner.tuning.printer import Printer
 
@@ -101,13 +100,11 @@ def test_a_result_that_is_printed_can_steer_no_terminal() -> None:
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+A1", "-2+3", "@SUM(A1)", "=cmd|' /C calc'!A0", "\t=1", "\r=1", "-1e5+A1"])
-def test_what_a_spreadsheet_would_compute_is_text_in_csv_and_read_back_as_it_was(text: str) -> None:
+def test_what_a_spreadsheet_would_compute_is_text_in_csv(text: str) -> None:
     (cell,) = cells([text])
     assert cell == f"'{text}"
-    assert without_apostrophe(cell) == text
 
 
 @pytest.mark.parametrize("value", ["gemm", "", "'quoted'", "-1.5", "+3", "-2e-3", -1.5, -1, None, True])
 def test_other_cells_stay_and_numbers_stay_numbers(value: object) -> None:
     assert cells([value]) == [value]
-    assert without_apostrophe(value) == value

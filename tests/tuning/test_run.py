@@ -52,7 +52,7 @@ def test_a_run_with_real_timing_ends_in_a_verdict(workspace: Path) -> None:
     with Store.open(None, workspace=workspace) as store:
         screens = [t for t in store.timings(result.run) if t.phase == "screen"]
         assert store.run(result.run).status == "finished"
-        assert store.verdict(result.run) == (document["verdict"], document)
+        assert store.run(result.run).result == document
     assert all(len(t.repetitions_us) in (1, 3) for t in screens)
     assert any(len(set(t.repetitions_us)) == 3 for t in screens)
     assert all(t.conditions is not None and t.conditions.state == "sustained" for t in screens)

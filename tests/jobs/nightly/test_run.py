@@ -19,7 +19,8 @@ from autotuner.report.nightly import look_at
 from autotuner.report.nights import page
 from autotuner.space.table import Config
 from autotuner.store.figures import Figure
-from autotuner.store.store import NewRun, Store
+from autotuner.store.rows import NewRun
+from autotuner.store.store import Store
 from autotuner.system.process import Finished
 from autotuner.system.progress import Silent
 
