@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Unpack
 
@@ -15,10 +16,21 @@ from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.outputs import Outputs, files_in
 from autotuner.carriers.provenance import Provenance
 from autotuner.carriers.render import spec_mlir
-from autotuner.errors import EnvironmentFailure, NoCandidateError, OutOfTimeError, UsageError
-from autotuner.iree.compile import shell_line
+from autotuner.errors import (
+    DeviceError,
+    EnvironmentFailure,
+    NoCandidateError,
+    OutOfTimeError,
+    UsageError,
+    WrongResultError,
+)
+from autotuner.iree.compile import first_error, shell_line
+from autotuner.jobs.ab.arms import DEFAULT, SpecArm
+from autotuner.jobs.ab.opening import Experiment
+from autotuner.jobs.ab.run import experiment
 from autotuner.jobs.buckets.bounds import Bucket, Family
-from autotuner.jobs.buckets.result import BucketResult, Examiner, FamilyDetails, FamilyResult, Member, for_all_rows
+from autotuner.jobs.buckets.result import BucketResult, FamilyDetails, FamilyResult, Member, for_all_rows
+from autotuner.measure.check import Data
 from autotuner.measure.schedule import longer
 from autotuner.problems.render import dynamic_gemm_mlir, problem_mlir
 from autotuner.specfiles.applied import applied
@@ -26,22 +38,18 @@ from autotuner.specfiles.merge import merge
 from autotuner.system import process
 from autotuner.system.digests import read_by_flags
 from autotuner.system.progress import LATE_SECONDS, Clock
-from autotuner.system.settings import usable_cores
 from autotuner.targets import NO_DEVICE, PLAIN, Target
 from autotuner.tuning.options import Options, Task
 from autotuner.tuning.result import Counts, Files, FinalVerdict, Result, RunFacts
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.ship import ESTIMATED
-from autotuner.tuning.single import Found
 from autotuner.tuning.too_short import unread
 from autotuner.tuning.tune import search
 
-SEARCH_SHARE = 0.8
-"""Of a bucket's time; the rest is for its other members."""
-_PROOF_SECONDS, _PROOF_SHARE = 1.0, 0.3
-"""What the proof of the merged file takes for each size, on one core, at least; and of the budget at most."""
-
+_BUCKETS, SEARCH_SHARE = 0.85, 0.8
+"""Of --budget, for the buckets; the rest is for the proof of what ships. And of a bucket's time, for its search; the
+rest is for its other members."""
 
 _Program = tuple[BucketResult | None, str, str]
 """Whose entry must apply, what the program is, and its text."""
@@ -88,15 +96,11 @@ def tune_family(
 class _FamilyRun:
     family: Family
     run: Run
-    compile_seconds: float = _PROOF_SECONDS
-    """What reading a program took, the last time; the proof reads one for each size."""
 
     def __post_init__(self) -> None:
         self.target, self.options, self.session = self.run.target, self.run.options, self.run.session
-        self.builder = self.session.builder
         output = self.options.output or self.session.workspace.specs / f"{self.family.name}-{self.target.name}.mlir"
         self.files = Outputs.at(output, self.session.workspace, force=self.options.force)
-        self.path = self.files.spec
         self.files.claim(files_in(self.target.user_flags))
 
     def go(self) -> FamilyResult:
@@ -122,9 +126,8 @@ class _FamilyRun:
 
     def _bucket(self, bucket: Bucket, done: Sequence[BucketResult]) -> BucketResult:
         session = self.run.within(f"bucket {bucket.name}: ")
-        seconds = self._seconds(done)
-        clock = Clock(seconds if self.options.budget is not None else math.inf)
-        budget = None if self.options.budget is None else SEARCH_SHARE * seconds
+        ends = self._ends(done)
+        budget = None if self.options.budget is None else SEARCH_SHARE * (ends - self.run.clock.elapsed)
         options = replace(self.options, budget=budget, output=None)
         problem = self.target.prepare(self.family.member(bucket.at))
         try:
@@ -132,73 +135,79 @@ class _FamilyRun:
         except (NoCandidateError, OutOfTimeError) as error:
             return BucketResult(bucket, None, "default", error.message)
         result, winner = found.result, found.winner
-        self.compile_seconds = max(_PROOF_SECONDS, result.seconds.get("space", 0.0) / 2)
+        kept = BucketResult(bucket, result, "default", f"{result.verdict}: {result.reason}")
         if self.run.stopped:
-            return BucketResult(bucket, result, "default", "interrupted")
-        if (
-            winner is None
-            or winner.info is None
-            or winner.dispatch is None
-            or result.verdict not in ("win", "compile-only")
-        ):
-            return BucketResult(bucket, result, "default", f"{result.verdict}: {result.reason}")
+            return replace(kept, reason="interrupted")
+        if winner is None or winner.info is None or winner.dispatch is None:
+            return kept
+        if result.verdict not in ("win", "compile-only"):
+            return kept
         if len(winner.dispatch.dims("m")) != 1:
-            return BucketResult(
-                bucket, result, "default", "to the compiler this is a matrix-vector product, without an M"
-            )
-        info = for_all_rows(winner.info)
-        examiner = Examiner(
-            family=self.family,
-            bucket=bucket,
-            dispatch=winner.dispatch,
-            info=info,
-            target=self.target,
-            session=session,
-            builder=self.builder,
-            effort=self.options.effort,
-            seed=self.options.seed,
-            clock=clock,
-        )
+            return replace(kept, reason="to the compiler this is a matrix-vector product, without an M")
         session.reporter.stage("the winner at other sizes")
-        try:
-            with process.until(clock.at(clock.budget + LATE_SECONDS)):
-                members = self._members(examiner, found, changed=info != winner.info)
-        except OutOfTimeError as error:
-            return BucketResult(bucket, result, "default", error.message)
-        if reason := self._objection(bucket, members):
-            return BucketResult(bucket, result, "default", reason, members)
-        text = spec_mlir(
-            name=self.family.entry_name(bucket),
-            dispatch=winner.dispatch,
-            info=info,
-            rows=bucket.rows,
-            provenance=self._provenance(bucket, result, members),
+        info = for_all_rows(winner.info)
+        entry = partial(
+            spec_mlir, name=self.family.entry_name(bucket), dispatch=winner.dispatch, info=info, rows=bucket.rows
         )
+        try:
+            with process.until(self.run.clock.at(ends + LATE_SECONDS)):
+                members = self._members(bucket, entry(), result if info == winner.info else None, ends)
+        except OutOfTimeError as error:
+            return replace(kept, reason=error.message)
+        if reason := self._objection(bucket, members):
+            return replace(kept, reason=reason, members=members)
+        text = entry(provenance=self._provenance(bucket, result, members))
         how = "best by estimate, not timed" if result.verdict == "compile-only" else result.reason
         return BucketResult(bucket, result, "tuned", how, members, text, winner.dispatch)
 
-    def _seconds(self, done: Sequence[BucketResult]) -> float:
-        """The effort's for each bucket; of --budget, what is left of it divided among the buckets that are left."""
+    def _ends(self, done: Sequence[BucketResult]) -> float:
+        """Seconds after the start: of --budget, each bucket has as much of what is left as those after it."""
+        clock, waiting = self.run.clock, len(self.family.buckets) - len(done)
         if self.options.budget is None:
-            return self.options.effort.budget
-        waiting = self.family.buckets[len(done) :]
-        programs = programs_to_prove(done, waiting)
-        proof = min(self.compile_seconds * programs / usable_cores(), _PROOF_SHARE * self.options.budget)
-        return max(self.run.clock.left - proof, 1.0) / len(waiting)
+            return clock.elapsed + self.options.effort.budget
+        return clock.elapsed + max(_BUCKETS * self.options.budget - clock.elapsed, 1.0) / waiting
 
-    def _members(self, examiner: Examiner, found: Found, *, changed: bool) -> tuple[Member, ...]:
-        members, bucket = [], examiner.bucket
+    def _members(self, bucket: Bucket, text: str, raced: Result | None, ends: float) -> tuple[Member, ...]:
+        """The entry at other sizes of its bucket; at the bound as its run has `raced` it, where it is the same."""
+        path = self.run.folder / f"{bucket.name}.mlir"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        members: list[Member] = []
         for m in bucket.members:
-            if m == bucket.at and not changed and examiner.timed:
-                members.append(_of_run(m, found.result))  # Raced and confirmed by its run.
-                continue
-            with self.builder.cache.scratch() as folder:
-                members.append(examiner.static(m, folder))
+            own = raced if m == bucket.at and self.run.timed else None
+            members.append(Member.of(m, own) if own else self._member(bucket, m, path, ends))
             if self._objection(bucket, members):
                 return tuple(members)
-        with self.builder.cache.scratch() as folder:
-            members.append(examiner.dynamic(folder))
-        return tuple(members)
+        return (*members, self._dynamic(bucket, path))
+
+    def _member(self, bucket: Bucket, m: int, spec: Path, ends: float) -> Member:
+        """A program of this very M: the experiment of `ab`."""
+        session = self.run.within(f"bucket {bucket.name}, M = {m}: ")
+        budget = max(ends - self.run.clock.elapsed, 1.0)
+        options = replace(self.options, budget=budget, output=None, cache="warm", trials=None)
+        wanted = Experiment(DEFAULT, SpecArm(spec.name, spec), self.family.member(m))
+        try:
+            return Member.of(m, experiment(wanted, self.target, options=options, session=session))
+        except (NoCandidateError, WrongResultError, DeviceError) as error:
+            return Member(m, error.message)
+
+    def _dynamic(self, bucket: Bucket, spec: Path) -> Member:
+        """A program whose M is known only when it runs; run at the middle one."""
+        problem = self.target.prepare(self.family.member(bucket.members[len(bucket.members) // 2]))
+        source, effort = dynamic_gemm_mlir(problem, rows=bucket.rows), self.options.effort
+        flags = (*self.target.compile_flags, f"{self.target.spec_flag}={spec}")
+        build = self.session.builder.build(BuildJob(source, flags, effort.compile_timeout))
+        if not build.ok:
+            return Member(None, f"{build.failure}: {first_error(build.stderr)}")
+        uses = applied(spec.read_text(), source, self.target.compile_flags, self.session.tools)
+        if not any(use.dispatches for use in uses):
+            return Member(None, "it does not apply")
+        if self.run.timed:
+            data = Data.write(problem, self.run.folder / f"dynamic-{bucket.name}", seed=self.options.seed)
+            check = data.checker(self.session.runner, timeout=effort.run_timeout).check(build.vmfb)
+            if not check.ok:
+                return Member(None, f"{check.failure}: {check.detail}")
+        return Member(None, checked=self.run.timed)
 
     def _objection(self, bucket: Bucket, members: Sequence[Member]) -> str:
         """Why the default is kept; empty when nothing speaks against the winner."""
@@ -214,6 +223,10 @@ class _FamilyRun:
                 return f"in the form that fits all sizes its winner gains nothing certain {where}"
         return ""
 
+    @property
+    def _command(self) -> str:
+        return shell_line(("autotune", *self.options.command[1:]))
+
     def _provenance(self, bucket: Bucket, result: Result, members: Sequence[Member]) -> Provenance:
         own = next((member for member in members if member.m == bucket.at), Member(bucket.at))
         return Provenance(
@@ -223,18 +236,8 @@ class _FamilyRun:
             verdict=ESTIMATED if result.verdict == "compile-only" else result.verdict,
             us=own.us,
             baseline_us=own.baseline_us,
-            command=shell_line(self._command()),
+            command=self._command,
         ).stamped(self.session.tools, own.speedup, self.run.environment if own.us is not None else None)
-
-    def _command(self) -> list[str]:
-        words = [*self.family.arguments(), *self.target.words, "--device", self.session.device]
-        words += [f"--flag={flag}" for flag in self.target.user_flags]
-        words += self.session.tools.arguments()
-        if self.options.budget is not None:
-            words += ["--budget", f"{self.options.budget:g}s"]
-        if self.options.trials is not None:
-            words += ["--trials", str(self.options.trials)]
-        return ["autotune", *words, "--seed", str(self.options.seed)]
 
     # --- one file -------------------------------------------------------------------------------------------------
 
@@ -243,7 +246,7 @@ class _FamilyRun:
         made_by = [
             f"problem:    {self.family.name}, M in {len(self.family.buckets)} ranges",
             *(f"  {one.bucket.text}: {one.kept} ({one.reason})" for one in done),
-            f"made by:    {shell_line(self._command())}",
+            f"made by:    {self._command}",
             f"use:        {use_line(flagfile)}",
         ]
         texts = self._texts(done)
@@ -255,10 +258,10 @@ class _FamilyRun:
             self.files,
             Parts(SpecCarrier.name, merged.text, self.target.spec_flag),
             self.target.compile_flags,
-            check=lambda path: compile_shipped(job, path, self.builder),
+            check=lambda path: compile_shipped(job, path, self.session.builder),
             binary=None,
         )
-        return self.path, shipped.flagfile
+        return self.files.spec, shipped.flagfile
 
     def _texts(self, done: Sequence[BucketResult]) -> list[str]:
         """The specs in the order in which they are tried.
@@ -363,14 +366,3 @@ class _FamilyRun:
         if tuned:
             return "win"
         return "inconclusive" if any(result.verdict == "inconclusive" for result in results) else "no-winner"
-
-
-def programs_to_prove(done: Sequence[BucketResult], waiting: Sequence[Bucket]) -> int:
-    """At the end, of what ships: of the buckets that are tuned or may still be."""
-    shipped = [*(one.bucket for one in done if one.kept == "tuned"), *waiting]
-    return sum(len(bucket.members) + 1 for bucket in shipped)
-
-
-def _of_run(m: int, result: Result) -> Member:
-    us = result.best.us if result.best else None
-    return Member(m, us=us, baseline_us=result.baseline.us, speedup=result.speedup, checked=True)

@@ -16,8 +16,7 @@ from autotuner.errors import UsageError
 from autotuner.iree.mlir import text_context
 from autotuner.iree.tools import Tools
 from autotuner.jobs.buckets import Family, tune_family
-from autotuner.jobs.buckets.result import BucketResult, for_all_rows
-from autotuner.jobs.buckets.run import programs_to_prove
+from autotuner.jobs.buckets.result import for_all_rows
 from autotuner.measure.check import Checker, Data
 from autotuner.problems import Problem
 from autotuner.problems.render import dynamic_gemm_mlir
@@ -53,15 +52,6 @@ def test_bounds_become_ranges_tuned_at_their_ends(
     for bucket in family.buckets:
         assert all(size in bucket for size in bucket.members)
         assert bucket.members[-1] == bucket.at
-
-
-def test_no_time_is_kept_to_prove_buckets_that_keep_the_default() -> None:
-    first, *others = Family.parse(GEMM, "16,64,any").buckets
-    lost = BucketResult(first, None, "default", "")
-    assert programs_to_prove([], [first]) == 4, "three sizes, and one that is known only when it runs"
-    assert programs_to_prove([lost], []) == 0
-    assert programs_to_prove([lost], others) == programs_to_prove([], others)
-    assert programs_to_prove([replace(lost, kept="tuned")], others) == programs_to_prove([], [first, *others])
 
 
 def test_members_are_the_smallest_a_middle_one_and_the_bound() -> None:
@@ -138,7 +128,9 @@ def fake(tmp_path_factory: pytest.TempPathFactory) -> FakeTools:
 
 @pytest.mark.long
 def test_a_bucket_that_its_winner_would_harm_keeps_the_default(fake: FakeTools, tmp_path: Path) -> None:
-    options = Options(effort=EFFORT, trials=2, workspace=tmp_path, command=("autotune", "test"))
+    options = Options(
+        effort=EFFORT, trials=2, workspace=tmp_path, command=("autotune", "gemm", "--bucket-m", "16,32,any")
+    )
     result = tune_family(Family.parse(GEMM, "16,32,any"), ONE_ROUTE, options=options, tools=fake.tools)
     assert result.verdict == "win", [bucket.reason for bucket in result.details.buckets]
     document = json.loads(json.dumps(result.to_json()))
@@ -208,7 +200,9 @@ def test_what_is_changed_to_fit_all_sizes_must_win_again(
     folder = tmp_path_factory.mktemp("changed")
     (folder / "fake").mkdir()
     fake = FakeTools(folder / "fake", folder / "labels", rules=[("*dim_bounds*", 100.0), (SPEC, 50.0)])
-    options = Options(effort=EFFORT, trials=2, workspace=tmp_path, command=("autotune", "test"))
+    options = Options(
+        effort=EFFORT, trials=2, workspace=tmp_path, command=("autotune", "gemm", "--bucket-m", "16,32,any")
+    )
     # Sizes that no tile divides: whatever wins on this machine, peeling makes another binary of it.
     family = Family.parse(replace(GEMM, n=61, k=127), "29")
     result = tune_family(family, ONE_ROUTE, options=options, tools=fake.tools)
