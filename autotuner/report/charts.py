@@ -17,7 +17,6 @@ POINTS = 1200
 FINALISTS = 25
 _COLOURS = {"baseline": "@ink", "default": "@ink", "stock": "@c2", "codegen": "@c1", "microkernel": "@c4"}
 _WORDS = {"baseline": "default", "default": "default", "stock": "stock route", "codegen": "codegen"}
-_FEW_OCTAVES, _TICKS = 8.0, 10
 _NAME = 32
 """Characters of a name beside a chart."""
 Figure = dict[str, Any]
@@ -125,23 +124,9 @@ def brief(name: str, *, most: int = _NAME) -> str:
     return name if len(name) <= most else f"{name[: most // 2]}…{name[-most // 2 :]}"
 
 
-def log_axis(title: str, values: Sequence[float], *, room: float = 1.15) -> Figure:
-    """An axis that holds all values, with round numbers beside it: plotly's own choice of them is hard to read."""
-    known = [value for value in values if value > 0 and math.isfinite(value)]
-    low, high = min(known, default=1.0) / room, max(known, default=1.0) * room
-    digits = (1, 2, 5) if high / low > _FEW_OCTAVES else (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8)
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    ticks = [float(f"{digit * 10.0**power:.6g}") for power in powers for digit in digits]
-    shown = [tick for tick in ticks if low <= tick <= high]
-    if len(shown) > _TICKS:
-        shown = [tick for tick in shown if math.isclose(math.log10(tick) % 1.0, 0.0, abs_tol=1e-9)]
-    return {
-        "title": {"text": title},
-        "type": "log",
-        "range": [math.log10(low), math.log10(high)],
-        "tickvals": shown,
-        "ticktext": [f"{tick:,.0f}".replace(",", " ") if tick >= 1e4 else f"{tick:g}" for tick in shown],
-    }
+def log_axis(title: str) -> Figure:
+    """An axis of ratios, with 1, 2 and 5 beside it."""
+    return {"title": {"text": title}, "type": "log", "dtick": "D2"}
 
 
 def thinned(points: Sequence[Any], most: int, *, key: Any) -> list[Any]:
@@ -167,17 +152,14 @@ def progress(run: Run) -> list[Chart]:
     by_time = sorted(
         ((candidate.seconds, candidate) for candidate in timed if candidate.seconds is not None), key=lambda p: p[0]
     )
-    charts = [
-        Chart("Best so far, by candidate", _progress(by_count, "timed candidates", whole=True), _shown(len(timed)))
-    ]
+    charts = [Chart("Best so far, by candidate", _progress(by_count, "timed candidates"), _shown(len(timed)))]
     if len(by_time) > 1 and not run.timed_elsewhere:
         note = "From the run's beginning to a candidate's first timing."
         charts.append(Chart("Best so far, by time", _progress(by_time, "seconds"), note))
     return charts
 
 
-def _progress(points: Sequence[tuple[float, Candidate]], what: str, *, whole: bool = False) -> Figure:
-    """`whole` where there is nothing between two numbers of the axis."""
+def _progress(points: Sequence[tuple[float, Candidate]], what: str) -> Figure:
     best = list(accumulate((candidate.us or math.inf for _, candidate in points), min))
     steps = [i for i, us in enumerate(best) if i in (0, len(best) - 1) or us < best[i - 1]]
     line = scatter(
@@ -192,8 +174,8 @@ def _progress(points: Sequence[tuple[float, Candidate]], what: str, *, whole: bo
     return {
         "data": [*(_dots(kind, [p for p in shown if p[1].row.kind == kind]) for kind in kinds), line],
         "layout": {
-            "xaxis": {"title": {"text": what}, **({"dtick": 1} if whole and len(points) < _TICKS else {})},
-            "yaxis": log_axis("µs", [p[1].us or 0.0 for p in shown]),
+            "xaxis": {"title": {"text": what}},
+            "yaxis": log_axis("µs"),
         },
     }
 

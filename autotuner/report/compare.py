@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from autotuner.errors import UsageError
-from autotuner.store.figures import BEST, DEFAULT, TOLD, Failure, Figure, Measurements
+from autotuner.store.figures import TOLD, Failure, Figure, Measurements
 from autotuner.system.text import count, percent, printable
 
 Verdict = Literal[
@@ -235,7 +235,7 @@ def compare(golden: ResultSet, new: ResultSet, rule: Rule, *, across: Iterable[s
     known = {key[:2] for side in sides for key in side}
     notes += [f"new: {at[0]} on {at[1]} failed: {one.reason}" for at, one in failures.items() if at not in known]
     facts = tuple(_facts(golden.found.environments, new.found.environments))
-    ordered = sorted(_explained(rows), key=lambda row: row.order)
+    ordered = sorted(rows, key=lambda row: row.order)
     return Comparison(golden.name, new.name, rule, tuple(ordered), facts, tuple(notes))
 
 
@@ -320,21 +320,6 @@ def _preference(figure: Figure) -> tuple[bool, int, str, str]:
 def _differences(golden: Figure, new: Figure) -> dict[str, tuple[str, str]]:
     both = zip(CONDITIONS, golden.conditions, new.conditions, strict=True)
     return {name: (one, other) for name, one, other in both if one != other}
-
-
-def _explained(rows: Sequence[Row]) -> list[Row]:
-    """A best that moved as its default did tells of the machine or of the compiler, not of the kernel."""
-    defaults = {(row.problem, row.target, row.cache): row for row in rows if row.kernel == DEFAULT}
-    told = []
-    for row in rows:
-        default = defaults.get((row.problem, row.target, row.cache))
-        moved = row.kernel == BEST and row.verdict in ("regression", "improvement")
-        if moved and default is not None and default.verdict == row.verdict and default.ratio is not None:
-            note = f"the default moved too, by {default.ratio:.3f}"
-            told.append(replace(row, note="; ".join(filter(None, (row.note, note)))))
-        else:
-            told.append(row)
-    return told
 
 
 def _facts(golden: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> Iterable[Fact]:

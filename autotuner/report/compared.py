@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from autotuner.report.charts import Mark, brief, forest, log_axis
-from autotuner.report.compare import BAD, Comparison, Row
+from autotuner.report.compare import Comparison, Row
 from autotuner.report.page import Chart, Section, View, has_charts, render
 from autotuner.report.tables import Field, Table
 from autotuner.store.figures import Figure
 from autotuner.system.text import count, printable
 
 SCHEMA = 1
-COLUMNS = (
-    *("problem", "target", "kernel", "cache", "state", "verdict", "ratio"),
-    *("golden_us", "golden_low", "golden_high", "new_us", "new_low", "new_high", "golden_run", "new_run", "note"),
-)
 QUIET = ("same", "ignored")
 """What markdown leaves out of its table and counts: a pull request's reader looks for what changed."""
 _ESCAPED = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]()<>#|~!@"})
-_PROBLEM, _KERNEL = 32, 14
-"""Characters of them beside the chart."""
-_LEAST = 1.5
-"""How far the chart reaches at the least, as a ratio."""
 MOST_SHOWN = 60
 """Kernels in the chart: those that moved most. The table has all."""
 _COLOURS = {"regression": "@bad", "improvement": "@good", "same": "@muted", "unclear": "@warn", "unstable": "@warn"}
@@ -65,12 +58,11 @@ def environment(found: Comparison) -> Table:
 def _record(row: Row) -> dict[str, Any]:
     sides = {
         f"{side}_{name}": getattr(figure, name) if figure is not None else None
-        for side, figure in (("golden", row.golden), ("new", row.new))
         for name in ("us", "low", "high", "run")
+        for side, figure in (("golden", row.golden), ("new", row.new))
     }
-    plain = {name: getattr(row, name) for name in ("problem", "target", "kernel", "cache", "verdict", "ratio", "note")}
-    values = {**plain, **sides, "state": place(row).partition("/")[0]}
-    return {name: values[name] for name in COLUMNS}
+    told = {name: getattr(row, name) for name in ("problem", "target", "kernel", "cache", "verdict", "ratio", "note")}
+    return {**told, "state": place(row).partition("/")[0], **sides}
 
 
 def document(found: Comparison) -> dict[str, Any]:
@@ -93,28 +85,26 @@ def document(found: Comparison) -> dict[str, Any]:
 
 def markdown(found: Comparison) -> str:
     """For a pull request: the verdict, what changed, and where the environments differ."""
-    shown = [row for row in found.rows if row.verdict not in QUIET]
-    lines = [f"**{_escaped(found.verdict)}** (rule {_escaped(found.rule.words)})", ""]
-    if shown:
-        lines += ["| problem | target | kernel | verdict | new/golden | golden µs | new µs | note |"]
-        lines += ["|---|---|---|---|---:|---:|---:|---|"]
-        for row in shown:
-            verdict = f"**{row.verdict}**" if row.verdict in BAD else row.verdict
-            cells = [_escaped(row.problem), _escaped(row.target), _escaped(row.kernel), verdict, ratio(row)]
-            cells += [microseconds(row.golden), microseconds(row.new)]
-            cells += [_escaped("; ".join(filter(None, (row.note, "cold cache" if row.cache == "cold" else ""))))]
-            lines.append(f"| {' | '.join(cells)} |")
-        lines.append("")
-    if found.differing:
-        lines += ["| environment | golden | new |", "|---|---|---|"]
-        lines += [
-            f"| {fact.name} | {_escaped(', '.join(fact.golden) or '–')} | {_escaped(', '.join(fact.new) or '–')} |"
-            for fact in found.differing
-        ]
-    else:
-        lines.append("The environments do not differ." if found.environment else "No environment is known.")
-    lines += ["", *(f"- {_escaped(note)}" for note in found.notes)]
-    return "\n".join(lines).rstrip() + "\n"
+    changed = replace(found, rows=tuple(row for row in found.rows if row.verdict not in QUIET))
+    differing = replace(found, environment=tuple(found.differing))
+    same = "The environments do not differ." if found.environment else "No environment is known."
+    blocks = [
+        [f"**{_escaped(found.verdict)}** (rule {_escaped(found.rule.words)})"],
+        _markdown(kernels(changed)) if changed.rows else [],
+        _markdown(environment(differing)) if found.differing else [same],
+        [f"- {_escaped(note)}" for note in found.notes],
+    ]
+    return "\n\n".join("\n".join(lines) for lines in blocks if lines) + "\n"
+
+
+def _markdown(table: Table) -> list[str]:
+    rules = ["---:" if column.kind == "number" else "---" for column in table.columns]
+    rows = [
+        [column.title for column in table.columns],
+        rules,
+        *([_escaped(cell) for cell in row] for row in table.rows),
+    ]
+    return [f"| {' | '.join(row)} |" for row in rows]
 
 
 def _escaped(text: str) -> str:
@@ -170,37 +160,18 @@ def _chart(rows: Sequence[Row]) -> Chart | None:
     known = [row for row in rows if row.ratio is not None]
     known.sort(key=lambda row: abs((row.ratio or 1.0) - 1), reverse=True)
     shown = known[:MOST_SHOWN][::-1]
-    if not shown:
-        return None
     marks = [
         Mark(
-            name,
+            " ".join((brief(row.problem), brief(row.kernel), row.target, place(row))),
             row.ratio or 1.0,
             *_bounds(row),
             _COLOURS.get(row.verdict, "@muted"),
-            text=f"{row.problem} {row.kernel}, {row.target}, {place(row)}: {row.ratio:.4f}",
         )
-        for name, row in zip(_names(shown), shown, strict=True)
+        for row in shown
     ]
-    # An interval that is far wider than any change would leave no room for the changes.
-    reach = max(_LEAST, *(max(mark.value, 1 / mark.value) ** 2 for mark in marks))
-    ends = [min(max(end, 1 / reach), reach) for mark in marks for end in mark.ends]
-    axis = log_axis("new / golden", [1.0, *(mark.value for mark in marks), *ends], room=1.03)
     left_out = "" if len(known) == len(shown) else f" The {len(shown)} that moved most of {len(known)}."
-    note = f"To the right of 1: slower. Lines reach as far as both intervals allow, or to the edge.{left_out}"
-    return forest("What changed", {"": marks}, axis=axis, note=note)
-
-
-def _names(rows: Sequence[Row]) -> list[str]:
-    """Short, and each another one: what all have in common is left out."""
-    targets, places = {row.target for row in rows}, {place(row) for row in rows}
-    found: dict[str, None] = {}
-    for row in rows:
-        more = [*([row.target] if len(targets) > 1 else []), *([place(row)] if len(places) > 1 else [])]
-        name = " ".join([brief(row.problem, most=_PROBLEM), brief(row.kernel, most=_KERNEL), *more])
-        alike = sum(one.split("\u200b")[0] == name for one in found)
-        found[name + "\u200b" * alike] = None
-    return list(found)
+    note = f"To the right of 1: slower. Lines reach as far as both intervals allow.{left_out}"
+    return forest("What changed", {"": marks}, axis=log_axis("new / golden"), note=note) if marks else None
 
 
 def _bounds(row: Row) -> tuple[float, float]:

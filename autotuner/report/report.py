@@ -101,7 +101,7 @@ class _Maker:
         return file if file.is_file() else None
 
 
-_COMMON = (sections.failures, sections.proofs, sections.environment, sections.candidates)
+_COMMON = (sections.failures, sections.environment, sections.candidates)
 
 
 def _brief(row: RunRow) -> View:

@@ -116,10 +116,7 @@ def roofline(own: Sequence[Point], device: Roofs) -> Chart | None:
     data = [_roof("data sheet" if known else "fastest here", device.gbs or math.inf, flat, lowest, highest)]
     words = list(dict.fromkeys(point.what for point in own))
     data += [_marks(what, i, [p for p in own if p.what == what], device) for i, what in enumerate(words)]
-    layout = {
-        "xaxis": log_axis("FLOP per byte", [lowest, highest], room=1.0),
-        "yaxis": log_axis("GFLOP/s", [y for line in data for y in line["y"]], room=1.5),
-    }
+    layout = {"xaxis": log_axis("FLOP per byte"), "yaxis": log_axis("GFLOP/s")}
     return Chart("Roofline", {"data": data, "layout": layout}, _note(device), height=400)
 
 

@@ -1,4 +1,4 @@
-"""The sections that every run has: search, knobs, finalists, failures, proofs, environment, candidates."""
+"""The sections that every run has: search, knobs, finalists, failures, environment, candidates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter
 from autotuner.report import charts
 from autotuner.report.page import Section
 from autotuner.report.reading import Candidate, Run, varied
-from autotuner.report.tables import Column, Field, Table, fixed, number, text, us
+from autotuner.report.tables import Column, Field, Table, error, fixed, number, text, us
 from autotuner.store.figures import problem_of
 from autotuner.system.text import clean, count
 
@@ -18,8 +18,6 @@ _LINES, _CHARACTERS = 12, 1200
 """Of a failure's stderr: its beginning."""
 _MESSAGES = 5
 """Different messages of a class of failures."""
-_ENTRIES = 12
-"""Of the table of proofs: the fastest."""
 _PROOFS = (
     "Every build is searched for the spec's marker and its configuration. Every result is compared with the reference, "
     "a model's with those of IREE's default or with the user's own (--expected), before it is timed."
@@ -101,58 +99,6 @@ def beginning(stderr: str) -> str:
     return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}…"
 
 
-def proofs(run: Run) -> Section:
-    """That the configuration arrived, that results are right, and how it was compared."""
-    raced = {finalist.name: finalist for finalist in run.finalists}
-
-    def compared(candidate: Candidate) -> str:
-        finalist = raced.get(candidate.name)
-        return f"{finalist.phase}, {count(finalist.blocks, 'block')}" if finalist else ""
-
-    def error(candidate: Candidate) -> str:
-        return "" if candidate.row.error is None else f"{candidate.row.error:.2e}"
-
-    fields = (
-        Field("entry", lambda candidate: candidate.name),
-        Field("kind", lambda candidate: candidate.row.kind),
-        Field("configuration found in the build", _applied),
-        Field("error to the reference", error, "number"),
-        Field("binary", lambda candidate: candidate.binary[:12], "code"),
-        Field("compared", compared),
-        Field("µs in the search" if raced else "µs", lambda candidate: us(candidate.us), "number"),
-    )
-    table = Table.of("What was proven of each entry", _chosen(run), fields)
-    if not table.rows:
-        return Section("proofs", "Proofs", _without(run, "Nothing was built here."))
-    return Section("proofs", "Proofs", (_PROOFS,), tables=(table,))
-
-
-def _applied(candidate: Candidate) -> str:
-    if candidate.row.kind == "library":
-        return "not built by IREE"
-    if candidate.row.state == "failed":
-        return candidate.row.failure or "failed"
-    if candidate.applied:
-        return f"{candidate.applied}×"
-    # What is checked was proven before; without a place in the build, flags are all that it has.
-    return "flags only" if not candidate.tuned or candidate.row.error is not None else "no"
-
-
-def _chosen(run: Run) -> list[Candidate]:
-    """The default, the finalists, the best and the fastest: what a reader wants to look at closely."""
-    raced = {finalist.name for finalist in charts.shown_finalists(run)}
-    fastest = sorted(run.timed, key=lambda candidate: candidate.us or 0.0) or _built(run)
-    wanted = [run.baseline, run.best, *(c for c in run.candidates if c.name in raced), *fastest[:_ENTRIES]]
-    return list({candidate.row.id: candidate for candidate in wanted if candidate is not None}.values())
-
-
-def _built(run: Run) -> list[Candidate]:
-    """Where nothing was timed: what was proven, the most promising first."""
-    ranks = {row.get("candidate"): place for place, row in enumerate(run.document.get("ranking") or [])}
-    found = [c for c in run.candidates if c.binary and not c.failed and c.row.state != "duplicate"]
-    return sorted(found, key=lambda candidate: ranks.get(candidate.name, len(ranks)))
-
-
 def environment(run: Run) -> Section:
     """Where it was measured."""
     told = {name: value for name, value in run.environment.items() if value not in (None, "")}
@@ -168,21 +114,33 @@ def _readable(value: object) -> str:
 
 
 def candidates(run: Run) -> Section:
-    """All of them, the fastest first, with what each changes of the default."""
+    """All of them, the fastest first: what was proven of each, and what it changes of the default."""
     ranked = sorted(run.candidates, key=lambda c: (c.us is None, c.us or 0.0, c.row.ordinal))
     if not ranked:
         return Section("candidates", "Candidates", _without(run, "This run has no candidates."))
-    words, shown = _screened(run), ranked[:MOST_CANDIDATES]
+    words, shown = (_PROOFS, *_screened(run)), ranked[:MOST_CANDIDATES]
     if len(shown) < len(ranked):
         words += (f"The fastest {len(shown)} of {len(ranked)}. All: autotune export --csv {run.row.id}",)
     fields = (
         Field("#", lambda c: str(c.row.ordinal), "number"),
         Field("kind", lambda c: c.row.kind),
         Field("route", lambda c: c.row.route if c.row.kind != "default" else f"of {problem_of(run.row, c.row)}"),
-        Field("µs", lambda c: us(c.us), "number"),
+        Field("µs in the search" if run.finalists else "µs", lambda c: us(c.us), "number"),
         Field("speedup", lambda c: fixed(run.speedup(c), 3), "number"),
         Field("state", lambda c: c.row.failure or c.row.state, "badge"),
+        Field("found in the build", _applied),
+        Field("error to the reference", lambda c: error(c.row.error), "number"),
         Field("change to the default", run.difference, "long"),
         Field("machine code", lambda c: c.isa.summary),
     )
     return Section("candidates", "Candidates", words, tables=(Table.of("Candidates", shown, fields),))
+
+
+def _applied(candidate: Candidate) -> str:
+    """How often its configuration is there."""
+    if candidate.row.kind == "library":
+        return "not built by IREE"
+    if candidate.applied or candidate.row.state in ("failed", "asked"):
+        return f"{candidate.applied}×" if candidate.applied else ""
+    # What is checked was proven before; without a place in the build, flags are all that it has.
+    return "flags only" if not candidate.tuned or candidate.row.error is not None else "no"

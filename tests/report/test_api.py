@@ -126,7 +126,6 @@ def test_results_that_are_not_there_are_an_error_of_ours(tmp_path: Path) -> None
         ({"keep": "all"}, "Give several"),
         ({"trials": "5"}, "Give a whole number"),
         ({"cache": "hot"}, "unknown cache 'hot'. Choose one of: warm"),
-        ({"state": "calm"}, "unknown state 'calm'. Choose one of: "),
     ],
 )
 def test_words_of_the_command_line_are_told_what_a_program_gives_instead(words: dict[str, object], wanted: str) -> None:

@@ -21,7 +21,7 @@ from tests.support.stored_runs import HOSTILE, a_search
 
 REQUIRED = "AUTOTUNE_TEST_CHROMIUM"
 """Set in CI: a browser that is missing is a failure there."""
-SECTIONS = (*("search", "knobs", "finalists", "roofline", "failures", "proofs", "environment", "candidates"),)
+SECTIONS = (*("search", "knobs", "finalists", "roofline", "failures", "environment", "candidates"),)
 WIDE = "document.documentElement.scrollWidth"
 FOCUSABLE = "a[href], button:not([disabled]), input, summary, [tabindex='0']"
 
@@ -144,7 +144,7 @@ def test_the_keyboard_reaches_everything(chromium: Browser, pages: Pages) -> Non
         f"""window.left = new Set([...document.querySelectorAll("{FOCUSABLE}")].filter((e) => e.checkVisibility()));
         document.addEventListener('focusin', (event) => window.left.delete(event.target)); window.left.size"""
     )
-    assert wanted > 40
+    assert wanted > 30
     for _ in range(wanted + 2):
         chromium.press("Tab")
     assert chromium.run("[...window.left].map((e) => e.outerHTML.slice(0, 120))") == []
