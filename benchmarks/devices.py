@@ -32,8 +32,7 @@ from autotuner.system.execution import local_executor
 from autotuner.targets import PLAIN
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import Candidate
-from autotuner.tuning.pool import Pool
-from autotuner.tuning.stations import Measure
+from autotuner.tuning.pool import Measure, Pool
 from benchmarks.machine import machine
 
 BUILD_SECONDS, TIMING_SECONDS = 1.2, 0.15

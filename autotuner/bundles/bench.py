@@ -22,7 +22,6 @@ from autotuner.measure.judgement import Judgement
 from autotuner.measure.schedule import BeginningError, Schedule, beginning, late, longer
 from autotuner.measure.screening import DRIFT_EVERY, DriftWatch, Measured, Screened, measure
 from autotuner.measure.standing import BASELINE, Kind, Standing
-from autotuner.measure.steps import at_once
 from autotuner.system.progress import LATE_SECONDS, Clock, Reporter, Stop
 from autotuner.system.text import count
 
@@ -164,7 +163,7 @@ class Bench:
             look=LOOK,
             cache="cold" if manifest.cache == "cold" else "warm",
         )
-        self.calibration = found = at_once(calibrator.steps())
+        self.calibration = found = calibrator.calibrated(calibrator.first_build())
         if found.noise is not None:
             self._note(found.noise)
         cold = kept_for_cold(self._cold_seconds, left)

@@ -23,7 +23,6 @@ from autotuner.cluster.address import Scheduler, on_worker
 from autotuner.cluster.facts import BUILD, Facts
 from autotuner.cluster.remote import RemoteDevice
 from autotuner.cluster.roster import Member, Roster
-from autotuner.devices.device import Device
 from autotuner.errors import AutotuneError, DeviceError, EnvironmentFailure, OutOfTimeError
 from autotuner.system import process
 from autotuner.targets import Target
@@ -153,10 +152,6 @@ class Cluster:
     down: str = ""
     """Why the scheduler is gone."""
     _leases: dict[str, Semaphore] = field(default_factory=dict)
-    _seen: set[str] = field(default_factory=set)
-    """Addresses of workers whose devices were tried."""
-    _welcome: Callable[[Member], None] = lambda _: None
-    """Takes a device that has come while others are in use."""
     _ended: threading.Event = field(default_factory=threading.Event)
     _looks: int = 0
     """How often somebody was missing."""
@@ -214,10 +209,6 @@ class Cluster:
                     self.roster.lose(member)
                 self.builds.fail(self.gone())
                 return
-            new = [one for one in self.roster.devices() if one.address not in self._seen]
-            self._seen.update(member.address for member in new)
-            for member in new:
-                self._welcome(member)
 
     def _look(self) -> None:
         """Who has come and who is gone, by what the scheduler says; and the builds that it changes."""
@@ -265,37 +256,17 @@ class Cluster:
     # --- devices ------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def devices(
-        self, join: Callable[[Device], None] = lambda _: None, *, isolate: bool
-    ) -> Iterator[list[RemoteDevice]]:
-        """All devices that no other coordinator has, open; at least one. Those that come later are handed to `join`."""
-        taken, shared = self._take(), self.roster.shares_cores
-        opened: list[RemoteDevice] = []
-
-        def take(member: Member) -> RemoteDevice | None:
-            device = self._opened(member, isolate)
-            opened.extend([device] if device else [])
-            return device
-
-        def take_and_join(member: Member) -> None:
-            """One that another coordinator has is that one's. Whether builds and timings take turns does not change."""
-            if self.roster.shares_cores == shared and self._lease(member) and (device := take(member)) is not None:
-                join(device)
-                self.roster.note(f"worker {member.name} has joined: its device takes part")
-
-        def welcome(member: Member) -> None:
-            with suppress(RuntimeError):  # it has come too late
-                threads.submit(take_and_join, member)
-
-        threads = ThreadPoolExecutor(len(taken), thread_name_prefix="open")
+    def devices(self, *, isolate: bool) -> Iterator[list[RemoteDevice]]:
+        """All devices that no other coordinator has, open; at least one."""
+        taken, opened = self._take(), list[RemoteDevice]()
         try:
-            first = [device for device in threads.map(take, taken) if device is not None]
-            if not first:
+            with ThreadPoolExecutor(len(taken), thread_name_prefix="open") as threads:
+                found = threads.map(lambda member: self._opened(member, isolate), taken)
+                opened += [device for device in found if device is not None]
+            if not opened:
                 raise self.nobody()
-            self._welcome = welcome
-            yield first
+            yield opened
         finally:
-            threads.shutdown()
             for device in opened:
                 with suppress(AutotuneError):
                     device.close()
@@ -318,7 +289,6 @@ class Cluster:
             devices = self.roster.devices()
             if not devices:
                 raise self.gone() if self.down else self.nobody()
-            self._seen.update(member.address for member in devices)
             if free := [member for member in devices if self._lease(member)]:
                 return free
             if not told:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from autotuner.devices.device import Device
 from autotuner.devices.process import ProcessDevice
@@ -17,6 +17,7 @@ from autotuner.system.progress import clocked
 from autotuner.system.settings import usable_cores
 from autotuner.targets.backends import backend_on
 
+T = TypeVar("T")
 LOADERS = 4
 """Processes of a device that have the driver assemble modules ahead of their timing, at most."""
 
@@ -31,10 +32,7 @@ class Devices:
     seconds: dict[str, float] = field(default_factory=dict, init=False)
     """By URI: how long each was at work."""
     _retired: dict[str, str] = field(default_factory=dict, init=False)
-    _live: tuple[Device, ...] | None = field(default=None, init=False)
-    """Those that are not retired; None: some joined or were retired since."""
     _turns: count[int] = field(default_factory=count, init=False)
-    _homes: count[int] = field(default_factory=count, init=False)
 
     @property
     def several(self) -> bool:
@@ -43,10 +41,7 @@ class Devices:
 
     @property
     def live(self) -> tuple[Device, ...]:
-        found = self._live
-        if found is None:
-            found = self._live = tuple(device for device in self.all if device.uri not in self._retired)
-        return found
+        return tuple(device for device in self.all if device.uri not in self._retired)
 
     @property
     def first(self) -> Device:
@@ -62,15 +57,6 @@ class Devices:
         """Another one each time: for work that any of them can do."""
         return self.live[next(self._turns) % len(self.live)]
 
-    def home(self) -> Device:
-        """Another one each time: for problems that are tuned side by side."""
-        return self.live[next(self._homes) % len(self.live)]
-
-    def join(self, device: Device) -> None:
-        """One more takes part, from any thread: whoever hands out work sees it at the next look."""
-        self.all = (*self.all, device)
-        self._live = None
-
     def retire(self, device: Device, why: str) -> bool:
         """It gets no more work; False where it is the last: then what it says is the end of the run."""
         if device.uri in self._retired:
@@ -78,9 +64,22 @@ class Devices:
         if len(self.live) == 1:
             return False
         self._retired[device.uri] = why
-        self._live = None
         self.note(_words(device.uri, why))
         return True
+
+    def on_one(self, device: Device, work: Callable[[Device], T]) -> T:
+        """What must stay on one device: on this one, or on another that works where this does not."""
+        if device.uri in self._retired:
+            device = self.first
+        try:
+            return work(device)
+        except DeviceError as error:
+            other = next((one for one in self.live if one.uri != device.uri), None)
+            if other is None:
+                raise
+            found = work(other)
+            self.retire(device, error.message)
+            return found
 
     @contextmanager
     def busy(self, device: Device) -> Iterator[None]:

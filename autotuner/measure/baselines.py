@@ -26,8 +26,6 @@ class OnDevice(Generic[M]):
     arrived: Timing | None
     """The default, when the device first took part; None at home, where it is a candidate like others."""
     drift: DriftWatch = field(default_factory=DriftWatch)
-    written: bool = False
-    """That it arrived is a row."""
 
 
 @dataclass(eq=False)
@@ -40,10 +38,12 @@ class Baselines(Generic[M]):
     _known: dict[str, OnDevice[M]] = field(default_factory=dict, init=False)
 
     def measure(self, module: M, device: Device, *, best_us: float) -> Measured:
-        """A candidate on a device; `best_us` is told as it would be at home."""
+        """A candidate on a device; `best_us` is told as it would be at home. A new device times the default, too."""
+        new = device.uri not in self._known
         here = self.on(device)
         best = best_us * self.ratio(device.uri)
-        return measure(here.calibration, module, best_us=best, drift=here.drift.due())
+        measured = measure(here.calibration, module, best_us=best, drift=here.drift.due())
+        return replace(measured, drift=here.arrived) if new and here.arrived is not None else measured
 
     def on(self, device: Device) -> OnDevice[M]:
         """How this device times; one that is new here times the default first."""
@@ -51,14 +51,6 @@ class Baselines(Generic[M]):
             home = device.uri == self.home.device.uri
             self._known[device.uri] = OnDevice(self.home, None) if home else self._arrive(device)
         return self._known[device.uri]
-
-    def arrival(self, uri: str) -> Timing | None:
-        """The default on a device that is new here, once."""
-        known = self._known.get(uri)
-        if known is None or known.written:
-            return None
-        known.written = True
-        return known.arrived
 
     def ratio(self, uri: str) -> float:
         """What the default takes on a device, of what it takes at home."""
@@ -79,25 +71,11 @@ class Baselines(Generic[M]):
         home = self.home
         here = replace(home, device=device, checker=replace(home.checker, device=device))
         check = here.checker.check(here.baseline.vmfb)
-        if not check.ok and home.default.ok:
-            raise _unfit(device, check.detail)
         timing = device.time(here.baseline, here.benchmark, repetitions=LISTENED)
-        if not timing.ok:
-            raise _unfit(device, timing.detail)
+        if (not check.ok and home.default.ok) or not timing.ok:
+            raise DeviceError(
+                f"IREE's default runs on another device and not on {device.uri!r}: "
+                f"{failed_because(check.detail or timing.detail)}",
+                remedy="Leave it out of --device.",
+            )
         return OnDevice(here, timing)
-
-
-def _unfit(device: Device, detail: str) -> DeviceError:
-    return DeviceError(
-        f"IREE's default runs on another device and not on {device.uri!r}: {failed_because(detail)}",
-        remedy="Leave it out of --device.",
-    )
-
-
-def spread_words(us: Mapping[str, float]) -> str:
-    """How far devices of one kind are apart, by what IREE's default takes on each; nothing of a single one."""
-    if len(us) < 2:
-        return ""
-    fastest, *_, slowest = sorted(us, key=us.__getitem__)
-    percent = 100 * (us[slowest] / us[fastest] - 1)
-    return f"; the default takes {percent:.1f} % longer on {slowest} than on {fastest}, of {len(us)} devices"

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -19,7 +18,6 @@ from autotuner.iree.run import Benchmark, CacheState, failed_because
 from autotuner.measure.check import Check, Checker, Data
 from autotuner.measure.contest import REPETITIONS
 from autotuner.measure.schedule import Schedule, beginning
-from autotuner.measure.steps import Step, Steps
 from autotuner.system.execution import local_executor
 from autotuner.system.progress import Clock, clocked
 from autotuner.system.text import percent
@@ -137,25 +135,32 @@ class Calibrator(Generic[M]):
     cache: CacheState = "warm"
     """In the timings that follow."""
 
-    def steps(self) -> Steps[Calibration[M]]:
-        """Builds and timings in order: with other problems beside it, neither need wait for the other."""
-        first: M = yield Step("builders", self._first_build)
-        if not first.ok:
+    def first_build(self) -> M:
+        """IREE's default, before a device is needed; where compiles disturb no timing, the right answers are computed
+        meanwhile."""
+        if self.on_cores:
+            built = self._built()
+        else:
+            with local_executor(1) as beside:
+                answers = beside.submit(self._answers)
+                built = self._built()
+                answers.result()
+        if not built.ok:
             from autotuner.iree.compile import first_error  # where modules only run there is no compiler
 
-            why = first_error(first.stderr)
+            why = first_error(built.stderr)
             raise NoCandidateError(f"IREE's default does not compile: {why}", remedy="Check --flag and --target.")
+        return built
+
+    def calibrated(self, first: M) -> Calibration[M]:
+        """What the default, as it was first built, says on the device."""
         lasting = self.thoroughness.repetition_seconds * (1.0 if self.on_cores else _ON_GPU)
         benchmark = Benchmark(self.data.invocation(), lasting, self.thoroughness.run_timeout)
-        ran: tuple[Checker, Check, Timing] = yield Step(
-            "device", partial(self._first_run, first, benchmark), self.device
-        )
-        with beginning("timing it", follows=2 * _PAIRED, call=ran[2].median / 1e6):
-            return (yield from self._timed(first, benchmark, *ran))
+        checker, check, rough = self._first_run(first, benchmark)
+        with beginning("timing it", follows=2 * _PAIRED, call=rough.median / 1e6):
+            return self._timed(first, benchmark, checker, check, rough)
 
-    def _timed(
-        self, first: M, benchmark: Benchmark, checker: Checker, check: Check, heard: Timing
-    ) -> Steps[Calibration[M]]:
+    def _timed(self, first: M, benchmark: Benchmark, checker: Checker, check: Check, heard: Timing) -> Calibration[M]:
         """Once it has run: with as many repeats as it takes, against itself."""
         seconds: float
         baseline = first
@@ -164,18 +169,18 @@ class Calibrator(Generic[M]):
             # Twice the shortest invocation: a candidate of twice the baseline's speed still lasts long enough.
             repeat = choose_repeat(heard.median, invocation_us=2 * self.device.invocation_us)
             known = baseline
-            baseline = yield Step("builders", partial(self.make, repeat, known))
+            baseline = self.make(repeat, known)
             if baseline is known or not baseline.ok:
                 break
-            heard, _ = yield Step("device", partial(self._time, baseline, benchmark, repetitions=1), self.device)
+            heard, _ = self._time(baseline, benchmark, repetitions=1)
             if not heard.ok:
                 break
         if heard.ok and baseline.ok:  # by now the device is in the state in which all is timed
-            heard, seconds = yield self._listen(baseline, benchmark)
+            heard, seconds = self._time(baseline, benchmark, repetitions=LISTENED)
         if heard.ok and baseline.ok and self.cache == "cold":
             # Of single calls; the default that repeats is the device's load by now.
             baseline, benchmark = first, replace(benchmark, cache="cold")
-            heard, seconds = yield self._listen(baseline, benchmark)
+            heard, seconds = self._time(baseline, benchmark, repetitions=LISTENED)
         if not heard.ok or not baseline.ok:
             why = failed_because(heard.detail or baseline.stderr)
             raise DeviceError(
@@ -187,31 +192,19 @@ class Calibrator(Generic[M]):
         if self.confirmed and self.cache == "warm" and self.device.isolated is not self.device:
             # With what a confirmation times: a module that is long enough for a process of its own.
             repeat = choose_repeat(heard.median)
-            long: M = yield Step("builders", partial(self.make, repeat, baseline))
-            measured = partial(self._isolated_seconds, long if long.ok else baseline, found.benchmark)
-            found = replace(found, isolated_seconds=(yield Step("device", measured, self.device)))
+            long = self.make(repeat, baseline)
+            seconds = self._isolated_seconds(long if long.ok else baseline, found.benchmark)
+            found = replace(found, isolated_seconds=seconds)
         return found
 
-    def _first_build(self) -> M:
-        """The default; where compiles disturb no timing, the right answers are computed meanwhile."""
-        if self.on_cores:
-            with beginning("the compile of IREE's default", follows=_COMPILED):
-                return self.make(1, None)
-        with local_executor(1) as beside:
-            answers = beside.submit(self._answers)
-            with beginning("the compile of IREE's default", follows=_COMPILED):
-                built = self.make(1, None)
-            answers.result()
-        return built
+    def _built(self) -> M:
+        with beginning("the compile of IREE's default", follows=_COMPILED):
+            return self.make(1, None)
 
     def _answers(self) -> bool:
         """Computed where they are not yet; False where there are none without a run of the default."""
         with beginning("the computation of the right answers", follows=_ANSWERED):
             return self.data.knows
-
-    def _listen(self, baseline: M, benchmark: Benchmark) -> Step:
-        """The baseline against itself."""
-        return Step("device", partial(self._time, baseline, benchmark, repetitions=LISTENED), self.device)
 
     def _first_run(self, first: M, benchmark: Benchmark) -> tuple[Checker, Check, Timing]:
         """Is it right, and about how long does it take?"""

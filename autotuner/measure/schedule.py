@@ -29,6 +29,9 @@ _END_SHARE, _VERDICT_SHARE = 0.35, 0.6
 needed for a verdict. The rest is for the search."""
 _AIR = 1.2
 """Timings are not all alike; and what is advised has some room."""
+SHIPPED, ARMS, FINALIST = 1.5, 2.0, 0.25
+"""In compiles of the default: what shipping takes; an experiment's arms, which are compiled and run once more; a
+finalist, of which only the repeats change."""
 _TOLD = 0.05
 """Of a computation: by less nobody can tell how long all of it takes."""
 

@@ -1,4 +1,4 @@
-"""The finalists of a search: built to last long enough, and put before the judge."""
+"""The finalists of a search: built to last long enough, put before the judge, and timed with a cold cache too."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from dataclasses import dataclass
 from autotuner.build import Compiled
 from autotuner.devices.device import INVOCATION_US, Timing, choose_repeat
 from autotuner.errors import OutOfTimeError
+from autotuner.measure.cache_timer import NO_TIME, CacheTimer, Modules
+from autotuner.measure.caches import Caches
 from autotuner.measure.finals import Finals
 from autotuner.measure.judge import JudgePhase, Record
 from autotuner.measure.judgement import Judgement
 from autotuner.measure.schedule import LEADERS
+from autotuner.measure.standing import Standing
 from autotuner.system import process
+from autotuner.system.progress import LATE_SECONDS
 from autotuner.system.text import count
 from autotuner.tuning.effort import Effort
 from autotuner.tuning.evaluate import Evaluator
-from autotuner.tuning.loop import TimedLoop
+from autotuner.tuning.loop import Loop
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE
 
@@ -26,7 +30,7 @@ _BUILD_SHARE = 0.4
 """Of the time that is left after the search, at most, for building the finalists."""
 
 
-def judge_finalists(loop: TimedLoop, effort: Effort) -> Judgement:
+def judge_finalists(loop: Loop, effort: Effort) -> Judgement:
     """The best of the search against the baseline and the best stock route; a wrong default is at most the baseline."""
     finals = _finals(loop, effort)
     judgement = finals.judged()
@@ -34,7 +38,7 @@ def judge_finalists(loop: TimedLoop, effort: Effort) -> Judgement:
     return judgement
 
 
-def lead_of_search(loop: TimedLoop, effort: Effort, finalists: Finalists | None = None) -> Judgement:
+def lead_of_search(loop: Loop, effort: Effort, finalists: Finalists | None = None) -> Judgement:
     """The best of the search and the baseline, timed in turns a few times: no verdict, only a choice."""
     finals = _finals(loop, effort)
     builds = (finalists or start_leaders(loop, effort)).collect(loop.evaluator)
@@ -50,13 +54,13 @@ def lead_of_search(loop: TimedLoop, effort: Effort, finalists: Finalists | None 
     return finals.judge(contest, builds).lead()
 
 
-def start_leaders(loop: TimedLoop, effort: Effort) -> Finalists:
+def start_leaders(loop: Loop, effort: Effort) -> Finalists:
     """Begins the builds of those that `lead_of_search` compares."""
     names = _finals(loop, effort).picked(first=(BASELINE,), count=LEADERS)
     return _long_builds(loop, names, invocation_us=loop.evaluator.calibration.device.invocation_us)
 
 
-def _finals(loop: TimedLoop, effort: Effort) -> Finals[Outcome]:
+def _finals(loop: Loop, effort: Effort) -> Finals[Outcome]:
     evaluator, space = loop.evaluator, loop.evaluator.plan.space
 
     def built(names: Sequence[str]) -> dict[str, Compiled]:
@@ -107,7 +111,7 @@ class Finalists:
         return {name: self.builds[name] for name in self.names if name in self.builds and self.builds[name].ok}
 
 
-def _long_builds(loop: TimedLoop, names: Sequence[str], *, invocation_us: float = INVOCATION_US) -> Finalists:
+def _long_builds(loop: Loop, names: Sequence[str], *, invocation_us: float = INVOCATION_US) -> Finalists:
     """Builds that each last long enough, and no longer: a slow baseline repeated as often as its fastest rival would
     take all the time there is. The binaries stay the same, only repeats change."""
     evaluator, clock = loop.evaluator, loop.clock
@@ -123,3 +127,47 @@ def _long_builds(loop: TimedLoop, names: Sequence[str], *, invocation_us: float 
                 continue
             jobs[name] = evaluator.start_build(outcome.candidate, loop.executor, repeat=repeat)
     return Finalists(tuple(names), builds, jobs)
+
+
+# --- with a warm and with a cold cache ---------------------------------------------------------------------------
+
+
+def time_caches(
+    loop: Loop, judgement: Judgement, standing: Standing[Outcome], seconds: float
+) -> tuple[Caches | None, tuple[str, ...]]:
+    """What a win of a search is over and its best both ways, and what a user must know of it; `seconds` are needed for
+    that and for what ships."""
+    evaluator, calibration = loop.evaluator, loop.evaluator.calibration
+    if calibration.device.isolated is calibration.device:
+        return None, ()
+    # A confirmation uses all that the plan leaves it, and may end a little later than planned.
+    if loop.clock.left + LATE_SECONDS < seconds:
+        return None, (NO_TIME,)
+    loop.reporter.stage("timing with a cold cache")
+    base, best = standing.base, standing.fastest(judgement)
+    baseline = base.id if base else BASELINE
+    names = list(dict.fromkeys([baseline, *([best.id] if best else [])]))
+
+    def record(name: str, block: int, timing: Timing) -> None:
+        evaluator.store.record_timing(evaluator.outcomes[name].row, timing, phase="cold", block=block)
+
+    try:
+        modules = _both(loop, names)
+    except OutOfTimeError:
+        return None, (NO_TIME,)
+    if modules is None:
+        return None, ()
+    timer = CacheTimer(calibration.device, calibration.benchmark, record)
+    return timer.tell(modules, baseline=baseline, won=judgement.winner is not None)
+
+
+def _both(loop: Loop, names: list[str]) -> dict[str, Modules] | None:
+    evaluator, jobs = loop.evaluator, {}
+    for name in names:
+        outcome = evaluator.outcomes[name]
+        repeat = choose_repeat(outcome.us or 1.0, invocation_us=2 * evaluator.calibration.device.invocation_us)
+        jobs[name] = [evaluator.start_build(outcome.candidate, loop.executor, repeat=n) for n in (1, repeat)]
+    builds = {name: [job.result() for job in pair] for name, pair in jobs.items()}
+    if not all(build.ok for pair in builds.values() for build in pair):
+        return None
+    return {name: Modules(*pair) for name, pair in builds.items()}

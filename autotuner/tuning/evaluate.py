@@ -6,7 +6,7 @@ import math
 import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from autotuner.build import Builder, BuildJob
@@ -37,7 +37,8 @@ REFUSALS = (UsageError, ObjectRefusalError)
 
 @dataclass
 class Evaluator:
-    """Builds candidates, proves and deduplicates them, and remembers what became of each."""
+    """Builds candidates, proves and deduplicates them, and remembers what became of each. Once IREE's default is
+    calibrated, it has them checked and timed as well."""
 
     plan: Plan
     builder: Builder
@@ -47,6 +48,7 @@ class Evaluator:
     """`candidates/<run>`."""
     keep: frozenset[str]
     compile_timeout: float
+    devices: Devices
     elsewhere: bool = False
     """What is built is timed on another machine."""
     outcomes: dict[str, Outcome] = field(default_factory=dict)
@@ -54,9 +56,41 @@ class Evaluator:
     """Timings in the order in which they were taken, the baseline's own repeats among them."""
     next_ordinal: int = 0
     """Where the numbering of new rows goes on."""
+    known: Calibration[Compiled] | None = field(default=None, init=False)
+    """None: nothing is timed, or not yet."""
+    _baselines: Baselines[Compiled] | None = field(default=None, init=False)
     _first_of: dict[str, str] = field(default_factory=dict)
     _twins: dict[str, list[Outcome]] = field(default_factory=dict)
     """Candidates with the binary of one that is not measured yet: what it comes to, they come to."""
+
+    def calibrate(self, calibration: Calibration[Compiled]) -> None:
+        """From here on what is built is measured, on the device that this is of or on others."""
+        self.known = calibration
+        self._baselines = Baselines(calibration, lambda: self.outcomes[BASELINE].us)
+        if (baseline := self.outcomes.get(BASELINE)) is not None:
+            baseline.build = calibration.baseline
+
+    @property
+    def measures(self) -> bool:
+        """What is built is checked and timed as well."""
+        return self.known is not None
+
+    @property
+    def calibration(self) -> Calibration[Compiled]:
+        if self.known is None:
+            raise ValueError("nothing is timed before IREE's default is calibrated")
+        return self.known
+
+    def move_to(self, device: Device) -> None:
+        """What comes now stays on this device."""
+        if self._baselines is not None and self.calibration.device.uri != device.uri:
+            self.known = self._baselines.on(device).calibration
+
+    def measure(self, build: Compiled, device: Device, *, best_us: float) -> Measured:
+        """Nothing is written down: it may run in a thread."""
+        if self._baselines is None:
+            raise ValueError("nothing is timed before IREE's default is calibrated")
+        return self._baselines.measure(build, device, best_us=best_us)
 
     # --- rows ---------------------------------------------------------------------------------------------------
 
@@ -113,9 +147,18 @@ class Evaluator:
     # --- build --------------------------------------------------------------------------------------------------
 
     def repeats(self, candidate: Candidate) -> int:
-        """How often it repeats its dispatches."""
-        del candidate
-        return 1
+        """As the default does, and more often where it may be far faster, as others of its kind were. On an NVIDIA H200
+        a call costs 0.15 to 0.4 ms whatever it does, which of one of 1 ms is more than what the best differ by; on GPUs
+        it lasts as long as a repetition has to."""
+        if self.known is None:
+            return 1
+        often, benchmark = self.known.repeat, self.known.benchmark
+        if candidate.id == BASELINE or benchmark.cache == "cold":
+            return often
+        alike = [o.us for o in self.contenders() if o.us is not None and o.candidate.kind == candidate.kind]
+        shortest = self.known.device.invocation_us
+        lasting = shortest if self.plan.target.backend.on_host else max(shortest, 1e6 * benchmark.seconds)
+        return more_often(often, min(alike, default=self.plan.hoped_us(candidate)), invocation_us=lasting)
 
     def job(self, candidate: Candidate, *, repeat: int | None = None) -> BuildJob:
         job = self.plan.job(
@@ -134,9 +177,16 @@ class Evaluator:
         self, candidate: Candidate, executor: BuildExecutor, *, repeat: int | None = None
     ) -> Future[Compiled]:
         """A kernel that does not fit is a failure of its candidate."""
+        if self.known is not None and candidate.id == BASELINE and repeat in (None, self.known.repeat):
+            return done(self.known.baseline)  # a build of a moment ago is not one that the cache spared us
         if candidate.carrier.made_here:
-            return executor.start_made(lambda: self.job(candidate, repeat=repeat), REFUSALS)
-        return executor.start(self.job(candidate, repeat=repeat))
+            built = executor.start_made(lambda: self.job(candidate, repeat=repeat), REFUSALS)
+        else:
+            built = executor.start(self.job(candidate, repeat=repeat))
+        return after(built, lambda build: build, wait_for=self._prepare) if self.measures else built
+
+    def _prepare(self, build: Compiled) -> Future[None]:
+        return self.devices.in_turn().prepare(build.vmfb) if build.ok else done(None)
 
     def settle_build(self, outcome: Outcome, build: Compiled) -> bool:
         """Writes the build's row; True when the candidate is new and should be checked and timed."""
@@ -156,11 +206,6 @@ class Evaluator:
             self._follow(outcome, original)
         else:
             self._twins.setdefault(twin, []).append(outcome)
-        return False
-
-    @property
-    def measures(self) -> bool:
-        """What is built is checked and timed as well."""
         return False
 
     def _follow(self, outcome: Outcome, original: Outcome) -> None:
@@ -202,19 +247,27 @@ class Evaluator:
         if timing.failure is not None:
             self._fail(outcome, timing.failure, timing.detail)
             return
-        outcome.us = timing.median / self.ratio(device)
+        outcome.us = timing.median / self._ratio(device)
         self.screened.append(Screened(outcome.candidate.id, outcome.us, device))
         self.store.record_timing(outcome.row, timing, phase="screen", block=0, us=outcome.us)
         self.tidy(outcome)
 
-    def ratio(self, device: str) -> float:
+    def _ratio(self, device: str) -> float:
         """What IREE's default takes on a device, of what it takes where it was timed first."""
-        del device
-        return 1.0
+        return self._baselines.ratio(device) if self._baselines is not None else 1.0
 
     def default_us(self) -> Mapping[str, float]:
         """What IREE's default takes, by device."""
-        return {}
+        return self._baselines.us() if self._baselines is not None else {}
+
+    def settle_drift(self, timing: Timing, device: str) -> float | None:
+        """The baseline once more, to see a device drift; its ratio to the first time there."""
+        baseline = self.outcomes[BASELINE]
+        if not timing.ok or baseline.us is None:
+            return None
+        self.screened.append(Screened(BASELINE, timing.median / self._ratio(device), device))
+        self.store.record_timing(baseline.row, timing, phase="drift", block=len(self.screened))
+        return timing.median / (baseline.us * self._ratio(device))
 
     # --- what became of them ------------------------------------------------------------------------------------
 
@@ -275,104 +328,23 @@ class Evaluator:
             return
         write_inputs(job, folder)
         lines = [f"cd {shell_line([str(folder)])}", shell_line(job.command(self.builder.tools))]
-        (folder / "command.txt").write_text("\n".join([*lines, *self._timing_lines(job)]) + "\n")
+        (folder / "command.txt").write_text("\n".join([*lines, *self._timed_by(job)]) + "\n")
         (folder / "stderr.txt").write_text(outcome.detail or (outcome.build.stderr if outcome.build else ""))
 
-    def _timing_lines(self, job: BuildJob) -> list[str]:
+    def _timed_by(self, job: BuildJob) -> list[str]:
         """How to time it by hand; nothing where nothing is timed."""
-        del job
-        return []
+        if self.known is None:
+            return []
+        benchmark, uri = self.known.benchmark, iree_uri(self.known.device.uri)
+        lines = [shell_line(benchmark_command(self.builder.tools, Path("module.vmfb"), benchmark, device=uri))]
+        if job.repeat > 1:
+            lines.append(f"# divide the time by {job.repeat}: the module repeats its dispatches that often")
+        return lines
 
     def _fail(self, outcome: Outcome, failure: FailureClass, detail: str) -> None:
         outcome.failure, outcome.detail = failure, detail
         self.store.record_failure(outcome.row, failure, stderr=detail)
         self.tidy(outcome)
-
-
-@dataclass
-class TimedEvaluator(Evaluator):
-    """Checks and times as well, on a device that is calibrated."""
-
-    calibration: Calibration[Compiled] = field(kw_only=True)
-    devices: Devices = field(kw_only=True)
-    baselines: Baselines[Compiled] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.baselines = Baselines(self.calibration, lambda: self.outcomes[BASELINE].us)
-
-    @classmethod
-    def of(cls, evaluator: Evaluator, calibration: Calibration[Compiled], devices: Devices) -> TimedEvaluator:
-        """Goes on with what another has, the rows of an interrupted run say."""
-        known = {one.name: getattr(evaluator, one.name) for one in fields(evaluator)}
-        if (baseline := evaluator.outcomes.get(BASELINE)) is not None:
-            baseline.build = calibration.baseline
-        return cls(**known, calibration=calibration, devices=devices)
-
-    def repeats(self, candidate: Candidate) -> int:
-        """As the default does, and more often where it may be far faster, as others of its kind were. On an NVIDIA H200
-        a call costs 0.15 to 0.4 ms whatever it does, which of one of 1 ms is more than what the best differ by; on GPUs
-        it lasts as long as a repetition has to."""
-        often, benchmark = self.calibration.repeat, self.calibration.benchmark
-        if candidate.id == BASELINE or benchmark.cache == "cold":
-            return often
-        alike = [o.us for o in self.contenders() if o.us is not None and o.candidate.kind == candidate.kind]
-        shortest = self.calibration.device.invocation_us
-        lasting = shortest if self.plan.target.backend.on_host else max(shortest, 1e6 * benchmark.seconds)
-        return more_often(often, min(alike, default=self.plan.hoped_us(candidate)), invocation_us=lasting)
-
-    def start_build(
-        self, candidate: Candidate, executor: BuildExecutor, *, repeat: int | None = None
-    ) -> Future[Compiled]:
-        if candidate.id == BASELINE and repeat in (None, self.calibration.repeat):
-            return done(self.calibration.baseline)  # a build of a moment ago is not one that the cache spared us
-        built = super().start_build(candidate, executor, repeat=repeat)
-        return after(built, lambda build: build, wait_for=self._prepare)
-
-    def _prepare(self, build: Compiled) -> Future[None]:
-        return self.devices.in_turn().prepare(build.vmfb) if build.ok else done(None)
-
-    @property
-    def measures(self) -> bool:
-        return True
-
-    def move_to(self, device: Device) -> None:
-        """What comes now stays on this device."""
-        self.calibration = self.baselines.on(device).calibration
-
-    def ratio(self, device: str) -> float:
-        return self.baselines.ratio(device)
-
-    def default_us(self) -> Mapping[str, float]:
-        return self.baselines.us()
-
-    def on_device(self, build: Compiled, device: Device, *, best_us: float) -> Measured:
-        """Nothing is written down: it may run in a thread."""
-        return self.baselines.measure(build, device, best_us=best_us)
-
-    def settle(self, outcome: Outcome, measured: Measured) -> list[Outcome]:
-        self.settle_arrival(measured.device)
-        return super().settle(outcome, measured)
-
-    def settle_arrival(self, device: str) -> None:
-        """The default on a device that is new here, once."""
-        if (arrived := self.baselines.arrival(device)) is not None:
-            self.settle_drift(arrived, device)
-
-    def settle_drift(self, timing: Timing, device: str) -> float | None:
-        """The baseline once more, to see a device drift; its ratio to the first time there."""
-        baseline = self.outcomes[BASELINE]
-        if not timing.ok or baseline.us is None:
-            return None
-        self.screened.append(Screened(BASELINE, timing.median / self.ratio(device), device))
-        self.store.record_timing(baseline.row, timing, phase="drift", block=len(self.screened))
-        return timing.median / (baseline.us * self.ratio(device))
-
-    def _timing_lines(self, job: BuildJob) -> list[str]:
-        benchmark, uri = self.calibration.benchmark, iree_uri(self.calibration.device.uri)
-        lines = [shell_line(benchmark_command(self.builder.tools, Path("module.vmfb"), benchmark, device=uri))]
-        if job.repeat > 1:
-            lines.append(f"# divide the time by {job.repeat}: the module repeats its dispatches that often")
-        return lines
 
 
 def candidate_id(ordinal: int) -> str:

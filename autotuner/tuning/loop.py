@@ -7,8 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -20,22 +19,21 @@ from autotuner.errors import DeviceError
 from autotuner.iree.run import failed_because
 from autotuner.measure.schedule import Schedule
 from autotuner.measure.screening import DriftWatch, Measured
-from autotuner.measure.steps import Step, Steps
 from autotuner.search import Search, make_search
 from autotuner.system import process
 from autotuner.system.progress import Clock, Progress, Reporter, Stop, clocked
-from autotuner.tuning.evaluate import Evaluator, TimedEvaluator, candidate_id
+from autotuner.tuning.evaluate import Evaluator, candidate_id
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE, SEARCHED, Candidate
-from autotuner.tuning.pool import Pool
-from autotuner.tuning.stations import Measure
+from autotuner.tuning.pool import Measure, Pool
 
 Started = tuple[Outcome, "Future[Compiled]"]
 
 
 @dataclass
 class Loop:
-    """One coordinator: compiles go to the executor. Without a device candidates are built and proven, no more."""
+    """One coordinator: compiles go to the executor, what is built to the devices. Without a device candidates are built
+    and proven, no more."""
 
     evaluator: Evaluator
     executor: BuildExecutor
@@ -53,10 +51,14 @@ class Loop:
     """Candidates that an interrupted run had asked for and not finished."""
     finishing: float = 0.0
     """Of a candidate's compile: what is still to be done for each that is built, when the loop is over."""
-    _deadline: float = field(default=math.inf, init=False)
-    """Seconds after the start at which nothing new is asked."""
+    first_schedule: Schedule | None = field(default=None, init=False)
+    """As it was when the default was timed; None: nothing is."""
+    _room: float = field(default=math.inf, init=False)
+    """Seconds of the budget when the default had been timed; endless where others say when it is over."""
     _drifted: bool = field(default=False, init=False)
     """The default's first time is no longer what it takes: no ratio to it is told."""
+
+    # --- without a device ---------------------------------------------------------------------------------------
 
     def compile_only(self) -> None:
         """The baseline, the stock routes and a seeded sample of the space: built, proven and deduplicated."""
@@ -66,29 +68,123 @@ class Loop:
         if len(plan.space):
             rng = np.random.default_rng(self.seed)
             configs |= dict.fromkeys(plan.space[int(i)] for i in plan.space.sample(self.trials, rng))
-        self._deadline = self.clock.budget
-        stock = [c for c in (plan.baseline, *plan.stock) if not self._is_settled(c)]
+        stock = [c for c in (plan.baseline, *plan.stock) if not self._is_built(c)]
         self._work([*stock, *self._left_over()])
         new = [config for config in list(configs)[: self.trials] if config not in done]
         if not self._over():
             first = self.evaluator.next_ordinal
             self._work(plan.candidate(config, id=candidate_id(first + n)) for n, config in enumerate(new))
 
-    def clocked(self, what: str) -> AbstractContextManager[None]:
-        return clocked(self.seconds, what)
+    def _is_built(self, candidate: Candidate) -> bool:
+        outcome = self.evaluator.outcomes.get(candidate.id)
+        return outcome is not None and outcome not in self.unfinished
+
+    # --- the search ---------------------------------------------------------------------------------------------
+
+    def time_baseline(self, schedule: Schedule) -> None:
+        """IREE's default as a candidate like others: nothing can be compared without it."""
+        self.first_schedule = schedule
+        evaluator, baseline = self.evaluator, self.evaluator.plan.baseline
+        if not self._is_done(baseline):
+            outcome, future = evaluator.submit(baseline, self.executor)
+            build = future.result()
+            if evaluator.settle_build(outcome, build):
+                self.settle(outcome, self.measure(build)(evaluator.calibration.device))
+        outcome = evaluator.outcomes[BASELINE]
+        if outcome.failure is not None and outcome.us is None:  # a wrong one is timed, too
+            raise DeviceError(
+                f"the baseline does not run with repeated dispatches: {failed_because(outcome.detail)}",
+                remedy="Please report it with the candidate's folder.",
+            )
+        evaluator.store.record_timing(outcome.row, evaluator.calibration.heard, phase="drift", block=0)
+
+    def evaluate(self, candidates: Sequence[Candidate]) -> None:
+        """Builds these and times each, unless that is done already; as many as there is time for."""
+        with process.until(self.clock.at(self.clock.budget)):
+            self._work(c for c in candidates if not self._is_done(c))
+
+    def search(self) -> None:
+        """Searches the space until the trials are used, or only the time of a verdict is left."""
+        if not len(self.evaluator.plan.space) or self._over():
+            return
+        with process.until(self.clock.at(self.clock.budget)):
+            self._pool().run([self.lane()])
+
+    def lane(self, *, weigh: Callable[[Loop], float] = lambda _: 1.0, first: Sequence[Candidate] = ()) -> SearchLane:
+        """The search over the space, told what is known already; `first` are candidates that come before it."""
+        plan = self.evaluator.plan
+        with self.clocked("search"):
+            search = make_search(plan.space, seed=self.seed, first=[*plan.first, *plan.seeds])
+            left = [*(one for one in first if not self._is_done(one)), *self._left_over()]
+            lane = SearchLane(self, deque(left), search=search, weigh=weigh)
+            for outcome in self.candidates():
+                if outcome not in self.unfinished:
+                    lane.tell(outcome)
+        return lane
 
     def candidates(self) -> list[Outcome]:
         """Those of the search."""
         return [o for o in self.evaluator.outcomes.values() if o.candidate.kind in SEARCHED]
 
-    def _is_settled(self, candidate: Candidate) -> bool:
-        """Without a device, built is all that a candidate can become."""
-        outcome = self.evaluator.outcomes.get(candidate.id)
-        return outcome is not None and outcome not in self.unfinished
-
     def _left_over(self) -> list[Candidate]:
         """Of the search's candidates, those that an interrupted run did not finish."""
         return [o.candidate for o in self.unfinished if o.candidate.kind in SEARCHED]
+
+    def _is_done(self, candidate: Candidate) -> bool:
+        outcome = self.evaluator.outcomes.get(candidate.id)
+        return outcome is not None and outcome.settled
+
+    def _work(self, candidates: Iterable[Candidate]) -> None:
+        """Builds these, and measures them where there is a device."""
+        self._pool().run([_Listed(self, deque(candidates))])
+
+    def _pool(self) -> Pool:
+        """Builds that nothing is timed beside need not take turns."""
+        overlapped = not self.shares_cores or not self.evaluator.measures
+        return Pool(self.jobs, overlapped, self._over, self.seconds, self.devices)
+
+    def measure(self, build: Compiled) -> Measure:
+        """What a device has to do for a build."""
+        best = self.evaluator.best_us
+
+        def measure(device: Device) -> Measured:
+            with self.clocked("time"):
+                return self.evaluator.measure(build, device, best_us=best)
+
+        return measure
+
+    def settle(self, outcome: Outcome, measured: Measured) -> list[Outcome]:
+        """All candidates that this settles."""
+        if measured.drift is not None:
+            drift = self.evaluator.settle_drift(measured.drift, measured.device)
+            which = measured.device if self.devices.several else "the device"
+            said = DriftWatch.words(drift, which) if drift is not None else None
+            self._drifted = said is not None
+            if said is not None:
+                self.reporter.note(said)
+        return self.evaluator.settle(outcome, measured)
+
+    # --- the time -----------------------------------------------------------------------------------------------
+
+    @property
+    def schedule(self) -> Schedule:
+        """By what the default takes and the best so far; a part of many has a clock of its own in the end."""
+        return replace(self._scheduled(self.evaluator.best_us), clock=self.clock)
+
+    @property
+    def hoped(self) -> Schedule:
+        """The same; as long as none but the default is timed, one may be so fast that a call of it takes no longer than
+        a repetition."""
+        return self.schedule if self.has_rival() else self._scheduled(0.0)
+
+    def _scheduled(self, best_us: float) -> Schedule:
+        if self.first_schedule is None:
+            raise ValueError("there is no schedule before IREE's default is timed")
+        return self.first_schedule.ahead(baseline_us=self.evaluator.outcomes[BASELINE].us or 0.0, best_us=best_us)
+
+    def keep_time_for_the_end(self) -> None:
+        """From here on nothing new begins in the last part of the budget."""
+        self._room = self.clock.left
 
     def _over(self) -> bool:
         return self.stop.requested or self.clock.elapsed > self._end()
@@ -98,28 +194,39 @@ class Loop:
         return self.clock.at(self._end())
 
     def _end(self) -> float:
-        """Seconds after the start at which what is left is for finishing what is built."""
-        built = [o.build.took for o in self.evaluator.outcomes.values() if o.built and o.build is not None]
-        return self._deadline - self.finishing * sum(built) / self.jobs
+        """Seconds after the start at which what is left is for finishing what is built, or for the verdict."""
+        if not self.evaluator.measures:
+            built = [o.build.took for o in self.evaluator.outcomes.values() if o.built and o.build is not None]
+            return self.clock.budget - self.finishing * sum(built) / self.jobs
+        if math.isinf(self._room):
+            return math.inf
+        return self.hoped.search_ends(self._room, rival=self.has_rival(), awaited=self._awaits_kernels())
 
-    def _work(self, candidates: Iterable[Candidate]) -> None:
-        """Builds these, and measures them where there is a device."""
-        self.pool().run([_Listed(self, deque(candidates))])
+    def has_rival(self) -> bool:
+        """Somebody can be put to the test against the default."""
+        return any(outcome.candidate.id != BASELINE for outcome in self.evaluator.contenders())
 
-    def pool(self) -> Pool:
-        """Builds that nothing is timed beside need not take turns."""
-        overlapped = not self.shares_cores or not self.evaluator.measures
-        return Pool(self.jobs, overlapped, self._over, self.seconds, self.devices)
+    def _awaits_kernels(self) -> bool:
+        """Microkernels take longer to build than the compiler's own code, and of several another may be there before
+        the one that is expected to be the fastest."""
+        plan = self.evaluator.plan
+        kernels = [one for one in self.candidates() if one.candidate.kind == "microkernel"]
+        likeliest = [one for one in kernels if plan.first and one.candidate.config == plan.first[0]]
+        return bool(plan.kernels) and not (any(o.settled for o in kernels) and all(o.settled for o in likeliest))
 
-    def on_device(self, build: Compiled) -> Measure | None:
-        """What the device has to do for a build: nothing, without one."""
-        del build
-        return None
+    @property
+    def too_late(self) -> bool:
+        """No verdict fits into what is left, whatever is found: a rival has to be built and put to the test."""
+        plan, build = self.evaluator.plan, self.evaluator.outcomes[BASELINE].build
+        if not len(plan.space) and not plan.stock:
+            return False
+        hoped = self.hoped
+        return replace(hoped, shipping=hoped.shipping + (build.seconds if build is not None else 0.0)).too_late
 
-    def settle(self, outcome: Outcome, measured: Measured) -> list[Outcome]:
-        """All candidates that this settles."""
-        del measured
-        return [outcome]
+    # --- what is told -------------------------------------------------------------------------------------------
+
+    def clocked(self, what: str) -> AbstractContextManager[None]:
+        return clocked(self.seconds, what)
 
     def report(self) -> None:
         outcomes = list(self.evaluator.outcomes.values())
@@ -161,7 +268,7 @@ class _Listed:
 
     def settle_build(self, outcome: Outcome, build: Compiled) -> Measure | None:
         wanted = self.loop.evaluator.settle_build(outcome, build)
-        measure = self.loop.on_device(build) if wanted else None
+        measure = self.loop.measure(build) if wanted and self.loop.evaluator.measures else None
         if measure is None:
             self.told([outcome] if outcome.settled else [])
         return measure
@@ -220,131 +327,3 @@ class SearchLane(_Listed):
         good = outcome.failure is None and outcome.us is not None
         self.search.tell(outcome.candidate.config, math.log(outcome.us) if good and outcome.us else None)
         self._exhausted = False
-
-
-@dataclass
-class TimedLoop(Loop):
-    """The search: candidates are checked and timed too, one at a time."""
-
-    evaluator: TimedEvaluator
-    first_schedule: Schedule = field(kw_only=True)
-    """As it was when the default was timed."""
-    _room: float = field(default=math.inf, init=False)
-    """Seconds of the budget when the default had been timed; endless where others say when it is over."""
-
-    @classmethod
-    def of(cls, loop: Loop, evaluator: TimedEvaluator, *, schedule: Schedule) -> TimedLoop:
-        """Goes on where a loop without a device stands."""
-        known = {one.name: getattr(loop, one.name) for one in fields(loop) if one.init and one.name != "evaluator"}
-        return cls(evaluator, **known, first_schedule=schedule)
-
-    @property
-    def schedule(self) -> Schedule:
-        """By what the default takes and the best so far; a part of many has a clock of its own in the end."""
-        return replace(self._scheduled(self.evaluator.best_us), clock=self.clock)
-
-    @property
-    def hoped(self) -> Schedule:
-        """The same; as long as none but the default is timed, one may be so fast that a call of it takes no longer than
-        a repetition."""
-        return self.schedule if self.has_rival() else self._scheduled(0.0)
-
-    def _scheduled(self, best_us: float) -> Schedule:
-        return self.first_schedule.ahead(baseline_us=self.evaluator.outcomes[BASELINE].us or 0.0, best_us=best_us)
-
-    def time_baseline(self) -> Steps[None]:
-        """IREE's default as a candidate like others: nothing can be compared without it."""
-        evaluator, baseline = self.evaluator, self.evaluator.plan.baseline
-        if not self._is_done(baseline):
-            outcome, future = evaluator.submit(baseline, self.executor)
-            build = future.result()
-            if evaluator.settle_build(outcome, build):
-                device = evaluator.calibration.device
-                measure = partial(self.on_device(build), device)
-                self.settle(outcome, (yield Step("device", measure, device)))
-        outcome = evaluator.outcomes[BASELINE]
-        if outcome.failure is not None and outcome.us is None:  # a wrong one is timed, too
-            raise DeviceError(
-                f"the baseline does not run with repeated dispatches: {failed_because(outcome.detail)}",
-                remedy="Please report it with the candidate's folder.",
-            )
-        evaluator.store.record_timing(outcome.row, evaluator.calibration.heard, phase="drift", block=0)
-
-    def evaluate(self, candidates: Sequence[Candidate]) -> None:
-        """Builds these and times each, unless that is done already; as many as there is time for."""
-        with process.until(self.clock.at(self.clock.budget)):
-            self._work(c for c in candidates if not self._is_done(c))
-
-    def search(self) -> None:
-        """Searches the space until the trials are used, or only the time of a verdict is left."""
-        if not len(self.evaluator.plan.space) or self._over():
-            return
-        with process.until(self.clock.at(self.clock.budget)):
-            self.pool().run([self.lane()])
-
-    def lane(self, *, weigh: Callable[[Loop], float] = lambda _: 1.0, first: Sequence[Candidate] = ()) -> SearchLane:
-        """The search over the space, told what is known already; `first` are candidates that come before it."""
-        plan = self.evaluator.plan
-        with self.clocked("search"):
-            search = make_search(plan.space, seed=self.seed, first=[*plan.first, *plan.seeds])
-            left = [*(one for one in first if not self._is_done(one)), *self._left_over()]
-            lane = SearchLane(self, deque(left), search=search, weigh=weigh)
-            for outcome in self.candidates():
-                if outcome not in self.unfinished:
-                    lane.tell(outcome)
-        return lane
-
-    def keep_time_for_the_end(self) -> None:
-        """From here on nothing new begins in the last part of the budget."""
-        self._room = self.clock.left
-
-    def _end(self) -> float:
-        if math.isinf(self._room):
-            return math.inf
-        return self.hoped.search_ends(self._room, rival=self.has_rival(), awaited=self._awaits_kernels())
-
-    def has_rival(self) -> bool:
-        """Somebody can be put to the test against the default."""
-        return any(outcome.candidate.id != BASELINE for outcome in self.evaluator.contenders())
-
-    def _awaits_kernels(self) -> bool:
-        """Microkernels take longer to build than the compiler's own code, and of several another may be there before
-        the one that is expected to be the fastest."""
-        plan = self.evaluator.plan
-        if not plan.kernels:
-            return False
-        kernels = [one for one in self.candidates() if one.candidate.kind == "microkernel"]
-        likeliest = [one for one in kernels if plan.first and one.candidate.config == plan.first[0]]
-        return not any(one.settled for one in kernels) or not all(one.settled for one in likeliest)
-
-    @property
-    def too_late(self) -> bool:
-        """No verdict fits into what is left, whatever is found: a rival has to be built and put to the test."""
-        plan, build = self.evaluator.plan, self.evaluator.outcomes[BASELINE].build
-        if not len(plan.space) and not plan.stock:
-            return False
-        hoped = self.hoped
-        return replace(hoped, shipping=hoped.shipping + (build.seconds if build is not None else 0.0)).too_late
-
-    def on_device(self, build: Compiled) -> Measure:
-        best = self.evaluator.best_us
-
-        def measure(device: Device) -> Measured:
-            with self.clocked("time"):
-                return self.evaluator.on_device(build, device, best_us=best)
-
-        return measure
-
-    def settle(self, outcome: Outcome, measured: Measured) -> list[Outcome]:
-        if measured.drift is not None:
-            drift = self.evaluator.settle_drift(measured.drift, measured.device)
-            which = measured.device if self.devices.several else "the device"
-            said = DriftWatch.words(drift, which) if drift is not None else None
-            self._drifted = said is not None
-            if said is not None:
-                self.reporter.note(said)
-        return self.evaluator.settle(outcome, measured)
-
-    def _is_done(self, candidate: Candidate) -> bool:
-        outcome = self.evaluator.outcomes.get(candidate.id)
-        return outcome is not None and outcome.settled

@@ -107,10 +107,7 @@ class Machines:
                 yield cls(NO_DEVICE, executor, Devices((nowhere,)), jobs, shares_cores=False, chip=target.kernel_chip)
                 return
             waiting = time.monotonic()
-            devices = Devices((), note)
-            opening = cluster.devices(devices.join, isolate=options.isolate)
-            for device in stack.enter_context(opening):
-                devices.join(device)
+            devices = Devices(tuple(stack.enter_context(cluster.devices(isolate=options.isolate))), note)
             waited = time.monotonic() - waiting
             environment = {**cluster.environment, "cluster": scheduler.address}
             shares, chip = cluster.roster.shares_cores, cluster.chip or target.kernel_chip

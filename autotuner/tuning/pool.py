@@ -2,15 +2,16 @@
 
 On GPUs both go on at once: each device has a thread of its own and takes whichever build is finished first. On the
 processor that is timed they take turns, and the turns are short; so do several devices that are this processor.
+A device that fails is retired, and others do its work.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, Future, wait
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -18,16 +19,15 @@ from time import monotonic
 from typing import Any, Protocol, TypeVar
 
 from autotuner.build import Compiled
+from autotuner.devices.device import Device
 from autotuner.devices.many import Devices
 from autotuner.errors import DeviceError, OutOfTimeError
+from autotuner.measure.check import Check
 from autotuner.measure.screening import Measured
-from autotuner.measure.steps import Step, Steps, following
-from autotuner.system.execution import in_a_thread
+from autotuner.system.execution import in_a_thread, local_executor
 from autotuner.system.process import behind_timings
 from autotuner.system.progress import clocked
-from autotuner.tuning.ahead import Ahead
 from autotuner.tuning.outcome import Outcome
-from autotuner.tuning.stations import AHEAD, Measure, Station, Stations, Task
 
 T = TypeVar("T")
 
@@ -35,12 +35,17 @@ WORK = ("device", "builders", "loop")
 """Seconds that a pool counts: all devices at work, all builds together, and the wall time of both."""
 TURN_SECONDS = 1.0
 """Where builds and timings take turns: no build is begun so long after the first of its turn."""
+AHEAD = 2
+"""What is handed to a device's thread: one that runs, one that follows at once."""
 _READY = 2
 """Finished builds that wait for each device beside those in its thread, so that it never waits for them."""
 _GLANCE = 0.2
 """Seconds after which a request to stop is seen."""
 _MARGIN = 1.5
 """Builds take unequally long: so much more than their mean is kept under way."""
+
+Measure = Callable[[Device], Measured]
+"""What a device does for one candidate; it is called in the device's thread."""
 
 
 class Lane(Protocol):
@@ -64,23 +69,45 @@ class Lane(Protocol):
         """Writes down what a device said, and tells the search."""
 
 
-Opening = Steps[Lane | None]
-"""What must be done before a lane can be asked; it comes to nothing where there is nothing to search."""
+@dataclass(frozen=True, eq=False)
+class ForDevice:
+    """A call that this device makes (any other, where it is retired), and then what that gives."""
+
+    do: Callable[[Device], Next]
+    device: Device
 
 
-@dataclass(frozen=True)
-class Unopened:
-    """A lane that can be opened, and what that is worth now; a lane's worth is compared with it."""
+@dataclass(frozen=True, eq=False)
+class ForBuilder:
+    """A call that a builder makes, and then what that gives; `worth` is compared with that of lanes."""
 
-    steps: Opening
+    do: Callable[[], Next]
     worth: Callable[[], float] = lambda: math.inf
 
 
-@dataclass(frozen=True)
+Next = ForDevice | ForBuilder | Lane | None
+"""What follows: another call, a lane that is searched, or nothing."""
+
+
+@dataclass(eq=False)
 class _Built:
+    """A candidate that is built, until a device has measured it."""
+
     lane: Lane
     outcome: Outcome
     build: Compiled
+    measure: Measure | None = None
+    lost: int = 0
+    """Devices that were retired with it."""
+
+
+@dataclass(eq=False)
+class _Station:
+    """A device at work in a thread of its own."""
+
+    device: Device
+    executor: Executor
+    tasks: dict[Future[Any], _Built | ForDevice] = field(default_factory=dict)
 
 
 @dataclass
@@ -94,199 +121,90 @@ class Pool:
     """Those of WORK are added to, and `build`: waiting for builds while all devices are idle."""
     devices: Devices
     """Whatever they are; each is handed what it measures in its own thread."""
-    ahead: Ahead | None = None
-    """Kernels that are made where builders have nothing else to do."""
     _lanes: list[Lane] = field(default_factory=list, init=False)
-    _unopened: deque[Unopened] = field(default_factory=deque, init=False)
-    _builds: dict[Future[Compiled], tuple[Lane, Outcome]] = field(default_factory=dict, init=False)
-    _steps: dict[Future[Any], Opening] = field(default_factory=dict, init=False)
-    _for_device: deque[tuple[Opening, Step]] = field(default_factory=deque, init=False)
-    _for_builders: deque[tuple[Opening, Step]] = field(default_factory=deque, init=False)
+    _waiting: deque[ForBuilder] = field(default_factory=deque, init=False)
+    _for_devices: deque[ForDevice] = field(default_factory=deque, init=False)
+    _builds: dict[Future[Any], tuple[Lane, Outcome] | None] = field(default_factory=dict, init=False)
+    """What builders do, in the order in which it was begun; None: a call that is no candidate's."""
     _ready: deque[_Built] = field(default_factory=deque, init=False)
-    _put_off: set[int] = field(default_factory=set, init=False)
-    """Rows of candidates that gave way to others because they spill."""
+    _stations: list[_Station] = field(default_factory=list, init=False)
     _ended: SimpleQueue[Future[Any]] = field(default_factory=SimpleQueue, init=False)
-    _stations: Stations[_Built] = field(init=False)
+    _turn: tuple[float, int] = field(default=(0.0, 0), init=False)
+    """When the builders' turn ends, and how many builds it has begun."""
     _measured: int = field(default=0, init=False)
     _built_seconds: float = field(default=0.0, init=False)
     _spent: dict[str, float] = field(default_factory=lambda: {"device": 0.0}, init=False)
 
-    def __post_init__(self) -> None:
-        self._stations = Stations(self.devices, self._settle)
-
-    def run(self, lanes: Iterable[Lane] = (), unopened: Iterable[Unopened] = ()) -> None:
-        """Works on these lanes, and on those that are opened meanwhile, the first first."""
-        self._lanes, self._unopened = [*lanes], deque(unopened)
+    def run(self, lanes: Iterable[Lane] = (), calls: Iterable[ForBuilder | ForDevice] = ()) -> None:
+        """Works on these lanes, and on what calls come to, the first first."""
+        self._lanes = [*lanes]
+        for call in calls:
+            self._waiting.append(call) if isinstance(call, ForBuilder) else self._for_devices.append(call)
         for step in ("build", *WORK):
             self.seconds.setdefault(step, 0.0)
         with clocked(self.seconds, "loop"):
             try:
-                self._side_by_side() if self.overlapped else self._in_turns()
+                with ExitStack() as stack:
+                    threads = [stack.enter_context(local_executor(1)) for _ in self.devices.all]
+                    self._stations = [_Station(*pair) for pair in zip(self.devices.all, threads, strict=True)]
+                    self._work()
+                    for future in self._tasks:
+                        future.cancel()
+                self._collect({future for future in self._tasks if not future.cancelled()}, last=True)
             finally:
-                for future in (*self._builds, *self._steps):
-                    future.cancel()
+                running = [future for future in self._builds if not future.cancel()]
+                if not self.overlapped:
+                    wait(running)  # what comes next is timed on their cores
 
-    # --- at once ------------------------------------------------------------------------------------------------
+    def _work(self) -> None:
+        while not self.over():
+            self._begin()
+            self._hand_over()
+            if not (self._builds or self._tasks):
+                return
+            idle = not self._tasks
+            with clocked(self.seconds if idle else {"build": 0.0}, "build"):
+                done = self._wait()
+            self._collect(done)
 
-    def _side_by_side(self) -> None:
-        stations = self._stations
-        with ExitStack() as stack:
-            stations.start(stack)
-            while not self.over():
-                self._evacuate()
-                with behind_timings():
-                    self._begin()
-                self._make_ahead()
-                for station in stations.live if self._for_device or self._ready or stations.moved else ():
-                    while station.load < AHEAD and self._hand_over(station):
-                        pass
-                if not (self._builds or self._steps or stations.load or stations.moved):
-                    break
-                with self._waiting(idle=not stations.load):
-                    done = self._wait()
-                self._collect(done)
-                self._take_up(done)
-            stations.cancel()
-        for station in stations.all:
-            for future, task in station.tasks.items():
-                if not future.cancelled():
-                    stations.came(station, task, future.result, last=True)
+    @property
+    def _tasks(self) -> list[Future[Any]]:
+        """What devices have been handed."""
+        return [future for station in self._stations for future in station.tasks]
 
-    def _hand_over(self, station: Station[_Built]) -> bool:
-        """Gives a device its next work; False when there is none."""
-        if station.executor is None:
-            return False
-        if (waiting := self._step_for(station)) is not None:
-            opening, step = waiting
-            station.steps[self._watched(station.executor.submit(self._timed, station, step.do))] = opening
-            return True
-        if (task := self._task_for(station)) is None:
-            return False
-        work = partial(task.measure, station.device)
-        station.tasks[self._watched(station.executor.submit(self._timed, station, work))] = task
-        return True
+    # --- builders -----------------------------------------------------------------------------------------------
 
-    def _take_up(self, done: set[Future[Any]]) -> None:
-        """What devices have come to."""
-        for station in self._stations.all:
-            for future in [future for future in station.steps if future in done]:
-                self._advance(station.steps.pop(future), future.result)
-            for future in [future for future in station.tasks if future in done]:
-                self._stations.came(station, station.tasks.pop(future), future.result)
+    def _begin(self) -> None:
+        """As many calls and builds as there is room for; never on cores that are being timed."""
+        busy, load = len(self._builds), len(self._tasks)
+        if self.overlapped:
+            with behind_timings():
+                self._begin_some(self._depth - busy - len(self._ready) - load)
+            return
+        if load or (not busy and (self._ready or self._for_devices)):
+            return
+        ends, begun = self._turn if busy else (monotonic() + TURN_SECONDS, 0)
+        if begun < self.jobs or monotonic() < ends:
+            begun += self._begin_some(self.jobs - busy)
+        self._turn = ends, begun
 
     @property
     def _depth(self) -> int:
         """Builds under way and waiting: as many as keep the devices busy, and no more than keep the cores busy. A
         longer queue would only make the search ask before it has been told."""
-        keep_up, devices = math.inf, len(self.devices.live)
-        spent = self._spent["device"]
+        keep_up, devices, spent = math.inf, len(self.devices.live), self._spent["device"]
         if self._measured and spent:
             keep_up = math.ceil(_MARGIN * devices * self._built_seconds / spent)
         return int(min(self.jobs, keep_up)) + (AHEAD + _READY) * max(devices, 1)
 
-    # --- in turns -----------------------------------------------------------------------------------------------
-
-    def _in_turns(self) -> None:
-        """Never compile on the cores that are being timed."""
-        while True:
-            begun = self._build_turn()
-            if not (begun or self._ready or self._for_device or self._stations.moved):
-                return
-            if not self._device_turn() or self.over():
-                return
-
-    def _build_turn(self) -> int:
-        """About as many builds as there are builders, and more only while the turn is young."""
-        ends = monotonic() + TURN_SECONDS
-        begun = 0
-        while True:
-            busy = len(self._builds) + len(self._steps)
-            if busy < self.jobs and (begun < self.jobs or (monotonic() < ends and not self.over())):
-                begun += self._begin_some(self.jobs - busy)
-            if self._builds or self._steps:
-                self._make_ahead()
-            elif self.ahead is None or not self.ahead.under_way:
-                return begun
-            with self._waiting(idle=True):
-                done = self._wait()
-            self._collect(done)
-
-    def _device_turn(self) -> bool:
-        """One device after another, each with one thing, until nothing is left; False when the time is up."""
-        busy = True
-        while busy:
-            busy = False
-            for station in self._stations.live:
-                self._evacuate()
-                if station.device.uri in self.devices.retired:
-                    continue
-                if (waiting := self._step_for(station)) is not None:
-                    opening, step = waiting
-                    self._advance(opening, partial(self._timed, station, step.do))
-                elif (task := self._task_for(station)) is not None:
-                    measure = partial(self._timed, station, partial(task.measure, station.device))
-                    if not self._stations.came(station, task, measure):
-                        return False  # what is left in the queue stays a row that --resume finishes
-                else:
-                    continue
-                busy = True
-                if self.over():
-                    return False
-        return True
-
-    # --- what devices do ----------------------------------------------------------------------------------------
-
-    def _step_for(self, station: Station[_Built]) -> tuple[Opening, Step] | None:
-        """What this device is to do before a search can begin."""
-        for waiting in self._for_device:
-            if (waiting[1].device or self.devices.first).uri == station.device.uri:
-                self._for_device.remove(waiting)
-                return waiting
-        return None
-
-    def _task_for(self, station: Station[_Built]) -> Task[_Built] | None:
-        """What another device has failed at, else the next build that is to be measured."""
-        if (task := self._stations.take_moved(station)) is not None:
-            return task
-        trusted = station.trusted or len(self.devices.live) == 1
-        while trusted and (built := self._next()) is not None:
-            if (measure := built.lane.settle_build(built.outcome, built.build)) is not None:
-                return Task(built, measure)
-        return None
-
-    def _evacuate(self) -> None:
-        """What retired devices were to do goes to others, and to those that have joined."""
-        self._stations.take_in()
-        lost = self._stations.evacuate()
-        for waiting in [one for one in self._for_device if one[1].device and one[1].device.uri in self.devices.retired]:
-            self._for_device.remove(waiting)
-            lost.append(waiting[0])
-        for opening in lost:
-            self._advance(opening, _retired)
-
-    def _settle(self, built: _Built, measured: Measured) -> None:
-        self._measured += 1
-        built.lane.settle(built.outcome, measured)
-
-    # --- builds -------------------------------------------------------------------------------------------------
-
-    def _begin(self) -> None:
-        """As many openings and builds as the queue has room for."""
-        stations = self._stations
-        waiting = len(self._ready) + stations.load + len(stations.moved)
-        self._begin_some(self._depth - len(self._builds) - len(self._steps) - waiting)
-
     def _begin_some(self, room: int) -> int:
-        """What is worth most, each time; what is being opened goes on in any case."""
+        """What is worth most, each time."""
         begun = 0
-        while begun < room and self._for_builders:
-            opening, step = self._for_builders.popleft()
-            self._steps[self._watched(in_a_thread(step.do))] = opening
-            begun += 1
         while begun < room:
             lane = max((lane for lane in self._lanes if lane.room > 0), key=lambda lane: lane.worth, default=None)
-            if self._may_open and (lane is None or self._unopened[0].worth() > lane.worth):
-                begun += self._open(self._unopened.popleft().steps)
+            if self._may_call and (lane is None or self._waiting[0].worth() > lane.worth):
+                self._call(self._waiting.popleft())
+                begun += 1
                 continue
             if lane is None:
                 break
@@ -296,65 +214,100 @@ class Pool:
             begun += len(started)
         return begun
 
-    def _make_ahead(self) -> None:
-        """On the cores that are left: nothing waits for these, but for the next timing on the same cores."""
-        if self.ahead is not None and not self.over():
-            for future in self.ahead.begin(self.jobs - len(self._builds) - len(self._steps)):
-                self._watched(future)
+    def _call(self, call: ForBuilder) -> None:
+        self._builds[self._watched(in_a_thread(call.do))] = None
 
     @property
-    def _may_open(self) -> bool:
-        stations = self._stations.all
-        return bool(self._unopened) and len(self._steps) + sum(len(one.steps) for one in stations) < self.jobs
+    def _may_call(self) -> bool:
+        """As many problems as there are builders are opened at once."""
+        calls = sum(candidate is None for candidate in self._builds.values()) + len(self._for_devices)
+        calls += sum(isinstance(task, ForDevice) for station in self._stations for task in station.tasks.values())
+        return bool(self._waiting) and calls < self.jobs
 
-    def _open(self, opening: Opening) -> int:
-        """Begins it; how many builders that takes."""
-        self._advance(opening, None)
-        if not self._for_builders:
-            return 0
-        _, step = self._for_builders.pop()
-        self._steps[self._watched(in_a_thread(step.do))] = opening
-        return 1
+    # --- devices ------------------------------------------------------------------------------------------------
 
-    def _collect(self, done: Iterable[Future[Any]]) -> None:
-        """Takes up what is finished, in the order in which it was begun."""
-        finished = set(done)
-        for future in [future for future in self._builds if future in finished]:
-            lane, outcome = self._builds.pop(future)
-            try:
-                build = future.result()
-            except OutOfTimeError:  # cut off by the deadline: --resume finishes it
-                continue
-            self._built_seconds += build.seconds
-            self.seconds["builders"] += build.seconds
-            self._ready.append(_Built(lane, outcome, build))
-        for step in [step for step in self._steps if step in finished]:
-            self._advance(self._steps.pop(step), step.result)
+    def _hand_over(self) -> None:
+        """Gives devices their next work: the least busy first; of these the one that has worked least."""
+        retired, worked = self.devices.retired, self.devices.seconds
+        live = [station for station in self._stations if station.device.uri not in retired]
+        for station in sorted(live, key=lambda one: (len(one.tasks), worked.get(one.device.uri, 0.0))):
+            while len(station.tasks) < AHEAD and (self.overlapped or not (self._builds or self._tasks)):
+                if (task := self._task_for(station.device)) is None:
+                    break
+                do = task.do if isinstance(task, ForDevice) else task.measure
+                work = partial(self._timed, station.device, do)
+                station.tasks[self._watched(station.executor.submit(work))] = task
 
-    def _advance(self, opening: Opening, came_to: Callable[[], Any] | None) -> None:
-        """The next step of an opening, given what the last one came to."""
-        try:
-            step = next(opening) if came_to is None else following(opening, came_to)
-        except StopIteration as end:
-            if end.value is not None:
-                self._lanes.append(end.value)
+    def _task_for(self, device: Device) -> _Built | ForDevice | None:
+        """A call that this device is to make, else the next build that is to be measured."""
+        for call in self._for_devices:
+            if device.uri == call.device.uri or call.device.uri in self.devices.retired:
+                self._for_devices.remove(call)
+                return call
+        while self._ready:
+            # What spills badly gives way to what does not.
+            place = next((n for n, one in enumerate(self._ready) if not one.build.isa.spills_badly), 0)
+            built = self._ready[place]
+            del self._ready[place]
+            built.measure = built.measure or built.lane.settle_build(built.outcome, built.build)
+            if built.measure is not None:
+                return built
+        return None
+
+    def _timed(self, device: Device, work: Callable[[Device], T] | None) -> T | None:
+        """A device at work."""
+        with clocked(self.seconds, "device"), clocked(self._spent, "device"), self.devices.busy(device):
+            return work(device) if work is not None else None
+
+    # --- what came of it ----------------------------------------------------------------------------------------
+
+    def _follow(self, then: Next) -> None:
+        """What a call comes to."""
+        if isinstance(then, ForDevice):
+            self._for_devices.append(then)
+        elif isinstance(then, ForBuilder):
+            self._call(then)
+        elif then is not None:
+            self._lanes.append(then)
+
+    def _collect(self, done: set[Future[Any]], *, last: bool = False) -> None:
+        """Takes up what is finished, in the order in which it was begun; what is cut off stays a row for --resume."""
+        for future in [future for future in self._builds if future in done]:
+            candidate = self._builds.pop(future)
+            with suppress(OutOfTimeError):
+                self._built(candidate, future.result())
+        for station in self._stations:
+            for future in [future for future in station.tasks if future in done]:
+                task = station.tasks.pop(future)
+                with suppress(OutOfTimeError):
+                    self._came(station.device, task, future.result, last=last)
+
+    def _built(self, candidate: tuple[Lane, Outcome] | None, came_to: Any) -> None:
+        if candidate is None:
+            self._follow(came_to)
             return
-        waiting = self._for_device if step.where == "device" else self._for_builders
-        waiting.append((opening, step))
+        self._built_seconds += came_to.seconds
+        self.seconds["builders"] += came_to.seconds
+        self._ready.append(_Built(*candidate, came_to))
 
-    def _next(self) -> _Built | None:
-        """The build that is measured next. One that spills badly gives way, once, when a better one is finished."""
-        if not self._ready:
-            return None
-        first = self._ready.popleft()
-        if first.build.isa.spills_badly and first.outcome.row not in self._put_off:
-            better = next((i for i, other in enumerate(self._ready) if not other.build.isa.spills_badly), None)
-            if better is not None:
-                self._put_off.add(first.outcome.row)
-                self._ready.append(first)
-                first = self._ready[better]
-                del self._ready[better]
-        return first
+    def _came(self, device: Device, task: _Built | ForDevice, result: Callable[[], Any], *, last: bool) -> None:
+        """One candidate may take two devices down, not all of them."""
+        try:
+            came_to = result()
+        except DeviceError as error:
+            if isinstance(task, ForDevice) or not self.devices.retire(device, error.message):
+                raise
+            task.lost += 1
+            if task.lost == 1:
+                if not last:
+                    self._ready.appendleft(task)
+                return
+            came_to = Measured(Check("run-error", math.inf, error.message))
+        if isinstance(task, ForDevice):
+            self._follow(came_to)
+            return
+        self._measured += 1
+        task.lane.settle(task.outcome, came_to)
 
     # --- waiting ------------------------------------------------------------------------------------------------
 
@@ -371,21 +324,3 @@ class Pool:
             while True:
                 done.add(self._ended.get_nowait())
         return done
-
-    # --- the clock ----------------------------------------------------------------------------------------------
-
-    def _timed(self, station: Station[_Built], work: Callable[[], T]) -> T:
-        """A device at work."""
-        with clocked(self.seconds, "device"), clocked(self._spent, "device"), self.devices.busy(station.device):
-            return work()
-
-    @contextmanager
-    def _waiting(self, *, idle: bool) -> Iterator[None]:
-        """For builds, where the device has nothing to do meanwhile."""
-        with clocked(self.seconds if idle else {"build": 0.0}, "build"):
-            yield
-
-
-def _retired() -> None:
-    """What a step comes to whose device was retired before it began."""
-    raise DeviceError("the device is retired.", remedy="Another one does its work.")

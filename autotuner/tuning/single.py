@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from autotuner.build import Compiled
 from autotuner.carriers.outputs import files_in
@@ -13,27 +12,23 @@ from autotuner.devices.device import Device
 from autotuner.errors import NoCandidateError, OutOfTimeError
 from autotuner.iree.compile import first_error
 from autotuner.iree.folder import PROBLEM
+from autotuner.measure.cache_timer import cold_seconds, kept_for_cold
 from autotuner.measure.caches import Caches
 from autotuner.measure.calibrate import Calibration, Calibrator
 from autotuner.measure.check import Data
 from autotuner.measure.judgement import Judgement
-from autotuner.measure.schedule import beginning, late
+from autotuner.measure.schedule import ARMS, FINALIST, SHIPPED, Schedule, beginning, late
 from autotuner.measure.standing import Standing
-from autotuner.measure.steps import Step, Steps, at_once
 from autotuner.microkernels.variants import find_variants, refuse_unfit
 from autotuner.problems import Problem
 from autotuner.system import process
-from autotuner.system.progress import Clock
+from autotuner.system.progress import Clock, clocked
 from autotuner.system.text import count
 from autotuner.targets import NO_DEVICE, Target
-from autotuner.tuning.ahead import Ahead
-from autotuner.tuning.both_caches import time_caches
-from autotuner.tuning.contest import Finalists, judge_finalists, lead_of_search
-from autotuner.tuning.evaluate import Evaluator, TimedEvaluator
-from autotuner.tuning.first_plan import AfterVerdict, DefaultBuilds, first_schedule
-from autotuner.tuning.homes import calibrated, on_one_device
+from autotuner.tuning.contest import Finalists, judge_finalists, lead_of_search, time_caches
+from autotuner.tuning.evaluate import Evaluator
 from autotuner.tuning.learned import learned
-from autotuner.tuning.loop import Loop, TimedLoop
+from autotuner.tuning.loop import Loop
 from autotuner.tuning.options import Options, Task
 from autotuner.tuning.outcome import Outcome, first_crashes
 from autotuner.tuning.plan import BASELINE, Candidate, Plan
@@ -44,6 +39,11 @@ from autotuner.tuning.session import Session
 from autotuner.tuning.ship import Winner, outputs, reproduced_by, ship
 from autotuner.tuning.summary import NOTHING, Summary
 from autotuner.tuning.untimed import without_device
+
+_NEARLY = 1.5
+"""What is nearly long enough need not be built anew."""
+Judged = tuple[Judgement, Caches | None] | None
+"""None: a run that was stopped before that."""
 
 
 @dataclass(frozen=True)
@@ -163,16 +163,13 @@ class SingleRun:
                 raise NoCandidateError(f"IREE's default does not compile: {why}", remedy="Check --flag and --target.")
             return self._estimated()
         try:
-            with Ahead.within(self.executor) as ahead:
-                if not self.session.shares_cores:  # a processor that is timed has no cores to spare
-                    ahead.add(self.plan)
-                    ahead.begin(self.jobs - 1)
-                return self._timed()
+            self.prepare()
+            return self._timed()
         except OutOfTimeError as error:
             return self.summary.result("inconclusive", late(error, self.clock))
 
     def _timed(self) -> Result:
-        loop = at_once(self.calibrated())
+        loop = self.calibrated(self.session.runner)
         if loop.too_late and not self.stop.requested:
             return self.summary.result("inconclusive", loop.hoped.too_short())
         loop.keep_time_for_the_end()
@@ -181,21 +178,83 @@ class SingleRun:
             loop.evaluate(self.plan.stock)
         self.reporter.stage(f"searching {count(len(self.plan.space), 'configuration')}")
         loop.search()
-        return at_once(self.concluded(loop))
+        return self.concluded(self.judged(self.evaluator.calibration.device))
 
-    def concluded(self, loop: TimedLoop, leaders: Finalists | None = None) -> Steps[Result]:
-        """What the candidates of a search come to, side by side; `leaders` are those whose builds have begun."""
+    # --- IREE's default -----------------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """What needs no device: inputs as files, IREE's default, the right answers."""
+        options, folder = self.options, self.run.folder / "inputs"
+        self.calibrator = Calibrator(
+            make=self._default,
+            device=self.session.runner,
+            data=Data.write(self.problem, folder, seed=options.seed),
+            thoroughness=options.effort,
+            cache=options.searched_cache,
+            seconds=self.seconds,
+            on_cores=self.target.compiles_on_device,
+            confirmed=self.task.race,
+        )
+        self.first = self.calibrator.first_build()
+
+    def _default(self, repeat: int, known: Compiled | None) -> Compiled:
+        """With so many repeats; what is known stays where it will do."""
+        timeout = self.options.effort.compile_timeout
+        job = self.plan.job(self.plan.baseline, timeout=timeout, repeat=repeat, timed=True)
+        if known is not None and known.repeat <= job.repeat <= _NEARLY * known.repeat:  # not all may be repeated
+            return known
+        with clocked(self.seconds, "build"):
+            made = self.builder.build(job)
+        # What was compiled a moment ago is not what the cache spared us.
+        return made if known is None else replace(made, cached=known.cached)
+
+    def calibrated(self, device: Device) -> Loop:
+        """The loop, once IREE's default is timed: on this device, or on one that works where this does not."""
+        self.reporter.stage("timing IREE's default")
+        found = self.session.devices.on_one(
+            device, lambda one: replace(self.calibrator, device=one).calibrated(self.first)
+        )
+        if found.noise is not None:
+            self._note(found.noise)
+        self.evaluator.calibrate(found)
+        with beginning("timing it", follows=1.0):
+            self.loop.time_baseline(self._schedule(found))
+        if self.standing.words:
+            self._note(self.standing.words)
+        return self.loop
+
+    def _schedule(self, found: Calibration[Compiled]) -> Schedule:
+        """By what the default took."""
+        self.shipping, self.cold = after_verdict(found, self.task, self.options)
+        kept = self.shipping + kept_for_cold(self.cold, self.clock.left)
+        building = FINALIST * found.baseline.took / self.jobs
+        return found.schedule(self.clock, self.options.effort, building=building, shipping=kept, judges=self.task.race)
+
+    # --- the verdict --------------------------------------------------------------------------------------------
+
+    def judged(self, device: Device, leaders: Finalists | None = None) -> Judged:
+        """What the candidates of a search come to side by side, on this device or on one that works where this does
+        not; `leaders` are those whose builds have begun."""
         for note in first_crashes(self.evaluator.outcomes.values()):
             self._note(note)
         if self.stop.requested:
+            return None
+
+        def judge(one: Device) -> Judgement:
+            one.open()  # where one that is lost was not needed any more, the time was up for want of it
+            self.evaluator.move_to(one)
+            if self.task.race:
+                return judge_finalists(self.loop, self.options.effort)
+            return lead_of_search(self.loop, self.options.effort, leaders)
+
+        judgement = self.session.devices.on_one(device, judge)
+        return judgement, self._caches(judgement) if self.task.race else None
+
+    def concluded(self, judged: Judged) -> Result:
+        """What is shipped and told of it; no device is needed any more."""
+        if judged is None:
             return self.summary.result("inconclusive", "interrupted before the race")
-        if not self.task.race:
-            return (yield from self._leading(loop, leaders))
-        judgement = yield from on_one_device(loop.evaluator, partial(judge_finalists, loop, self.options.effort))
-        timed = partial(self._caches, loop, judgement)
-        caches: Caches | None = yield Step("device", timed, loop.evaluator.calibration.device)
-        result: Result = yield Step("builders", partial(self.ended, judgement, caches))
-        return result
+        return self.ended(*judged) if self.task.race else self._leading(judged[0])
 
     def ended(self, judgement: Judgement, caches: Caches | None) -> Result:
         """What is shipped and told of a verdict."""
@@ -212,58 +271,21 @@ class SingleRun:
             judgement = replace(judgement, verdict="inconclusive", reason=self.run.unproven, winner=None)
         return self.summary.result(judgement.verdict, judgement.reason, judgement=judgement, files=files, caches=caches)
 
-    def _caches(self, loop: TimedLoop, judgement: Judgement) -> Caches | None:
+    def _caches(self, judgement: Judgement) -> Caches | None:
         """The default and the best with a warm and with a cold cache, and what is to be said of it."""
         if self.options.cache == "warm" or judgement.verdict == "inconclusive" or self.stop.requested:
             return None
         if not self.task.cold:  # what it is a part of is compared warm, and tells its own times
             return None
-        reading = self.seconds["space"]
-        after = AfterVerdict.of(loop.evaluator.calibration, self.task, self.options, reading=reading)
+        seconds = self.cold + (self.shipping if judgement.winner else 0.0)
         with self.account.clocked("time"):
-            found, notes = time_caches(loop, judgement, self.standing, after)
+            found, notes = time_caches(self.loop, judgement, self.standing, seconds)
         for note in notes:
             self._note(note)
         return found
 
-    def calibrated(self, home: Device | None = None) -> Steps[TimedLoop]:
-        """The loop, once IREE's default is timed: on this device, or on the first."""
-        self.reporter.stage("timing IREE's default")
-        calibration: Calibration[Compiled] = yield from self._calibrate(home or self.session.runner)
-        if calibration.noise is not None:
-            self._note(calibration.noise)
-        timed = TimedEvaluator.of(self.evaluator, calibration, self.session.devices)
-        reading = self.seconds["space"]
-        schedule = first_schedule(calibration, self.clock, self.task, self.options, reading=reading, jobs=self.jobs)
-        loop = TimedLoop.of(self.loop, timed, schedule=schedule)
-        self.evaluator, self.summary = timed, Summary(self.run, timed)
-        with beginning("timing it", follows=1.0):
-            yield from loop.time_baseline()
-        if self.standing.words:
-            self._note(self.standing.words)
-        return loop
-
-    def _calibrate(self, home: Device) -> Steps[Calibration[Compiled]]:
-        options, folder = self.options, self.run.folder / "inputs"
-        write = partial(Data.write, self.problem, folder, seed=options.seed)
-        data: Data = yield Step("builders", write)
-        default = DefaultBuilds(self.plan, self.builder, options.effort.compile_timeout, self.seconds)
-        calibrator = Calibrator(
-            make=default,
-            device=home,
-            data=data,
-            thoroughness=options.effort,
-            cache=options.searched_cache,
-            seconds=self.seconds,
-            on_cores=self.target.compiles_on_device,
-            confirmed=self.task.race,
-        )
-        return (yield from calibrated(calibrator, self.session.devices))
-
-    def _leading(self, loop: TimedLoop, leaders: Finalists | None) -> Steps[Result]:
+    def _leading(self, judgement: Judgement) -> Result:
         """No race: the caller compares the one that is ahead within something larger."""
-        choose = partial(lead_of_search, loop, self.options.effort, leaders)
-        judgement = yield from on_one_device(loop.evaluator, choose)
         result = self.summary.result(judgement.verdict, judgement.reason)
         if judgement.leader is None:
             return result
@@ -328,6 +350,7 @@ class SingleRun:
             folder=self.run.folder,
             keep=frozenset(self.options.keep),
             compile_timeout=self.options.effort.compile_timeout,
+            devices=self.session.devices,
             elsewhere=self.task.elsewhere,
         )
         self.summary = Summary(self.run, self.evaluator)
@@ -387,3 +410,11 @@ class SingleRun:
 
     def _note(self, text: str) -> None:
         self.account.note(text)
+
+
+def after_verdict(found: Calibration[Compiled], task: Task, options: Options) -> tuple[float, float]:
+    """Seconds for what ships, and for the default and the best with a cold cache; 0 for what is not wanted."""
+    took = found.baseline.took
+    compiles = (SHIPPED if task.ship else 0.0) + (ARMS if task.ship and task.microkernels_alone else 0.0)
+    wanted = task.race and task.cold and options.cache != "warm"
+    return compiles * took, cold_seconds(found.device, found.timing_seconds, compiling=took) if wanted else 0.0

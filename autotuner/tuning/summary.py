@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from autotuner.iree.figures import NO_FIGURES
-from autotuner.measure.baselines import spread_words
 from autotuner.measure.blocks import ALPHA
 from autotuner.measure.caches import Caches
 from autotuner.measure.judgement import Judgement
@@ -46,11 +45,10 @@ class Summary:
         best = self.fastest(judgement)
         us = judgement.us if judgement else {}
         race_us = judgement.race_us if judgement else {}
-        spread = spread_words(self.evaluator.default_us()) if verdict == "win" else ""
         return Result(
             **self._facts(),
             verdict=verdict,
-            reason=standing.told(verdict, reason + spread, judgement),
+            reason=standing.told(verdict, reason, judgement),
             baseline=self.measured(standing.base, us, race_us),
             stock=self.measured(stock if stock and stock.contends else None, us, race_us),
             best=self.best(best, us, race_us) if best else None,

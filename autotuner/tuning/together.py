@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
 
-from autotuner.carriers.carrier import VariantCarrier
+from autotuner.devices.device import Device
 from autotuner.devices.many import Devices
 from autotuner.errors import AutotuneError, OutOfTimeError, StorageError, ToolMissingError
 from autotuner.measure.check import too_large
-from autotuner.measure.steps import Changed, Step, Steps
 from autotuner.system import process
 from autotuner.system.progress import Clock, Progress, Reporter, Stop, clocked
 from autotuner.system.text import count
-from autotuner.tuning.ahead import Ahead
 from autotuner.tuning.contest import Finalists, start_leaders
-from autotuner.tuning.loop import Loop, TimedLoop
+from autotuner.tuning.loop import Loop
 from autotuner.tuning.plan import BASELINE
-from autotuner.tuning.pool import Opening, Pool, Unopened
+from autotuner.tuning.pool import ForBuilder, ForDevice, Next, Pool
 from autotuner.tuning.result import Result
-from autotuner.tuning.single import Found, SingleRun
-
-T = TypeVar("T")
+from autotuner.tuning.single import Found, Judged, SingleRun
 
 FIRST = 4
 """Candidates that every problem gets before any is preferred."""
@@ -37,6 +34,7 @@ _LOOK = 0.2
 """Seconds between two looks at what the end takes."""
 _END_SHARE = 0.4
 """Of the time, at most, for comparing the best of each problem in the end."""
+_TELLING = threading.Lock()
 
 
 def expected_gain(loop: Loop, share: float) -> float:
@@ -68,10 +66,10 @@ class Part:
     """Of the time of the whole."""
     found: Found | None = None
     error: AutotuneError | None = None
-    loop: TimedLoop | None = None
+    loop: Loop | None = None
     """Once it is open."""
     told: Callable[[Part], None] = lambda _: None
-    """Hears of its end, in the thread that tunes all."""
+    """Hears of its end; of one part after the other."""
     compared: bool = field(default=False, init=False)
     """The device has nothing more to do for it."""
     _row: ExitStack = field(default_factory=ExitStack, init=False)
@@ -80,51 +78,50 @@ class Part:
     _leaders: Finalists | None = field(default=None, init=False)
 
     @property
-    def home(self) -> str:
-        """The device that its best are compared on; empty: none yet."""
-        return self.loop.evaluator.calibration.device.uri if self.loop is not None else ""
+    def home(self) -> Device | None:
+        """The device that its best are compared on; None: it is not open."""
+        return self.run.evaluator.calibration.device if self.loop is not None else None
 
     @property
     def over(self) -> bool:
         return self.found is not None or self.error is not None
 
-    def opening(self, ahead: Ahead) -> Opening:
-        """All that comes before its search; what goes wrong is its own end, not that of the others.
-
-        The kernels that it begins with are made `ahead`, while its default waits for the device.
-        """
-        run = self.run
+    def _guarded(self, do: Callable[[], Next]) -> Next:
+        """What goes wrong is its own end, not that of the others."""
         try:
-            yield Step("builders", run.read_space)
-            if (recalled := run.recalled()) is not None:
-                self.found = recalled
-                self.told(self)
-                return None
-            run.open(self._row.enter_context(run.begun()))
-            self._begun = True
-            ahead.add(run.plan, share=self.share, wanted=self._wants)
-            self.loop = yield from run.calibrated(run.session.devices.home())
+            return do()
         except OutOfTimeError:
-            self.abandon()
-            return None
+            self.abandon("the time was up before IREE's default was timed")
         except (AutotuneError, MemoryError) as error:
             self._fail(error)
+        return None
+
+    def opening(self, device: Device) -> Next:
+        """All that comes before its search and needs no device; the default is timed on this one."""
+        return self._guarded(partial(self._open, device))
+
+    def _open(self, device: Device) -> Next:
+        run = self.run
+        run.read_space()
+        if (recalled := run.recalled()) is not None:
+            self._ended(recalled)
             return None
-        space = run.plan.space
+        run.open(self._row.enter_context(run.begun()))
+        self._begun = True
+        run.prepare()
+        return ForDevice(lambda one: self._guarded(partial(self._calibrate, one)), device)
+
+    def _calibrate(self, device: Device) -> Next:
+        run, space, stock = self.run, self.run.plan.space, self.run.plan.stock
+        self.loop = run.calibrated(device)
         run.reporter.stage(f"searching {count(len(space), 'configuration')}")
-        if not len(space) and not run.plan.stock:
+        if not len(space) and not stock:
             return None
-        return self.loop.lane(weigh=lambda loop: expected_gain(loop, self.share), first=run.plan.stock)
+        return self.loop.lane(weigh=lambda loop: expected_gain(loop, self.share), first=stock)
 
-    def _wants(self, kernel: VariantCarrier) -> bool:
-        """Nobody has asked for it, and somebody may."""
-        asked = self.loop.candidates() if self.loop is not None else []
-        return not self.over and all(outcome.candidate.config != kernel.config for outcome in asked)
-
-    def abandon(self) -> None:
-        """There is no time to open it; what has begun has an end."""
+    def abandon(self, reason: str) -> None:
+        """There is no time for it; what has begun has an end."""
         if self._begun and not self.over:
-            reason = "the time was up before IREE's default was timed"
             self._finish(self.run.summary.result("inconclusive", reason))
 
     def begin_end(self) -> None:
@@ -137,34 +134,29 @@ class Part:
         if self._leaders is not None:
             self._leaders.wait()
 
-    def conclude(self, loop: TimedLoop, clock: Callable[[], Clock]) -> Opening:
+    def end(self, clock: Callable[[], Clock]) -> ForDevice:
         """Its verdict, or who is ahead; within the time that it is given when a device begins with it."""
+        return ForDevice(partial(self._judge, clock), self.run.evaluator.calibration.device)
+
+    def _judge(self, clock: Callable[[], Clock], device: Device) -> Next:
+        loop = self.run.loop
+        loop.clock = clock()
         try:
-            result = yield from self._within(loop, clock)
+            with process.until(loop.clock.latest):
+                judged = self.run.judged(device, self._leaders)
         except OutOfTimeError:
-            result = self.run.summary.result("inconclusive", "the time was up before the best were compared")
+            self.abandon("the time was up before the best were compared")
         except (AutotuneError, MemoryError) as error:
             self._fail(error)
-            return None
+        else:
+            return ForBuilder(lambda: self._guarded(partial(self._conclude, judged)))
         finally:
             self.compared = True
-        self._finish(result)
         return None
 
-    def _within(self, loop: TimedLoop, clock: Callable[[], Clock]) -> Steps[Result]:
-        """The steps of its end, of which each keeps to the time that began with the first."""
-        began = False
-
-        def timely(step: Step) -> object:
-            nonlocal began
-            if not began:
-                loop.clock, began = clock(), True
-            self.compared = step.where == "builders"
-            with process.until(loop.clock.latest):
-                return step.do()
-
-        steps = self.run.concluded(loop, self._leaders)
-        return (yield from Changed(steps, lambda step: replace(step, do=partial(timely, step))))
+    def _conclude(self, judged: Judged) -> None:
+        with process.until(self.run.loop.clock.latest):
+            self._finish(self.run.concluded(judged))
 
     def tune(self, seconds: float) -> None:
         """Alone, from its beginning to its end."""
@@ -183,15 +175,19 @@ class Part:
         self.run.clean()
         self.run.run.finish(result)
         self._row.close()
-        self.found = self.run.found(result)
-        self.told(self)
+        self._ended(self.run.found(result))
 
     def _fail(self, error: AutotuneError | MemoryError) -> None:
         if isinstance(error, (StorageError, ToolMissingError)):
             raise error
         self.error = error if isinstance(error, AutotuneError) else too_large(self.run.problem)
         self._row.__exit__(type(self.error), self.error, self.error.__traceback__)
-        self.told(self)
+        self._ended(None)
+
+    def _ended(self, found: Found | None) -> None:
+        self.found = found
+        with _TELLING:
+            self.told(self)
 
     def interrupt(self, error: BaseException) -> None:
         """Somebody else's error, or the user, ends all of it."""
@@ -257,10 +253,11 @@ class Together:
 
         if not self.parts:
             return
-        with Ahead.within(self.parts[0].run.executor) as ahead:
-            pool = Pool(self.jobs, self.overlapped, over, self.seconds, self.devices, ahead)
-            parts = ((part, partial(self._worth, part, clock)) for part in self.parts)
-            pool.run(unopened=[Unopened(part.opening(ahead), worth) for part, worth in parts])
+        homes = itertools.cycle(self.devices.live)
+        pool = Pool(self.jobs, self.overlapped, over, self.seconds, self.devices)
+        worth = [partial(self._worth, part, clock) for part in self.parts]
+        opened = (partial(part.opening, home) for part, home in zip(self.parts, homes, strict=False))
+        pool.run(calls=map(ForBuilder, opened, worth))
 
     def _worth(self, part: Part, clock: Clock) -> float:
         """Of opening a part: more than anything else while there is time to open all of them."""
@@ -286,7 +283,7 @@ class Together:
         """The largest share first: where the time does not suffice for all, it is the small ones that go without."""
         for part in self.parts:
             if part.loop is None:
-                part.abandon()
+                part.abandon("the time was up before IREE's default was timed")
         left = [part for part in self.parts if not part.over and part.loop is not None]
         for part in left:
             part.begin_end()
@@ -294,12 +291,11 @@ class Together:
             with clocked(self.seconds, "build"):
                 for part in left:
                     part.wait()
-        ends = [part.conclude(part.loop, partial(self._own_end, part, clock)) for part in left if part.loop is not None]
         pool = Pool(self.jobs, self.overlapped, lambda: False, self.seconds, self.devices)
-        pool.run(unopened=map(Unopened, ends))
+        pool.run(calls=[one.end(partial(self._own_end, one, clock)) for one in left])
 
     def _own_end(self, part: Part, clock: Clock) -> Clock:
         """Of the time that is left, the part of one of those that its device has still to compare."""
         waiting = [one for one in self.parts if one is part or (one.home and not (one.over or one.compared))]
-        beside = [one for one in waiting if one.home == part.home] if self.overlapped else waiting
+        beside = [one for one in waiting if one.home is part.home] if self.overlapped else waiting
         return Clock(max(clock.left, 0.0) / len(beside), part=True)

@@ -17,17 +17,19 @@ from autotuner import Gemm, Problem
 from autotuner.build import Builder, Compiled
 from autotuner.devices.device import INVOCATION_US, Computed, Device, Module, Timing
 from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError, WrongResultError
-from autotuner.iree.run import Benchmark, Invocation
+from autotuner.iree.run import Benchmark, CacheState, Invocation
+from autotuner.measure.cache_timer import kept_for_cold
 from autotuner.measure.calibrate import Calibration, Calibrator
-from autotuner.measure.check import RANDOM, Data
+from autotuner.measure.check import RANDOM, Check, Checker, Data
 from autotuner.measure.schedule import BeginningError
-from autotuner.measure.steps import at_once
 from autotuner.problems import Array
 from autotuner.system import process
 from autotuner.tuning.effort import parse_effort
-from autotuner.tuning.first_plan import DefaultBuilds
+from autotuner.tuning.options import Options, Task
 from autotuner.tuning.plan import Plan
+from autotuner.tuning.single import after_verdict
 from tests.support.bare_device import BareDevice
+from tests.support.clocks import Simulated
 
 PROBLEM = Gemm.parse(shape="16x16x32", dtype="f32")
 EFFORT = parse_effort("quick")
@@ -77,11 +79,14 @@ def data(tmp_path: Path) -> Data:
 @pytest.fixture
 def calibrate(plan: Plan, builder: Builder, data: Data) -> Calibrate:
     def make(device: Device, *, plan: Plan = plan, **changed: object) -> Calibration[Compiled]:
-        seconds = {"build": 0.0, "time": 0.0}
-        default = DefaultBuilds(plan, builder, EFFORT.compile_timeout, seconds)
-        calibrator = Calibrator(default, device, data, EFFORT, seconds, on_cores=True)
-        found = at_once(replace(calibrator, **changed).steps())  # type: ignore[arg-type]
-        assert min(seconds.values()) > 0, "what it took is counted"
+        def built(repeat: int, known: Compiled | None) -> Compiled:
+            job = plan.job(plan.baseline, timeout=EFFORT.compile_timeout, repeat=repeat, timed=True)
+            return known if known is not None and known.repeat == job.repeat else builder.build(job)
+
+        seconds = {"time": 0.0}
+        calibrator = replace(Calibrator(built, device, data, EFFORT, seconds, on_cores=True), **changed)  # type: ignore[arg-type]
+        found = calibrator.calibrated(calibrator.first_build())
+        assert seconds["time"] > 0, "what it took is counted"
         return found
 
     return make
@@ -119,11 +124,11 @@ def test_on_a_gpu_the_right_answers_are_computed_while_the_default_compiles() ->
             _repeat: int, _there: Compiled | None, known: Event = known, beside: bool = beside, seen: list[bool] = seen
         ) -> Compiled:
             seen.append(known.wait(20.0 if beside else 0.0))
-            return cast(Compiled, None)
+            return Compiled(None, "", 0.0, (), Path())
 
         data = cast(Data, Answers(known))
         calibrator = Calibrator(build, BareDevice(), data, EFFORT, {}, on_cores=not beside)
-        calibrator._first_build()
+        calibrator.first_build()
         assert seen == [beside]
 
 
@@ -266,3 +271,44 @@ class _Unknown(Data):
     @property
     def knows(self) -> bool:
         return bool(self.learnt)
+
+
+# --- the schedule that follows ----------------------------------------------------------------------------------------
+
+
+class Open(BareDevice):
+    """A device that stays open."""
+
+    isolated = BareDevice()
+
+
+def known(*, device: Device | None = None, cache: CacheState = "warm") -> Calibration[Compiled]:
+    baseline = Compiled(None, "", 2.0, (), Path(), took=2.0)
+    benchmark = Benchmark(Invocation("main", (), ()), 0.02, 60.0, cache=cache)
+    checker, right = cast(Checker, None), Check(None, 0.0)
+    return Calibration(device or Open(), checker, benchmark, 1, baseline, 0.1, 0.3, Timing((1.0,)), right)
+
+
+def test_a_race_has_longer_modules_than_a_short_comparison_and_is_confirmed_in_processes_of_their_own() -> None:
+    clock = Simulated(100.0)
+    race, lead = known().schedule(clock, EFFORT), known().schedule(clock, EFFORT, judges=False)
+    assert race.timing == pytest.approx(0.18)
+    assert (race.fresh, race.judges) == (0.3, True)
+    assert lead.timing == pytest.approx(0.1)
+    assert (lead.shipping, lead.judges) == (0.0, False)
+    cold = known(cache="cold").schedule(clock, EFFORT)
+    assert cold.fresh == cold.timing, "a cold search is confirmed as it is raced"
+
+
+def test_time_is_kept_for_what_ships_and_for_a_cold_cache_only_where_they_are_wanted() -> None:
+    both, warm = Options(cache="both"), Options(cache="warm")
+    shipping, cold = after_verdict(known(), Task(), both)
+    assert shipping == pytest.approx(3.0)
+    assert cold > 2.0
+    assert kept_for_cold(cold, 15.0) == 0.0, "a short run goes without"
+    assert kept_for_cold(cold, 600.0) == cold
+    assert after_verdict(known(), Task(), warm)[1] == 0.0
+    assert after_verdict(known(), Task(ship=False, cold=False), both) == (0.0, 0.0)
+    assert after_verdict(known(device=BareDevice()), Task(), both)[1] == 0.0, "nothing stays open on it"
+    arms = after_verdict(known(), Task(microkernels_alone=True), warm)[0]
+    assert arms == pytest.approx(7.0), "both arms are compiled once more"

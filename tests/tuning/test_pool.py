@@ -7,33 +7,26 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
 from autotuner.build import Compiled, Isa
-from autotuner.build.executor import BuildExecutor
-from autotuner.carriers.carrier import VariantCarrier
 from autotuner.devices.device import Device
 from autotuner.devices.many import Devices
 from autotuner.errors import DeviceError, OutOfTimeError
 from autotuner.measure.check import Check
 from autotuner.measure.screening import Measured
-from autotuner.measure.steps import Changed, Step, Steps, at_once
-from autotuner.microkernels.variants import Variants
-from autotuner.space import Config
 from autotuner.system import process
 from autotuner.system.execution import local_executor
 from autotuner.targets import PLAIN
 from autotuner.tuning import pool as pools
-from autotuner.tuning.ahead import Ahead
 from autotuner.tuning.outcome import Outcome
-from autotuner.tuning.plan import Candidate, Plan
-from autotuner.tuning.pool import Lane, Opening, Pool, Unopened
-from autotuner.tuning.stations import AHEAD, Measure
+from autotuner.tuning.plan import Candidate
+from autotuner.tuning.pool import AHEAD, ForBuilder, ForDevice, Measure, Next, Pool
+from tests.support.bare_device import BareDevice
 
 ENOUGH = 120.0
 """Seconds after which nobody comes any more: only a test that fails waits so long."""
@@ -123,7 +116,7 @@ class FakeLane:
 
 
 def pool(jobs: int, *, overlapped: bool, over: Callable[[], bool] = lambda: False) -> Pool:
-    return Pool(jobs, overlapped, over, {}, Devices((cast(Device, SimpleNamespace(uri="fake")),)))
+    return Pool(jobs, overlapped, over, {}, Devices((BareDevice(),)))
 
 
 def names(count: int) -> list[str]:
@@ -233,7 +226,7 @@ def test_a_turn_is_as_many_builds_as_builders_where_these_take_long(monkeypatch:
             return False
 
         pool(2, overlapped=False, over=over).run([lane])
-    assert sorted(set(sizes)) == [2, 4, 6]
+    assert sorted(set(sizes)) == [0, 2, 4, 6]
 
 
 @pytest.mark.parametrize("overlapped", [True, False])
@@ -278,185 +271,77 @@ def test_without_spills_the_order_is_that_of_the_queue() -> None:
     assert spilled("abcd", "", overlapped=False) == ["a", "b", "c", "d"]
 
 
-def test_a_spiller_gives_way_once_and_is_not_starved() -> None:
-    work = pool(1, overlapped=True)
-    for name, isa in (("spills", BAD), ("0", GOOD), ("1", GOOD), ("2", GOOD)):
-        build = Compiled(None, "", 1.0, (), Path(), binary=name, isa=isa, applied=1)
-        outcome = Outcome(Candidate(name, "codegen", PLAIN, 1), hash(name))
-        work._ready.append(pools._Built(FakeLane(ThreadPoolExecutor(1), []), outcome, build))
-    order = []
-    for number in range(3, 7):
-        taken = work._next()
-        assert taken is not None
-        order.append(taken.outcome.candidate.id)
-        # The search goes on asking.
-        build = Compiled(None, "", 1.0, (), Path(), binary=str(number), isa=GOOD, applied=1)
-        outcome = Outcome(Candidate(str(number), "codegen", PLAIN, 1), number)
-        work._ready.append(pools._Built(taken.lane, outcome, build))
-    assert order == ["0", "1", "2", "spills"]
-
-
 # --- what comes before a search ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("overlapped", [True, False])
 def test_searches_are_opened_beside_each_other_and_beside_those_that_are_open(overlapped: bool) -> None:
-    workshop, numbers = Workshop(), itertools.count()
+    workshop, numbers, heard = Workshop(), itertools.count(), list[str]()
 
-    def building() -> str:
+    def building() -> None:
         workshop.change(building=1)
         first = next(numbers) < 3  # later ones go on while the device times what the first have built
         workshop.until(lambda now: now.most_building >= 3 and (first or now.both or not overlapped))
         workshop.change(building=-1)
-        return "built"
+        heard.append("built")
 
-    def timing() -> str:
+    def timing(then: Next, device: Device) -> Next:
         workshop.change(timing=1)
         workshop.until(lambda now: now.both or not overlapped)
         workshop.change(timing=-1)
-        return "timed"
+        heard.append(f"timed on {device.uri}")
+        return then
 
-    heard: list[str] = []
+    def opening(then: Next) -> Next:
+        building()
+        return ForDevice(partial(timing, then), work.devices.first)
 
-    def opening(lane: FakeLane) -> Opening:
-        heard.append((yield Step("builders", building)))
-        heard.append((yield Step("device", timing)))
-        heard.append((yield Step("builders", building)))
-        heard.append((yield Step("device", timing)))
-        return lane
-
+    work = pool(4, overlapped=overlapped)
     with ThreadPoolExecutor(4) as executor:
         lanes = [FakeLane(executor, [f"{n}{c}" for c in "abc"], workshop=workshop) for n in range(8)]
-        pool(4, overlapped=overlapped).run(unopened=[Unopened(opening(lane)) for lane in lanes])
+        work.run(calls=[ForBuilder(partial(opening, ForBuilder(partial(opening, lane)))) for lane in lanes])
     assert workshop.most_building >= 3
     assert workshop.both == overlapped
-    assert sorted(heard) == ["built"] * 16 + ["timed"] * 16
+    assert sorted(heard) == ["built"] * 16 + ["timed on bare"] * 16
     assert [sorted(lane.order) for lane in lanes] == [[f"{n}{c}" for c in "abc"] for n in range(8)]
 
 
-@dataclass(frozen=True)
-class FakePlan:
-    """A plan that begins with kernels which a workshop makes."""
-
-    first: Sequence[str]
-    make: Callable[[], None]
-
-    def candidate(self, config: str, *, id: str) -> SimpleNamespace:
-        del id
-        variants = SimpleNamespace(call=lambda _: self.make())
-        return SimpleNamespace(carrier=VariantCarrier(cast(Variants, variants), cast(Config, config), ""))
-
-
 @pytest.mark.parametrize("overlapped", [True, False])
-def test_kernels_are_made_ahead_on_idle_cores_while_a_gpu_times_and_never_while_the_same_cores_do(
-    overlapped: bool,
-) -> None:
-    workshop = Workshop()
-    made: list[int] = []
+def test_a_call_that_comes_to_nothing_does_not_hold_up_the_others(overlapped: bool) -> None:
+    def late() -> Next:
+        raise OutOfTimeError
 
-    def make() -> None:
-        workshop.change(building=1)
-        workshop.until(lambda now: now.timing > 0 or not overlapped)
-        made.append(len(made))
-        workshop.change(building=-1)
-
-    def timing() -> None:
-        workshop.change(timing=1)
-        workshop.until(lambda _: len(made) == 6 or not overlapped)  # the device is busy, and all cores are idle
-        workshop.change(timing=-1)
-
-    def opening() -> Opening:
-        yield Step("builders", lambda: None)
-        ahead.add(cast(Plan, FakePlan(names(6), make)))
-        yield Step("builders", lambda: workshop.until(lambda _: len(made) >= 3 or overlapped))
-        yield Step("device", timing)
-        return None
-
-    with local_executor(2) as here, Ahead.within(cast(BuildExecutor, SimpleNamespace(here=here))) as ahead:
-        work = replace(pool(2, overlapped=overlapped), ahead=ahead)
-        work.run(unopened=[Unopened(opening())])
-    assert len(made) >= 3
-    assert workshop.most_building <= 2
-    assert workshop.both == overlapped
+    work = pool(2, overlapped=overlapped)
+    with ThreadPoolExecutor(2) as executor:
+        lane = FakeLane(executor, ["a"])
+        nothing = ForDevice(lambda _: None, work.devices.first)
+        work.run(calls=[ForBuilder(lambda: None), ForBuilder(late), nothing, ForBuilder(lambda: lane)])
+    assert lane.order == ["a"]
 
 
-@pytest.mark.parametrize("overlapped", [True, False])
-def test_nothing_is_made_ahead_any_more_where_the_time_is_over(overlapped: bool) -> None:
-    made: list[int] = []
-    with local_executor(1) as here, Ahead.within(cast(BuildExecutor, SimpleNamespace(here=here))) as ahead:
-        ahead.add(cast(Plan, FakePlan(names(3), lambda: made.append(1))))
-        lane = FakeLane(here, names(2))
-        replace(pool(4, overlapped=overlapped, over=lambda: True), ahead=ahead).run([lane])
-    assert made == []
-
-
-@pytest.mark.parametrize("overlapped", [True, False])
-def test_a_search_that_cannot_be_opened_does_not_hold_up_the_others(overlapped: bool) -> None:
-    caught = []
-
-    def fails() -> None:
+def test_what_a_call_raises_ends_all_of_it() -> None:
+    def fails(_: Device) -> Next:
         raise DeviceError("it does not run", remedy="Try another.")
 
-    def opening(lane: Lane, where: str) -> Opening:
-        if where:
-            try:
-                yield Step("device" if where == "device" else "builders", fails)
-            except DeviceError as error:
-                caught.append(str(error))
-            return None
-        yield Step("builders", lambda: None)
-        return lane
-
-    with ThreadPoolExecutor(2) as executor:
-        lanes = [FakeLane(executor, ["a"]) for _ in range(5)]
-        where = ["", "device", "builders", "builders", ""]
-        unopened = [Unopened(opening(lane, w)) for lane, w in zip(lanes, where, strict=True)]
-        pool(2, overlapped=overlapped).run(unopened=unopened)
-    assert len(caught) == 3
-    assert [lane.order for lane in lanes] == [["a"], [], [], [], ["a"]]
+    work = pool(2, overlapped=True)
+    with pytest.raises(DeviceError, match="it does not run"):
+        work.run(calls=[ForDevice(fails, work.devices.first)])
 
 
 def test_a_search_is_opened_when_that_is_worth_more_than_what_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pools, "TURN_SECONDS", 0.0)
     begun = []
 
-    def opening(lane: FakeLane) -> Opening:
+    def opening(lane: FakeLane) -> Next:
         begun.append(sum(len(lane.order) for lane in lanes))
-        yield Step("builders", lambda: None)
         return lane
 
     with ThreadPoolExecutor(2) as executor:
         lanes = [FakeLane(executor, names(6), worth=2.0), FakeLane(executor, names(6), worth=2.0)]
-        worth = [3.0, 1.0]
-        unopened = [Unopened(opening(lane), lambda w=w: w) for lane, w in zip(lanes, worth, strict=True)]  # type: ignore[misc]
-        pool(1, overlapped=False).run(unopened=unopened)
-    assert begun[0] == 0
-    assert begun[1] == 6
+        calls = [
+            ForBuilder(partial(opening, lanes[0]), lambda: 3.0),
+            ForBuilder(partial(opening, lanes[1]), lambda: 1.0),
+        ]
+        pool(1, overlapped=False).run(calls=calls)
+    assert begun == [0, 6]
     assert [len(lane.order) for lane in lanes] == [6, 6]
-
-
-def test_steps_can_be_taken_here_and_now() -> None:
-    def steps() -> Steps[int]:
-        one = yield Step("builders", lambda: 1)
-        two = yield Step("device", lambda: 2)
-        return int(one) + int(two)
-
-    assert at_once(steps()) == 3
-
-
-def test_changed_steps_pass_on_what_they_came_to_and_what_they_raised() -> None:
-    def refused() -> int:
-        raise ValueError("refused")
-
-    def steps() -> Steps[int]:
-        one = yield Step("builders", lambda: 1)
-        try:
-            yield Step("device", refused)
-        except ValueError:
-            one += yield Step("device", lambda: 20)
-        return int(one)
-
-    def whole() -> Steps[int]:
-        return (yield from Changed(steps(), lambda step: replace(step, do=lambda: step.do() * 3)))
-
-    assert at_once(whole()) == 63

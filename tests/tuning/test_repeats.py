@@ -20,7 +20,7 @@ from autotuner.microkernels.variants import Variants
 from autotuner.problems import Gemm
 from autotuner.store.rows import NewRun
 from autotuner.store.store import Store
-from autotuner.tuning.evaluate import TimedEvaluator
+from autotuner.tuning.evaluate import Evaluator
 from autotuner.tuning.plan import Plan
 from tests.support.patience import ENOUGH
 
@@ -41,7 +41,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def evaluator(make_plan: Callable[[Gemm, str], Plan], builder: Builder, store: Store, tmp_path: Path) -> TimedEvaluator:
+def evaluator(make_plan: Callable[[Gemm, str], Plan], builder: Builder, store: Store, tmp_path: Path) -> Evaluator:
     """On a GPU whose default took 70 µs, which repeats it 80 times."""
     kernel = Variants.of(load(shipped_folder() / "gemm_cuda" / FILE), GEMM, "sm_90", workspace=tmp_path)
     plan = make_plan(GEMM, "sm_80").with_kernels([kernel])
@@ -58,13 +58,13 @@ def evaluator(make_plan: Callable[[Gemm, str], Plan], builder: Builder, store: S
         NOT_ASKED,
     )
     run = store.start_run(NewRun("single", "", (), {}, "sm_80", "cuda", seed=0))
-    return TimedEvaluator(
-        plan, builder, store, run, tmp_path, frozenset(), ENOUGH, calibration=calibration, devices=NOT_ASKED
-    )
+    made = Evaluator(plan, builder, store, run, tmp_path, frozenset(), ENOUGH, devices=NOT_ASKED)
+    made.calibrate(calibration)
+    return made
 
 
 def test_a_kernel_repeats_by_what_it_is_expected_to_take_and_others_by_the_best_of_their_kind(
-    evaluator: TimedEvaluator,
+    evaluator: Evaluator,
 ) -> None:
     plan = evaluator.plan
     kernel = plan.candidate(plan.first[0], id="c0001")
@@ -81,7 +81,7 @@ def test_a_kernel_repeats_by_what_it_is_expected_to_take_and_others_by_the_best_
     assert [evaluator.repeats(one) for one in (plan.baseline, kernel, codegen)] == [80, 320, 640]
 
 
-def test_of_single_calls_none_is_repeated(evaluator: TimedEvaluator) -> None:
+def test_of_single_calls_none_is_repeated(evaluator: Evaluator) -> None:
     cold = replace(evaluator.calibration, benchmark=replace(evaluator.calibration.benchmark, cache="cold"), repeat=1)
-    evaluator.calibration = cold
+    evaluator.calibrate(cold)
     assert evaluator.repeats(evaluator.plan.candidate(evaluator.plan.first[0], id="c0001")) == 1

@@ -11,8 +11,8 @@ from autotuner.build.executor import BuildExecutor
 from autotuner.devices.many import Devices
 from autotuner.measure.schedule import Schedule
 from autotuner.system.progress import Clock, Silent, Stop
-from autotuner.tuning.evaluate import TimedEvaluator
-from autotuner.tuning.loop import Loop, TimedLoop
+from autotuner.tuning.evaluate import Evaluator
+from autotuner.tuning.loop import Loop
 from autotuner.tuning.plan import BASELINE
 from tests.support.clocks import Simulated
 
@@ -30,17 +30,18 @@ def outcome(name: str, us: float, kind: str = "codegen", *, settled: bool = True
     return SimpleNamespace(candidate=candidate, us=us, settled=settled, build=SimpleNamespace(seconds=1.0, took=1.0))
 
 
-def loop(clock: Clock, *rivals: SimpleNamespace, kernels: tuple[str, ...] = ()) -> TimedLoop:
+def loop(clock: Clock, *rivals: SimpleNamespace, kernels: tuple[str, ...] = ()) -> Loop:
     contenders = [outcome(BASELINE, 1000.0), *rivals]
     evaluator = SimpleNamespace(
         outcomes={one.candidate.id: one for one in contenders},
         contenders=lambda: contenders,
+        measures=True,
         best_us=min(one.us for one in contenders),
         calibration=SimpleNamespace(benchmark=SimpleNamespace(seconds=0.02)),
         plan=SimpleNamespace(space=[1], stock=[], kernels=dict.fromkeys(kernels), first=("likeliest",)),
     )
-    made = TimedLoop(
-        cast(TimedEvaluator, evaluator),
+    made = Loop(
+        cast(Evaluator, evaluator),
         cast(BuildExecutor, None),
         clock,
         Stop(),
@@ -51,8 +52,8 @@ def loop(clock: Clock, *rivals: SimpleNamespace, kernels: tuple[str, ...] = ()) 
         seconds={},
         devices=Devices(()),
         shares_cores=True,
-        first_schedule=schedule(clock),
     )
+    made.first_schedule = schedule(clock)
     made.keep_time_for_the_end()
     return made
 
@@ -110,9 +111,11 @@ def test_of_what_is_only_built_the_loop_leaves_the_time_to_finish_it() -> None:
     """A bundle has modules of several lengths of each."""
     clock = Simulated(60.0, now=5.0)
     built = SimpleNamespace(built=True, build=SimpleNamespace(took=4.0))
-    evaluator = SimpleNamespace(outcomes={"a": built, "b": built, "c": SimpleNamespace(built=False, build=None)})
+    evaluator = SimpleNamespace(
+        outcomes={"a": built, "b": built, "c": SimpleNamespace(built=False, build=None)}, measures=False
+    )
     building = Loop(
-        cast(TimedEvaluator, evaluator),
+        cast(Evaluator, evaluator),
         cast(BuildExecutor, None),
         clock,
         Stop(),
@@ -125,7 +128,6 @@ def test_of_what_is_only_built_the_loop_leaves_the_time_to_finish_it() -> None:
         shares_cores=True,
         finishing=0.5,
     )
-    building._deadline = clock.budget
     assert building.cut_off() == pytest.approx(clock.at(60.0 - 0.5 * 8.0 / 2))
     for now, over in ((57.9, False), (58.1, True)):
         clock.now = now

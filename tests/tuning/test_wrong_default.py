@@ -83,7 +83,7 @@ def resumed(row: CandidateRow) -> tuple[str | None, float | None, float | None]:
     """What an interrupted run that goes on knows of its default."""
     plan = SimpleNamespace(baseline=WRONG_ONE.candidate)
     nothing = SimpleNamespace()
-    evaluator = Evaluator(cast(Plan, plan), nothing, nothing, "", Path(), frozenset(), 1.0)  # type: ignore[arg-type]
+    evaluator = Evaluator(cast(Plan, plan), nothing, nothing, "", Path(), frozenset(), 1.0, nothing)  # type: ignore[arg-type]
     assert evaluator.restore([row], {}) == []
     found = evaluator.outcomes[BASELINE]
     return found.failure, found.us, found.error

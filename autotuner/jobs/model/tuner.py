@@ -33,7 +33,6 @@ from autotuner.system import process
 from autotuner.system.text import count
 from autotuner.targets import PLAIN, Target
 from autotuner.targets.base import without_wrong_attention
-from autotuner.tuning.first_plan import compile_seconds
 from autotuner.tuning.options import Options
 from autotuner.tuning.run import Account, Run
 from autotuner.tuning.session import Session, Watched
@@ -148,10 +147,9 @@ class _ModelRun:
 
     def _compiling(self, some: Sequence[Contestant]) -> float:
         """Seconds of the longest compile of these, here and now."""
-        reading = self.context.run.account.seconds.get("space", 0.0)
         builds = [one.build for one in some if one.build is not None and one.build.ok]
         now = [build for build in builds if not build.cached]
-        return max((compile_seconds(build, reading) for build in now or builds), default=0.0)
+        return max((build.took for build in now or builds), default=0.0)
 
     def _expect(self, race: RouteRace, routes: Routes) -> None:
         """Without --budget, the run says how long it will take as soon as it can tell, and keeps to it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -30,7 +30,6 @@ from autotuner.jobs.suite.rows import (
 )
 from autotuner.jobs.suite.workload import Entry, Workload
 from autotuner.measure.check import too_large
-from autotuner.microkernels.variants import find_variants
 from autotuner.system import process
 from autotuner.system.digests import read_by_flags
 from autotuner.system.files import claim, write_whole
@@ -38,9 +37,7 @@ from autotuner.system.progress import LATE_SECONDS, Clock
 from autotuner.system.settings import usable_cores
 from autotuner.system.text import count, percent
 from autotuner.targets import Target
-from autotuner.tuning.ahead import beside
 from autotuner.tuning.options import Options
-from autotuner.tuning.plan import Plan as Kernels
 from autotuner.tuning.result import Result
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session, Watched
@@ -53,8 +50,6 @@ _SHIPPING = 0.25
 """Of the budget, at most, for merging the winners and compiling each with what ships."""
 _BESIDE = 2
 """Problems that are tuned at once, for each device of several or of a cluster: while one is built another is timed."""
-_NEXT_SHARE = 4
-"""One in so many cores makes kernels of the next problem while one is tuned."""
 _ANOTHER_TARGET = "Try another --target."
 ENVIRONMENT = "environment.json"
 
@@ -239,8 +234,7 @@ class _SuiteRun:
                 usual = self.options.effort.budget * turn.count / min(devices, turn.count)
                 self._tune_together(places, usual if turn.seconds is None else turn.seconds)
             else:
-                with self._beside(queue[: min(total - begun, 1)]):
-                    self._tune_one(now[0], turn.seconds, prefix=places[now[0]])
+                self._tune_one(now[0], turn.seconds, prefix=places[now[0]])
         for name in queue if not self.run.stopped else ():
             self._set(name, verdict="left-out", reason=f"--budget leaves less than {LEAST_SECONDS:.0f} s for it")
         left_out = [row for row in self.rows.values() if row.verdict == "left-out"]
@@ -261,20 +255,6 @@ class _SuiteRun:
         reading = max((row.seconds.get("space", 0.0) for row in self.rows.values()), default=0.0)
         winners = 1 + sum(row.kept for row in self.rows.values())
         return min(winners * max(reading, 1.0) / usable_cores(), _SHIPPING * budget)
-
-    def _beside(self, following: Sequence[str]) -> AbstractContextManager[None]:
-        """On a GPU, while one problem is tuned: kernels of the next are made on some of the cores."""
-        session = self.session
-        if not (following and self.timed and self.options.microkernels) or session.shares_cores:
-            return nullcontext()
-        problem = self.target.prepare(self.entries[following[0]].problem)
-
-        def begun_with() -> Kernels:
-            root = session.workspace.root
-            found, _ = find_variants(self.options.microkernels, problem, chip=session.chip, workspace=root)
-            return Kernels.bare(problem, self.target).with_kernels(found, alone=True)
-
-        return beside(session.executor, begun_with, room=max(session.jobs // _NEXT_SHARE, 1))
 
     def _tune_one(self, name: str, budget: float | None, *, prefix: str) -> None:
         options, problem, session = self._options(name, budget), self.entries[name].problem, self.run.within(prefix)
