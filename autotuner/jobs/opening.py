@@ -21,8 +21,6 @@ from autotuner.tuning.options import Options
 from autotuner.tuning.run import Run
 from autotuner.tuning.session import Session
 
-BUDGET_FACTOR = 3.0
-"""A model's budget, unless one is given, over that of a single problem."""
 MIN_TIME = 0.05
 """Seconds a repetition of a whole model, at least."""
 _HOST_SHARE = 0.2
@@ -57,8 +55,7 @@ def lengthened(
 
 def model_clock(options: Options, session: Session) -> Clock:
     """The time for a whole model."""
-    budget = options.budget or BUDGET_FACTOR * options.effort.budget
-    return Clock(budget, session.began, part=session.parent is not None)
+    return Clock(options.budget or options.effort.budget, session.began, part=session.parent is not None)
 
 
 def compile_timeout(options: Options, clock: Clock) -> float:

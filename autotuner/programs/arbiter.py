@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,8 @@ from autotuner.iree.run import Invocation, failed_because
 from autotuner.measure.check import Check, compare
 from autotuner.measure.reference import WORDS, Reference, Source
 from autotuner.problems import Array, Bound
-from autotuner.problems.dtypes import element_type, known_type
+from autotuner.problems.accuracy import UNITS
+from autotuner.problems.dtypes import element_type
 from autotuner.programs.inputs import shaped_like
 from autotuner.programs.model import ModelBuilder
 from autotuner.system import process
@@ -259,33 +259,25 @@ def nudged(call: Invocation, folder: Path) -> Invocation:
 
 def _nudged(text: str, path: Path, seed: int) -> str:
     form, raw, file = text.partition("=@")
-    if raw:
-        element = form.rpartition("x")[2]
-        if not known_type(element) or not element_type(element).is_float or not Path(file).is_file():
-            return text
-        write_raw(_moved(np.fromfile(file, element_type(element).numpy), seed), path.with_suffix(".bin"))
-        return f"{form}=@{path.with_suffix('.bin')}"
-    if not text.startswith("@") or not text.endswith(".npy"):
+    if not raw and text.startswith("@") and text.endswith(".npy"):
+        array = read_npy(text[1:])
+        if array.dtype.kind == "f":
+            np.save(path.with_suffix(".npy"), _moved(array, float(np.finfo(array.dtype).eps), seed))
+            return f"@{path.with_suffix('.npy')}"
         return text
-    array = read_npy(text[1:])
-    if array.dtype.kind != "f":
+    element = form.rpartition("x")[2]
+    if not raw or element not in UNITS:
         return text
-    np.save(path.with_suffix(".npy"), _moved(array, seed))
-    return f"@{path.with_suffix('.npy')}"
+    numbers: Array = np.fromfile(file, element_type(element).numpy)
+    write_raw(_moved(numbers, 2 * UNITS[element], seed), path.with_suffix(".bin"))
+    return f"{form}=@{path.with_suffix('.bin')}"
 
 
-def _moved(array: Array, seed: int) -> Array:
+def _moved(array: Array, epsilon: float, seed: int) -> Array:
     """Each number by about a unit in its last place, up or down."""
     signs = np.random.default_rng(seed).choice((-1.0, 1.0), array.shape)
-    epsilon = 2.0 ** (1 - _digits(array.dtype))
     moved: Array = (array.astype(np.float64) * (1 + epsilon * signs)).astype(array.dtype)
     return moved
-
-
-def _digits(dtype: np.dtype[Any]) -> int:
-    """Of a float type's numbers, in bits."""
-    one = np.ones(1, dtype)
-    return next(n for n in range(1, 64) if (one + np.asarray(2.0**-n, dtype) == one).all())
 
 
 def noise(outputs: Computed, moved: Computed) -> float:

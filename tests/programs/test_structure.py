@@ -255,4 +255,4 @@ def test_what_the_runtime_never_counted_did_not_run() -> None:
         True,
         False,
     ]
-    assert not Shares({"ran": 3.0}, "each timed alone", timed_alone=True).idle(["other"])
+    assert not Shares({"ran": 3.0}, "each timed alone").idle(["other"])

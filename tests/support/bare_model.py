@@ -123,8 +123,8 @@ class BareContext(Context):
         return self._timed
 
     @property
-    def crowding(self) -> float:
-        return 1.0
+    def folder(self) -> Path:
+        return self._session.workspace.root
 
     def note(self, text: str) -> None:
         self.said.append(text)

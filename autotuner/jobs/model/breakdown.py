@@ -1,20 +1,30 @@
-"""Where a model's time goes: convolutions, products, packing, all else, and what is between the dispatches."""
+"""Where a model's time goes: convolutions, products, packing, all else, and what is between the dispatches; and what a
+cold cache makes of it."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
-from autotuner.iree.run import DispatchTime
+from autotuner.devices.device import Timing
+from autotuner.errors import OutOfTimeError
+from autotuner.iree.compile import Compiled
+from autotuner.iree.run import Benchmark, DispatchTime
+from autotuner.jobs.model.contestant import Contestant
+from autotuner.jobs.model.context import Context
+from autotuner.measure.cache_timer import NO_TIME, CacheTimer, Modules, cold_seconds
+from autotuner.measure.caches import Caches
+from autotuner.measure.judgement import Judgement
 from autotuner.programs.structure import STATISTICS
 
 CONV, GEMM, ATTENTION, PACKING = "conv", "gemm", "attention", "packing"
 OTHER, MICROKERNEL = "elementwise, reduction", "microkernels"
-BETWEEN, NOT_TOLD = "launch and waiting", "all else, launch and waiting"
-"""What is left of the model's time: between the dispatches, or with all that no timing tells apart."""
-_KINDS = {"contraction": GEMM, "convolution": CONV, "attention": ATTENTION}
+BETWEEN = "launch and waiting"
+"""What is left of the model's time, between the dispatches."""
 _WORDS: Mapping[str, Sequence[str]] = {
     ATTENTION: ("attention", "online_attention"),
     CONV: ("conv", "depthwise_conv"),
@@ -84,27 +94,12 @@ class Breakdown:
             if own:
                 cores = busy / total if busy and total else None
                 found.append(Share(kind, total, sum(time.calls for time in own), cores))
-        return cls._whole(us, found, BETWEEN, STATISTICS)
-
-    @classmethod
-    def alone(cls, parts: Iterable[tuple[str, float, int]], us: float) -> Breakdown:
-        """By timings of each dispatch alone: its root's kind, its µs, its calls. Nothing else was timed."""
-        found: dict[str, Share] = {}
-        for root, part, calls in parts:
-            kind = _KINDS[root]
-            known = found.get(kind, Share(kind, 0.0, 0))
-            found[kind] = Share(kind, known.us + part, (known.calls or 0) + calls)
-        how = "each dispatch timed alone with a warm cache, times its calls: this device keeps no statistics"
-        return cls._whole(us, [found[kind] for kind in _ORDER if kind in found], NOT_TOLD, how)
-
-    @classmethod
-    def _whole(cls, us: float, shares: Sequence[Share], rest: str, how: str) -> Breakdown:
-        total = sum(share.us for share in shares)
+        how, total = STATISTICS, sum(share.us for share in found)
         if total > us > 0:
             how += f"; they add up to {total / us:.2f} times the model's time, and are shown in proportion"
-            shares = [Share(s.kind, s.us * us / total, s.calls, s.busy) for s in shares]
+            found = [Share(s.kind, s.us * us / total, s.calls, s.busy) for s in found]
             total = us
-        return cls(us, (*shares, Share(rest, us - total)), how)
+        return cls(us, (*found, Share(BETWEEN, us - total)), how)
 
     def to_json(self) -> dict[str, Any]:
         return {"us": self.us, "how": self.how, "parts": [share.to_json() for share in self.shares]}
@@ -131,7 +126,7 @@ class TimeTable:
     def rows(self) -> list[tuple[str, Share | None, Share | None]]:
         """Each kind with its share before and after."""
         sides = [{s.kind: s for s in side.shares} if side else {} for side in (self.before, self.after)]
-        kinds = [kind for kind in (*_ORDER, BETWEEN, NOT_TOLD) if any(kind in side for side in sides)]
+        kinds = [kind for kind in (*_ORDER, BETWEEN) if any(kind in side for side in sides)]
         return [(kind, sides[0].get(kind), sides[1].get(kind)) for kind in kinds]
 
     def lines(self) -> list[str]:
@@ -147,19 +142,12 @@ class TimeTable:
     @property
     def how(self) -> str:
         """Where the figures come from."""
-        sides = {name: side.how for name, side in (("default", self.before), ("best", self.after)) if side}
-        if len(set(sides.values())) == 1:
-            return next(iter(sides.values()))
-        return "; ".join(f"{name}: {how}" for name, how in sides.items())
-
-    @property
-    def shown(self) -> Breakdown | None:
-        """The side that one line is about: what came of it, where there is that."""
-        return self.after or self.before
+        sides = dict.fromkeys(side.how for side in (self.before, self.after) if side)
+        return "; ".join(sides)
 
     def short(self) -> str:
         """One line: the shares of what is shown, the largest first."""
-        side = self.shown
+        side = self.after or self.before
         if side is None or not side.us:
             return ""
         ranked = sorted(side.shares, key=lambda share: share.us, reverse=True)
@@ -174,3 +162,62 @@ def _cells(share: Share | None, side: Breakdown | None) -> tuple[str, str, str]:
         return "0 ms", "0.0 %", "–"
     part = f"{100 * share.us / side.us:.1f} %" if side.us else "–"
     return f"{share.us / 1000:.3f} ms", part, f"{share.busy:.1f}" if share.busy else "–"
+
+
+def time_table(
+    context: Context, us: Mapping[str, float], *, base: Contestant | None, best: Contestant | None
+) -> TimeTable:
+    """The default and the best model in parts; a side is empty where the device keeps no statistics."""
+    if not context.timed or base is None:
+        return TimeTable()
+    after = us.get(best.id, best.us or (best.on.us if best.on else None)) if best is not None else None
+    told = _told(context, best.build, after) if best is not None and best is not base else None
+    return TimeTable(_told(context, base.build, us.get(base.id, base.us)), told)
+
+
+def _told(context: Context, build: Compiled | None, us: float | None) -> Breakdown | None:
+    """By the statistics that were read last, or are read now if there is time."""
+    times = context.read.get(build.vmfb) if build is not None else None
+    if times is None and context.clock.left > context.isolated_seconds:
+        with suppress(OutOfTimeError):
+            times = context.statistics(build)
+    return Breakdown.told(times, us) if times and us else None
+
+
+def time_cold(
+    context: Context,
+    benchmark: Benchmark,
+    racing: Sequence[Contestant],
+    judgement: Judgement,
+    *,
+    left: float,
+) -> Caches | None:
+    """The default and the best whole model with a warm and with an emptied cache, where that is wanted.
+
+    `left` are the seconds before what wins is compiled to be shipped.
+    """
+    device, stop = context.session.runner, context.session.stop
+    if context.options.cache == "warm" or judgement.verdict == "inconclusive" or stop.requested:
+        return None
+    if device.isolated is device:
+        return None
+    base, *rivals = racing
+    best = next((one for one in rivals if one.id == judgement.winner), None)
+    best = best or min(rivals, key=lambda one: judgement.us.get(one.id, math.inf))
+    if cold_seconds(device, context.timing_seconds) > left:
+        context.note(NO_TIME)
+        return None
+    context.stage("timing with a cold cache")
+
+    rows = {one.id: one.row for one in racing}
+
+    def record(name: str, block: int, timing: Timing) -> None:
+        context.session.store.record_timing(rows[name], timing, phase="cold", block=block)
+
+    chosen = {one.id: Modules(one.module, one.module) for one in (base, best)}
+    with context.clocked("time"):
+        timer = CacheTimer(device, replace(benchmark, emptied=True), record)
+        found, notes = timer.tell(chosen, baseline=base.id, won=judgement.verdict == "win")
+    for note in notes:
+        context.note(note)
+    return found

@@ -16,7 +16,6 @@ from autotuner.programs.model import Model, ModelBuilder
 from autotuner.programs.program import ModelProgram
 from autotuner.programs.structure import ModelStructure, read_structure, structure_in
 from autotuner.store.rows import BuildRow, Kind
-from autotuner.system import machine
 from autotuner.system.progress import Clock
 from autotuner.system.workspace import Workspace
 from autotuner.targets import Route, Target
@@ -25,10 +24,8 @@ from autotuner.tuning.result import RunFacts
 from autotuner.tuning.run import Run
 from autotuner.tuning.session import Session
 
-ROUTES, RANKING = 0.3, 0.1
-"""Of the budget: routes may begin up to here; and dispatches that must be timed alone to be ranked have so much."""
-_ROUTES_ALONE = 0.2
-"""The first where dispatches are timed alone: all of it comes before any is tuned."""
+_ROUTES = 0.25
+"""Of the budget: routes may begin up to here, before any dispatch is tuned."""
 
 
 @dataclass
@@ -70,18 +67,13 @@ class Context:
         return self.run.timed
 
     @property
-    def crowding(self) -> float:
-        """How many times longer all takes than on an idle machine; of a cluster's nobody asks."""
-        return machine.crowding() if self.options.cluster is None else 1.0
-
-    @property
     def folder(self) -> Path:
         return self.run.folder
 
     @property
     def routes_end(self) -> float:
-        """Seconds of the run after which no route is begun. Only IREE's drivers for processors keep statistics."""
-        return (ROUTES if self.target.backend.on_host else _ROUTES_ALONE) * self.clock.budget
+        """Seconds of the run after which no route is begun."""
+        return _ROUTES * self.clock.budget
 
     @property
     def compile_timeout(self) -> float:

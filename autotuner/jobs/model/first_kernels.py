@@ -14,12 +14,11 @@ from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import PREPROCESSED
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context
-from autotuner.jobs.model.dispatches import Dispatches, measure_shares
 from autotuner.jobs.model.entries import Library, Place, has_norm
-from autotuner.jobs.model.kernels import executable_target_of, no_time
+from autotuner.jobs.model.parts import PartSearch, executable_target_of
 from autotuner.jobs.model.routes import RouteRace
+from autotuner.jobs.model.shares import measure_shares
 from autotuner.jobs.model.whole import WholeModel
-from autotuner.measure.schedule import longer
 from autotuner.problems import Attention, Problem
 from autotuner.programs.structure import ModelStructure, by_work
 from autotuner.system import process
@@ -42,7 +41,7 @@ _AS_MUCH = 0.9
 class FirstKernels:
     """A route on which kernels were put into the model, and what came of it."""
 
-    dispatches: Dispatches
+    parts: PartSearch
     on: Contestant
     made: Contestant | None
 
@@ -65,17 +64,13 @@ class KernelRoute:
     flops: float
 
 
-def try_kernels(race: RouteRace, plain: ModelStructure, *, kept: float, compiling: float) -> FirstKernels | None:
+def try_kernels(race: RouteRace, plain: ModelStructure, *, kept: float) -> FirstKernels | None:
     """The model with every kernel that fits, where they compute most of it; None where that was not tried.
 
-    `kept` are the seconds that must be left for a verdict, `compiling` those that the model's compile takes.
+    `kept` are the seconds that must be left for a verdict.
     """
     context = race.context
-    if not context.options.microkernels or context.session.stop.requested:
-        return None
-    if (missing := compiling + kept - context.clock.left) > 0:
-        would_do = longer(context.clock.budget + missing)
-        context.note(f"no time to find out where microkernels fit, and to compile the model with them: {would_do}")
+    if not context.options.microkernels:
         return None
     with context.clocked("space"):
         library = Library.open(context, executable_target_of(context, plain))
@@ -84,10 +79,10 @@ def try_kernels(race: RouteRace, plain: ModelStructure, *, kept: float, compilin
         context.note("no microkernel fits any operation of the model")
     found: FirstKernels | None = None
     for one in attempts(routes):
-        if found is not None and compiling + kept > context.clock.left:
+        whole = WholeModel(unranked(context, one.tried, plain), one.tried, race, kept)
+        if found is not None and not whole.has_time(one.tried.module.seconds):
             break
-        dispatches = unranked(context, one.tried, plain)
-        new = FirstKernels(dispatches, one.tried, kernels_first(WholeModel(dispatches, one.tried, race, kept), library))
+        new = FirstKernels(whole.parts, one.tried, kernels_first(whole, library))
         found = new if found is None or new.us < found.us else found
         if new.made is not None:
             context.note(_told(new, one, plain))
@@ -95,21 +90,6 @@ def try_kernels(race: RouteRace, plain: ModelStructure, *, kept: float, compilin
         if new.us < race.best_us and context.target.backend.on_host:
             break
     return found
-
-
-def untimed_kernels(whole: WholeModel, structure: ModelStructure) -> Contestant | None:
-    """Without a device: the model with every kernel that fits, built and proven there.
-
-    No search follows: which variant of a kernel is the fastest cannot be told.
-    """
-    context = whole.context
-    if not context.options.microkernels or context.session.stop.requested:
-        return None
-    made = kernels_first(whole, Library.open(context, executable_target_of(context, structure)))
-    kernels = whole.dispatches.kernels
-    kernels.decide({}, made.kernels if made else ())
-    kernels.leave_rest(no_time(context.clock.left))
-    return made
 
 
 def kernel_routes(
@@ -162,43 +142,40 @@ def kernels_first(whole: WholeModel, library: Library) -> Contestant | None:
 
     Where some take norms of their rows with them, they are put beside those that do not: the faster stays.
     """
-    context, dispatches = whole.context, whole.dispatches
-    name = f"{KERNELS}-{whole.on.route.name}"
+    parts, name = whole.parts, f"{KERNELS}-{whole.on.route.name}"
     found: Contestant | None = None
     try:
         with process.until(whole.ends):
             normed, found = _by_defaults(whole, library, name)
-            search = dispatches.kernels
-            if normed and (context.timed or found is None):
+            rows = parts.rows
+            if normed and (whole.context.timed or found is None):
                 _, apart = _by_defaults(whole, replace(library, norms=False), f"{name}-norms-apart")
                 if apart is None or (found is not None and whole.faster(found.module, apart.module)):
-                    dispatches.kernels = search
+                    parts.rows = rows
                 else:
                     found = apart
     except OutOfTimeError:
         if found is not None:
-            dispatches.kernels = search
-            context.note("no time to compile the model with norms apart from products: they stay with these")
-        else:
-            context.note("no time to compile the model with microkernels: a longer --budget would try them")
+            parts.rows = rows
+        whole.context.note("no time to compile the model with microkernels: a longer --budget would try them")
     return whole.timed(found) if found else None
 
 
 def _by_defaults(whole: WholeModel, library: Library, name: str) -> tuple[bool, Contestant | None]:
     """Whether some kernels take norms, and the model with all of them."""
-    kernels = whole.dispatches.find_kernels(library).defaults()
+    kernels = whole.parts.find_kernels(library)
     normed = any(has_norm(entry.place.problem) for entry in kernels)
     return normed, whole.make(name, (), kernels) if kernels else None
 
 
-def unranked(context: Context, one: Contestant, plain: ModelStructure) -> Dispatches:
-    """The dispatches of a route by their arithmetic."""
+def unranked(context: Context, one: Contestant, plain: ModelStructure) -> PartSearch:
+    """The parts of a route by their arithmetic."""
     structure = plain if one.route == PLAIN or one.build is None else context.structure(one.build)
-    return Dispatches(context, one.route, structure, by_work(structure.groups))
+    return PartSearch(context, one.route, structure, by_work(structure.groups))
 
 
-def worth_tuning(race: RouteRace, plain: ModelStructure, kernels: FirstKernels | None) -> tuple[Dispatches, Contestant]:
-    """The dispatches of the route that promises most, all in all.
+def worth_tuning(race: RouteRace, plain: ModelStructure, kernels: FirstKernels | None) -> tuple[PartSearch, Contestant]:
+    """The parts of the route that promises most, all in all.
 
     Where the model with microkernels by their defaults leads, its route is tuned, and no other is ranked.
     """
@@ -207,23 +184,21 @@ def worth_tuning(race: RouteRace, plain: ModelStructure, kernels: FirstKernels |
     best, alone = right[0].us or math.inf, not race.context.target.backend.on_host
     if kernels is not None and kernels.us < best:
         if not alone:  # a ranking of code that kernels have replaced is not worth so much time
-            _rank(race, kernels.dispatches, kernels.on)
-        return kernels.dispatches, kernels.on
-    found: list[tuple[float, Dispatches, Contestant]] = []
+            _rank(race, kernels.parts, kernels.on)
+        return kernels.parts, kernels.on
+    found: list[tuple[float, PartSearch, Contestant]] = []
     # Tuning saves no more than it is thought to: what is further behind cannot come out first.
     for one in [one for one in right if (1 - _GAIN) * (one.us or math.inf) <= best][: 1 if alone else _COMPARED]:
-        if kernels is not None and kernels.on.route == one.route:
-            dispatches = kernels.dispatches
-        else:
-            dispatches = unranked(race.context, one, plain)
-        _rank(race, dispatches, one)
-        found.append(((one.us or math.inf) * (1 - _GAIN * dispatches.tunable), dispatches, one))
-    _, dispatches, one = min(found, key=lambda item: item[0])
-    return dispatches, one
+        same = kernels is not None and kernels.on.route == one.route
+        parts = kernels.parts if kernels is not None and same else unranked(race.context, one, plain)
+        _rank(race, parts, one)
+        found.append(((one.us or math.inf) * (1 - _GAIN * parts.tunable), parts, one))
+    _, parts, one = min(found, key=lambda item: item[0])
+    return parts, one
 
 
-def _rank(race: RouteRace, dispatches: Dispatches, one: Contestant) -> None:
-    dispatches.rank(measure_shares(race.context, one.route, dispatches.structure, one.build))
+def _rank(race: RouteRace, parts: PartSearch, one: Contestant) -> None:
+    parts.rank(measure_shares(race.context, one.route, parts.structure, one.build))
 
 
 def _flops(problem: Problem) -> int:

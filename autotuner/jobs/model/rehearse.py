@@ -8,8 +8,8 @@ from pathlib import Path
 
 from autotuner.iree.compile import shell_line
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.dispatches import on_route
 from autotuner.jobs.model.route_search import choose
+from autotuner.jobs.model.shares import on_route
 from autotuner.programs.dispatch import DispatchProblem, group_flops, loop_sizes, runs_alone
 from autotuner.programs.flow import Group
 from autotuner.programs.model import Model, ModelBuilder

@@ -10,13 +10,12 @@ from typing import Any
 
 from autotuner.carriers.outputs import MARK
 from autotuner.iree.compile import shell_line
-from autotuner.jobs.model.breakdown import PACKING, TimeTable
+from autotuner.jobs.model.breakdown import TimeTable
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.entries import Entry, KernelEntry, carriers
-from autotuner.jobs.model.kernels import KernelRow
+from autotuner.jobs.model.rows import DispatchRow, KernelRow, Row, Untunable
 from autotuner.measure.reference import WORDS
 from autotuner.programs.arbiter import Arbiter
-from autotuner.programs.flow import Group
 from autotuner.system.listing import Column, Listing
 from autotuner.system.text import count, microseconds
 from autotuner.targets import PLAIN
@@ -32,73 +31,11 @@ _LISTED_SHARE = 0.01
 
 
 @dataclass(frozen=True)
-class Row:
-    """One line of the ranking: a dispatch or a group of equal ones, and what became of it."""
-
-    label: str
-    group: Group
-    share: float
-    us: float | None
-    state: str
-    """`tuned`, `ahead` (faster so far, without a verdict), `estimated` (without a device), `no-gain`, `no-knobs`
-    (nothing to choose), `skipped`, `left-out` or `dropped`."""
-    reason: str = ""
-    result: Result | None = None
-    applied: int = 0
-    out_of_time: bool = False
-    """It is left out because of the budget, and of nothing else."""
-
-    def to_json(self) -> dict[str, Any]:
-        speedup = self.result.speedup if self.result else None
-        return {
-            "name": self.label,
-            "op": self.group.root.op,
-            "loops": list(self.group.root.loops),
-            "types": list(self.group.root.element_types),
-            "calls": self.group.calls,
-            "dispatches": list(self.group.symbols),
-            "share": self.share,
-            "us": self.us,
-            "state": self.state,
-            "reason": self.reason,
-            "verdict": self.result.verdict if self.result else None,
-            "run": self.result.run if self.result else None,
-            "speedup": speedup.to_json() if speedup else None,
-            "applied": self.applied,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Untunable:
-    """A dispatch without a root that could be configured."""
-
-    name: str
-    calls: int
-    share: float
-    kind: str
-
-    @property
-    def reason(self) -> str:
-        if self.kind == PACKING:
-            return "it moves data and computes nothing"
-        return "it has no product, convolution or attention: nothing else has a configuration to choose"
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "calls": self.calls,
-            "share": self.share,
-            "kind": self.kind,
-            "reason": self.reason,
-        }
-
-
-@dataclass(frozen=True)
 class ModelDetails:
     """What a run over a model tells beside the contract's document."""
 
     routes: tuple[Contestant, ...] = ()
-    rows: tuple[Row, ...] = ()
+    rows: tuple[DispatchRow, ...] = ()
     others: float = 0.0
     """The share of the dispatches that have nothing to tune."""
     untunable: tuple[Untunable, ...] = ()
@@ -166,13 +103,12 @@ class ModelDetails:
     def tell(self, result: ModelResult, printer: Printer) -> None:
         tell_model(result, printer)
 
-    def code(self, row: Row) -> str:
+    def code(self, row: DispatchRow) -> str:
         """Who makes the code of a dispatch in what is shipped: `default`, `codegen`, a microkernel, or some of each."""
         taken = {entry.label for entry in self.shipped_kernels}
-        names = [k.kernel for k in self.kernels if k.place.problem.name in taken and k.place.group == row.group]
-        calls = sum(k.place.calls for k in self.kernels if k.kernel in names and k.place.group == row.group)
-        words = list(dict.fromkeys(names))
-        if calls < row.group.calls:
+        own = [one for one in self.kernels if one.label in taken and one.place.group == row.group]
+        words = list(dict.fromkeys(one.kernel for one in own))
+        if sum(one.calls for one in own) < row.calls:
             words.append("codegen" if row.label in {entry.label for entry in self.entries} else "default")
         return " and ".join(words)
 
@@ -204,17 +140,13 @@ def tell_model(result: ModelResult, printer: Printer) -> None:
         line("outputs", f"relative error {details.error:.1e} against {details.against}")
     if details.rows:
         printer.table(Listing.of(_DISPATCHES, _dispatches(details)))
-        for row in details.rows:
-            if row.reason:
-                line(row.state, f"{row.label}: {row.reason}")
+        _reasons(details.rows, printer)
         line("ranked", f"by {details.ranked_by}, on route {details.ranked_route}")
     if details.time:
         line("time", details.time.short())
     if details.kernels:
         printer.table(Listing.of(_KERNELS, _kernels(details)))
-        for place in details.kernels:
-            if place.reason:
-                line(place.state, f"{place.place.problem.name}: {place.reason}")
+        _reasons(details.kernels, printer)
     if details.executables is not None:
         line("executable", f"{details.executables} (they fit this very model only)")
     if details.kernel_spec is not None:
@@ -228,30 +160,37 @@ def tell_model(result: ModelResult, printer: Printer) -> None:
     printer.files(result, note=f" ({details.applied} of {entries} applied{untimed})", program=details.program)
 
 
+def _reasons(rows: Sequence[Row], printer: Printer) -> None:
+    for row in rows:
+        if row.reason:
+            printer.line(row.state, f"{row.label}: {row.reason}")
+
+
 def report_text(result: ModelResult) -> str:
-    """The run as a page of Markdown."""
+    """The run as a page of Markdown: what the screen says, and what takes more room."""
     details = result.details
     head = [MARK, f"# {result.problem['name']} on {result.target} ({result.device})", ""]
     head += [f"**{result.verdict}**: {result.reason}", "", f"made by: `{shell_line(details.commands)}`", ""]
-    lines = [*head, *_right(details), *_markdown(_ROUTES, map(_route, details.routes))]
-    lines += ["", f"Dispatches on route {details.ranked_route}, ranked by {details.ranked_by}:", ""]
-    lines += [*_markdown(_DISPATCHES, _dispatches(details)), ""]
-    lines += [f"- {row.label}: {row.state}, {row.reason}" for row in details.rows if row.reason]
+    lines = [
+        *head,
+        "```",
+        str(result),
+        "```",
+        "",
+        *_right(details),
+        *_markdown(_ROUTES, map(_route, details.routes)),
+        "",
+    ]
     listed = [one for one in details.untunable if one.share >= _LISTED_SHARE]
     lines += [f"- {one.name} ({one.share:.1%}): nothing to tune, {one.reason}" for one in listed]
     if details.time:
         lines += ["", "Where the time of one call goes:", "", *details.time.lines()]
-    if details.kernels:
-        lines += ["", "Operations that microkernels compute, each with what is fused to it:", ""]
-        lines += [*_markdown(_KERNELS, _kernels(details)), ""]
-        lines += [f"- {row.place.problem.name}: {row.state}, {row.reason}" for row in details.kernels if row.reason]
     lines += ["", *(f"- {note}" for note in result.notes), ""]
     return "\n".join(lines)
 
 
-def _markdown(titles: Sequence[Column | str], rows: Iterable[Sequence[str]]) -> list[str]:
-    names = [one if isinstance(one, str) else one.title for one in titles]
-    lines = [names, ["---"] * len(names), *rows]
+def _markdown(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = [titles, ["---"] * len(titles), *rows]
     return ["| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in line) + " |" for line in lines]
 
 
@@ -276,8 +215,7 @@ def _kernels(details: ModelDetails) -> Sequence[tuple[str, ...]]:
     rows = []
     for row in details.kernels:
         alone, codegen = (microseconds(us) if us is not None else "" for us in (row.us, row.codegen_us))
-        words = (row.place.problem.name, str(row.place.calls), f"{row.place.share:.1%}", row.kernel, alone, codegen)
-        rows.append((*words, row.state))
+        rows.append((row.label, str(row.calls), f"{row.share:.1%}", row.kernel, alone, codegen, row.state))
     return rows
 
 
@@ -287,14 +225,14 @@ def _dispatches(details: ModelDetails) -> Sequence[tuple[str, ...]]:
     for row in details.rows:
         gain = row.result.speedup if row.result else None
         alone = f"{gain.median:.2f}x" if gain else ""
-        words = (row.label, str(row.group.calls), f"{row.share:.1%}", row.state, alone)
+        words = (row.label, str(row.calls), f"{row.share:.1%}", row.state, alone)
         rows.append((*words, _applied(row, details), details.code(row)))
     if details.others:
         rows.append(("all others", "", f"{details.others:.1%}", "nothing to tune", "", "", "default"))
     return rows
 
 
-def _applied(row: Row, details: ModelDetails) -> str:
+def _applied(row: DispatchRow, details: ModelDetails) -> str:
     """In how many of its dispatches an entry is; what lost as a whole model is in none that ships."""
     if not row.applied:
         return ""

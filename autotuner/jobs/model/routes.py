@@ -18,6 +18,8 @@ from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.route_search import Routes, RouteSearch
 from autotuner.measure.check import Check
 from autotuner.measure.contest import SLOW_US, Takes, take_turns, timed_by
+from autotuner.measure.judge import PAIRS
+from autotuner.measure.schedule import beginning
 from autotuner.programs.arbiter import Arbiter
 from autotuner.programs.program import ModelProgram
 from autotuner.system import process
@@ -33,13 +35,6 @@ _SIDE = 8
 """Compiles at once, at most: each holds the model's weights."""
 _LATE = 1.1
 """Times what routes have: then those under way are given up."""
-
-
-class UnendedCallError(OutOfTimeError):
-    """The time was up in the first call of the default: no budget can be named that would do."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"the first call of IREE's default had not ended after {seconds:.0f} s, when the time was up")
 
 
 def side(context: Context) -> int:
@@ -170,7 +165,8 @@ class RouteRace:
                 f"IREE's default does not compile {name}: {first_error(build.stderr)}",
                 remedy="Check the model, --flag and --target.",
             )
-        outputs = self._first_call(build)
+        with beginning("the first call of IREE's default", follows=PAIRS):
+            outputs = self.program.outputs(build.vmfb)
         if outputs.failure is not None:
             raise DeviceError(
                 f"device {context.session.device!r} does not run {name}: {failed_because(outputs.detail)}",
@@ -189,14 +185,6 @@ class RouteRace:
         context.timing_seconds = max(time.monotonic() - started, (timed.us or 0.0) / 1e6)
         context.isolated_seconds = self._isolated_seconds(timed, build)
         return timed if check.ok else self._found_wrong(timed, check)
-
-    def _first_call(self, build: Compiled) -> Computed:
-        """Nothing is known of how long a call takes: a model may have no end."""
-        began = time.monotonic()
-        try:
-            return self.program.outputs(build.vmfb)
-        except OutOfTimeError as error:
-            raise UnendedCallError(time.monotonic() - began) from error
 
     def _isolated_seconds(self, timed: Contestant, build: Compiled) -> float:
         """What a timing in a process of its own takes: of a slow model that is known without trying."""

@@ -7,27 +7,25 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
-from autotuner.build.ship import Shipped
-from autotuner.build.ship import ship as ship_parts
+from autotuner.build.ship import Shipped, ship
 from autotuner.carriers.calls import kernel_calls, prove
 from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.outputs import Outputs
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import PREPROCESSED, Compiled
+from autotuner.jobs.model.breakdown import time_table
 from autotuner.jobs.model.contestant import Contestant, Lineup
 from autotuner.jobs.model.context import Context
-from autotuner.jobs.model.dispatches import Dispatches
 from autotuner.jobs.model.entries import applied
-from autotuner.jobs.model.result import ModelDetails, ModelResult, Row, report_text
-from autotuner.jobs.model.where import time_table
+from autotuner.jobs.model.parts import PartSearch
+from autotuner.jobs.model.result import ModelDetails, ModelResult, report_text
+from autotuner.jobs.model.rows import DispatchRow, Row
 from autotuner.measure.blocks import ALPHA, Verdict
 from autotuner.measure.caches import Caches
 from autotuner.measure.judgement import Cause, Judgement
 from autotuner.measure.schedule import longer
 from autotuner.programs.arbiter import Arbiter
-from autotuner.programs.model import ModelBuilder
 from autotuner.system import process
 from autotuner.system.text import count, printable
 from autotuner.targets import PLAIN
@@ -48,12 +46,17 @@ class Summary:
     context: Context
     tried: list[Contestant] = field(default_factory=list)
     tuned: list[Contestant] = field(default_factory=list)
-    parts: list[Dispatches] = field(default_factory=list)
+    parts: list[PartSearch] = field(default_factory=list)
     caches: Caches | None = None
 
     @property
     def lineup(self) -> Lineup:
         return Lineup.of(self.tried, self.tuned)
+
+    @property
+    def dispatches(self) -> list[DispatchRow]:
+        """All that were ranked, on whichever route."""
+        return [row for parts in self.parts for row in parts.dispatches]
 
     @property
     def arbiter(self) -> Arbiter | None:
@@ -72,8 +75,10 @@ class Summary:
     ) -> ModelResult:
         """With the files of a model, which is compiled once more with these."""
         context, files = self.context, self.context.files
+        context.stage("shipping, and compiling the model once more with what is shipped")
         try:
-            shipped = self._proven(made, files, claimed(verdict, reason, judgement))
+            with process.however_late(latest=context.run.proof_ends(made.module.took)):
+                shipped = self._ship(made, claimed(verdict, reason, judgement))
         except OutOfTimeError:
             return self.result("inconclusive", context.run.unproven, judgement)
         result = self.result(verdict, reason, judgement, made)
@@ -90,20 +95,28 @@ class Summary:
         )
         return _with_report(result, files, files.report)
 
-    def _proven(self, made: Contestant, files: Outputs, verdict: str) -> Shipped:
-        """The files of a model, proven by a fresh compile."""
-        context = self.context
-        context.stage("shipping, and compiling the model once more with what is shipped")
-        with process.however_late(latest=context.run.proof_ends(made.module.took)):
-            return ship(
-                files,
-                made,
-                context.flags(made.route),
-                builder=context.builder,
-                folder=context.folder / "shipped",
-                timeout=context.compile_timeout,
-                verdict=verdict,
-            )
+    def _ship(self, made: Contestant, verdict: str) -> Shipped:
+        """Writes the files and compiles the model with them, as a user would: every entry must apply."""
+        context, files, program = self.context, self.context.files, self.context.builder.program.path
+        header = [
+            f"model:      {program}",
+            f"verdict:    {verdict}",
+            f"use:        {use_line(files.flagfile, program=program)}",
+        ]
+        spec, kernels = (_headed(text, header) for text in (made.parts.spec, made.parts.kernels))
+
+        def check(flagfile: Path) -> Compiled:
+            folder, timeout = context.folder / "shipped", context.compile_timeout
+            build = context.builder.build_shipped(flagfile, folder=folder, timeout=timeout)
+            missing = [f"{one.label} ({why})" for one in made.entries for n, why in [applied(build, one)] if not n]
+            if made.kernels and build.ok:
+                calls = kernel_calls([entry.call() for entry in made.kernels])
+                reason = prove(build.dumped[PREPROCESSED][0], calls).reason(calls)
+                missing += [reason] if reason else []
+            return replace(build, failure="not-applied", stderr="; ".join(missing)) if build.ok and missing else build
+
+        parts = replace(made.parts, spec=spec, kernels=kernels)
+        return ship(files, parts, context.flags(made.route), check=check, binary=made.module.binary)
 
     def reported(self, result: ModelResult) -> ModelResult:
         """With a report, where what is shipped has none: beside the specs there may be those of an earlier run, with
@@ -157,14 +170,14 @@ class Summary:
             reference=self.arbiter.found(default.us if default else None) if self.arbiter else None,
             details=ModelDetails(
                 routes=tuple(t for t in self.tried if t.row),
-                rows=tuple(part.rows.values()) if part else (),
+                rows=tuple(part.dispatches) if part else (),
                 others=part.others if part else 0.0,
                 ranked_by=part.shares.how if part else "",
                 ranked_route=part.route.name if part else "",
                 untunable=part.untunable if part else (),
-                time=time_table(context, us, base=base, best=shown or stock, ranked=part),
+                time=time_table(context, us, base=base, best=shown or stock),
                 entries=made.entries if made else (),
-                kernels=tuple(row for p in self.parts for row in p.kernels.rows.values()),
+                kernels=tuple(row for p in self.parts for row in p.places),
                 shipped_kernels=made.kernels if made else (),
                 error=made.error if made else None,
                 arbiter=self.arbiter,
@@ -189,38 +202,6 @@ def claimed(verdict: FinalVerdict, reason: str, judgement: Judgement | None) -> 
     return f"{verdict}, {gain.median:.3f}x, 95 % interval {gain.bounds}"
 
 
-def ship(
-    files: Outputs,
-    made: Contestant,
-    flags: Sequence[str],
-    *,
-    builder: ModelBuilder,
-    folder: Path,
-    timeout: float,
-    verdict: str,
-) -> Shipped:
-    """Writes the files and compiles the model with them, as a user would: every entry must apply."""
-    program = builder.program.path
-    header = [
-        f"model:      {program}",
-        f"verdict:    {verdict}",
-        f"use:        {use_line(files.flagfile, program=program)}",
-    ]
-    spec, kernels = (_headed(text, header) for text in (made.parts.spec, made.parts.kernels))
-
-    def check(flagfile: Path) -> Compiled:
-        build = builder.build_shipped(flagfile, folder=folder, timeout=timeout)
-        missing = [f"{entry.label} ({why})" for entry in made.entries for n, why in [applied(build, entry)] if not n]
-        if made.kernels and build.ok:
-            calls = kernel_calls([entry.call() for entry in made.kernels])
-            reason = prove(build.dumped[PREPROCESSED][0], calls).reason(calls)
-            missing += [reason] if reason else []
-        return replace(build, failure="not-applied", stderr="; ".join(missing)) if build.ok and missing else build
-
-    parts = replace(made.parts, spec=spec, kernels=kernels)
-    return ship_parts(files, parts, flags, check=check, binary=made.module.binary)
-
-
 def _headed(text: str | None, lines: Sequence[str]) -> str | None:
     """A spec with more lines behind the first of its leading comment."""
     if text is None:
@@ -229,111 +210,55 @@ def _headed(text: str | None, lines: Sequence[str]) -> str | None:
     return "\n".join([first, *(f"// {printable(line)}" for line in lines), rest])
 
 
-class Said(NamedTuple):
-    """How a run without a device ends."""
+def nothing_faster(found: Summary, *, more_routes: bool) -> Judgement:
+    """The verdict where nothing is left to race against the default, and what it rests on."""
+    rows, results = found.dispatches, [result for parts in found.parts for result in parts.results]
+    routes = sum(one.contends and one.route != PLAIN for one in found.tried)
+    configurations = sum(result.counts.rivals for result in results)
+    tried = [count(routes, "route")] if routes else []
+    tried += [f"{count(configurations, 'configuration')} of dispatches"] if configurations else []
+    late = any(row.out_of_time or row.state == "ahead" for row in rows)
+    late = late or any(result.verdict == "inconclusive" for result in results)
+    if late or (more_routes and not tried):
+        timed = f"{' and '.join(tried)} timed, none ahead of the default as a whole" if tried else "nothing was tried"
+        return _judged("inconclusive", f"{timed}, and the time was up: {longer(2 * found.context.clock.budget)}")
+    if tried:
+        return _judged("no-winner", f"{' and '.join(tried)} timed, none is faster than the default")
+    return _untried(rows)
 
-    verdict: FinalVerdict
-    reason: str
-    cause: Cause | None = None
 
-
-@dataclass(frozen=True)
-class Tried:
-    """What was timed beside the default of a model, and what was not."""
-
-    routes: int
-    configurations: int
-    """Of dispatches."""
-    untold: int = 0
-    """Dispatches of which it cannot be told whether they gain."""
-    left_out: int = 0
-    """Dispatches that there was no time for."""
-    ahead: int = 0
-    """Dispatches that are ahead alone, where no model was made with them."""
-    obstacles: tuple[str, ...] = ()
-    """Why other dispatches cannot be tuned."""
-    knobless: bool = False
-    """No dispatch has anything to choose."""
-    more_routes: bool = False
-    """Routes that there was no time for."""
-
-    @classmethod
-    def of(
-        cls,
-        routes: Sequence[Contestant],
-        rows: Sequence[Row],
-        results: Sequence[Result],
-        *,
-        more_routes: bool = False,
-    ) -> Tried:
-        return cls(
-            routes=sum(one.contends and one.route != PLAIN for one in routes),
-            configurations=sum(result.counts.rivals for result in results),
-            untold=sum(result.verdict == "inconclusive" for result in results),
-            left_out=sum(row.out_of_time for row in rows),
-            ahead=sum(row.state == "ahead" for row in rows),
-            obstacles=tuple(row.reason for row in rows if row.state in OBSTACLES),
-            knobless=bool(rows) and all(row.state == "no-knobs" for row in rows),
-            more_routes=more_routes,
-        )
-
-    def words(self) -> str:
-        routes = [count(self.routes, "route")] if self.routes else []
-        searched = [f"{count(self.configurations, 'configuration')} of dispatches"] if self.configurations else []
-        return " and ".join([*routes, *searched])
-
-    def judged(self, *, wanted: float) -> Judgement:
-        """The verdict where nothing is left to race against the default, and what it rests on; `wanted` are the seconds
-        that would have done."""
-        open_ones, tried = self.untold + self.left_out, self.words()
-        if self.knobless and not tried:
-            return _judged("no-winner", f"no knobs here, IREE's default is kept: {self.obstacles[0]}", "no-knobs")
-        if not tried and not open_ones and not self.obstacles:
-            if self.more_routes:
-                return _judged("inconclusive", f"{NO_ROOT}, and the time was up for routes: {longer(wanted)}")
-            return _judged("no-winner", f"nothing to tune here, IREE's default is kept: {NO_ROOT}", "no-operations")
-        if not tried and not open_ones:
-            return _judged("inconclusive", f"nothing was tried: {self.why()}, and no route was timed", "obstacles")
-        if not tried:
-            return _judged("inconclusive", f"nothing was tried, the time was up: {longer(wanted)}")
-        if self.ahead:
-            found = f"{count(self.ahead, 'dispatch')} {'is' if self.ahead == 1 else 'are'} ahead of the default alone"
-            reason = f"{tried} timed: {found}, with no time to tell of the model"
-            return _judged("inconclusive", f"{reason}: {longer(wanted)}")
-        if open_ones:
-            reason = f"{tried} timed, none ahead of the default, and no time to tell of {count(open_ones, 'dispatch')}"
-            return _judged("inconclusive", f"{reason}: {longer(wanted)}")
-        others = f"; {count(len(self.obstacles), 'dispatch')} cannot be tuned" if self.obstacles else ""
-        return _judged("no-winner", f"{tried} timed, none is faster than the default{others}")
-
-    def why(self) -> str:
-        why, often = Counter(self.obstacles).most_common(1)[0]
-        more = len(self.obstacles) - often
-        return f"no dispatch can be tuned ({why}{f', and {more} more' if more else ''})"
+def _untried(rows: Sequence[Row]) -> Judgement:
+    """Nothing could be tried, whatever the time."""
+    if not rows:
+        return _judged("no-winner", f"nothing to tune here, IREE's default is kept: {NO_ROOT}", "no-operations")
+    if all(row.state == "no-knobs" for row in rows):
+        return _judged("no-winner", f"no knobs here, IREE's default is kept: {rows[0].reason}", "no-knobs")
+    why, often = Counter(row.reason for row in rows).most_common(1)[0]
+    more = f", and {len(rows) - often} more" if often < len(rows) else ""
+    return _judged("inconclusive", f"nothing was tried: no dispatch can be tuned ({why}{more})", "obstacles")
 
 
 def _judged(verdict: Verdict, reason: str, cause: Cause | None = None) -> Judgement:
     return Judgement(verdict, reason, BASELINE, cause=cause)
 
 
-def without_device(tuned: Sequence[Contestant], rows: Sequence[Row]) -> Said:
+def without_device(found: Summary) -> tuple[FinalVerdict, str, Cause | None]:
     """The verdict of a model that was only compiled, and its reason."""
-    if tuned:
-        return Said(
-            "compile-only", f"no device: {_proven(len(tuned[-1].entries), len(tuned[-1].kernels))}, never timed"
-        )
-    tried = Tried.of((), rows, ())
-    if tried.knobless or not rows:
-        judgement = tried.judged(wanted=0.0)
-        return Said(judgement.verdict, judgement.reason, judgement.cause)
-    if len(tried.obstacles) == len(rows):
-        return Said("inconclusive", f"nothing was tried: {tried.why()}", "obstacles")
-    if all(row.out_of_time or (row.result is not None and row.result.verdict == "inconclusive") for row in rows):
-        return Said("inconclusive", f"nothing was tried: {rows[0].reason}")
-    told = [row.reason for row in rows if row.result is not None and row.state not in OBSTACLES]
-    if len(told) == 1:
-        return Said("compile-only", told[0])
-    return Said("compile-only", "no device: no candidate of any dispatch promises more than IREE's default")
+    if found.tuned:
+        made = found.tuned[-1]
+        return "compile-only", f"no device: {_proven(len(made.entries), len(made.kernels))}, never timed", None
+    rows = found.dispatches
+    tried = [row for row in rows if row.result is not None and row.state not in OBSTACLES]
+    done = [row for row in tried if row.result is not None and row.result.verdict != "inconclusive"]
+    if len(done) == 1:
+        return "compile-only", done[0].reason, None
+    if done:
+        return "compile-only", "no device: no candidate of any dispatch promises more than IREE's default", None
+    for row in rows:
+        if row.out_of_time or row in tried:
+            return "inconclusive", f"nothing was tried: {row.reason}", None
+    judgement = _untried(rows)
+    return judgement.verdict, judgement.reason, judgement.cause
 
 
 def _proven(entries: int, kernels: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,26 +10,26 @@ from typing import Unpack
 from autotuner.devices.device import Timing
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.run import Benchmark
+from autotuner.jobs.model.breakdown import time_cold
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context, model_outputs
-from autotuner.jobs.model.dispatches import Dispatches, measure_shares
-from autotuner.jobs.model.entries import Entry
-from autotuner.jobs.model.first_kernels import KERNELS, FirstKernels, try_kernels, untimed_kernels, worth_tuning
+from autotuner.jobs.model.entries import Entry, KernelEntry, Library
+from autotuner.jobs.model.first_kernels import KERNELS, FirstKernels, kernels_first, try_kernels, worth_tuning
+from autotuner.jobs.model.parts import PartSearch
 from autotuner.jobs.model.reading import question_of, question_unread, read_model, structure_of
 from autotuner.jobs.model.result import ModelDetails, ModelResult
-from autotuner.jobs.model.route_search import Routes, choose, routes_that_won
-from autotuner.jobs.model.routes import RouteRace, UnendedCallError, side
-from autotuner.jobs.model.summary import COMPILED_AGAIN, Summary, Tried, without_device
-from autotuner.jobs.model.where import time_cold
+from autotuner.jobs.model.route_search import choose, routes_that_won
+from autotuner.jobs.model.routes import RouteRace
+from autotuner.jobs.model.shares import measure_shares
+from autotuner.jobs.model.summary import COMPILED_AGAIN, Summary, nothing_faster, without_device
 from autotuner.jobs.model.whole import WholeModel
 from autotuner.jobs.opening import MIN_TIME, model_clock, model_program
-from autotuner.measure.judge import PAIRS, Judge, JudgePhase
+from autotuner.measure.judge import Judge, JudgePhase
 from autotuner.measure.judgement import Judgement
-from autotuner.measure.schedule import Schedule, longer
+from autotuner.measure.schedule import Schedule, late, longer
 from autotuner.programs.model import Model
 from autotuner.programs.structure import ModelStructure
 from autotuner.system import process
-from autotuner.system.text import count
 from autotuner.targets import PLAIN, Target
 from autotuner.targets.base import without_wrong_attention
 from autotuner.tuning.options import Options
@@ -40,10 +39,6 @@ from autotuner.tuning.too_short import too_short
 
 _WHOLE = 0.3
 """Without a device, of the time: for compiling the whole."""
-_PER_DISPATCH = 0.05
-"""Where nobody says how long it may take, of the effort's budget for a single problem: for each dispatch."""
-_COMPILES = 3
-"""Of the whole with its entries: one that is raced, one when something is dropped, one that ships."""
 
 
 def tune_model(
@@ -89,18 +84,13 @@ class _ModelRun:
     found: Summary
     kernels: FirstKernels | None = None
     """By their defaults."""
-    least: float = 0.0
-    """Seconds, where the budget was seen to be too small for a verdict."""
 
     def go(self) -> ModelResult:
         context = self.context
         try:
             result = self._timed() if context.timed else self._compiled()
-        except UnendedCallError as error:
-            result = self.found.result("inconclusive", f"{error.message}; a verdict takes several calls")
-        except OutOfTimeError:
-            reason = f"the time was up before a race of whole models: {longer(2 * context.clock.budget)}"
-            result = self.found.result("inconclusive", reason)
+        except OutOfTimeError as error:
+            result = self.found.result("inconclusive", late(error, context.clock))
         self._clean()
         result = self.found.reported(result)
         context.run.finish(result)
@@ -119,10 +109,10 @@ class _ModelRun:
 
     # --- the time ---------------------------------------------------------------------------------------------------
 
+    @property
     def _schedule(self) -> Schedule:
         """By what there is so far; what ships is compiled once more."""
-        context, made = self.context, self.kernels.made if self.kernels else None
-        some = [*self.found.tried, *self.found.tuned, *([made] if made else [])]
+        context, some = self.context, [*self.found.tried, *self.found.tuned, *self._made]
         good = [one.us for one in some if one.ok and one.us is not None]
         default = self.found.tried[0].us or 0.0 if self.found.tried else 0.0
         return Schedule(
@@ -136,42 +126,16 @@ class _ModelRun:
             shipping=COMPILED_AGAIN * self._compiling(some),
         )
 
+    @property
     def _kept(self) -> float:
-        """Seconds that are kept for the race, its confirmation and the proof of what ships, as things stand now.
-
-        As long as nothing is ahead of the default: for the shortest way to a verdict on what may still be found.
-        """
-        schedule = self._schedule()
-        kept = schedule.kept_of(self.context.clock.budget)
-        return kept if len(self.found.lineup.racing) > 1 or self._made else min(kept, schedule.least)
+        """Seconds that are kept for the race, its confirmation and the proof of what ships, as things stand now."""
+        return self._schedule.kept_of(self.context.clock.budget)
 
     def _compiling(self, some: Sequence[Contestant]) -> float:
         """Seconds of the longest compile of these, here and now."""
         builds = [one.build for one in some if one.build is not None and one.build.ok]
         now = [build for build in builds if not build.cached]
         return max((build.took for build in now or builds), default=0.0)
-
-    def _expect(self, race: RouteRace, routes: Routes) -> None:
-        """Without --budget, the run says how long it will take as soon as it can tell, and keeps to it."""
-        context, clock, single = self.context, self.context.clock, self.context.options.effort.budget
-        if context.options.budget is not None:
-            return
-        settings = sum(len(knob.settings) for knob in routes.knobs)
-        trying = math.ceil((len(routes.first) + settings) / side(context)) * race.round_seconds
-        tuning = min(len(self.plain.groups), context.model.top or math.inf) * _PER_DISPATCH * single
-        racing = PAIRS * 3 * (context.timing_seconds + context.isolated_seconds)
-        whole = clock.elapsed + trying + tuning + _COMPILES * self._compiling(race.tried) + racing
-        clock.budget = min(10 * math.ceil(whole / 10), clock.budget)
-        taken, left = in_words(clock.budget), in_words(clock.left)
-        context.note(f"this takes about {taken} in all, {left} from here; --budget gives it another time")
-
-    def _tell_if_too_short(self) -> None:
-        """That --budget has no time for a verdict."""
-        clock = self.context.clock
-        self.least = clock.elapsed + self._schedule().least
-        if self.context.options.budget is not None and self.least > clock.budget:
-            said = f"{in_words(clock.budget)} will hardly do for a verdict on this model: {longer(self.least)}"
-            self.context.note(said)
 
     # --- with a device ----------------------------------------------------------------------------------------------
 
@@ -189,8 +153,6 @@ class _ModelRun:
         benchmark = Benchmark(program.call, MIN_TIME, context.run_timeout)
         race = RouteRace(context, benchmark, program, tried=self.found.tried)
         race.begin(routes)
-        self._expect(race, routes)
-        self._tell_if_too_short()
         race.rounds(lambda: context.routes_end)
         race.time_the_nearest()
         with process.until(context.clock.latest):
@@ -200,11 +162,10 @@ class _ModelRun:
         """The dispatches of the routes that promise most, and the race of what came out."""
         context, stop = self.context, self.context.session.stop
         if not stop.requested:
-            schedule, compiling = self._schedule(), self._compiling(race.tried)
-            self.kernels = try_kernels(race, self.plain, kept=schedule.least, compiling=compiling)
+            self.kernels = try_kernels(race, self.plain, kept=self._kept)
             self._tune(race)
             before = len(race.tried)
-            race.rounds(lambda: context.clock.budget - self._kept())
+            race.rounds(lambda: context.clock.budget - self._kept)
             if len(race.tried) > before:
                 race.time_the_nearest()
             race.tell_missed()
@@ -217,31 +178,29 @@ class _ModelRun:
 
     def _tune(self, race: RouteRace) -> None:
         """What tuning makes of the routes that are worth it, beside the model with microkernels by their defaults."""
-        context, kernels = self.context, self.kernels
+        context, kernels, kept = self.context, self.kernels, self._kept
         # The tuned model is compiled before it races, and once more when something is dropped.
-        reserve = 2 * self._compiling([*race.tried, *self._made]) + self._kept()
-        worth = 1 + context.options.effort.smallest_gain
-        if kernels is None and self._schedule().gain > worth and context.clock.left <= reserve:
-            missing = longer(context.clock.budget + reserve - context.clock.left)
+        budget = context.clock.left - kept - 2 * self._compiling([*race.tried, *self._made])
+        if budget <= 0 and kernels is None and len(race.right) > 1:
+            missing = longer(context.clock.budget - budget)
             context.note(f"no time to tune dispatches beside a verdict on routes: {missing}")
             return
-        dispatches, on = worth_tuning(race, self.plain, kernels)
-        self.found.parts.append(dispatches)
-        whole = WholeModel(dispatches, on, race, self._kept())
-        first = kernels if kernels is not None and dispatches is kernels.dispatches else None
+        parts, on = worth_tuning(race, self.plain, kernels)
+        self.found.parts.append(parts)
+        whole = WholeModel(parts, on, race, kept)
+        first = kernels if kernels is not None and parts is kernels.parts else None
         made = first.made if first else None
         standing, gains = made.kernels if made else (), first is not None and first.gains
-        budget = max(context.clock.left - reserve, 0.0)
-        entries = dispatches.tune(budget=budget, standing=standing, gains=gains)
+        found = parts.tune(budget=budget, standing=standing, gains=gains)
         if context.session.stop.requested:
             self.found.tuned += [made] if made else []
         else:
-            self.found.tuned += put_together(whole, entries, made)
+            self.found.tuned += put_together(whole, *found, made)
         if kernels is not None and first is None:
             # Microkernels that promise less than another route are not searched: the model with them races as it is.
-            self.found.parts.append(kernels.dispatches)
-            kernels.dispatches.kernels.decide({}, kernels.made.kernels if kernels.made else ())
-            kernels.dispatches.kernels.leave_rest("another route promises more, and is tuned")
+            self.found.parts.append(kernels.parts)
+            kernels.parts.stand(kernels.made.kernels if kernels.made else ())
+            kernels.parts.leave_rest("another route promises more, and is tuned")
             self.found.tuned += self._made
 
     @property
@@ -253,8 +212,10 @@ class _ModelRun:
         """The default, the best route and what tuning made of routes, as whole models."""
         context, lineup = self.context, self.found.lineup
         if len(lineup.racing) < 2:
-            return self._nothing_to_race(more_routes=race.search.has_more)
-        schedule = self._schedule()
+            us = {one.id: one.us or 0.0 for one in lineup.racing}
+            told = nothing_faster(self.found, more_routes=race.search.has_more)
+            return replace(lineup.without_rivals() or told, us=us)
+        schedule = self._schedule
         judgement = self._race(race, schedule)
         left = context.clock.left - (schedule.shipping if judgement.winner else 0.0)
         self.found.caches = time_cold(context, race.benchmark, lineup.racing, judgement, left=left)
@@ -282,15 +243,6 @@ class _ModelRun:
         with context.clocked("time"):
             return schedule.told(judge.verdict())
 
-    def _nothing_to_race(self, *, more_routes: bool) -> Judgement:
-        lineup, parts = self.found.lineup, self.found.parts
-        rows = [row for part in parts for row in part.rows.values()]
-        results = [result for part in parts for result in part.results]
-        tried = Tried.of(self.found.tried, rows, results, more_routes=more_routes)
-        wanted = max(2 * self.context.clock.budget, self.least)
-        us = {one.id: one.us or 0.0 for one in lineup.racing}
-        return replace(lineup.without_rivals() or tried.judged(wanted=wanted), us=us)
-
     # --- without one ------------------------------------------------------------------------------------------------
 
     def _compiled(self) -> ModelResult:
@@ -300,15 +252,18 @@ class _ModelRun:
         wanted = context.model.routes
         route = choose(context.target, wanted, self.plain.ops).named(wanted[0]) if wanted else PLAIN
         structure = self.plain if route == PLAIN else context.configured(route)
-        dispatches = Dispatches(context, route, structure, measure_shares(context, route, structure, None))
-        self.found.parts.append(dispatches)
+        parts = PartSearch(context, route, structure, measure_shares(context, route, structure, None))
+        self.found.parts.append(parts)
         self.found.tried = [Contestant.of(route, 0)]
-        whole = WholeModel(dispatches, self.found.tried[0], None)
-        first = untimed_kernels(whole, structure)
+        whole = WholeModel(parts, self.found.tried[0], None)
+        first = None
+        if context.options.microkernels:
+            first = kernels_first(whole, Library.open(context, parts.executable_target))
         standing = first.kernels if first else ()
-        entries = dispatches.tune(budget=(1 - _WHOLE) * context.clock.left, standing=standing, gains=bool(standing))
-        self.found.tuned = put_together(whole, entries, first)
-        verdict, reason, cause = without_device(self.found.tuned, list(dispatches.rows.values()))
+        found = parts.tune(budget=(1 - _WHOLE) * context.clock.left, standing=standing, gains=bool(standing))
+        parts.leave_rest("without a device nothing tells which variant is the fastest")
+        self.found.tuned = put_together(whole, *found, first)
+        verdict, reason, cause = without_device(self.found)
         if self.found.tuned and context.options.output is not None:
             return self.found.shipped(self.found.tuned[-1], verdict, reason)
         result = replace(self.found.result(verdict, reason), cause=cause)
@@ -316,38 +271,27 @@ class _ModelRun:
         return replace(result, details=replace(result.details, candidate=candidate))
 
 
-def put_together(whole: WholeModel, entries: Sequence[Entry], first: Contestant | None) -> list[Contestant]:
-    """The model with these entries, then with microkernels too, as far as there is time before the race begins.
+def put_together(
+    whole: WholeModel, entries: Sequence[Entry], kernels: Sequence[KernelEntry], first: Contestant | None
+) -> list[Contestant]:
+    """The model with these entries and microkernels; `first` is the one with microkernels by their defaults.
 
-    `first` is the model with microkernels by their defaults. Of the two with kernels the faster is raced. Kernels that
-    were searched gain more than entries beside them: where there is no time for two compiles, entries are left out.
+    The faster of the two is raced. Where both together do not work, the entries are tried without kernels.
     """
-    context, kernels, route = whole.context, whole.dispatches.chosen_kernels, whole.on.route.name
-    found: list[Contestant] = []
-    configs = {entry.label: entry.config for entry in first.kernels} if first else {}
-    searched = first is None or {entry.label: entry.config for entry in kernels} != configs
-    what = count(len(entries), "entry")
-    if entries and kernels and first is not None and searched and not whole.has_time(2 * first.module.seconds):
-        context.note(
-            f"no time to compile the model with {what} and with microkernels: a longer --budget would try both"
-        )
-        entries = ()
+    route = whole.on.route.name
+    known = {entry.label: entry.config for entry in first.kernels} if first else {}
+    if not entries and {entry.label: entry.config for entry in kernels} == known:
+        return [first] if first else []
+    made: Contestant | None = None
     try:
         with process.until(whole.ends):
-            tuned = whole.make(f"tuned-{route}", entries) if entries else None
-            found += [tuned] if tuned else []
-            what = f"{len(kernels)} microkernels"
-            if kernels and (tuned or searched):
-                mixed = whole.make(f"tuned-{route}-{KERNELS}", tuned.entries if tuned else (), kernels, tuned)
-                if mixed is not None and (first is None or not whole.faster(first.module, mixed.module)):
-                    first = whole.timed(mixed)
+            name = f"tuned-{route}-{KERNELS}" if kernels else f"tuned-{route}"
+            made = whole.make(name, entries, kernels)
+            if made is None and entries and kernels:
+                made = whole.make(f"tuned-{route}", entries)
+            if made is not None and first is not None:
+                made = first if whole.faster(first.module, made.module) else whole.timed(made)
     except OutOfTimeError:
-        context.note(f"no time to compile the model with {what}: a longer --budget would try them")
-    return [*found, *([first] if first else [])]
-
-
-def in_words(seconds: float) -> str:
-    """`4 min 30 s`."""
-    minutes, rest = divmod(round(seconds), 60)
-    words = [f"{minutes} min"] if minutes else []
-    return " ".join([*words, *([f"{rest} s"] if rest or not words else [])])
+        whole.context.note("no time to compile the model with what was found: a longer --budget would try it")
+    made = made or first
+    return [made] if made else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from autotuner.build.ship import write_parts
@@ -18,11 +18,11 @@ from autotuner.iree.folder import SPEC
 from autotuner.iree.run import benchmark_command
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context
-from autotuner.jobs.model.dispatches import Dispatches
 from autotuner.jobs.model.entries import Entry, KernelCalls, KernelEntry, Place, applied, assemble
-from autotuner.jobs.model.leave_out import LeaveOut
+from autotuner.jobs.model.parts import PartSearch
 from autotuner.jobs.model.routes import RouteRace
 from autotuner.measure.contest import SLOW_US, Turns, take_turns
+from autotuner.measure.judge import PAIRS
 from autotuner.programs.flow import root_key
 from autotuner.programs.structure import ModelStructure, Shares, from_statistics, repeated
 from autotuner.system import process
@@ -31,6 +31,10 @@ from autotuner.system.text import count
 
 _TURNS = 3
 """How often two models are timed where one of them is taken, or read."""
+_DELIVERED = 0.7
+"""Of what was gained alone, at least, when nobody looks for what loses in the model."""
+
+Member = Entry | KernelEntry
 
 
 @dataclass(frozen=True)
@@ -44,16 +48,21 @@ class _Made:
     build: Compiled
 
     @property
-    def judged(self) -> tuple[Entry, ...] | tuple[KernelEntry, ...]:
-        """Those that are asked whether they gain: entries beside kernels were asked before."""
+    def judged(self) -> tuple[Member, ...]:
+        """Those that are asked whether they gain: beside kernels dispatches have other names."""
         return self.kernels or self.entries
+
+    def without(self, labels: Collection[str]) -> tuple[list[Entry], list[KernelEntry]]:
+        """What is in it beside these."""
+        entries = [entry for entry in self.entries if entry.label not in labels]
+        return entries, [entry for entry in self.kernels if entry.label not in labels]
 
 
 @dataclass
 class WholeModel:
     """Puts entries and kernels into the model on one route and takes out again what does not hold up there."""
 
-    dispatches: Dispatches
+    parts: PartSearch
     on: Contestant
     """The route as it is."""
     race: RouteRace | None
@@ -67,7 +76,7 @@ class WholeModel:
 
     @property
     def context(self) -> Context:
-        return self.dispatches.context
+        return self.parts.context
 
     @property
     def ends(self) -> float:
@@ -78,22 +87,16 @@ class WholeModel:
         """For a compile that takes so many seconds, before the race begins."""
         return self.race is None or self.context.clock.left - self.kept > compiling
 
-    def make(
-        self,
-        name: str,
-        entries: Sequence[Entry],
-        kernels: Sequence[KernelEntry] = (),
-        without: Contestant | None = None,
-    ) -> Contestant | None:
-        """The model with what holds up of these; None when nothing does. `without` is what they must be faster than."""
+    def make(self, name: str, entries: Sequence[Entry], kernels: Sequence[KernelEntry] = ()) -> Contestant | None:
+        """The model with what holds up of these; None when nothing does."""
         context, route = self.context, self.on.route
         what = count(len(kernels), "microkernel") if kernels else count(len(entries), "entry")
         context.stage(f"compiling the model with {what} on route {route.name}")
         row = context.row("microkernel" if kernels else "codegen", route)
         numbered = [replace(entry, number=number) for number, entry in enumerate(kernels)]
         called = self._called(numbered, name) if kernels else ()
-        made = self._applied(entries, called, name, row) if called or not kernels else None
-        made = self._without_losers(made, (without or self.on).build, row) if made is not None else None
+        made = self._applied(entries, called, name, row)
+        made = self._without_losers(made, row) if made is not None else None
         if made is None:
             context.session.store.record_failure(row, "not-applied", stderr="nothing was left of it")
             return None
@@ -124,7 +127,7 @@ class WholeModel:
         if text is None:
             return built  # the whole compile fails in the same way, and what it says is kept
         kept = self._proven(built, text)
-        more = self.dispatches.kernels.more(text) if kept and len(kept) < len(built) else []
+        more = self.parts.more_kernels(text) if kept and len(kept) < len(built) else []
         numbered = [replace(entry, number=len(kernels) + number) for number, entry in enumerate(more)]
         both = (*kept, *self._built(numbered))
         text = self._preprocessed(both, name) if len(both) > len(kept) else None
@@ -159,18 +162,15 @@ class WholeModel:
             found = tuple(entry for entry in made.entries if self._applies(entry, made))
             if len(there) == len(made.kernels) and len(found) == len(made.entries):
                 return made
-            if kernels and not there:
-                return None
             entries, kernels = found, there
         return None
 
     def _applies(self, entry: Entry, made: _Made) -> bool:
-        """An entry that is nowhere in the compiled model is dropped; not where that has kernels too."""
+        """An entry that is nowhere in the compiled model is dropped."""
         often, why = applied(made.build, entry)
-        if not made.kernels:
-            self.dispatches.set_row(entry.label, applied=often)
-            if not often:
-                self._drop([entry], f"it does not apply in the model: {why}")
+        self.parts.set_row(entry.label, applied=often)
+        if not often:
+            self._drop([entry], f"it does not apply in the model: {why}")
         return bool(often)
 
     def _proven(self, kernels: Sequence[KernelEntry], text: str) -> tuple[KernelEntry, ...]:
@@ -179,14 +179,14 @@ class WholeModel:
             return ()
         found = prove(text, kernel_calls([self._calls.of(entry) for entry in kernels])).found
         for entry, often in zip(kernels, found, strict=True):
-            self.dispatches.kernels.set_row(entry.label, applied=often)
+            self.parts.set_row(entry.label, applied=often)
             if not often:
                 self._drop([entry], "it is called nowhere in the model")
         return tuple(entry for entry, often in zip(kernels, found, strict=True) if often)
 
     def _build(self, entries: Sequence[Entry], kernels: Sequence[KernelEntry], name: str) -> _Made:
         """The model with these, in a folder of its own with what a person needs to repeat it."""
-        context, structure = self.context, self.dispatches.structure
+        context, structure = self.context, self.parts.structure
         folder, brought = context.folder / name, self._kernel_parts(kernels) if kernels else None
         if brought is not None and entries:
             structure = context.configured(self.on.route, more=write_parts(self._files(name), brought))
@@ -221,62 +221,61 @@ class WholeModel:
         return tuple(entry for entry in kernels if entry.label not in failed)
 
     def _kernel_parts(self, kernels: Sequence[KernelEntry]) -> Parts:
-        return self._calls.parts(kernels, self.dispatches.kernels.executable_target)
+        return self._calls.parts(kernels, self.parts.executable_target)
 
     # --- what loses in it -------------------------------------------------------------------------------------------
 
-    def _without_losers(self, made: _Made, without: Compiled | None, row: int) -> _Made | None:
+    def _without_losers(self, made: _Made, row: int) -> _Made | None:
         """The model without what is slower inside it than the compiler's own code; as it is where that is not known."""
-        lost = self._losers(made, without) if without is not None and self.race is not None else {}
-        if not lost or (made.kernels and not self.has_time(made.build.seconds)):
+        lost = self._losers(made) if self.race is not None and self.on.build is not None else {}
+        if not lost:
             return made
-        kernels = [entry for entry in made.kernels if entry.label not in lost]
-        entries = made.entries if made.kernels else [entry for entry in made.entries if entry.label not in lost]
-        # With kernels in a folder of its own: what is made already is not to be lost.
-        name = f"{made.name}-fewer" if made.kernels else made.name
+        entries, kernels = made.without(lost)
         try:
-            fewer = self._applied(entries, kernels, name, row) if kernels or not made.kernels else None
+            fewer = self._applied(entries, kernels, f"{made.name}-fewer", row)
         except OutOfTimeError:
-            if not made.kernels:
-                raise
-            self.context.note("no time to compile the model without microkernels that lose: they stay")
+            self.context.note(f"no time to compile the model without {count(len(lost), 'entry')} that lose: they stay")
             return made
-        if made.kernels and fewer is not None and self.faster(made.build, fewer.build):
-            self.context.note(f"the model is faster with all {len(made.kernels)} microkernels: they stay")
+        if fewer is not None and self.faster(made.build, fewer.build):
+            self.context.note(f"the model is faster with all that was put into it: {', '.join(lost)} stay")
             return made
         for member in made.judged:
             if member.label in lost:
                 self._drop([member], lost[member.label])
         return fewer
 
-    def _losers(self, made: _Made, without: Compiled) -> dict[str, str]:
+    def _losers(self, made: _Made) -> dict[str, str]:
         """By the runtime's statistics; where it tells nothing, those without which the whole model is faster."""
         self.context.stage("looking for what loses inside the model")
-        before, after = self._readings(without, made.build)
+        before, after = self._readings(self.on.module, made.build)
         if before is not None and after is not None:
-            return slower_kernels(made.kernels, before, after) or slower_entries(
-                made.entries if not made.kernels else (), before, after
-            )
-        name = f"without-{made.name}"
+            told = slower_kernels(made.kernels, before, after) if made.kernels else None
+            return slower_entries(made.entries, before, after) if told is None else told
+        turns = self._in_turns(made.build, self.on.module, PAIRS)
+        expected = sum(member.share * member.gain for member in made.judged)
+        if turns.failed or not turns.blocks or 1 - 1 / turns.lead("one", "other") >= _DELIVERED * expected:
+            return {}
+        try:
+            return {label: why for half in _halves(made.judged) for label, why in self._left_out(made, half).items()}
+        except OutOfTimeError:
+            return {}
+        finally:
+            shutil.rmtree(self.context.folder / f"without-{made.name}", ignore_errors=True)
 
-        def build(some: Sequence[Entry | KernelEntry]) -> Compiled:
-            if made.kernels:
-                fewer = self._build(made.entries, [one for one in some if isinstance(one, KernelEntry)], name)
-            else:
-                fewer = self._build([one for one in some if isinstance(one, Entry)], (), name)
-            return fewer.build
-
-        def compare(one: Compiled, other: Compiled, turns: int) -> Turns:
-            return self._in_turns(one, other, turns, decided=True)
-
-        lost = LeaveOut(without, build, compare, self._can_compare).losers(made.judged, made.build)
-        shutil.rmtree(self.context.folder / name, ignore_errors=True)
-        return lost
-
-    def _can_compare(self, compiling: float, turns: int) -> bool:
-        """One more model is compiled, and timed in turns with another."""
-        needed = 2 * compiling + 2 * turns * self.context.timing_seconds
-        return not self.context.session.stop.requested and self.has_time(needed)
+    def _left_out(self, made: _Made, group: Sequence[Member]) -> dict[str, str]:
+        """Those of a group without which the model is faster: it is halved where the model is faster without all."""
+        if self.context.session.stop.requested or not self.has_time(2 * made.build.seconds):
+            return {}
+        entries, kernels = made.without({member.label for member in group})
+        fewer = self._build(entries, kernels, f"without-{made.name}").build
+        turns = self._in_turns(fewer, made.build, PAIRS) if fewer.ok else Turns({})
+        if turns.failed or not turns.blocks or not turns.beats("one", "other"):
+            return {}
+        if len(group) == 1:
+            us = turns.medians
+            why = f"the model takes {us['other']:.1f} µs with it, without it {us['one']:.1f} µs"
+            return {group[0].label: why}
+        return {label: why for half in _halves(group) for label, why in self._left_out(made, half).items()}
 
     def _readings(self, without: Compiled, build: Compiled) -> tuple[Shares | None, Shares | None]:
         """The dispatches of a model without and with what was tuned, read in turns.
@@ -318,7 +317,7 @@ class WholeModel:
             turns = self._in_turns(one, other, _TURNS)
         return not turns.failed and turns.lead("one", "other") > 1.0
 
-    def _in_turns(self, one: Compiled, other: Compiled, most: int, *, decided: bool = False) -> Turns:
+    def _in_turns(self, one: Compiled, other: Compiled, most: int) -> Turns:
         """So many blocks of both, or as many as tell them apart."""
         context, race = self.context, self.race
         modules = {"one": one, "other": other}
@@ -326,7 +325,7 @@ class WholeModel:
             return Turns({})
 
         def still(turns: Turns) -> Sequence[str]:
-            known = decided and (turns.beats("one", "other") or turns.beats("other", "one"))
+            known = turns.beats("one", "other") or turns.beats("other", "one")
             return () if turns.failed or known or turns.blocks >= most else [*modules]
 
         some = [Contestant(name, self.on.route, 0, module, us=self.on.us) for name, module in modules.items()]
@@ -347,17 +346,11 @@ class WholeModel:
         store.record_check(row, error=check.error)
         return check.error
 
-    def _drop(self, members: Sequence[Entry | KernelEntry], why: str) -> None:
-        kernels = [one for one in members if isinstance(one, KernelEntry)]
+    def _drop(self, members: Sequence[Member], why: str) -> None:
         for one in members:
-            if isinstance(one, KernelEntry):
-                self.dispatches.kernels.set_row(one.label, state="dropped", reason=why, applied=0)
-            else:
-                self.dispatches.set_row(one.label, state="dropped", reason=why)
-                self.context.note(f"{one.label} is left out: {why}")
-        if kernels:
-            one_of = f"the microkernel for {kernels[0].label} is"
-            what = one_of if len(kernels) == 1 else f"{len(kernels)} microkernels are"
+            self.parts.set_row(one.label, state="dropped", reason=why, applied=0)
+        if members:
+            what = f"{members[0].label} is" if len(members) == 1 else f"{len(members)} entries are"
             self.context.note(f"{what} left out: {why}")
 
 
@@ -402,3 +395,9 @@ def _moved(entries: Sequence[Entry], structure: ModelStructure) -> list[Entry]:
     groups = {root_key(group.root): group for group in structure.groups}
     there = [(entry, groups.get(root_key(entry.group.root))) for entry in entries]
     return [replace(entry, group=group) for entry, group in there if group is not None]
+
+
+def _halves(members: Sequence[Member]) -> list[Sequence[Member]]:
+    """One is its own half: without it there is the untuned model, which the race has."""
+    middle = math.ceil(len(members) / 2)
+    return [members[:middle], members[middle:]] if len(members) > 1 else []

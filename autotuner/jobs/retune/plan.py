@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autotuner.errors import StorageError, UsageError
-from autotuner.jobs.opening import BUDGET_FACTOR
 from autotuner.jobs.retune.origin import Left, Memory, Origins, Part, choose_target, known_target
 from autotuner.jobs.retune.unit import Unit, find_units
 from autotuner.programs.model import Model
@@ -18,6 +17,8 @@ from autotuner.targets import Target
 from autotuner.tuning.dry_run import Rehearsal
 from autotuner.tuning.options import Options
 
+_MODEL = 3.0
+"""Times what a problem may take: a model has many entries."""
 _SHARE, LEAST_SECONDS = 0.1, 10.0
 """Of what the first tuning took; and at least for each program, to build both and compare them."""
 
@@ -96,7 +97,7 @@ class Plan:
 
 def _effort_seconds(part: Part, options: Options) -> float:
     """What an effort allows."""
-    return options.effort.budget * (BUDGET_FACTOR if part.model is not None else 1.0)
+    return options.effort.budget * (_MODEL if part.model is not None else 1.0)
 
 
 def read_plan(wanted: Wanted, options: Options) -> Plan:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -13,21 +15,25 @@ from autotuner.carriers.calls import preprocess
 from autotuner.carriers.flagfile import KERNELS
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.entries import KernelEntry, Place
-from autotuner.jobs.model.kernels import KernelRow, KernelSearch, no_time, says_something
+from autotuner.jobs.model.entries import KernelEntry, Library, Place
+from autotuner.jobs.model.parts import PartSearch
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.tuner import tune_model
 from autotuner.microkernels.variants import Kernel
 from autotuner.patterns.forms import Forms
 from autotuner.programs.model import Model
-from autotuner.programs.structure import STATISTICS, Shares
+from autotuner.programs.structure import STATISTICS, ModelStructure, Shares
 from autotuner.specfiles.check import check
 from autotuner.specfiles.entries import read
+from autotuner.targets import PLAIN
 from autotuner.tuning.options import Options
-from autotuner.tuning.result import Counts
-from tests.support.bare_model import BareContext
+from autotuner.tuning.plan import Plan
+from autotuner.tuning.result import Counts, FinalVerdict
+from autotuner.tuning.single import Found
+from tests.support.bare_model import NOTHING, BareContext
 from tests.support.fake_tools import ONE_ROUTE, SPEC
 from tests.support.models import EXAMPLES, fake_tools, iree_compile, run
+from tests.tuning.test_result import RESULT
 
 CALLED = "*preprocessing-transform-spec-filename*"
 SGEMM = (Kernel("sgemm_c"),)
@@ -79,7 +85,7 @@ def test_a_mix_ships_both_specs_and_the_objects_and_plain_iree_compile_takes_the
         assert words == ["iree-compile", str(EXAMPLES / "three.mlir"), f"@{mixed.flagfile}", "-o", "three-cpu.vmfb"]
         assert "// verdict:    win, " in path.read_text()
     assert mixed.details.report is not None
-    assert "| sgemm_c |" in mixed.details.report.read_text()
+    assert " sgemm_c " in mixed.details.report.read_text()
 
 
 def test_a_kernel_that_nobody_has_is_an_error_before_anything_is_searched(tmp_path: Path) -> None:
@@ -108,7 +114,7 @@ def test_of_two_products_that_are_added_both_have_a_kernel_whichever_has_the_oth
 ) -> None:
     """ResNet-50 has a kernel for one of them already, with a residual: the other one was left to the compiler."""
     result = run("joined", tmp_path, None, microkernels=SGEMM, device="none", trials=2)
-    taken = {row.place.problem.name: row.applied for row in result.details.kernels if row.state == "taken"}
+    taken = {row.label: row.applied for row in result.details.kernels if row.state == "taken"}
     assert taken == {"gemm_16x32x32_f32_f32_nn_bias_residual_relu": 2, "gemm_16x32x8_f32_f32_nn_bias": 1}
 
 
@@ -128,18 +134,18 @@ def test_a_kernel_that_is_called_nowhere_is_found_out_before_the_model_is_compil
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The program has no such product: what the kernels were matched with read it wrong."""
-    absent, find_all = Gemm.parse(shape="8x16x24", dtype="f32"), KernelSearch.defaults
+    absent, find_all = Gemm.parse(shape="8x16x24", dtype="f32"), PartSearch.find_kernels
 
-    def defaults(self: KernelSearch) -> list[KernelEntry]:
-        place = Place(absent, Forms(()), 1, ("sgemm_c",), constant=False)
-        self.rows[absent.name] = KernelRow(place, state="left-out")
-        return find_all(self)
+    def find_kernels(self: PartSearch, library: Library) -> list[KernelEntry]:
+        found = find_all(self, library)
+        self._add(Place(absent, Forms(()), 1, ("sgemm_c",), constant=False), state="left-out")
+        return [*found, self._default(self.places[-1])]
 
-    monkeypatch.setattr(KernelSearch, "defaults", defaults)
+    monkeypatch.setattr(PartSearch, "find_kernels", find_kernels)
     fake = fake_tools(tmp_path, rules=[(CALLED, 50.0)])
     result = run("three", tmp_path, fake, microkernels=SGEMM, model={"min_share": 100.0})
     assert result.verdict == "win"
-    rows = {row.place.problem.name: row for row in result.details.kernels}
+    rows = {row.label: row for row in result.details.kernels}
     assert (rows[absent.name].state, rows[absent.name].reason) == ("dropped", "it is called nowhere in the model")
     assert len(result.details.shipped_kernels) == 3
     compiled = (tmp_path / "fake" / "compiled.log").read_text().splitlines()
@@ -149,53 +155,76 @@ def test_a_kernel_that_is_called_nowhere_is_found_out_before_the_model_is_compil
 PROBLEMS = [Gemm.parse(shape=shape, dtype="f32") for shape in ("64x128x96", "64x64x128", "64x32x64")]
 
 
-def search(root: Path, *, top: int | None = None) -> KernelSearch:
-    """Over three products; with --top the last is left out, without it because of its share."""
-    context = BareContext(root=root, model=Model(Path("m.mlir"), top=top, min_share=5.0))
-    found = KernelSearch(context, ONE_ROUTE)
-    for problem in PROBLEMS:
-        place = Place(problem, Forms(()), 1, ("sgemm_c",), constant=True)
-        state = "left-out" if problem == PROBLEMS[-1] else "ranked"
-        found.rows[problem.name] = KernelRow(place, state=state)
-    return found
+class Known(Library):
+    """Kernels for three products."""
+
+    def places(self, preprocessed: str) -> list[Place]:
+        del preprocessed
+        return [Place(problem, Forms(()), 1, ("sgemm_c",), constant=True) for problem in PROBLEMS]
 
 
-def test_every_place_has_a_kernel_by_its_defaults_also_those_that_are_not_searched(tmp_path: Path) -> None:
-    found = search(tmp_path).defaults()
+def search(root: Path, monkeypatch: pytest.MonkeyPatch, *, top: int | None = None) -> tuple[PartSearch, Library]:
+    """Over three products, as far as --top or 5 % of the time wants them."""
+    monkeypatch.setattr(PartSearch, "_groups", lambda *_: {})
+    monkeypatch.setattr(ModelStructure, "flops", sum(problem.flops for problem in PROBLEMS))
+    context = BareContext(root=root, model=Model(Path("m.mlir"), top=top, min_share=20.0))
+    return PartSearch(context, PLAIN, NOTHING, Shares({}, STATISTICS)), Known(context, (), "x86_64", "")
+
+
+def test_every_place_has_a_kernel_by_its_defaults_also_those_that_are_not_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts, library = search(tmp_path, monkeypatch)
+    found = parts.find_kernels(library)
     assert [one.label for one in found] == [problem.name for problem in PROBLEMS]
     assert {one.config.as_dict()["packed"] for one in found} == {1}, "the weights are constants"
-    assert len(search(tmp_path, top=2).defaults()) == 2
+    assert [row.state for row in parts.places] == ["ranked", "ranked", "left-out"]
+    parts, library = search(tmp_path, monkeypatch, top=1)
+    assert len(parts.find_kernels(library)) == 1
 
 
-def test_a_kernel_that_stands_in_the_model_stays_where_there_is_no_time_for_its_search(tmp_path: Path) -> None:
-    found = search(tmp_path)
-    standing = found.defaults()[:1]
-    assert found.decide({}, standing) == standing
-    row = found.rows[PROBLEMS[0].name]
-    assert (row.state, row.kernel, row.reason) == ("taken", "sgemm_c", "by its defaults")
-    found.leave_rest(no_time(12.4))
-    assert [found.rows[problem.name].state for problem in PROBLEMS] == ["taken", "left-out", "left-out"]
-    why = "no time for it: all dispatches together have 12 s (--budget)"
-    assert [found.rows[problem.name].reason for problem in PROBLEMS] == ["by its defaults", why, ""]
-
-
-def test_a_new_ranking_keeps_what_was_dropped_and_asks_again_what_is_wanted(tmp_path: Path) -> None:
-    found = search(tmp_path)
-    first, second, third = (problem.name for problem in PROBLEMS)
-    found.set_row(first, state="dropped", reason="it lost")
-    flops = {problem.name: problem.flops for problem in PROBLEMS}
-    found.rank(sum(flops.values()), Shares({}, STATISTICS))
-    assert [(label, row.state) for label, row in found.rows.items()] == [
-        (first, "dropped"),
-        (second, "ranked"),
-        (third, "ranked"),
+def test_a_kernel_that_stands_in_the_model_stays_where_there_is_no_time_for_its_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts, library = search(tmp_path, monkeypatch)
+    standing = parts.find_kernels(library)
+    parts.set_row(standing[0].label, state="left-out", reason="no time for it", out_of_time=True)
+    parts.set_row(standing[1].label, state="codegen", reason="alone it is slower", applied=1)
+    assert parts.stand(standing) == [standing[0], standing[2]]
+    assert [(row.state, row.reason, row.applied) for row in parts.places] == [
+        ("taken", "by its defaults: no time for it", 0),
+        ("codegen", "alone it is slower", 0),
+        ("taken", "by its defaults", 0),
     ]
-    found.rank(100 * flops[second], Shares({}, STATISTICS))
-    assert [found.rows[label].state for label in (first, second, third)] == ["dropped", "left-out", "left-out"]
 
 
-def test_a_search_whose_time_was_up_before_its_first_timing_says_nothing_against_a_kernel() -> None:
+def test_a_new_ranking_keeps_what_was_dropped_and_asks_again_what_is_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts, library = search(tmp_path, monkeypatch)
+    parts.find_kernels(library)
+    parts.set_row(PROBLEMS[0].name, state="dropped", reason="it lost")
+    monkeypatch.setattr(ModelStructure, "flops", PROBLEMS[2].flops)
+    parts.rank(parts.shares)
+    assert {row.label: row.state for row in parts.places} == {
+        PROBLEMS[0].name: "dropped",
+        PROBLEMS[1].name: "ranked",
+        PROBLEMS[2].name: "ranked",
+    }
+    parts.leave_rest("another route is tuned")
+    assert [row.state for row in parts.places] == ["dropped", "left-out", "left-out"]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "rivals", "state"),
+    [("inconclusive", 0, "left-out"), ("inconclusive", 2, "codegen"), ("no-winner", 0, "codegen")],
+)
+def test_a_search_whose_time_was_up_before_its_first_timing_says_nothing_against_a_kernel(
+    verdict: FinalVerdict, rivals: int, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its best is the default then; the kernel that stands in the model by its defaults stays there."""
-    assert not says_something("inconclusive", Counts(timed=1))
-    assert says_something("inconclusive", Counts(timed=3, rivals=2))
-    assert says_something("no-winner", Counts())
+    parts, library = search(tmp_path, monkeypatch)
+    parts.find_kernels(library)
+    result = replace(RESULT, verdict=verdict, counts=Counts(timed=1, rivals=rivals))
+    parts._kernel(parts.places[0], Found(result, cast(Plan, None), None, None), {})
+    assert parts.places[0].state == state

@@ -2,79 +2,98 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from autotuner.jobs.model.result import Row
-from autotuner.jobs.model.summary import NO_ROOT, Tried, without_device
+from autotuner.jobs.model.contestant import Contestant
+from autotuner.jobs.model.parts import PartSearch
+from autotuner.jobs.model.rows import DispatchRow
+from autotuner.jobs.model.summary import NO_ROOT, Summary, nothing_faster, without_device
 from autotuner.programs.flow import Group
+from autotuner.programs.structure import Shares
 from autotuner.targets import PLAIN, Route
-from autotuner.tuning.result import Result
-from tests.support.bare_model import tried
+from autotuner.tuning.result import Counts, FinalVerdict
+from tests.support.bare_model import NOTHING, BareContext, tried
+from tests.support.clocks import Simulated
+from tests.tuning.test_result import RESULT
 
-AHEAD_ALONE = (
-    "20 configurations of dispatches timed: 1 dispatch is ahead of the default alone, with no time to tell of the"
-    " model: --budget 75s would do"
-)
 DYNAMIC = "its shape is dynamic, and the inputs do not tell its sizes (--input)"
+LATE = "none ahead of the default as a whole, and the time was up: --budget 75s would do"
+O3 = Route("O3", ("--iree-opt-level=O3",))
+ROUTES = [tried(PLAIN, 2.0), tried(O3, 2.0)]
+TWIN = [tried(PLAIN, 2.0), replace(tried(O3, 2.0), duplicate_of="baseline")]
+
+
+def row(state: str, reason: str = "", *, late: bool = False, verdict: FinalVerdict | None = None) -> DispatchRow:
+    """A dispatch; with a `verdict` 9 configurations of it were tried."""
+    found = replace(RESULT, verdict=verdict, counts=Counts(rivals=9)) if verdict else None
+    group = cast(Group, None)
+    return DispatchRow(label="x", calls=1, group=group, state=state, reason=reason, out_of_time=late, result=found)
+
+
+def summary(
+    rows: Sequence[DispatchRow], routes: Sequence[Contestant] = (), tuned: Sequence[Contestant] = ()
+) -> Summary:
+    context = BareContext(clock=Simulated(30.0))
+    parts = PartSearch(context, PLAIN, NOTHING, Shares({}, ""))
+    parts.rows = {str(number): one for number, one in enumerate(rows)}
+    parts.results = [one.result for one in rows if one.result is not None]
+    return Summary(context, tried=list(routes), tuned=list(tuned), parts=[parts])
 
 
 @pytest.mark.parametrize(
-    ("found_by", "verdict", "reason", "cause"),
+    ("rows", "routes", "more_routes", "verdict", "reason", "cause"),
     [
+        ([], ROUTES, True, "no-winner", "1 route timed, none is faster than the default", None),
         (
-            Tried(routes=1, configurations=0),
+            [row("no-gain", verdict="no-winner")] * 2,
+            ROUTES,
+            False,
             "no-winner",
-            "1 route timed, none is faster than the default",
+            "1 route and 18 configurations of dispatches timed, none is faster than the default",
             None,
         ),
         (
-            Tried(routes=2, configurations=9),
-            "no-winner",
-            "2 routes and 9 configurations of dispatches timed, none is faster than the default",
-            None,
-        ),
-        (
-            Tried(routes=1, configurations=0, left_out=3),
+            [row("left-out", late=True)],
+            ROUTES,
+            False,
             "inconclusive",
-            "1 route timed, none ahead of the default, and no time to tell of 3 dispatches: --budget 75s would do",
+            f"1 route timed, {LATE}",
             None,
         ),
         (
-            Tried(routes=0, configurations=20, untold=1, ahead=1),
+            [row("ahead", verdict="win"), row("no-gain", verdict="no-winner")],
+            (),
+            False,
             "inconclusive",
-            AHEAD_ALONE,
+            f"18 configurations of dispatches timed, {LATE}",
             None,
         ),
         (
-            Tried(routes=0, configurations=0, left_out=3),
+            [row("left-out", late=True)],
+            TWIN,
+            False,
             "inconclusive",
-            "nothing was tried, the time was up: --budget 75s would do",
+            "nothing was tried, and the time was up: --budget 75s would do",
             None,
         ),
+        ([], (), True, "inconclusive", "nothing was tried, and the time was up: --budget 75s would do", None),
         (
-            Tried(routes=0, configurations=0, obstacles=(DYNAMIC, DYNAMIC, "another")),
+            [*[row("skipped", DYNAMIC)] * 2, row("skipped", "another")],
+            (),
+            False,
             "inconclusive",
-            f"nothing was tried: no dispatch can be tuned ({DYNAMIC}, and 1 more), and no route was timed",
+            f"nothing was tried: no dispatch can be tuned ({DYNAMIC}, and 1 more)",
             "obstacles",
         ),
+        ([], (), False, "no-winner", f"nothing to tune here, IREE's default is kept: {NO_ROOT}", "no-operations"),
         (
-            Tried(routes=0, configurations=0),
-            "no-winner",
-            "nothing to tune here, IREE's default is kept: no dispatch has a product, a convolution or an attention",
-            "no-operations",
-        ),
-        (
-            Tried(routes=0, configurations=0, more_routes=True),
-            "inconclusive",
-            f"{NO_ROOT}, and the time was up for routes: --budget 75s would do",
-            None,
-        ),
-        (
-            Tried(routes=0, configurations=0, obstacles=("no constraints",), knobless=True),
+            [row("no-knobs", "no constraints")],
+            (),
+            False,
             "no-winner",
             "no knobs here, IREE's default is kept: no constraints",
             "no-knobs",
@@ -82,45 +101,30 @@ DYNAMIC = "its shape is dynamic, and the inputs do not tell its sizes (--input)"
     ],
 )
 def test_a_model_without_a_race_says_what_was_tried(
-    found_by: Tried, verdict: str, reason: str, cause: str | None
+    rows: Sequence[DispatchRow],
+    routes: Sequence[Contestant],
+    more_routes: bool,
+    verdict: str,
+    reason: str,
+    cause: str | None,
 ) -> None:
-    found = found_by.judged(wanted=60.0)
+    found = nothing_faster(summary(rows, routes), more_routes=more_routes)
     assert (found.verdict, found.reason, found.cause) == (verdict, reason, cause)
 
 
-def row(state: str, reason: str = "", *, out_of_time: bool = False) -> Row:
-    return Row("x", cast(Group, None), 0.1, None, state, reason, out_of_time=out_of_time)
-
-
-def test_what_the_budget_left_out_is_told_by_its_mark_and_not_by_words() -> None:
-    rows = [row("left-out", "words", out_of_time=True), row("left-out", "a file named (--budget)"), row("no-gain")]
-    assert Tried.of((), rows, ()).left_out == 1
-    assert Tried.of((), [*rows, row("ahead")], ()).ahead == 1
-
-
-def test_a_route_that_is_the_very_module_of_another_was_not_timed() -> None:
-    other = tried(Route("O3", ("--iree-opt-level=O3",)), 2.0)
-    routes = [tried(PLAIN, 2.0), replace(other, duplicate_of="baseline")]
-    assert Tried.of(routes, [row("left-out", out_of_time=True)], ()).routes == 0
-    assert Tried.of([*routes, other], [], ()).routes == 1
-
-
 def test_without_a_device_it_is_told_whether_time_would_help() -> None:
-    assert without_device((), [row("skipped", DYNAMIC)] * 2).cause == "obstacles"
-    assert without_device((), [row("no-knobs", "no constraints")]).cause == "no-knobs"
-    late = without_device((), [row("left-out", "no time", out_of_time=True)])
-    assert (late.verdict, late.cause) == ("inconclusive", None)
-    begun = row("left-out", "no device, and the time was up before a candidate was built")
-    begun = replace(begun, result=cast(Result, SimpleNamespace(verdict="inconclusive")))
-    both = without_device((), [begun, row("left-out", "no time", out_of_time=True)])
-    assert (both.verdict, both.reason) == ("inconclusive", f"nothing was tried: {begun.reason}")
+    assert without_device(summary([row("skipped", DYNAMIC)] * 2))[2] == "obstacles"
+    assert without_device(summary([row("no-knobs", "no constraints")]))[2] == "no-knobs"
+    assert without_device(summary([row("left-out", "no time", late=True)]))[::2] == ("inconclusive", None)
+    begun = row("left-out", "the time was up before a candidate was built", verdict="inconclusive")
+    both = without_device(summary([begun, row("left-out", "no time", late=True)]))
+    assert both == ("inconclusive", f"nothing was tried: {begun.reason}", None)
 
 
 def test_without_a_device_the_only_dispatch_that_was_tried_says_what_came_of_it() -> None:
-    none_builds = row("no-gain", "no device: none of 21 candidates builds")
-    alone = replace(none_builds, result=cast(Result, SimpleNamespace(verdict="compile-only")))
-    assert without_device((), [alone, row("no-knobs", "no constraints")]).reason == alone.reason
-    both = without_device((), [alone, alone])
+    alone = row("no-gain", "no device: none of 21 candidates builds", verdict="compile-only")
+    assert without_device(summary([alone, row("no-knobs", "no constraints")]))[1] == alone.reason
+    both = without_device(summary([alone, alone]))
     assert both == ("compile-only", "no device: no candidate of any dispatch promises more than IREE's default", None)
 
 
@@ -136,4 +140,4 @@ def test_without_a_device_what_is_proven_is_counted_and_only_entries_rest_on_an_
     entries: int, kernels: int, proven: str
 ) -> None:
     made = replace(tried(PLAIN, None), entries=cast(Any, (None,) * entries), kernels=cast(Any, (None,) * kernels))
-    assert without_device([made], []).reason == f"no device: {proven}, never timed"
+    assert without_device(summary([], tuned=[made]))[1] == f"no device: {proven}, never timed"

@@ -68,7 +68,6 @@ def test_a_model_is_tuned_by_entries_that_are_proven_and_shipped(won: ModelResul
     assert sum(row["share"] for row in document["dispatches"]) + document["other_share"] == pytest.approx(1.0)
     report = result.details.report.read_text()
     assert "matmul_64x128x96_f32" in report
-    assert "| gemm |" in report
     workspace = result.flagfile.parents[1]
     folder = workspace / "candidates" / result.run
     assert {path.name for path in folder.iterdir()} == {"inputs", "tuned-plain"}
@@ -253,6 +252,8 @@ def test_an_entry_that_is_slower_within_the_model_is_dropped(tmp_path: Path, mon
     dropped = [row for row in result.details.rows if row.state == "dropped"]
     assert len(dropped) == 1
     assert "within the model it takes 13.0 µs, without it 9.0 µs" in {row.reason for row in dropped}
+    assert result.details.report is not None
+    assert "| gemm |" in result.details.report.read_text()
     assert result.spec is not None
     assert len(read(result.spec).entries) == result.details.applied == 1
     document = result.details.to_json()["time"]
@@ -391,9 +392,8 @@ func.func @main(%given: tensor<4xf32>) -> tensor<4xf32> {
 """
 
 
-def test_of_a_call_without_an_end_no_budget_is_named_that_would_do(tmp_path: Path) -> None:
+def test_a_call_without_an_end_is_named(tmp_path: Path) -> None:
     (tmp_path / "endless.mlir").write_text(ENDLESS)
     result = run(str(tmp_path / "endless"), tmp_path, None, budget=20.0)
     assert result.verdict == "inconclusive"
     assert "the first call of IREE's default had not ended after" in result.reason
-    assert "would do" not in result.reason

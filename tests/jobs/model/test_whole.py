@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import cast
 
 import pytest
 
 from autotuner import Gemm
+from autotuner.carriers.carrier import Parts
 from autotuner.carriers.microkernel import function_name
+from autotuner.devices.process import ProcessDevice
 from autotuner.iree.compile import Compiled
+from autotuner.iree.folder import MODEL
 from autotuner.iree.run import DispatchTime
 from autotuner.jobs.model.contestant import Contestant, Lineup
 from autotuner.jobs.model.entries import Entry, KernelEntry
 from autotuner.jobs.model.first_kernels import unranked
-from autotuner.jobs.model.tuner import in_words, put_together
-from autotuner.jobs.model.whole import WholeModel, slower_kernels
+from autotuner.jobs.model.tuner import put_together
+from autotuner.jobs.model.whole import WholeModel, _Made, slower_kernels
+from autotuner.measure.contest import Turns
 from autotuner.programs.structure import STATISTICS, Shares, repeated
-from autotuner.space import Config
 from autotuner.targets import PLAIN, Route
 from tests.support.bare_model import NOTHING, BareContext, Scripted, kernel, module, race_of, statistics, tried
+from tests.support.fake_tools import SPEC
+from tests.support.models import fake_tools, run
+from tests.support.patience import ENOUGH
 
 PROBLEMS = [Gemm.parse(shape=shape, dtype="f32") for shape in ("64x128x96", "64x64x128", "64x32x64")]
 PLAINLY = tried(PLAIN, 115_800.0)
@@ -109,38 +116,91 @@ def test_of_several_readings_of_a_dispatch_the_least_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("compiles", "searched", "made"),
+    ("works", "faster", "made", "races"),
     [
-        (2, True, ["tuned-plain", "tuned-plain-kernels"]),
-        (1, True, ["tuned-plain-kernels"]),  # what gains most
-        (1, False, ["tuned-plain", "tuned-plain-kernels"]),  # these stand there already
+        (True, False, ["tuned-plain-kernels"], "tuned-plain-kernels"),
+        (True, True, ["tuned-plain-kernels"], "kernels"),  # as it stood by its defaults
+        (False, False, ["tuned-plain-kernels", "tuned-plain"], "tuned-plain"),
     ],
 )
-def test_where_two_compiles_do_not_fit_kernels_that_were_searched_come_before_entries(
-    compiles: int, searched: bool, made: list[str], monkeypatch: pytest.MonkeyPatch
+def test_entries_and_kernels_go_into_one_model_and_the_faster_of_it_and_the_first_races(
+    works: bool, faster: bool, made: list[str], races: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[str] = []
 
-    def make(_: WholeModel, name: str, entries: Sequence[Entry], *__: object) -> Contestant:
+    def make(_: WholeModel, name: str, entries: Sequence[Entry], kernels: Sequence[KernelEntry] = ()) -> object:
         done.append(name)
-        return replace(KERNELS, id=name, entries=tuple(entries), us=1.0)
-
-    def has_time(_: WholeModel, seconds: float) -> bool:
-        return seconds <= compiles * 30.0
+        return replace(KERNELS, id=name, entries=tuple(entries), us=1.0) if works or not kernels else None
 
     monkeypatch.setattr(WholeModel, "make", make)
-    monkeypatch.setattr(WholeModel, "has_time", has_time)
-    monkeypatch.setattr(WholeModel, "faster", lambda *_: False)
+    monkeypatch.setattr(WholeModel, "faster", lambda *_: faster)
     monkeypatch.setattr(WholeModel, "timed", lambda _, made: made)
-    context = BareContext()
-    dispatches = unranked(context, PLAINLY, NOTHING)
-    dispatches.chosen_kernels = [kernel(PROBLEMS[0])]
-    other: KernelEntry = dispatches.chosen_kernels[0]
-    other = replace(other, config=Config((("mr", 99),))) if searched else other
-    first = replace(KERNELS, build=module("first", seconds=30.0), kernels=(other,), us=2.0)
-    put_together(WholeModel(dispatches, PLAINLY, None), [cast(Entry, "an entry")], first)
-    assert done == made
+    whole = WholeModel(unranked(BareContext(), PLAINLY, NOTHING), PLAINLY, None)
+    (raced,) = put_together(whole, [cast(Entry, "an entry")], [kernel(PROBLEMS[0])], KERNELS)
+    assert (done, raced.id) == (made, races)
+    assert put_together(whole, [], KERNELS.kernels, KERNELS) == [KERNELS], "nothing new was found"
 
 
-def test_the_time_is_told_in_minutes() -> None:
-    assert [in_words(s) for s in (40, 60, 270)] == ["40 s", "1 min", "4 min 30 s"]
+# --- what loses, where the runtime keeps no statistics --------------------------------------------------------------
+
+US = 1000.0
+"""Of the untuned model."""
+
+
+def losers(monkeypatch: pytest.MonkeyPatch, saves: dict[str, float], *, most: int = 99) -> tuple[list[str], int]:
+    """Of kernels that save so many µs of the model, those that lose; and how many models were compiled for that."""
+    members = tuple(replace(kernel(PROBLEMS[0]), label=label, share=0.1, gain=0.5) for label in saves)
+    built: list[int] = []
+
+    def compiled(some: Sequence[KernelEntry]) -> Compiled:
+        return module(str(US - sum(saves[one.label] for one in some)))
+
+    def build(_: WholeModel, __: object, some: Sequence[KernelEntry], name: str) -> _Made:
+        built.append(len(some))
+        return _Made(name, (), tuple(some), Parts(), compiled(some))
+
+    def in_turns(_: WholeModel, one: Compiled, other: Compiled, turns: int) -> Turns:
+        rows = {"one": float(one.vmfb.name), "other": float(other.vmfb.name)}
+        return Turns({name: tuple(us * (1 + 0.001 * (n % 3)) for n in range(turns)) for name, us in rows.items()})
+
+    monkeypatch.setattr(WholeModel, "_build", build)
+    monkeypatch.setattr(WholeModel, "_in_turns", in_turns)
+    monkeypatch.setattr(WholeModel, "_readings", lambda *_: (None, None))
+    monkeypatch.setattr(WholeModel, "has_time", lambda *_: len(built) < most)
+    context, on = BareContext(), replace(PLAINLY, build=compiled(()))
+    whole = WholeModel(unranked(context, on, NOTHING), on, race_of(context))
+    return sorted(whole._losers(_Made("made", (), members, Parts(), compiled(members)))), len(built)
+
+
+def test_a_model_that_gains_what_its_entries_gained_alone_is_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert losers(monkeypatch, dict.fromkeys("abcdefgh", 45.0)) == ([], 0)
+
+
+@pytest.mark.parametrize("loser", "aceh")
+def test_the_one_that_loses_is_found_in_few_compiles(loser: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, built = losers(monkeypatch, {**dict.fromkeys("abcdefgh", 20.0), loser: -100.0})
+    assert found == [loser]
+    assert built <= 6
+
+
+def test_two_that_lose_are_found_and_what_merely_gains_less_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert losers(monkeypatch, {**dict.fromkeys("abcdefgh", 10.0), "b": -90.0, "g": -80.0})[0] == ["b", "g"]
+    assert losers(monkeypatch, dict.fromkeys("abcd", 5.0))[0] == []
+    assert losers(monkeypatch, {**dict.fromkeys("abcdefgh", 10.0), "b": -90.0}, most=1) == ([], 1), "no time for more"
+
+
+@pytest.mark.long
+def test_without_statistics_the_entry_that_loses_inside_the_model_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The benchmark says that the model takes twice as long with an entry that is twice as fast alone."""
+    monkeypatch.setattr(ProcessDevice, "dispatch_times", lambda *_, **__: None)
+    fake = fake_tools(tmp_path, rules=[(f"*{MODEL}*matmul_64x32x64*", 200.0), (SPEC, 50.0)])
+    result = run("three", tmp_path, fake, budget=ENOUGH)  # it ends when its trials are used up
+    assert result.verdict == "win"
+    rows = {row.label: row for row in result.details.rows}
+    assert rows["matmul_64x32x64_f32"].state == "dropped"
+    assert "without it" in rows["matmul_64x32x64_f32"].reason
+    assert len(result.details.entries) == result.details.applied == 2
+    assert result.details.ranked_by == "each dispatch timed alone"
+    assert not result.details.time, "nothing tells where the time goes"

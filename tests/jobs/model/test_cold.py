@@ -10,8 +10,8 @@ import pytest
 
 from autotuner import Options
 from autotuner.iree.run import Benchmark, Invocation
+from autotuner.jobs.model.breakdown import time_cold
 from autotuner.jobs.model.context import Context
-from autotuner.jobs.model.where import time_cold
 from autotuner.measure.cache_timer import NO_TIME
 from autotuner.measure.caches import Caches
 from autotuner.measure.judgement import Judgement

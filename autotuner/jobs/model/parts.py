@@ -1,0 +1,426 @@
+"""Searches the parts of a model on one route: its dispatches, and the operations that microkernels compute.
+
+Each part goes through the core loop as a problem of its own. All share builders, devices and time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from autotuner.build import BuildJob
+from autotuner.carriers.microkernel import SPEC_FLAG, executable_target
+from autotuner.errors import OutOfTimeError
+from autotuner.iree.compile import CONFIGURED, ROOT_ATTRIBUTES, CompilerRefusal
+from autotuner.iree.mlir import read_root
+from autotuner.jobs.model.breakdown import kind_of
+from autotuner.jobs.model.context import Context
+from autotuner.jobs.model.entries import Entry, KernelEntry, Library, Place, gain_of
+from autotuner.jobs.model.rows import DispatchRow, KernelRow, Row, Untunable
+from autotuner.jobs.model.shares import on_route
+from autotuner.microkernels.instance import search_folders
+from autotuner.microkernels.library import find
+from autotuner.microkernels.variants import Kernel, Variants
+from autotuner.problems import Problem
+from autotuner.problems.render import problem_mlir
+from autotuner.programs.dispatch import DispatchProblem, runs_alone
+from autotuner.programs.flow import Group, root_key
+from autotuner.programs.structure import ModelStructure, Shares
+from autotuner.space import Config
+from autotuner.space.table import Value
+from autotuner.system.progress import Clock
+from autotuner.system.text import count
+from autotuner.targets import Route
+from autotuner.tuning.options import Task
+from autotuner.tuning.plan import KERNEL
+from autotuner.tuning.pool import WORK
+from autotuner.tuning.result import Result
+from autotuner.tuning.single import Found, SingleRun
+from autotuner.tuning.together import Part, Together
+
+PACKED = "packed"
+"""The parameter of a manifest that has constant weights packed before the program runs."""
+EXPECTED_GAIN = 0.3
+"""The part of its time that a kernel is thought to save of a place as long as nothing is known."""
+_ENOUGH = 120.0
+"""Seconds for each part: with fewer, dispatches that a microkernel computes are not searched beside it."""
+_SEEDS = 4
+"""Earlier winners that a search begins with."""
+_SHOWN = 20
+_KIND = {"contraction": "matmul", "convolution": "conv", "attention": "attention"}
+
+
+@dataclass
+class PartSearch:
+    """The parts of a model on one route, ranked, and what became of each."""
+
+    context: Context
+    route: Route
+    structure: ModelStructure
+    shares: Shares
+    rows: dict[str, Row] = field(default_factory=dict)
+    results: list[Result] = field(default_factory=list)
+    library: Library | None = None
+
+    def __post_init__(self) -> None:
+        self.rank(self.shares)
+
+    # --- what there is ----------------------------------------------------------------------------------------------
+
+    @property
+    def dispatches(self) -> list[DispatchRow]:
+        return [row for row in self.rows.values() if isinstance(row, DispatchRow)]
+
+    @property
+    def places(self) -> list[KernelRow]:
+        """Operations that microkernels compute."""
+        return [row for row in self.rows.values() if isinstance(row, KernelRow)]
+
+    @property
+    def executable_target(self) -> str:
+        return executable_target_of(self.context, self.structure)
+
+    @property
+    def others(self) -> float:
+        """The share of dispatches that have no root to tune; what the compiler adds to pack operands is among them."""
+        return max(1 - sum(row.share for row in self.dispatches), 0.0) if self.shares.total else 0.0
+
+    @property
+    def untunable(self) -> tuple[Untunable, ...]:
+        found = [
+            Untunable(piece.export, piece.calls, self.shares.of([piece.export]), kind_of(piece.export))
+            for piece in self.structure.others
+        ]
+        return tuple(sorted(found, key=lambda one: one.share, reverse=True))
+
+    @property
+    def tunable(self) -> float:
+        """The share of the dispatches that can be run alone."""
+        return sum(row.share for row in self.dispatches if row.state != "skipped")
+
+    def set_row(self, label: str, **values: object) -> None:
+        self.rows[label] = replace(self.rows[label], **values)  # type: ignore[arg-type]
+
+    def rank(self, shares: Shares) -> None:
+        """By these, which tell more than what was known before; nothing is tuned yet."""
+        self.shares = shares
+        timed = self.context.timed and not shares.estimated
+        dispatches: dict[str, Row] = {}
+        for group in sorted(self.structure.groups, key=self._share, reverse=True):
+            us = sum(shares.us.get(piece.export, 0.0) for piece in group.pieces) if timed else None
+            label = _label(group, taken=dispatches)
+            dispatches[label] = DispatchRow(
+                label=label, group=group, calls=group.calls, share=self._share(group), us=us
+            )
+        places = sorted(map(self._placed, self.places), key=lambda row: row.share, reverse=True)
+        self.rows = {**dispatches, **{row.label: row for row in places}}
+        self._choose()
+
+    def _share(self, group: Group) -> float:
+        return self.shares.of([piece.export for piece in group.pieces])
+
+    def _placed(self, row: KernelRow) -> KernelRow:
+        """With its part of the model's time: of its dispatches, or else by its arithmetic."""
+        place, flops = row.place, self.structure.flops
+        if place.group is not None:
+            share = self._share(place.group) * min(place.calls / place.group.calls, 1.0)
+        else:
+            share = place.problem.flops * place.calls / flops if flops else 0.0
+        again = {"state": "ranked", "reason": ""} if row.state == "left-out" else {}
+        return replace(row, share=share, **again)  # type: ignore[arg-type]
+
+    def _choose(self) -> None:
+        """Which parts are searched; every other one says why it is not."""
+        for some in (self.dispatches, self.places):
+            chosen = 0
+            for row in some:
+                if row.state != "ranked":
+                    continue
+                obstacle = self._obstacle(row.group) if isinstance(row, DispatchRow) else ""
+                why = obstacle or self.context.model.leaves_out(row.share, chosen=chosen)
+                chosen += not why
+                if why:
+                    self.set_row(row.label, state="skipped" if obstacle else "left-out", reason=why)
+
+    def _obstacle(self, group: Group) -> str:
+        if self.shares.idle([piece.export for piece in group.pieces]):
+            return "the call does not come to it: --input with other values may"
+        return runs_alone(group.leading(self.shares.us), group.root)
+
+    def ranking(self) -> str:
+        """The dispatches by their shares, for people."""
+        lines = [f"dispatches on route {self.route.name}, by {self.shares.how}:"]
+        for row in self.dispatches[:_SHOWN]:
+            why = f", {row.state}: {row.reason}" if row.reason else ""
+            lines.append(f"  {row.share:6.1%}  {row.label}, {count(row.calls, 'call')}{why}")
+        more = len(self.dispatches) - _SHOWN
+        lines += [f"  and {more} more"] if more > 0 else []
+        return "\n".join([*lines, f"  {self.others:6.1%}  all others, which have nothing to tune"])
+
+    # --- kernels by their defaults ----------------------------------------------------------------------------------
+
+    def find_kernels(self, library: Library) -> list[KernelEntry]:
+        """Where microkernels fit, and one for every place, by its defaults; with --top for the first places only.
+
+        The compiler says what operations the model has when a spec replaces some.
+        """
+        context, structure = self.context, self.structure
+        if any(flag.startswith(SPEC_FLAG) for flag in context.flags(self.route)):
+            context.note("no microkernel joins: there is a preprocessing spec already, and there can be only one")
+            return []
+        context.stage("looking for operations that microkernels compute")
+        self.library = library
+        self.rows = {row.label: row for row in self.dispatches}
+        with context.clocked("space"):
+            places = library.places(structure.preprocessed)
+            groups = self._groups(places)
+            for place in places:
+                self._add(replace(place, group=groups.get(place.problem)))
+            self.rank(self.shares)
+        every = context.model.top is None
+        return [self._default(row) for row in self.places if every or row.state == "ranked"]
+
+    def more_kernels(self, preprocessed: str) -> list[KernelEntry]:
+        """Kernels by their defaults for what a program still has that calls others already.
+
+        Of two convolutions that are added, either may have the other as its residual: which one the compiler takes
+        is known only then.
+        """
+        if self.library is None or self.context.model.top is not None:
+            return []
+        new = [place for place in self.library.places(preprocessed) if place.problem.name not in self.rows]
+        for place in new:
+            self._add(place, state="left-out", reason="found beside other microkernels")
+        return [self._default(row) for row in self.places if row.place in new]
+
+    def _add(self, place: Place, **values: str) -> None:
+        label = place.problem.name
+        self.rows[label] = KernelRow(label=label, calls=place.calls, place=place, **values)  # type: ignore[arg-type]
+
+    def _default(self, row: KernelRow) -> KernelEntry:
+        context, place, name = self.context, row.place, row.place.kernels[0]
+        root = context.session.workspace.root
+        variants = Variants.of(
+            find(name, search_folders(root)),
+            place.problem,
+            context.session.chip,
+            workspace=root,
+            kernel=next((kernel for kernel in context.options.microkernels if kernel.name == name), None),
+            executable_target=self.executable_target,
+            first={PACKED: 1} if place.constant else {},
+        )
+        self.set_row(row.label, kernel=name)
+        return KernelEntry(row.label, place, row.share, EXPECTED_GAIN, variants, variants.space[0])
+
+    def _groups(self, places: Sequence[Place]) -> dict[Problem, Group]:
+        """The dispatches of each place: those whose root is what the compiler makes of the problem alone."""
+        context, known = self.context, {root_key(group.root): group for group in self.structure.groups}
+        flags = (*on_route(context.target, self.route).compile_flags, ROOT_ATTRIBUTES)
+        timeout = context.options.effort.compile_timeout
+        jobs = {
+            place.problem: context.session.executor.inspect(
+                BuildJob(problem_mlir(place.problem), flags, timeout, stop=CONFIGURED, dumps=())
+            )
+            for place in places
+        }
+        found = {}
+        for problem, job in jobs.items():
+            try:
+                root = read_root(job.result())
+            except CompilerRefusal:
+                continue
+            if root is not None and root_key(root) in known:
+                found[problem] = known[root_key(root)]
+        return found
+
+    # --- the search -------------------------------------------------------------------------------------------------
+
+    def tune(
+        self, *, budget: float, standing: Sequence[KernelEntry] = (), gains: bool = False
+    ) -> tuple[list[Entry], list[KernelEntry]]:
+        """The entries that are ahead, the largest share first, and the microkernels of the model.
+
+        `standing` are those that are in the model by their defaults; `gains` says that it is faster so.
+        """
+        wanted = [row for row in self.rows.values() if row.state == "ranked"]
+        if gains and (not self.context.timed or budget < _ENOUGH * len(wanted)):
+            self._leave_to_kernels({entry.place.group for entry in standing})
+        self.context.session.reporter.note(self.ranking())
+        wanted = [row for row in self.rows.values() if row.state == "ranked" and self._searched(row)]
+        wanted.sort(key=lambda row: row.share, reverse=True)
+        names = [f"[{number}/{len(wanted)}] {row.label}: " for number, row in enumerate(wanted, 1)]
+        parts = {row.label: self._part(row, name, budget) for row, name in zip(wanted, names, strict=True)}
+        if budget > 0:
+            self._search(list(parts.values()), budget)
+        found = {label: self._ended(label, part, budget) for label, part in parts.items()}
+        entries = [self._entry(row, found[row.label]) for row in self.dispatches if row.label in found]
+        times = self._codegen_us()
+        searched = [self._kernel(row, found[row.label], times) for row in self.places if row.label in found]
+        kernels = self.stand(standing, [one for one in searched if one is not None])
+        return [entry for entry in entries if entry is not None], kernels
+
+    def stand(self, standing: Sequence[KernelEntry], found: Sequence[KernelEntry] = ()) -> list[KernelEntry]:
+        """The kernels of the model: as a search found them, or as they stand there by their defaults."""
+        kernels = {entry.label: entry for entry in standing if self.rows[entry.label].state != "codegen"}
+        kernels |= {entry.label: entry for entry in found}
+        never = "" if self.context.timed else ", never timed"
+        for entry in standing:
+            row = self.rows[entry.label]
+            if kernels.get(entry.label) is entry:
+                late = f": {row.reason}" if row.out_of_time else ""
+                name = entry.variants.manifest.name
+                self.set_row(entry.label, state="taken", reason=f"by its defaults{never}{late}", kernel=name)
+            elif entry.label not in kernels:
+                self.set_row(entry.label, applied=0)
+        return list(kernels.values())
+
+    def leave_rest(self, why: str) -> None:
+        """None of the places that are wanted is searched; what stands by its defaults is not among them."""
+        for row in self.places:
+            if row.state == "ranked":
+                self.set_row(row.label, state="left-out", reason=why)
+
+    def _leave_to_kernels(self, computed: Collection[Group | None]) -> None:
+        """Where time is short, or nothing is timed, what a microkernel computes is not searched."""
+        for row in self.dispatches:
+            if row.state == "ranked" and row.group in computed:
+                self.set_row(row.label, state="left-out", reason="a microkernel computes it")
+
+    def _searched(self, row: Row) -> bool:
+        """Without a device nothing tells which variant of a kernel is the fastest."""
+        return self.context.timed or isinstance(row, DispatchRow)
+
+    def _part(self, row: Row, name: str, budget: float) -> Part:
+        context, kernels = self.context, self._kernels(row) if isinstance(row, KernelRow) else ()
+        if isinstance(row, DispatchRow):
+            leading = row.group.leading(self.shares.us)
+            problem: Problem = DispatchProblem(leading, row.group.root, row.label).accepting(context.model.allow)
+        elif isinstance(row, KernelRow):
+            problem = row.place.problem
+        seeds = context.session.store.winners(context.target.name)[:_SEEDS] if not kernels else ()
+        task = Task(race=False, ship=False, cold=False, recall=True, seeds=seeds, microkernels_alone=bool(kernels))
+        options = replace(context.options, budget=max(budget, 1.0), microkernels=kernels)
+        target = on_route(context.target, self.route)
+        return Part(row.label, SingleRun(problem, target, options, context.run.within(name), task), row.share)
+
+    def _kernels(self, row: KernelRow) -> tuple[Kernel, ...]:
+        """All that fit a place, as the user has them."""
+        if self.library is not None:
+            self.set_row(row.label, place=replace(row.place, kernels=self.library.all(row.place.problem)))
+        names = self.library.all(row.place.problem) if self.library else row.place.kernels
+        own = {kernel.name: kernel for kernel in self.context.options.microkernels}
+        return tuple(own.get(name, Kernel(name)) for name in names)
+
+    def _search(self, parts: Sequence[Part], budget: float) -> None:
+        """Side by side; without a device one after the other, each with its part of the time by its share."""
+        context, session = self.context, self.context.session
+        if context.timed:
+            overlapped, seconds = not session.shares_cores, context.run.account.seconds
+            Together(parts, session.jobs, overlapped, session.stop, seconds, session.devices).tune(budget)
+            return
+        clock = Clock(budget)
+        for number, part in enumerate(parts):
+            if session.stop.requested or (number and clock.left <= 0):
+                return
+            rest = sum(other.share for other in parts[number:])
+            part.tune(max(clock.left, 1.0) * (part.share / rest if rest else 1.0))
+
+    # --- what came of it --------------------------------------------------------------------------------------------
+
+    def _ended(self, label: str, part: Part, budget: float) -> Found | None:
+        """What a search came to; where it came to nothing its row says why."""
+        context = self.context
+        if part.found is None:
+            if part.error is None or isinstance(part.error, OutOfTimeError):
+                self._no_time(label, budget)
+            else:
+                self.set_row(label, state="skipped", reason=part.error.message)
+                context.note(f"{label}: {part.error.message}")
+            return None
+        result = part.found.result
+        self.results.append(result)
+        context.run.account.add({step: used for step, used in result.seconds.items() if step not in WORK})
+        context.session.reporter.note(f"{label}: {result.verdict}, {result.reason}")
+        self.set_row(label, result=result)
+        return part.found
+
+    def _no_time(self, label: str, budget: float) -> None:
+        """It was not tuned, and nothing but the budget is in the way."""
+        left = f"all dispatches together have {budget:.0f} s" if budget >= 1 else "none is left for dispatches"
+        self.set_row(label, state="left-out", reason=f"no time for it: {left} (--budget)", out_of_time=True)
+
+    def _entry(self, row: DispatchRow, found: Found | None) -> Entry | None:
+        """What becomes of a dispatch in the whole model, which is the judge of it."""
+        if found is None:
+            return None
+        result, winner = found.result, found.winner or found.leader
+        if winner is None or winner.info is None:
+            state, reason = ("no-gain", result.reason) if len(found.plan.space) else ("no-knobs", found.plan.obstacle)
+            state = "left-out" if result.verdict == "inconclusive" else state
+            self.set_row(row.label, state=state, reason=reason)
+            return None
+        self.set_row(row.label, state="ahead" if self.context.timed else "estimated", reason=result.reason)
+        return Entry(row.label, row.group, row.group.leading(self.shares.us), row.share, result, winner)
+
+    def _codegen_us(self) -> dict[Group, float]:
+        """What the best code of the compiler for a dispatch takes alone, as far as it was timed."""
+        found: dict[Group, float] = {}
+        for row in self.dispatches:
+            if row.result is not None:
+                times = [row.result.best.us if row.result.best else None, row.result.baseline.us]
+                known = [us for us in times if us is not None]
+                found |= {row.group: min(known)} if known else {}
+        return found
+
+    def _kernel(self, row: KernelRow, found: Found | None, codegen: Mapping[Group, float]) -> KernelEntry | None:
+        """The kernel that a search found, if it is faster alone than the compiler's best code for the same."""
+        if found is None:
+            return None
+        label, place, result = row.label, row.place, found.result
+        there = codegen.get(place.group) if place.group is not None else None
+        other = min((us for us in (there, result.baseline.us) if us is not None), default=None)
+        own = result.best.us if result.best is not None else None
+        self.set_row(label, us=own, codegen_us=other)
+        winner = found.winner or found.leader
+        if winner is None:
+            if result.verdict == "inconclusive" and not result.counts.rivals:  # nothing speaks against it
+                self.set_row(label, state="left-out", reason="the time was up before one was timed", out_of_time=True)
+            else:
+                self.set_row(label, state="codegen", reason=result.reason)
+            return None
+        variants = found.plan.kernels[str(winner.config[KERNEL])]
+        values = {name: value for name, value in winner.config.items if name in variants.manifest.parameters}
+        times = f"alone it takes {own:.1f} µs, the compiler's code {other:.1f}" if own and other else "it is not timed"
+        slower = own is not None and other is not None and own >= other
+        name = variants.manifest.name
+        self.set_row(label, state="codegen" if slower else "taken", reason=times, kernel=name)
+        config = _packed(variants, values, place)
+        return None if slower else KernelEntry(label, place, row.share, gain_of(result), variants, config, result)
+
+
+def _packed(variants: Variants, values: Mapping[str, Value], place: Place) -> Config:
+    """The variant of these values; where weights are constants with these packed, if the kernel can."""
+    config = variants.space[variants.space.nearest(values)]
+    wanted = {**config.as_dict(), PACKED: 1}
+    if not place.constant or PACKED not in config.as_dict():
+        return config
+    nearest = variants.space[variants.space.nearest(wanted)]
+    return nearest if nearest.as_dict() == wanted else config
+
+
+def _label(group: Group, *, taken: Collection[str]) -> str:
+    root = group.root
+    sizes = "x".join("D" if d in root.dynamic else str(size) for d, size in enumerate(root.loops))
+    types = "_".join(dict.fromkeys(e for e in (root.element_types[0], root.element_types[-1])))
+    name = f"{_KIND[root.kind]}_{sizes}_{types}"
+    number = 2
+    label = name
+    while label in taken:
+        label, number = f"{name}_{number}", number + 1
+    return label
+
+
+def executable_target_of(context: Context, structure: ModelStructure) -> str:
+    """What the compiler makes code for on a processor; empty elsewhere, and where a model has no executable."""
+    text = next(iter(structure.configured.values()), "") if context.target.backend.on_host else ""
+    return executable_target(text) if text else ""
