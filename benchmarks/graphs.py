@@ -34,8 +34,8 @@ import numpy as np
 
 from autotuner.errors import AutotuneError
 from autotuner.jobs.bench.given import task_of
-from autotuner.jobs.bench.libraries.child import Message
-from autotuner.jobs.bench.libraries.torch_library import Library, OnGpu
+from autotuner.jobs.bench.libraries.child import Message, one_by_one
+from autotuner.jobs.bench.libraries.torch_library import Library
 from autotuner.jobs.suite.suites import SUITES
 from autotuner.measure.check import compare
 from autotuner.microkernels.instance import Instance, shipped_folder
@@ -196,17 +196,17 @@ def timed(problem: Gemm, variants: Sequence[Built]) -> list[Row]:
             file = Path(folder) / str(number)
             array.tofile(file)
             messages.append({"file": str(file), "element": operand.element.mlir, "shape": list(operand.shape)})
-        tensors = tuple(library.tensor(one) for one in messages)
-        theirs = library.prepare(task_of(replace(problem, epilogue=NOTHING)), messages[:2])
-    assert isinstance(theirs, OnGpu)
+        tensors = tuple(library.array(one) for one in messages)
+        call = library.gemm(task_of(replace(problem, epilogue=NOTHING)), [*tensors[:2]])
+    theirs = library.timer(call, [call["inputs"]], one_by_one)
     for _ in range(WARM_UP):
-        theirs.invoke(1)
+        theirs()
     rows = []
     for one in variants:
         launch = Launch(one.instance, library, tensors)
         result = launch().double().cpu().numpy().reshape(reference.shape)
-        ours = OnGpu(library.torch, "", (), launch, None)
-        pairs = [(theirs.invoke(1), ours.invoke(1)) for _ in range(ROUNDS + 2)][2:]
+        ours = library.timer({"compute": launch}, [()], one_by_one)
+        pairs = [(theirs(), ours()) for _ in range(ROUNDS + 2)][2:]
         vendor, own = (
             statistics.median(seconds / count for seconds, count in side) for side in zip(*pairs, strict=True)
         )
@@ -226,7 +226,7 @@ class Launch:
             tensors[binding.operand]
             if binding.access == "read"
             else self._torch.zeros(
-                (binding.parts, *binding.tensor.shape), device="cuda", dtype=library.type(binding.tensor.element.mlir)
+                (binding.parts, *binding.tensor.shape), device="cuda", dtype=library.dtype(binding.tensor.element.mlir)
             )
             for binding in instance.bindings
         ]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 _LONGEST = 120
@@ -27,6 +30,17 @@ def clean(text: str) -> str:
 def cells(row: Iterable[Any]) -> list[Any]:
     """A row of CSV: text that a spreadsheet would compute begins with an apostrophe there. Numbers stay numbers."""
     return [f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell for cell in row]
+
+
+def csv_text(columns: Sequence[str], records: Iterable[Mapping[str, Any]]) -> str:
+    """A table of CSV: a line for each record. What is missing or not finite is an empty cell."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(columns)
+    for record in records:
+        known = (record.get(name) for name in columns)
+        table.writerow(cells(None if isinstance(one, float) and not math.isfinite(one) else one for one in known))
+    return text.getvalue()
 
 
 def count(number: int, what: str) -> str:

@@ -15,8 +15,6 @@ from autotuner.store.rows import RunRow
 from autotuner.targets import Target
 
 IREE, TUNED, HIPBLASLT = "iree", "tuned", "hipblaslt"
-HIPBLASLT_BENCH, HIPBLASLT_INSTALL = "hipblaslt-bench", "apt install hipblaslt-benchmarks"
-"""AMD's program, and what brings it where ROCm's packages come from AMD."""
 BLOCKS, MOST_BLOCKS = 6, 1000
 """The fewest that give a median an interval of 95 %; and the most that can be meant."""
 
@@ -39,11 +37,10 @@ class Library:
     def objection(self, target: Target) -> str:
         """Why it does not run there, whatever is installed; empty where it may."""
         on_host = target.backend.on_host
-        if on_host and not self.on_host:
-            return f"{self.name} computes on GPUs, and the target is {target.name}"
-        if not on_host and not self.on_gpu:
-            return f"{self.name} computes on the processor, and the target is {target.name}"
-        return ""
+        where = "GPUs" if on_host and not self.on_host else "the processor" if not on_host and not self.on_gpu else ""
+        if self.name == HIPBLASLT and HIPBLASLT not in target.backend.libraries:
+            where = "AMD GPUs"
+        return f"{self.name} computes on {where}, and the target is {target.name}" if where else ""
 
 
 LIBRARIES: Mapping[str, Library] = {
@@ -53,9 +50,10 @@ LIBRARIES: Mapping[str, Library] = {
         Library("torch", "pip install torch"),
         Library("triton", "pip install torch triton", on_host=False),
         Library("onnxruntime", "pip install onnxruntime onnx", on_gpu=False),
+        Library(HIPBLASLT, "apt install hipblaslt-benchmarks", on_host=False),
     )
 }
-NAMES: tuple[str, ...] = (IREE, TUNED, *LIBRARIES, HIPBLASLT)
+NAMES: tuple[str, ...] = (IREE, TUNED, *LIBRARIES)
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,8 @@ class LeftOut:
     install: str = ""
 
     def __str__(self) -> str:
-        return f"{self.name} is left out: {self.reason}{f'. Run: {self.install}' if self.install else ''}"
+        own = f"it {self.reason.removeprefix(self.name).lstrip()}" if self.reason.startswith(self.name) else self.reason
+        return f"{self.name} is left out: {own}{f'. Run: {self.install}' if self.install else ''}"
 
     def to_json(self) -> dict[str, Any]:
         return {"backend": self.name, "reason": self.reason, "install": self.install or None}
@@ -99,8 +98,9 @@ class Chosen:
 
 def _python(text: str, chosen: Sequence[str]) -> tuple[str, Path]:
     name, _, path = text.partition("=")
-    if name not in LIBRARIES or not path:
-        names = ", ".join(LIBRARIES)
+    scripts = [library for library in LIBRARIES if library != HIPBLASLT]
+    if name not in scripts or not path:
+        names = ", ".join(scripts)
         raise UsageError(f"--python {text} is not LIBRARY=PYTHON.", remedy=f"The libraries are: {names}.")
     if name not in chosen:
         raise UsageError(f"--python {text}: {name} is not among the backends.", remedy="Add it to --backends.")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
 
-from autotuner.devices.conditions import Conditions, DeviceState
+from autotuner.devices.conditions import Conditions
 from autotuner.devices.device import Timing
-from autotuner.devices.sampling import Sampler
+from autotuner.devices.sampling import open_sampler, sampled
 from autotuner.jobs.bench.given import Given, Task
 from autotuner.jobs.bench.result import UNSUPPORTED
 from autotuner.jobs.bench.sides import Manner, NoSideError
@@ -70,8 +69,6 @@ class Hipblaslt:
 
     program: Path
     device: str
-    state: DeviceState
-    sampler: Sampler
 
     version: ClassVar[str] = ""
     kind: ClassVar[Kind] = "library"
@@ -110,13 +107,15 @@ class HipblasltSide:
 
     def _timed(self, *, cold: bool) -> Timing:
         own = self.backend
-        self.manner.lend()
-        before = own.sampler()
-        words: Sequence[str] = command(own.program, self.task, device=own.device, cold=cold)
-        done = process.run(words, timeout=self.manner.timeout)
-        if done.timed_out:
-            return Timing((), "run-timeout", done.why())
-        us = read_us(done.stdout) if done.ok else None
-        if us is None:
-            return Timing((), "run-error", done.why() if not done.ok else "it printed no time")
-        return Timing((us,), conditions=Conditions(own.state, "cold" if cold else "warm", before, own.sampler()))
+        self.manner.device.lend(busy=True)
+        words = command(own.program, self.task, device=own.device, cold=cold)
+
+        def timed() -> Timing:
+            done = process.run(words, timeout=self.manner.timeout)
+            us = read_us(done.stdout) if done.ok else None
+            if us is not None:
+                return Timing((us,))
+            why = done.why() if not done.ok else "it printed no time"
+            return Timing((), "run-timeout" if done.timed_out else "run-error", why)
+
+        return sampled(timed, open_sampler(own.device), Conditions("sustained", "cold" if cold else "warm"))

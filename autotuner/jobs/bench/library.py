@@ -17,24 +17,13 @@ import numpy as np
 
 from autotuner.devices import child_base
 from autotuner.devices.child_base import Message
-from autotuner.devices.conditions import Conditions, DeviceState
+from autotuner.devices.conditions import Conditions
 from autotuner.devices.connection import Connection, Lost, Refused
 from autotuner.devices.device import Computed, Timing
-from autotuner.devices.sampling import Rotation, Sampler, open_sampler, sizes_of
+from autotuner.devices.sampling import open_sampler, sampled, sizes_of
 from autotuner.errors import AutotuneError, EnvironmentFailure
 from autotuner.iree.compile import FailureClass
-from autotuner.iree.run import CacheState
-from autotuner.jobs.bench.backends import (
-    HIPBLASLT,
-    HIPBLASLT_BENCH,
-    HIPBLASLT_INSTALL,
-    IREE,
-    LIBRARIES,
-    TUNED,
-    Chosen,
-    LeftOut,
-    Library,
-)
+from autotuner.jobs.bench.backends import HIPBLASLT, IREE, LIBRARIES, TUNED, Chosen, LeftOut, Library
 from autotuner.jobs.bench.given import Given
 from autotuner.jobs.bench.hipblaslt import Hipblaslt
 from autotuner.jobs.bench.result import UNSUPPORTED
@@ -51,103 +40,65 @@ CHILD = Path(__file__).with_name("libraries") / "child.py"
 PREPARE_SECONDS = 180.0
 """A library may compile or choose a kernel when it first sees a problem."""
 _ABSENT = "No module named"
-_ROCM = "/opt/rocm/bin"
+HIPBLASLT_BENCH, _ROCM = "hipblaslt-bench", "/opt/rocm/bin"
 
 
 @dataclass(eq=False)
 class LibraryProcess:
     """One library in its Python."""
 
-    library: Library
     connection: Connection
     folder: Path
     """Where results are written."""
-    sampler: Sampler
-    state: DeviceState
+    device: str
     halted: bool
     """Between requests it is stopped: its idle threads would take the cores that others are timed on."""
-    rotation: Callable[[int], Rotation]
-    """Over how many copies of so many bytes a cold timing goes."""
-    _again: Message | None = field(default=None, repr=False)
-    """What a new process is asked at first: what the lost one had prepared."""
+
+    _prepared: Message | None = field(default=None, repr=False)
+
+    kind: ClassVar[Kind] = "library"
 
     def __post_init__(self) -> None:
         self.connection.on_open = self._prepare_again
 
-    kind: ClassVar[Kind] = "library"
+    def _prepare_again(self) -> None:
+        """A new process is asked at first what the lost one had prepared."""
+        if self._prepared is not None:
+            self.connection.ask(self._prepared, timeout=PREPARE_SECONDS)
 
     @property
     def version(self) -> str:
         return str(self.connection.opened.get("version", ""))
 
-    def open(self) -> None:
-        """Starts it; EnvironmentFailure with the line that brings the library where it is not installed."""
-        self.connection.open()
-        self._halt()
-
-    def close(self) -> None:
-        self.connection.close()
-
     def prepare(self, given: Given, manner: Manner) -> LibrarySide:
         manner.device.lend(busy=False)
-        self._again = None
+        self._prepared = None
         request = {"ask": "prepare", "task": given.task, "inputs": [one.to_json() for one in given.tensors]}
-        try:
-            answer = self._ask(request, timeout=PREPARE_SECONDS)
-        except (Lost, Refused) as error:
-            raise NoSideError(_failure(error), str(error)) from error
-        if "refused" in answer:
-            raise NoSideError(UNSUPPORTED, str(answer["refused"]))
-        self._again = request
+        answer = self.ask(request, timeout=PREPARE_SECONDS)
+        self._prepared = request
         footprint = sum(one.file.stat().st_size for one in given.tensors)
-        return LibrarySide(self, manner, answer["how"], tuple(answer["elements"]), self.rotation(footprint))
+        rotation = sizes_of(self.device).rotation(footprint)
+        sets = max(2, rotation.sets) if rotation.exceeds else 0
+        return LibrarySide(self, manner, answer["how"], tuple(answer["elements"]), sets)
 
-    def results(self, elements: tuple[str, ...], *, timeout: float) -> Computed:
-        try:
-            answer = self._ask({"ask": "call", "folder": str(self.folder)}, timeout=timeout)
-        except (Lost, Refused) as error:
-            return Computed(failure=_failure(error), detail=str(error))
-        pairs = zip(answer["results"], elements, strict=True)
-        return Computed(tuple(self._array(one, element) for one, element in pairs))
-
-    def time(self, manner: Manner, *, repetitions: int, sets: int = 1) -> Timing:
-        """On so many copies of the inputs in turn."""
-        cache: CacheState = "warm" if sets == 1 else "cold"
-        steady = dict(child_base.STEADY) if manner.steady else None
-        asked: Message = {"ask": "time", "repetitions": repetitions, "seconds": manner.seconds, "warm": manner.seconds}
-        asked |= {"steady": steady, "sets": sets}
-        before = self.sampler()
-        try:
-            answer = self._ask(asked, timeout=manner.timeout)
-        except (Lost, Refused) as error:
-            return Timing((), _failure(error), str(error))
-        if "refused" in answer:
-            return Timing((), "run-error", answer["refused"])
-        conditions = Conditions(self.state, cache, before, self.sampler())
-        return Timing(tuple(seconds * 1e6 for seconds in answer["seconds"]), conditions=conditions)
-
-    def _ask(self, request: Message, *, timeout: float) -> Message:
+    def ask(self, request: Message, *, timeout: float) -> Message:
+        """The answer; NoSideError where there is none, or it is a refusal."""
         if self.connection.pid is not None:
             process.go_on(self.connection.pid)
         try:
-            return self.connection.ask(request, timeout=timeout)
+            answer = self.connection.ask(request, timeout=timeout)
+        except (Lost, Refused) as error:
+            failure: FailureClass = error.failure if isinstance(error, Lost) else "run-error"
+            raise NoSideError(failure, str(error)) from error
         finally:
-            self._halt()
+            self.halt()
+        if "refused" in answer:
+            raise NoSideError(UNSUPPORTED, str(answer["refused"]))
+        return answer
 
-    def _halt(self) -> None:
+    def halt(self) -> None:
         if self.halted and self.connection.pid is not None:
             process.halt(self.connection.pid)
-
-    def _prepare_again(self) -> None:
-        if self._again is not None:
-            self.connection.ask(self._again, timeout=PREPARE_SECONDS)
-
-    def _array(self, result: Message, element: str) -> Any:
-        kind = np.dtype(element_type(element).numpy)
-        file = self.folder / f"{result['digest']}.bin"
-        if not math.prod(result["shape"]):
-            return np.empty(result["shape"], kind)
-        return np.fromfile(file, np.uint8).view(kind).reshape(result["shape"])
 
 
 @dataclass(frozen=True)
@@ -158,43 +109,74 @@ class LibrarySide:
     manner: Manner
     how: str
     elements: tuple[str, ...]
-    rotation: Rotation
-    """Over how many copies of the inputs a cold timing goes."""
+    sets: int
+    """Over how many copies of the inputs a cold timing goes; 0 where the memory does not hold so many."""
 
     def answer(self) -> Computed:
-        return self.process.results(self.elements, timeout=self.manner.timeout)
+        folder = self.process.folder
+        try:
+            answer = self.process.ask({"ask": "call", "folder": str(folder)}, timeout=self.manner.timeout)
+        except NoSideError as error:
+            return Computed(failure=_class(error), detail=error.detail)
+        pairs = zip(answer["results"], self.elements, strict=True)
+        return Computed(tuple(_array(one, element, folder) for one, element in pairs))
 
     def time(self, *, repetitions: int) -> Timing:
-        self.manner.lend()
-        return self.process.time(self.manner, repetitions=repetitions)
+        return self._timed(repetitions, sets=1)
 
     def time_cold(self, warm_us: float) -> Timing | None:
         del warm_us
-        if not self.rotation.exceeds:
-            return None
-        self.manner.lend()
-        sets = max(2, self.rotation.sets)
-        found = self.process.time(self.manner, repetitions=1, sets=sets)
-        return found if found.ok else None
+        found = self._timed(1, sets=self.sets) if self.sets else None
+        return found if found is not None and found.ok else None
+
+    def _timed(self, repetitions: int, *, sets: int) -> Timing:
+        """On so many copies of the inputs in turn, in the state in which all are timed."""
+        manner = self.manner
+        manner.device.lend(busy=True)
+        steady = None if manner.on_host else dict(child_base.STEADY)
+        asked = {"ask": "time", "repetitions": repetitions, "seconds": manner.seconds, "steady": steady, "sets": sets}
+
+        def timed() -> Timing:
+            try:
+                seconds = self.process.ask(asked, timeout=manner.timeout)["seconds"]
+            except NoSideError as error:
+                return Timing((), _class(error), error.detail)
+            return Timing(tuple(one * 1e6 for one in seconds))
+
+        conditions = Conditions("sustained", "warm" if sets == 1 else "cold")
+        return sampled(timed, open_sampler(self.process.device), conditions)
+
+
+def _class(error: NoSideError) -> FailureClass:
+    return "run-timeout" if error.failure == "run-timeout" else "run-error"
+
+
+def _array(result: Message, element: str, folder: Path) -> Any:
+    kind = np.dtype(element_type(element).numpy)
+    if not math.prod(result["shape"]):
+        return np.empty(result["shape"], kind)
+    return np.fromfile(folder / f"{result['digest']}.bin", np.uint8).view(kind).reshape(result["shape"])
 
 
 @contextmanager
 def open_library(
-    library: Library, *, python: Path, device: str, on_host: bool, folder: Path, sampler: Sampler, state: DeviceState
+    library: Library, *, python: Path, device: str, on_host: bool, folder: Path
 ) -> Iterator[LibraryProcess]:
-    """A library's process, ended with the command. It has as many threads as there are cores."""
+    """A library's process, ended with the command. It has as many threads as there are cores.
+
+    EnvironmentFailure has the line that brings the library where it is not installed.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     command = (python, CHILD, child_base.__file__, library.script, str(usable_cores()))
-    missing = _missing(library, python)
-    log = folder / f"{library.name}.txt"
-    connection = Connection("cpu" if on_host else torch_device(device), log, command, missing=missing)
-    rotation = sizes_of(device).rotation
-    opened = LibraryProcess(library, connection, folder, sampler, state, halted=on_host, rotation=rotation)
+    log, where = folder / f"{library.name}.txt", "cpu" if on_host else torch_device(device)
+    connection = Connection(where, log, command, missing=_missing(library, python))
+    opened = LibraryProcess(connection, folder, device, halted=on_host)
     try:
-        opened.open()
+        connection.open()
+        opened.halt()
         yield opened
     finally:
-        opened.close()
+        connection.close()
 
 
 def torch_device(uri: str) -> str:
@@ -205,22 +187,15 @@ def torch_device(uri: str) -> str:
 
 def _missing(library: Library, python: Path) -> Callable[[str, str], AutotuneError]:
     def missing(device: str, why: str) -> AutotuneError:
+        other = f"name another by --python {library.name}=PYTHON."
         if _ABSENT in why:
             install = library.install.removeprefix("pip ")
-            return EnvironmentFailure(
-                f"{library.name} is not installed in {python} ({last_line(why)}).",
-                remedy=f"Run: {python} -m pip {install}; or name another by --python {library.name}=PYTHON.",
-            )
-        return EnvironmentFailure(
-            f"{library.name} does not start on {device} in {python}: {last_line(why)}.",
-            remedy=f"Leave it out of --backends, or name another by --python {library.name}=PYTHON.",
-        )
+            said = f"{library.name} is not installed in {python} ({last_line(why)})."
+            return EnvironmentFailure(said, remedy=f"Run: {python} -m pip {install}; or {other}")
+        said = f"{library.name} does not start on {device} in {python}: {last_line(why)}."
+        return EnvironmentFailure(said, remedy=f"Leave it out of --backends, or {other}")
 
     return missing
-
-
-def _failure(error: Lost | Refused) -> FailureClass:
-    return error.failure if isinstance(error, Lost) else "run-error"
 
 
 # --- who takes part ---------------------------------------------------------------------------------------------------
@@ -233,10 +208,6 @@ class Libraries:
     there: dict[str, Backend] = field(default_factory=dict)
     left_out: tuple[LeftOut, ...] = ()
 
-    def timed_of(self, chosen: Chosen) -> int:
-        """How many of the chosen backends take part."""
-        return len(chosen.names) - len(self.left_out)
-
     @classmethod
     @contextmanager
     def open(cls, chosen: Chosen, target: Target, session: Session) -> Iterator[Libraries]:
@@ -246,51 +217,35 @@ class Libraries:
             folder = stack.enter_context(session.builder.cache.scratch())
             for name in (name for name in chosen.names if name not in (IREE, TUNED)):
                 session.reporter.stage(f"opening {name}")
+                library = LIBRARIES[name]
                 try:
-                    if name == HIPBLASLT:
-                        found.there[name] = _hipblaslt(target, session)
-                        continue
-                    opening = open_library(
-                        _library(name, target),
-                        python=chosen.python(name),
-                        device=session.device,
-                        on_host=target.backend.on_host,
-                        folder=folder / name,
-                        sampler=open_sampler(session.device),
-                        state="sustained",
+                    if why := library.objection(target):
+                        raise EnvironmentFailure(f"{why}.", remedy="Leave it out of --backends.")
+                    found.there[name] = (
+                        _hipblaslt(library, session)
+                        if name == HIPBLASLT
+                        else stack.enter_context(
+                            open_library(
+                                library,
+                                python=chosen.python(name),
+                                device=session.device,
+                                on_host=target.backend.on_host,
+                                folder=folder / name,
+                            )
+                        )
                     )
-                    found.there[name] = stack.enter_context(opening)
                 except EnvironmentFailure as error:
                     if chosen.named:
                         raise
-                    found.left_out += (_left_out(name, error),)
+                    missing = "not installed" in error.message or "there is no" in error.message
+                    reason = error.message.rstrip(".")
+                    found.left_out += (LeftOut(name, reason, library.install if missing else ""),)
             yield found
 
 
-def _library(name: str, target: Target) -> Library:
-    """The library, where it can run at all."""
-    library = LIBRARIES[name]
-    if why := library.objection(target):
-        raise EnvironmentFailure(f"{why}.", remedy="Leave it out of --backends.")
-    return library
-
-
-def _hipblaslt(target: Target, session: Session) -> Hipblaslt:
+def _hipblaslt(library: Library, session: Session) -> Hipblaslt:
     """AMD's own program, where ROCm has brought it."""
-    if HIPBLASLT not in target.backend.libraries:
-        raise EnvironmentFailure(
-            f"{HIPBLASLT} computes on AMD GPUs, and the target is {target.name}.", remedy="Leave it out of --backends."
-        )
     program = shutil.which(HIPBLASLT_BENCH) or shutil.which(HIPBLASLT_BENCH, path=_ROCM)
     if program is None:
-        raise EnvironmentFailure(f"there is no {HIPBLASLT_BENCH} here.", remedy=f"Run: {HIPBLASLT_INSTALL}.")
-    return Hipblaslt(Path(program), session.device, "sustained", open_sampler(session.device))
-
-
-def _left_out(name: str, error: EnvironmentFailure) -> LeftOut:
-    """By its name, with the line that would bring it where that is what is missing."""
-    lines = {HIPBLASLT: HIPBLASLT_INSTALL, **{one.name: one.install for one in LIBRARIES.values()}}
-    missing = "not installed" in error.message or "there is no" in error.message
-    reason = error.message.rstrip(".")
-    known = f"it {reason.removeprefix(name).lstrip()}" if reason.startswith(f"{name} ") else reason
-    return LeftOut(name, known, lines[name] if missing else "")
+        raise EnvironmentFailure(f"there is no {HIPBLASLT_BENCH} here.", remedy=f"Run: {library.install}.")
+    return Hipblaslt(Path(program), session.device)

@@ -18,12 +18,9 @@ from autotuner.measure.contest import REPETITIONS, SLOW_US, Pacer, TimingFailed,
 from autotuner.store.rows import BuildRow, Phase
 from autotuner.tuning.run import Run
 
-ROUNDS = 3
-"""Of what is timed beside the blocks."""
+COLD_ROUNDS = 3
 WARM_SHARE = 0.75
-"""Of a problem's time, where something is timed beside them."""
-APART = 0.05
-"""Clocks at the beginning of blocks that are further apart are no longer one state."""
+"""Of a problem's time, where cold times are taken after it."""
 
 
 @dataclass
@@ -35,8 +32,7 @@ class Part:
     """Of its row in the results database."""
     side: Side | None = None
     timings: list[Timing] = field(default_factory=list)
-    beside: dict[Phase, list[float]] = field(default_factory=dict)
-    """In µs, what was timed beside the blocks."""
+    cold: list[float] = field(default_factory=list)
 
     @property
     def alive(self) -> bool:
@@ -46,19 +42,15 @@ class Part:
     def warm_us(self) -> float:
         return median(timing.median for timing in self.timings)
 
-    def middle(self, phase: Phase) -> float | None:
-        found = self.beside.get(phase)
-        return median(found) if found and self.alive and self.timings else None
-
     def finished(self) -> BackendRow:
         """What is told of it."""
-        seen = [timing.conditions for timing in self.timings if timing.conditions is not None]
+        if not self.alive:
+            return self.row
         return replace(
             self.row,
-            blocks_us=tuple(timing.median for timing in self.timings) if self.alive else (),
-            cold_us=self.middle("cold"),
-            before=Sample.middle(one.before for one in seen),
-            sample=Sample.middle(one.after for one in seen),
+            blocks_us=tuple(timing.median for timing in self.timings),
+            cold_us=median(self.cold) if self.cold else None,
+            sample=Sample.middle(one.conditions.after for one in self.timings if one.conditions is not None),
         )
 
 
@@ -76,7 +68,7 @@ class ProblemBench:
     ends: float = math.inf
     """In seconds on the run's clock: no block begins that would last longer."""
     parts: dict[str, Part] = field(default_factory=dict)
-    _too_short: str = ""
+    notes: tuple[str, ...] = ()
 
     def go(self) -> ProblemRows | None:
         """None where it was stopped before anything was timed."""
@@ -85,26 +77,31 @@ class ProblemBench:
             if self.run.stopped:
                 return None
             self._prepare(name, backend)
-        self.run.account.stage(f"timing {', '.join(self._alive())}")
+        alive = [name for name, part in self.parts.items() if part.alive]
+        self.run.account.stage(f"timing {', '.join(alive)}")
         with self.run.account.clocked("time"):
-            self._time_blocks()
+            self._time_blocks(alive)
+            timed = [name for name in alive if self.parts[name].alive and self.parts[name].timings]
             if self.cold and self.given.repeated:
-                self._time_beside("cold", lambda side, us: side.time_cold(us))
-        return self._rows() if self._timed() or not self.run.stopped else None
+                self._time_cold(timed)
+        if self.run.stopped and not timed:
+            return None
+        rows = tuple(part.finished() for part in self.parts.values())
+        return ProblemRows(self.given.described, rows, self.run.id, self.calls, self.notes)
 
     # --- preparing ------------------------------------------------------------------------------------------------
 
     def _prepare(self, name: str, backend: Backend) -> None:
         """Opens its row, and compares the results of one call with what must come out."""
+        store = self.run.session.store
         with self.run.account.clocked("build"):
             kind = backend.kind  # of IREE's modules it is known once they are compiled
         part = self.parts[name] = Part(BackendRow(name, version=backend.version), self.run.candidate(kind, name))
         if isinstance(backend, IreeBackend) and (made := backend.made) is not None:
-            recipe, module = made.recipe, made.module
-            spec = str(recipe.flagfile or recipe.spec or "")
-            part.row = replace(part.row, spec=spec, applied=recipe.applied)
+            recipe, module = made
+            part.row = replace(part.row, spec=str(recipe.flagfile or recipe.spec or ""), applied=recipe.applied)
             built = (module.binary, recipe.applied, tuple(module.command), str(module.vmfb))
-            self.run.session.store.record_build(BuildRow(part.id, module.seconds, module.cached, *built))
+            store.record_build(BuildRow(part.id, module.seconds, module.cached, *built))
         try:
             part.side = side = backend.prepare(self.given, self.manner)
         except NoSideError as error:
@@ -122,36 +119,45 @@ class ProblemBench:
             self._fail(part, check.failure or "wrong-result", check.detail)
             return
         part.row = replace(part.row, error=check.error)
-        self.run.session.store.record_check(part.id, error=check.error)
+        store.record_check(part.id, error=check.error)
 
     # --- timing ---------------------------------------------------------------------------------------------------
 
-    def _time_blocks(self) -> None:
+    def _time_blocks(self, names: Sequence[str]) -> None:
         """In turns: three repetitions of each in a block, and of what takes long one."""
 
         def take(part: Part, side: Side) -> Timing:
             known = part.timings[0].median if part.timings else 0.0
             timing = side.time(repetitions=1 if known > SLOW_US else REPETITIONS)
-            if not timing.ok:
+            if timing.ok:
+                part.timings.append(timing)
+            else:
                 self._fail(part, timing.failure or "run-error", timing.detail)
             return timing
 
-        turns = self._in_turns("bench", self._alive(), take, most=self.blocks, ends=self._warm_ends())
-        if turns.blocks < self.blocks:
+        now, ends = self.run.clock.elapsed, self.ends
+        ends = now + WARM_SHARE * (ends - now) if self.cold and math.isfinite(ends) else ends
+        turns = self._in_turns("bench", names, take, most=self.blocks, ends=ends)
+        if names and turns.blocks < self.blocks:
             had, why = ("fit into --budget", "the time was up before its turn: a longer --budget would do")
             if self.run.stopped:
                 had, why = ("were timed before it was stopped", "it was stopped before its turn")
-            self._too_short = f"{turns.blocks} of {self.blocks} blocks {had}"
-            for part in self.parts.values():
+            self.notes = (f"{turns.blocks} of {self.blocks} blocks {had}",)
+            self.run.account.note(self.notes[0])
+            for part in (self.parts[name] for name in names):
                 if part.alive and not part.timings:
                     self._fail(part, UNTIMED, why)
-        for part in self._timed():
-            self.run.session.store.set_us(part.id, part.warm_us)
+        for part in (self.parts[name] for name in names):
+            if part.alive:
+                self.run.session.store.set_us(part.id, part.warm_us)
 
-    def _time_beside(self, phase: Phase, take: Callable[[Side, float], Timing | None]) -> None:
-        """Rounds of another timing, which knows how long the blocks took."""
-        names = [part.row.name for part in self._timed()]
-        self._in_turns(phase, names, lambda part, side: take(side, part.warm_us), most=ROUNDS, ends=self.ends)
+    def _time_cold(self, names: Sequence[str]) -> None:
+        def take(part: Part, side: Side) -> Timing | None:
+            timing = side.time_cold(part.warm_us)
+            part.cold += [timing.median] if timing is not None and timing.ok else []
+            return timing
+
+        self._in_turns("cold", names, take, most=COLD_ROUNDS, ends=self.ends)
 
     def _in_turns(
         self, phase: Phase, names: Sequence[str], take: Callable[[Part, Side], Timing | None], *, most: int, ends: float
@@ -172,42 +178,10 @@ class ProblemBench:
             return timing
 
         def record(name: str, block: int, timing: Timing) -> None:
-            part = self.parts[name]
-            part.timings += [timing] if phase == "bench" else []
-            part.beside.setdefault(phase, []).append(timing.median)
-            self.run.session.store.record_timing(part.id, timing, phase=phase, block=block - 1)
+            self.run.session.store.record_timing(self.parts[name].id, timing, phase=phase, block=block - 1)
 
         return take_turns(names, taken, still, seed=self.run.options.seed, record=record)
-
-    def _warm_ends(self) -> float:
-        """Some of the time is for what is timed beside the blocks."""
-        now, more = self.run.clock.elapsed, self.cold
-        return now + WARM_SHARE * (self.ends - now) if more and math.isfinite(self.ends) else self.ends
-
-    # --- the end --------------------------------------------------------------------------------------------------
-
-    def _rows(self) -> ProblemRows:
-        rows = [part.finished() for part in self.parts.values()]
-        notes = (*self._warnings(rows), *([self._too_short] if self._too_short else []))
-        for note in notes:
-            self.run.account.note(note)
-        return ProblemRows(self.given.described, tuple(rows), self.run.id, self.calls, notes)
-
-    def _warnings(self, rows: Sequence[BackendRow]) -> list[str]:
-        """What must be known of the device before two of the times are compared."""
-        found = []
-        began = {row.name: row.before.mhz for row in rows if row.before.mhz and row.blocks_us}
-        if began and max(began.values()) > (1 + APART) * min(began.values()):
-            clocks = ", ".join(f"{name} {mhz:.0f} MHz" for name, mhz in began.items())
-            found.append(f"blocks did not begin in one state: {clocks}")
-        return found
 
     def _fail(self, part: Part, failure: str, detail: str) -> None:
         part.row = replace(part.row, failure=failure, reason=failed_because(detail))
         self.run.session.store.record_failure(part.id, failure, stderr=detail)
-
-    def _alive(self) -> list[str]:
-        return [name for name, part in self.parts.items() if part.alive]
-
-    def _timed(self) -> list[Part]:
-        return [part for part in self.parts.values() if part.alive and part.timings]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +16,7 @@ from autotuner.measure.schedule import LEAST_PAIRS
 from autotuner.store.rows import LEFT_OUT
 from autotuner.system.files import begins
 from autotuner.system.listing import Column, Listing
-from autotuner.system.text import cells, count, microseconds
+from autotuner.system.text import count, csv_text, microseconds
 from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import SCHEMA, RunFacts
 
@@ -29,6 +27,8 @@ COLUMNS = (
     *("result", "error", "failure", "reason", "spec", "mhz", "watts", "celsius"),
 )
 """Of the CSV file. `ratio` is how many times faster than IREE's default, with its interval."""
+OUR_TABLE = begins(",".join(COLUMNS).encode() + b"\n")
+"""Is a file a table that `bench --csv` wrote?"""
 UNSUPPORTED, UNTUNED, UNTIMED = LEFT_OUT
 
 
@@ -51,9 +51,8 @@ class BackendRow:
     spec: str = ""
     applied: int = 0
     """Operations that its spec is proven to reach."""
-    before: Sample = NO_SAMPLE
     sample: Sample = NO_SAMPLE
-    """The device before and after its blocks, in the median."""
+    """The device after its blocks, in the median."""
 
     @property
     def us(self) -> float | None:
@@ -70,10 +69,11 @@ class BackendRow:
         return known or Interval(median(ratios), min(ratios), max(ratios))
 
     def to_json(self) -> dict[str, Any]:
-        names = ("version", "how", "us", "cold_us", "result", "error", "failure", "reason", "spec", "applied")
+        own = {name: getattr(self, name) for name in _OWN}
         return {
             "backend": self.name,
-            **{name: getattr(self, name) for name in names},
+            **own,
+            "us": self.us,
             "blocks_us": list(self.blocks_us),
             "device_state": self.sample.to_json(),
         }
@@ -81,21 +81,12 @@ class BackendRow:
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> BackendRow:
         """What `to_json` wrote."""
-        cold, error = row["cold_us"], row["error"]
-        return cls(
-            name=str(row["backend"]),
-            version=str(row["version"]),
-            how=str(row["how"]),
-            result=str(row["result"]),
-            failure=str(row["failure"]),
-            reason=str(row["reason"]),
-            spec=str(row["spec"]),
-            blocks_us=tuple(map(float, row["blocks_us"])),
-            cold_us=None if cold is None else float(cold),
-            error=None if error is None else float(error),
-            applied=int(row["applied"]),
-            sample=Sample.from_json(row["device_state"]),
-        )
+        own = {name: row[name] for name in _OWN}
+        blocks = tuple(map(float, row["blocks_us"]))
+        return cls(str(row["backend"]), **own, blocks_us=blocks, sample=Sample.from_json(row["device_state"]))
+
+
+_OWN = ("version", "how", "cold_us", "result", "error", "failure", "reason", "spec", "applied")
 
 
 @dataclass(frozen=True)
@@ -128,10 +119,9 @@ class ProblemRows:
         return flops / row.us / 1e3 if flops and row.us else None
 
     def to_json(self) -> dict[str, Any]:
-        default = self.by_name.get(IREE)
         rows = []
         for row in self.rows:
-            ratio = row.over(default)
+            ratio = row.over(self.by_name.get(IREE))
             known = len(row.blocks_us) >= LEAST_PAIRS
             over = {**ratio.to_json(), "confidence": CONFIDENCE if known else None} if ratio else None
             rows.append({**row.to_json(), "gflops": self.gflops(row), "over_iree": over})
@@ -148,13 +138,13 @@ class ProblemRows:
 
     def table(self) -> list[dict[str, Any]]:
         """A record of each backend, by the names of `COLUMNS`."""
-        default, named = self.by_name.get(IREE), {"problem": self.problem["name"], "calls": self.calls}
-        named |= {name: self.problem.get(name, "") for name in ("op", "arguments")}
+        document = self.to_json()
+        named = {"problem": document["name"], **{name: document.get(name, "") for name in ("op", "arguments", "calls")}}
         records = []
-        for row in self.rows:
-            ratio, gflops = row.over(default), self.gflops(row)
-            figures = {"ratio": ratio.median, "low": ratio.low, "high": ratio.high} if ratio else {}
-            records.append({**named, **row.to_json(), **row.sample.to_json(), **figures, "gflops": gflops})
+        for row in document["backends"]:
+            over = row["over_iree"] or {}
+            figures = {"ratio": over.get("median"), "low": over.get("low"), "high": over.get("high")}
+            records.append({**named, **row, **row["device_state"], **figures})
         return records
 
 
@@ -194,6 +184,10 @@ class BenchResult:
                 mean = geometric_mean(ratios)
                 found[name] = {"by": own, "problems": len(ratios), "faster": faster, "geometric_mean": mean}
         return found
+
+    def table(self) -> str:
+        """What --csv writes: a line for each backend of each problem."""
+        return csv_text(COLUMNS, (record for one in self.problems for record in one.table()))
 
     def to_json(self) -> dict[str, Any]:
         facts = {name: self.facts[name] for name in ("run", "problem", "target", "device", "seconds", "environment")}
@@ -262,21 +256,3 @@ def _listing(problems: Sequence[ProblemRows], *, several: bool) -> Listing:
             rows.append((str(one.problem["name"]), *cells) if several else cells)
     heads = [Column("problem", head=True), Column("backend", head=True)] if several else [Column("backend", head=True)]
     return Listing.of([*heads, *numbers, "how"], rows)
-
-
-OUR_TABLE = begins(",".join(COLUMNS).encode() + b"\n")
-"""Is a file a table that `bench --csv` wrote?"""
-
-
-def to_csv(problems: Sequence[ProblemRows]) -> str:
-    """One line for each backend of each problem."""
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(COLUMNS)
-    for one in problems:
-        table.writerows(cells(_finite(record.get(name)) for name in COLUMNS) for record in one.table())
-    return text.getvalue()
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value

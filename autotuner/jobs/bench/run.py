@@ -16,16 +16,14 @@ from autotuner.jobs.ab.arms import DEFAULT, Arm
 from autotuner.jobs.ab.opening import Experiment, open_model
 from autotuner.jobs.ab.recipe import ArmSite
 from autotuner.jobs.bench.backends import IREE, TUNED, Terms
-from autotuner.jobs.bench.given import Given, ModelGiven, ProblemGiven
+from autotuner.jobs.bench.given import Given, given_model, given_problem
 from autotuner.jobs.bench.library import Libraries
 from autotuner.jobs.bench.problem import ProblemBench
-from autotuner.jobs.bench.result import OUR_TABLE, BenchResult, ProblemRows, to_csv
+from autotuner.jobs.bench.result import OUR_TABLE, BenchResult, ProblemRows
 from autotuner.jobs.bench.sides import Backend, IreeBackend, Manner
 from autotuner.jobs.opening import MIN_TIME, compile_timeout, model_clock, run_timeout
 from autotuner.jobs.suite.workload import Entry, Workload
-from autotuner.measure.check import too_large
-from autotuner.measure.contest import REPETITIONS
-from autotuner.measure.schedule import LEAST_PAIRS, longer
+from autotuner.measure.schedule import longer
 from autotuner.problems.render import problem_mlir
 from autotuner.programs.model import Model
 from autotuner.programs.program import ModelProgram
@@ -39,6 +37,9 @@ from autotuner.targets import Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session, Watched
+
+_UNKNOWN = 0.5
+"""Of a problem is thought to be done where none is: what is left of it takes as long again."""
 
 
 @dataclass(frozen=True)
@@ -123,15 +124,11 @@ class _Parties:
 
         def given(run: Run, folder: Path) -> Given:
             del run
-            try:
-                return ProblemGiven.make(problem, folder / "inputs", seed=self.options.seed)
-            except MemoryError as error:
-                raise too_large(problem) from error
+            return given_problem(problem, folder / "inputs", seed=self.options.seed)
 
         def site(folder: Path) -> ArmSite:
-            timeout, flags = effort.compile_timeout, problem.flags
-            where = partial(ArmSite.within, self.session, self.target, folder=folder, timeout=timeout)
-            return where(program=problem_mlir(problem), flags=flags, problem=problem)
+            where = partial(ArmSite.within, self.session, self.target, folder=folder, timeout=effort.compile_timeout)
+            return where(program=problem_mlir(problem), flags=problem.flags, problem=problem)
 
         described = entry.problem.describe()
         return Item(described, described, site, given, effort.repetition_seconds, effort.run_timeout, calls=entry.calls)
@@ -147,7 +144,7 @@ class _Parties:
             if not isinstance(program, ModelProgram):
                 raise Bug(f"{model.path} is no model.")
             described = {**run.problem, "arguments": str(model.path)}
-            return ModelGiven.make(program, described, onnx or model.path, folder / "inputs")
+            return given_model(program, described, onnx or model.path, folder / "inputs")
 
         def site(folder: Path) -> ArmSite:
             file = model.opened_in(self.session.workspace, self.session.tools)
@@ -197,119 +194,98 @@ class _BenchRun:
         self._open = [*range(len(self.items))]
 
     def go(self) -> BenchResult:
+        self._recall()
         with self.session.builder.cache.scratch() as folder:
-            self._recall()
-            self._warn_of_short_time()
             for number in tuple(self._open):
                 if self.run.stopped or self.run.clock.left <= 0:
                     break
+                self._keep()
                 try:
-                    self._compile([number] if self.on_host else self._open, folder)
-                    if self._one(number, folder / str(number)):
-                        self._open.remove(number)
+                    reached = self._one(number, folder)
                 except OutOfTimeError:
                     break
-                if self._open:
-                    self._keep()
+                if reached:
+                    self._open.remove(number)
                 shutil.rmtree(folder / str(number), ignore_errors=True)
-        missing, problems = len(self._open), len(self.items)
-        if missing and self.run.stopped:
-            left = f"{missing} of {count(problems, 'problem')} were not reached"
-            self.run.account.note(f"it was stopped: {left}; the same command with --resume goes on")
-        elif said := unreached(self.run.clock, problems - missing, problems):
+        if said := self._unreached():
             self.run.account.note(said)
-        result = self._so_far()
-        self._write_table(result)
+        result = self._keep()
         self.run.finish(result)
         return result
 
     def _recall(self) -> None:
         """With --resume, what this comparison has timed to the end is not timed again."""
-        session, several = self.session, len(self.items) > 1
-        known = {0: self.run.known}
-        if several and self.run.earlier is not None:
-            keys = [self.parties.question(item).row(session, self.options).key for item in self.items]
-            parts = session.store.parts(self.run.id)
+        session, known = self.session, {0: self.run.known}
+        if len(self.items) > 1:
+            parts = session.store.parts(self.run.id) if self.run.earlier is not None else []
             done = {part.key: part.result or {} for part in parts if part.status == "finished"}
-            known = {number: done.get(key, {}) for number, key in enumerate(keys)}
-        found = {number: self._known_rows(document) for number, document in known.items()}
-        self.rows = {number: rows for number, rows in found.items() if rows is not None}
-        self._open = [number for number in self._open if number not in self.rows]
-        if self.rows and several:
-            self.run.account.stage(f"{count(len(self.rows), 'problem')} of {len(self.items)} are timed already")
-        elif self.rows:
-            self.run.account.stage("this is timed already")
-            for note in self.rows[0].notes:
+            asked = (self.parties.question(item).row(session, self.options) for item in self.items if done)
+            known = {number: done.get(one.key, {}) for number, one in enumerate(asked)}
+        for number, document in known.items():
+            with session.store.intact():
+                found = [ProblemRows.from_json(one) for one in document.get("problems") or ()]
+            if found and found[0].whole and not document.get("interrupted"):
+                self.rows[number] = found[0]
+                self._open.remove(number)
+        if self.rows:
+            self.run.account.stage(f"{len(self.rows)} of {count(len(self.items), 'problem')} timed already")
+            for note in self.rows[0].notes if len(self.items) == 1 else ():
                 self.run.account.note(note)
-        self._keep()
 
-    def _known_rows(self, document: Json) -> ProblemRows | None:
-        """What a finished comparison of one problem or model has come to, where nothing is missing."""
-        with self.session.store.intact():
-            found = [ProblemRows.from_json(one) for one in document.get("problems") or ()]
-        return found[0] if found and found[0].whole and not document.get("interrupted") else None
+    def _unreached(self) -> str:
+        """How many problems are left out, and what would do; nothing where all were reached."""
+        missing, problems, clock = len(self._open), len(self.items), self.run.clock
+        if not missing:
+            return ""
+        left = f"{missing} of {problems} problems were not reached" if problems > 1 else "nothing was timed"
+        if self.run.stopped:
+            return f"it was stopped: {left}; the same command with --resume goes on"
+        would_do = longer(max(clock.elapsed, clock.budget) * problems / max(problems - missing, _UNKNOWN))
+        return f"the time was up: {left}: {would_do}, or --resume goes on"
 
-    def _warn_of_short_time(self) -> None:
-        missing, backends = len(self._open), self.parties.libraries.timed_of(self.terms.chosen)
-        short = short_of(self.run.clock, missing, backends, lasting=self.items[0].seconds)
-        if missing and short:
-            self.run.account.note(short)
-
-    def _so_far(self) -> BenchResult:
-        terms, names = self.terms, tuple(self.items[number].name for number in self._open)
-        left_out = self.parties.libraries.left_out
-        rows = tuple(self.rows[number] for number in sorted(self.rows))
-        return BenchResult(self.run.facts(), rows, left_out, terms.blocks, terms.csv, not_reached=names)
-
-    def _keep(self) -> None:
+    def _keep(self) -> BenchResult:
         """What is there if nothing follows: a kill ends the command, not what was measured."""
-        if not self.rows:
-            return
-        result = self._so_far()
-        self.run.session.store.keep_so_far(self.run.id, result.to_json())
-        self._write_table(result)
+        terms, names = self.terms, tuple(self.items[number].name for number in self._open)
+        rows = tuple(self.rows[number] for number in sorted(self.rows))
+        left_out = self.parties.libraries.left_out
+        result = BenchResult(self.run.facts(), rows, left_out, terms.blocks, terms.csv, not_reached=names)
+        if rows:
+            self.session.store.keep_so_far(self.run.id, result.to_json())
+        if result.csv is not None and (rows or not names):
+            write_whole(result.csv, result.table(), OUR_TABLE, force=self.options.force)
+        return result
 
-    def _write_table(self, result: BenchResult) -> None:
-        """The table that --csv asks for."""
-        if result.csv is not None:
-            write_whole(result.csv, to_csv(result.problems), OUR_TABLE, force=self.options.force)
-
-    def _compile(self, numbers: Sequence[int], folder: Path) -> None:
+    def _compile(self, number: int, folder: Path) -> dict[str, Backend]:
         """Begins with what is not begun; on a processor it is done before anything is timed."""
         version = str(self.run.environment.get("iree", ""))
         with process.behind_timings():
-            for number in numbers:
-                if number in self.compiled:
-                    continue
-                item = self.items[number]
+            for one in [number] if self.on_host else [other for other in self._open if other not in self.compiled]:
+                item, where = self.items[one], folder / str(one)
                 arms = {IREE: DEFAULT, TUNED: self.parties.tuned(item)}
-                self.compiled[number] = {
-                    name: IreeBackend.start(name, arms[name], item.site(folder / str(number)), self.session, version)
-                    for name in self.terms.chosen.names
-                    if name in arms
-                }
-        if self.on_host:
-            for number in numbers:
-                for backend in self.compiled[number].values():
-                    _ = backend.kind
+                start = partial(IreeBackend.start, site=item.site(where), session=self.session, version=version)
+                names = [name for name in self.terms.chosen.names if name in arms]
+                self.compiled[one] = {name: start(name, arms[name]) for name in names}
+        found = self.compiled.pop(number)
+        for backend in found.values() if self.on_host else ():
+            _ = backend.kind
+        return found
 
     def _one(self, number: int, folder: Path) -> bool:
         """One problem; what goes wrong with it is its own end. Whether it was reached."""
-        item = self.items[number]
+        item, backends = self.items[number], self._compile(number, folder)
         if len(self.items) == 1:
-            return self._add(number, self._bench(self.run, number, folder))
-        session = self.run.within(f"{number + 1}/{len(self.items)} {item.name}: ")
-        whole = self.run.clock
+            return self._bench(self.run, number, backends, folder)
+        session, whole = self.run.within(f"{number + 1}/{len(self.items)} {item.name}: "), self.run.clock
         left = whole.budget - (session.began - whole.started)
         account = Account(session.reporter, Clock(left, session.began, part=True))
         try:
             with Run.begin(self.parties.question(item), session=session, options=self.options, account=account) as part:
-                found = self._bench(part, number, folder)
-                rows = () if found is None else (found,)
+                reached = self._bench(part, number, backends, folder)
+                rows = (self.rows[number],) if reached else ()
                 part.finish(BenchResult(part.facts(), rows, blocks=self.terms.blocks))
-            if found is not None:
-                session.reporter.stage(found.line())
-            return self._add(number, found)
+            for row in rows:
+                session.reporter.stage(row.line())
+            return reached
         except (StorageError, OutOfTimeError):
             raise
         except AutotuneError as error:
@@ -318,64 +294,19 @@ class _BenchRun:
         finally:
             self.run.account.add(account.seconds)
 
-    def _add(self, number: int, found: ProblemRows | None) -> bool:
+    def _bench(self, run: Run, number: int, backends: dict[str, Backend], folder: Path) -> bool:
+        item, clock = self.items[number], run.clock
+        share = max(clock.left, 0.0) / len(self._open)
+        found = ProblemBench(
+            run=run,
+            calls=item.calls,
+            backends={**backends, **self.parties.libraries.there},
+            given=item.given(run, folder / str(number)),
+            manner=Manner(self.session.runner, item.seconds, item.timeout, self.on_host),
+            blocks=self.terms.blocks,
+            cold=self.options.cache != "warm",
+            ends=clock.elapsed + share,
+        ).go()
         if found is not None:
             self.rows[number] = found
         return found is not None
-
-    def _bench(self, run: Run, number: int, folder: Path) -> ProblemRows | None:
-        item = self.items[number]
-        manner = Manner(
-            device=self.session.runner,
-            seconds=item.seconds,
-            timeout=item.timeout,
-            on_host=self.on_host,
-            steady=not self.on_host,
-        )
-        return ProblemBench(
-            run=run,
-            calls=item.calls,
-            backends={**self.compiled.pop(number), **self.parties.libraries.there},
-            given=item.given(run, folder),
-            manner=manner,
-            blocks=self.terms.blocks,
-            cold=self.options.cache != "warm",
-            ends=share_of(run.clock, len(self._open)),
-        ).go()
-
-
-# --- the time of a comparison -----------------------------------------------------------------------------------------
-
-_LIBRARIES_SECONDS, _BACKEND_SECONDS = 4.0, 2.5
-"""About: for starting the libraries; and for each backend of a problem, to build and to check it."""
-_UNKNOWN = 0.5
-"""Of a problem is thought to be done where none is: what is left of it takes as long again."""
-
-
-def short_of(clock: Clock, problems: int, backends: int, *, lasting: float) -> str:
-    """What to say at the start of a budget that is too short for all; nothing of one that is not.
-
-    A repetition lasts `lasting` seconds.
-    """
-    timing = LEAST_PAIRS * (REPETITIONS + 1) * lasting
-    least = _LIBRARIES_SECONDS + problems * backends * (_BACKEND_SECONDS + timing)
-    if clock.budget >= least:
-        return ""
-    what = f"{count(problems, 'problem')} on {count(backends, 'backend')}"
-    return f"--budget is short: {what} take about {least:.0f} s at the least; what is not reached is left out"
-
-
-def share_of(clock: Clock, problems: int) -> float:
-    """When the next of so many problems ends, in seconds on the clock."""
-    return clock.elapsed + max(clock.left, 0.0) / problems if math.isfinite(clock.budget) else math.inf
-
-
-def unreached(clock: Clock, done: int, problems: int) -> str:
-    """How many problems are left out by the budget, and what would do; nothing where all were reached."""
-    if done == problems:
-        return ""
-    would_do = longer(max(clock.elapsed, clock.budget) * problems / max(done, _UNKNOWN))
-    if problems == 1:
-        return f"the time was up before anything was timed: {would_do}"
-    left = f"{problems - done} of {problems} problems were not reached"
-    return f"the time was up: {left}: {would_do}, or --resume goes on with them"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -49,12 +47,7 @@ class Manner:
     """A repetition, at least."""
     timeout: float
     on_host: bool
-    steady: bool = False
-    """Each block begins with a warm-up of its own to a lasting state."""
-
-    def lend(self) -> None:
-        """Gives the device to another process, in the state in which all are timed."""
-        self.device.lend(busy=True)
+    """On a GPU each block begins with a warm-up of its own to a lasting state."""
 
     @property
     def lasting_us(self) -> float:
@@ -97,12 +90,7 @@ class Backend(Protocol):
         """Raises NoSideError where there is none."""
 
 
-@dataclass(frozen=True)
-class Made:
-    """A module with what makes it."""
-
-    recipe: Recipe
-    module: Compiled
+Made = tuple[Recipe, Compiled]
 
 
 @dataclass(frozen=True)
@@ -110,7 +98,6 @@ class IreeBackend:
     """IREE, with what an arm brings to the compile of one program."""
 
     name: str
-    program: str | Path
     site: ArmSite
     session: Session
     version: str
@@ -120,8 +107,7 @@ class IreeBackend:
     def start(cls, name: str, arm: Arm | str, site: ArmSite, session: Session, version: str) -> IreeBackend:
         """Compiles it, with the proof that what the arm brings arrives; in words, why there is no arm."""
         own = replace(site, folder=site.folder / name)
-        build = session.executor.here.submit(_build, arm, own, session)
-        return cls(name, site.program, own, session, version, build)
+        return cls(name, own, session, version, session.executor.here.submit(_build, arm, own, session))
 
     @property
     def made(self) -> Made | None:
@@ -130,26 +116,30 @@ class IreeBackend:
 
     @property
     def kind(self) -> Kind:
-        made = self.made
-        kernel = made is not None and made.recipe.carrier == "microkernel"
+        kernel = self.made is not None and self.made[0].carrier == "microkernel"
         return "baseline" if self.name == IREE else "microkernel" if kernel else "codegen"
 
     def prepare(self, given: Given, manner: Manner) -> IreeSide:
-        made = self.build.result()
-        recipe, module = made.recipe, made.module
+        """It repeats its dispatches until a call lasts long enough."""
+        recipe, module = self.build.result()
         if module.failure is not None:
             raise NoSideError(module.failure, module.stderr)
-        how = "IREE's default" if self.name == IREE else f"{recipe.carrier}{_proof(recipe.applied)}"
-        benchmark = Benchmark(given.invocation, manner.seconds, manner.timeout, steady=manner.steady)
+        times = {0: " alone", 1: ", applied once"}.get(recipe.applied, f", applied {recipe.applied} times")
+        how = "IREE's default" if self.name == IREE else f"{recipe.carrier}{times}"
+        benchmark = Benchmark(given.invocation, manner.seconds, manner.timeout, steady=not manner.on_host)
         side = IreeSide(manner.device, module, benchmark, given.elements, how)
         if given.repeated and recipe.repeatable:
-            side.lengthen(partial(self._repeated, recipe), manner.lasting_us)
-        return side
 
-    def _repeated(self, recipe: Recipe, repeat: int) -> Compiled:
-        """The same code with its dispatches repeated."""
-        job = recipe.job(self.program, timeout=self.site.timeout, repeat=repeat)
-        return self.session.executor.start(job).result()
+            def repeated(repeat: int) -> Compiled:
+                job = recipe.job(self.site.program, timeout=self.site.timeout, repeat=repeat)
+                return self.session.executor.start(job).result()
+
+            lasting, most = manner.lasting_us, MOST_REPEATS
+            often, timing = lengthened(manner.device, module, benchmark, repeated, lasting_us=lasting, most=most)
+            if not timing.ok:
+                raise NoSideError(timing.failure or "run-error", timing.detail)
+            side.often = often
+        return side
 
 
 def _build(arm: Arm | str, site: ArmSite, session: Session) -> Made:
@@ -159,22 +149,17 @@ def _build(arm: Arm | str, site: ArmSite, session: Session) -> Made:
     try:
         recipe = arm.recipe(site)
     except AutotuneError as error:
-        raise NoSideError(
-            "not-applied" if isinstance(error, NoCandidateError) else "compile-error", str(error)
-        ) from error
+        failure = "not-applied" if isinstance(error, NoCandidateError) else "compile-error"
+        raise NoSideError(failure, str(error)) from error
     job = recipe.job(site.program, timeout=site.timeout)
     if isinstance(site.program, Path):  # it is compiled where its file lies
-        return Made(recipe, session.builder.build(replace(job, timed=False)))
-    return Made(recipe, session.executor.start(job).result())
-
-
-def _proof(applied: int) -> str:
-    return f", applied {applied} times" if applied > 1 else ", applied once" if applied else " alone"
+        return recipe, session.builder.build(replace(job, timed=False))
+    return recipe, session.executor.start(job).result()
 
 
 @dataclass
 class IreeSide:
-    """A module that IREE compiled. It repeats its dispatches until a call lasts long enough."""
+    """A module that IREE compiled."""
 
     device: Device
     once: Compiled
@@ -182,17 +167,10 @@ class IreeSide:
     elements: tuple[str, ...]
     how: str
     often: Compiled = field(init=False)
+    """The same code with its dispatches repeated."""
 
     def __post_init__(self) -> None:
         self.often = self.once
-
-    def lengthen(self, repeated: Callable[[int], Compiled], lasting_us: float) -> None:
-        """Finds out how often to repeat; a call lasts so long, at least."""
-        self.often, timing = lengthened(
-            self.device, self.once, self.benchmark, repeated, lasting_us=lasting_us, most=MOST_REPEATS
-        )
-        if not timing.ok:
-            raise NoSideError(timing.failure or "run-error", timing.detail)
 
     def answer(self) -> Computed:
         (found,) = self.device.check(self.once.vmfb, [self.benchmark.invocation], timeout=self.benchmark.timeout)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -52,13 +51,6 @@ def test_backends_are_timed_in_turns_and_every_step_is_a_row(tmp_path: Path) -> 
         exported = {row.candidate.route: row.speedup for row in store.timed(run.id)}
         assert exported["iree"] == 1.0
         assert exported["numpy"] == pytest.approx(found["iree"]["us"] / found["numpy"]["us"])
-
-
-def test_a_short_budget_is_told_by_the_backends_that_take_part(tmp_path: Path) -> None:
-    """Triton and hipBLASLt never do on a processor."""
-    done = in_this_process(*SHAPE, "--blocks", "1", "--budget", "6s", "--json", cwd=tmp_path, cache=tmp_path / "cache")
-    there = 3 + sum(find_spec(name) is not None for name in ("torch", "onnxruntime"))
-    assert f"1 problem on {there} backends take about" in done.stderr
 
 
 @pytest.mark.parametrize(

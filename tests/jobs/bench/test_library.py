@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from autotuner.devices.conditions import Sample
 from autotuner.devices.device import Computed
-from autotuner.devices.resident import Tensor
 from autotuner.errors import EnvironmentFailure
 from autotuner.iree.run import Invocation
 from autotuner.jobs.bench.backends import LIBRARIES, Library
-from autotuner.jobs.bench.given import ProblemGiven, Task, task_of
+from autotuner.jobs.bench.given import Given, Task, given_problem, task_of
 from autotuner.jobs.bench.library import LibraryProcess, open_library
 from autotuner.jobs.bench.sides import Manner, NoSideError
 from autotuner.measure.check import Check
@@ -29,19 +26,9 @@ CALL = Invocation("main", (), ("f32",))
 MANNER = Manner(BareDevice(), seconds=0.001, timeout=60.0, on_host=True)
 
 
-@dataclass(frozen=True)
-class Asked:
+def asked(task: Task) -> Given:
     """A task of no inputs."""
-
-    task: Task
-    described: Mapping[str, Any] = field(default_factory=dict)
-    invocation: Invocation = CALL
-    tensors: tuple[Tensor, ...] = ()
-    elements: tuple[str, ...] = ("f32",)
-    repeated: bool = True
-
-    def check(self, computed: Computed, elements: Sequence[str]) -> Check:
-        raise NotImplementedError
+    return Given({}, task, CALL, (), ("f32",), lambda *_: Check(None, 0.0))
 
 
 @dataclass(frozen=True)
@@ -62,8 +49,6 @@ def opened(library: Library, folder: Path) -> Iterator[LibraryProcess]:
         device="local-task",
         on_host=True,
         folder=folder,
-        sampler=Sample,
-        state="sustained",
     ) as process:
         yield process
 
@@ -87,48 +72,52 @@ def numpy_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LibraryP
 def test_numpy_computes_what_the_reference_says(
     problem: Problem, numpy_process: LibraryProcess, tmp_path: Path
 ) -> None:
-    given = ProblemGiven.make(problem, tmp_path, seed=3)
-    computed = numpy_process.prepare(given, MANNER).answer()
+    given = given_problem(problem, tmp_path, seed=3)
+    side = numpy_process.prepare(given, MANNER)
+    computed = side.answer()
     assert given.check(computed, ["f32"]).ok
     wrong = replace(computed, arrays=(computed.arrays[0] + np.float32(0.1),))
     assert given.check(wrong, ["f32"]).failure == "wrong-result"
-    warm, cold = (numpy_process.time(MANNER, repetitions=2, sets=sets) for sets in (1, 3))
-    assert [len(warm.us), len(cold.us)] == [2, 2]
+    warm, cold = side.time(repetitions=2), replace(side, sets=3).time_cold(0.0)
+    assert len(warm.us) == 2
+    assert cold is not None
+    assert len(cold.us) == 1
     assert warm.conditions is not None
     assert cold.conditions is not None
     assert (warm.conditions.cache, cold.conditions.cache) == ("warm", "cold")
 
 
 def test_what_a_library_does_not_compute_is_refused_in_words(numpy_process: LibraryProcess) -> None:
-    with pytest.raises(NoSideError, match="numpy has no conv") as refused:
-        numpy_process.prepare(Asked(task_of(Conv(1, 8, 8, 4, 3, 3, 4))), MANNER)
+    with pytest.raises(NoSideError, match="numpy has no conv here") as refused:
+        numpy_process.prepare(asked(task_of(Conv(1, 8, 8, 4, 3, 3, 4))), MANNER)
     assert refused.value.failure == "not-supported"
 
 
 def test_a_result_of_a_narrower_type_may_be_off_by_its_last_rounding(tmp_path: Path) -> None:
-    given = ProblemGiven.make(Gemm(16, 24, 8, dtype="f32"), tmp_path, seed=3)
-    rounded = given.expected.reference.astype(np.float16)
+    problem = Gemm(16, 24, 8, dtype="f32")
+    given = given_problem(problem, tmp_path, seed=3)
+    inputs = problem.inputs(3)
+    rounded = problem.reference(inputs).astype(np.float16)
     assert given.check(Computed((rounded,)), ["f16"]).ok
     assert not given.check(Computed((rounded.astype(np.float32),)), ["f32"]).ok
 
 
 SCRIPT = """
 import os, time
-class Refusal(Exception): pass
-class Prepared:
-    how, elements = "by hand", ["f32"]
-    def __init__(self, task): self.task = task
-    def results(self): return [(b"\\0" * 4, [1])]
-    def invoke(self, sets):
-        if self.task["op"] == "crash": os.abort()
-        if self.task["op"] == "hang": time.sleep(60)
-        return 0.001, 2
+import numpy as np
 class Library:
-    name, version = "own", "1"
+    title, version = "own", "1"
     def __init__(self, device, threads): {opening}
-    def prepare(self, task, inputs):
-        if task["op"] == "raise": raise ValueError("not today")
-        return Prepared(task)
+    def timer(self, call, sets, plain): return lambda: (call["compute"](), (0.001, 2))[1]
+    def work(self, task, arrays): return {"how": "by hand", "compute": lambda: np.zeros(1, np.float32), "inputs": ()}
+    def crash(self, task, arrays): return {**self.work(task, arrays), "compute": Later(os.abort)}
+    def hang(self, task, arrays): return {**self.work(task, arrays), "compute": Later(lambda: time.sleep(60))}
+    def broken(self, task, arrays): raise ValueError("not today")
+class Later:
+    def __init__(self, then): self.then, self.calls = then, 0
+    def __call__(self):
+        self.calls += 1
+        return np.zeros(1, np.float32) if self.calls == 1 else self.then()
 """
 
 
@@ -141,13 +130,13 @@ def own(folder: Path, opening: str = "pass") -> Library:
 def test_a_library_that_crashes_hangs_or_raises_is_a_failure_and_the_next_problem_is_computed(tmp_path: Path) -> None:
     for process in opened(own(tmp_path), tmp_path / "own"):
         with pytest.raises(NoSideError, match="ValueError: not today") as raised:
-            process.prepare(Asked({"op": "raise"}), MANNER)
+            process.prepare(asked({"op": "broken"}), MANNER)
         assert raised.value.failure == "run-error"
-        crashed = process.prepare(Asked({"op": "crash"}), MANNER).time(repetitions=1)
+        crashed = process.prepare(asked({"op": "crash"}), MANNER).time(repetitions=1)
         assert (crashed.failure, "SIGABRT" in crashed.detail) == ("run-error", True)
-        hangs = process.prepare(Asked({"op": "hang"}), replace(MANNER, timeout=0.5))
+        hangs = process.prepare(asked({"op": "hang"}), replace(MANNER, timeout=0.5))
         assert hangs.time(repetitions=1).failure == "run-timeout"
-        works = process.prepare(Asked({"op": "work"}), replace(MANNER, steady=True))
+        works = process.prepare(asked({"op": "work"}), replace(MANNER, on_host=False))
         assert works.time(repetitions=1).us == (500.0,)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from autotuner.devices.conditions import Sample
 from autotuner.jobs.bench.backends import LeftOut
-from autotuner.jobs.bench.result import COLUMNS, BackendRow, BenchResult, ProblemRows, to_csv
+from autotuner.jobs.bench.result import COLUMNS, BackendRow, BenchResult, ProblemRows
 from autotuner.tuning.result import RunFacts
 
 IREE = BackendRow("iree", how="IREE's default", blocks_us=(100.0, 200.0, 100.0, 100.0, 100.0, 100.0), result="f32")
@@ -68,7 +68,7 @@ def test_the_summary_takes_ratios_block_by_block_too() -> None:
 
 def test_the_csv_has_a_line_for_each_backend_of_each_problem() -> None:
     watched = BackendRow("iree", blocks_us=(100.0,), sample=Sample(mhz=1500.0), error=float("nan"))
-    table = list(csv.DictReader(io.StringIO(to_csv([rows(watched, TORCH), rows(ABSENT, name="conv")]))))
+    table = list(csv.DictReader(io.StringIO(result(rows(watched, TORCH), rows(ABSENT, name="conv")).table())))
     assert [(line["problem"], line["backend"], line["us"], line["ratio"]) for line in table] == [
         ("gemm", "iree", "100.0", "1.0"),
         ("gemm", "torch", "50.0", "2.0"),

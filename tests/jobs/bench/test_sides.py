@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -13,7 +16,9 @@ from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.devices.device import MAX_REPEAT, Computed, Module, Timing
 from autotuner.iree.run import Benchmark, Invocation
 from autotuner.iree.tools import Tools
-from autotuner.jobs.bench.sides import MOST_REPEATS, IreeSide, Manner, NoSideError
+from autotuner.jobs.bench.given import Given
+from autotuner.jobs.bench.sides import MOST_REPEATS, IreeBackend, IreeSide, Manner, NoSideError
+from autotuner.measure.check import Check
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
 from autotuner.system.cache import Cache
@@ -49,6 +54,12 @@ class Costly(BareDevice):
         return Timing((self.own_us + COST_US / module.repeat,) * repetitions)
 
 
+def finished(value: Any) -> Future[Any]:
+    done: Future[Any] = Future()
+    done.set_result(value)
+    return done
+
+
 ONCE = Compiled(None, "", 0.0, (), Path("once.vmfb"), binary="one")
 
 
@@ -60,8 +71,13 @@ def again(repeat: int) -> Compiled:
 
 
 def lengthened(device: Costly, *, on_host: bool = False, repeated: Repeated = again) -> IreeSide:
-    side = IreeSide(device, ONCE, Benchmark(CALL, 0.02, 60.0), ("f32",), "IREE's default")
-    side.lengthen(repeated, Manner(device, 0.02, 60.0, on_host=on_host).lasting_us)
+    """IREE's default as a comparison makes it; `repeated` compiles it with repeats."""
+    recipe, session = MagicMock(carrier=None, applied=0, repeatable=True), MagicMock()
+    recipe.job = lambda program, *, timeout, repeat: (program, timeout, repeat)[-1]
+    session.executor.start = lambda repeat: finished(repeated(repeat))
+    backend = IreeBackend("iree", MagicMock(), session, "", finished((recipe, ONCE)))
+    given = Given({}, {}, CALL, (), ("f32",), lambda *_: Check(None, 0.0))
+    side = backend.prepare(given, Manner(device, 0.02, 60.0, on_host=on_host))
     assert device.timed[0] == 1, "the first timing is rough and short"
     return side
 

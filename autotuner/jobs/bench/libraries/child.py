@@ -6,11 +6,15 @@ It needs numpy and the library. Of this package it has files by their paths: wha
 speaks in, the warm-up), and the library's own part. Each request has one answer; `error` stands in the place of one,
 and `refused` where the library does not compute what is asked.
 
-    open     device                               its name and version
-    prepare  task, inputs                         how it is computed, and in which type the result comes
+    open     device                               its version
+    prepare  task, inputs                         how it is computed, and in which type each result comes
     call     folder                               one call; a result goes to the file of its digest in the folder
-    time     repetitions, seconds, warm, steady,  seconds of one execution in each repetition, which lasts so long;
-             sets                                 after a warm-up; on so many copies of the inputs in turn
+    time     repetitions, seconds, steady, sets   seconds of one execution in each repetition, which lasts so long;
+                                                  after a warm-up; on so many copies of the inputs in turn
+
+A library's file has a class `Library` of a device and a number of threads, with its `title` and `version` and a method
+for each operation that it computes: `gemm`, `conv`, `attention`, `model`. Given a task and its inputs, such a method
+says how it is computed; NotImplementedError is a refusal in words. What it does not say of its arrays is numpy's.
 """
 
 from __future__ import annotations
@@ -19,43 +23,69 @@ import hashlib
 import importlib.util
 import os
 import sys
+import time
+from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
+
+import numpy as np
 
 Message = dict[str, Any]
 Task = dict[str, Any]
+Call = dict[str, Any]
+"""`how` it is computed in a few words, `compute` with its `inputs`; `shown` brings an output into the problem's order
+(it is not timed); `fixed` where copies of the inputs cannot be taken in turns."""
+Inputs = tuple[Any, ...]
+Compute = Callable[..., Any]
+Timer = Callable[[], tuple[float, int]]
+"""Some executions in a row: the seconds of all, and how many."""
+ELEMENTS = {
+    "f64": "float64",
+    "f32": "float32",
+    "f16": "float16",
+    "i64": "int64",
+    "i32": "int32",
+    "i16": "int16",
+    "i8": "int8",
+    "i1": "bool",
+}
+"""MLIR's names of types, in numpy's words."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
-class Refusal(Exception):
-    """The library does not compute this."""
+class Arrays:
+    """What all libraries on numpy's arrays have."""
+
+    def array(self, one: Message) -> Any:
+        if one["element"] not in ELEMENTS:
+            raise NotImplementedError(f"numpy, by which it is given its inputs, has no {one['element']}")
+        return np.fromfile(one["file"], ELEMENTS[one["element"]]).reshape(one["shape"])
+
+    def copy(self, array: Any) -> Any:
+        return array.copy()
+
+    def result(self, array: Any) -> tuple[str, bytes, list[int]]:
+        """Its type in MLIR's words, its bytes and its shape."""
+        names = {name: element for element, name in ELEMENTS.items()}
+        return names.get(array.dtype.name, ""), np.ascontiguousarray(array).tobytes(), list(array.shape)
+
+    def timer(self, call: Call, sets: list[Inputs], plain: Callable[[Compute, list[Inputs]], Timer]) -> Timer:
+        """`plain` times call by call; a library may know better."""
+        return plain(call["compute"], sets)
 
 
-class Prepared(Protocol):
-    """A problem that is ready to be computed."""
+def one_by_one(compute: Compute, sets: list[Inputs]) -> Timer:
+    """Call by call, on each of these inputs in turn."""
+    turns = cycle(sets)
 
-    how: str
-    """By which of the library's functions, in a few words."""
-    elements: list[str]
-    """The type of each result, in MLIR's words."""
+    def invoke() -> tuple[float, int]:
+        inputs = next(turns)
+        start = time.perf_counter()
+        compute(*inputs)
+        return time.perf_counter() - start, 1
 
-    def results(self) -> list[tuple[bytes, list[int]]]:
-        """Computes once: each result's bytes and shape."""
-
-    def invoke(self, sets: int) -> tuple[float, int]:
-        """Some executions in a row, on so many copies of the inputs in turn: the seconds of all, and how many."""
-
-
-class Library(Protocol):
-    """What a library's own file has by this name; it is made with the device and the number of threads."""
-
-    name: str
-    version: str
-
-    def __init__(self, device: str, threads: int) -> None: ...
-
-    def prepare(self, task: Task, inputs: list[Message]) -> Prepared:
-        """Raises the Refusal that it is given as `refusal` where it does not compute this."""
+    return invoke
 
 
 class Server:
@@ -63,43 +93,43 @@ class Server:
 
     def __init__(self, library: Any, base: Any, threads: int) -> None:
         self._module, self._warm_up, self._threads = library, base.warm_up, threads
-        self._library: Library | None = None
-        self._prepared: Prepared | None = None
+        self._library: Any = None
+        self._call: Call | None = None
+        self._sets: list[Inputs] = []
+        self._timers: dict[int, Timer] = {}
         self._asks = {"open": self.open, "prepare": self.prepare, "call": self.call, "time": self.time}
 
     def answer(self, request: Message) -> Message:
         try:
             return self._asks[request["ask"]](request)
-        except self._module.Refusal as refusal:
+        except NotImplementedError as refusal:
             return {"refused": str(refusal)}
         except Exception as error:  # whatever the library throws is what became of this problem
             return {"error": f"{type(error).__name__}: {error}"[:2000], "usable": False}
 
     def open(self, request: Message) -> Message:
-        try:
-            self._library = library = self._module.Library(request["device"], self._threads)
-        except ImportError as error:
-            return {"error": str(error), "absent": error.name or "", "usable": False}
-        return {"name": library.name, "version": library.version, "threads": self._threads}
+        self._library = library = self._module.Library(request["device"], self._threads)
+        return {"version": library.version}
 
     def prepare(self, request: Message) -> Message:
-        self._prepared = None  # its memory is free before more is taken
-        if self._library is None:
-            raise ValueError("no device is open")
-        self._prepared = found = self._library.prepare(request["task"], request["inputs"])
-        return {"how": found.how, "elements": found.elements}
+        self._call, self._sets, self._timers = None, [], {}  # memory is free before more is taken
+        task = request["task"]
+        make, read = self._made(task), self._own("array")
+        found = {"shown": lambda out: out, "fixed": False, **make(task, [read(one) for one in request["inputs"]])}
+        self._call, self._sets = found, [tuple(found["inputs"])]
+        elements = [element for element, _, _ in self._results()]
+        if "" in elements:
+            raise NotImplementedError("a result has a type which is compared with nothing")
+        return {"how": found["how"], "elements": elements}
 
     def call(self, request: Message) -> Message:
-        return {"results": [_written(data, shape, Path(request["folder"])) for data, shape in self._ready.results()]}
+        folder = Path(request["folder"])
+        return {"results": [_written(data, shape, folder) for _, data, shape in self._results()]}
 
     def time(self, request: Message) -> Message:
         """Calls until each repetition has lasted, after as long a warm-up as is wanted."""
-        prepared, sets, seconds = self._ready, request["sets"], []
-
-        def invoke() -> tuple[float, int]:
-            return prepared.invoke(sets)
-
-        self._warm_up(invoke, least=request["warm"], steady=request["steady"])
+        invoke, seconds = self._timer(request["sets"]), []
+        self._warm_up(invoke, least=request["seconds"], steady=request["steady"])
         for _ in range(request["repetitions"]):
             spent, count = invoke()
             while spent < request["seconds"]:
@@ -108,11 +138,45 @@ class Server:
             seconds.append(spent / count)
         return {"seconds": seconds}
 
+    def _made(self, task: Task) -> Callable[[Task, list[Any]], Call]:
+        """What the library has for an operation."""
+        title = self._library.title
+        if task["op"] == "model" and task["format"] != "onnx":
+            raise NotImplementedError(f"{title} is given models in ONNX only")
+        for word in ("activation", "norm"):
+            if task.get(word):
+                raise NotImplementedError(f"{title} is not asked for {task[word]} here")
+        make: Callable[[Task, list[Any]], Call] | None = getattr(self._library, task["op"], None)
+        if make is None:
+            raise NotImplementedError(f"{title} has no {task['op']} here")
+        return make
+
+    def _own(self, name: str) -> Callable[..., Any]:
+        """What the library does with its arrays, or what is done with numpy's."""
+        found: Callable[..., Any] = getattr(self._library, name, None) or getattr(Arrays(), name)
+        return found
+
+    def _results(self) -> list[tuple[str, bytes, list[int]]]:
+        call = self._ready
+        out = call["compute"](*self._sets[0])
+        whole = list(out) if isinstance(out, (list, tuple)) else [out]
+        return [self._own("result")(call["shown"](one)) for one in whole]
+
+    def _timer(self, sets: int) -> Timer:
+        call = self._ready
+        if sets > 1 and call["fixed"]:
+            raise NotImplementedError("what is constant in its graph cannot be taken in turns")
+        while len(self._sets) < sets:
+            self._sets.append(tuple(map(self._own("copy"), self._sets[0])))
+        if sets not in self._timers:
+            self._timers[sets] = self._own("timer")(call, self._sets[:sets], one_by_one)
+        return self._timers[sets]
+
     @property
-    def _ready(self) -> Prepared:
-        if self._prepared is None:
+    def _ready(self) -> Call:
+        if self._call is None:
             raise ValueError("nothing is prepared")
-        return self._prepared
+        return self._call
 
 
 def _written(data: bytes, shape: list[int], folder: Path) -> Message:

@@ -7,15 +7,12 @@ import math
 import time
 from collections.abc import Callable
 from importlib import import_module
-from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from autotuner.jobs.bench.libraries.child import Message, Task
+    from autotuner.jobs.bench.libraries.child import Call, Message, Task, Timer
 
 GRAPH_SECONDS, MOST_CALLS = 0.01, 1000
 """A graph lasts about so long, and has at most so many calls on each copy of the inputs."""
@@ -35,41 +32,13 @@ TYPES = {
 """MLIR's names of types, in torch's words."""
 SDPA = ("FLASH_ATTENTION", "CUDNN_ATTENTION", "EFFICIENT_ATTENTION", "MATH")
 Tensors = tuple[Any, ...]
-
-
-class Refusal(Exception):
-    """torch does not compute this."""
-
-
-def refusal(task: Task, *, on_gpu: bool) -> str:
-    """Why torch does not compute it; empty where it does."""
-    if task["op"] == "model":
-        return "" if task["format"] == "onnx" else "torch is given models in ONNX only"
-    if task.get("activation"):
-        return f"torch is not asked for {task['activation']} here"
-    if task.get("norm"):
-        return f"torch is not asked for a norm ({task['norm']}) here"
-    op, dtype, result = task["op"], task["dtype"], task["result"]
-    if op == "conv" and dtype not in ("f32", "f16", "bf16"):
-        return f"torch has no convolution of {dtype}"
-    if op == "attention" and dtype not in ("f32", "f16", "bf16"):
-        return f"torch has no attention of {dtype}"
-    if op == "gemm":
-        if task["added"] and result != "f32":
-            return f"torch would round to {result} before it adds bias or residual"
-        if dtype == "i8" and task["batch"] > 1:
-            return "torch has no batched product of i8"
-        if dtype.startswith("f8") and (not on_gpu or task["layout"] != "nt" or task["batch"] > 1):
-            return "torch multiplies f8 on a GPU and in layout nt only, without a batch"
-        if dtype in ("f16", "bf16") and result != dtype and not (on_gpu and result == "f32"):
-            return f"torch has no {result} result of {dtype} factors here"
-    return ""
+Compute = Callable[..., Any]
 
 
 class Library:
     """torch on the processor or on one GPU."""
 
-    name = "torch"
+    title = "torch"
 
     def __init__(self, device: str, threads: int) -> None:
         self.torch = torch = import_module("torch")
@@ -85,23 +54,95 @@ class Library:
             torch.backends.cudnn.benchmark = True
             self.version += f" (CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()})"
 
-    def prepare(self, task: Task, inputs: list[Message]) -> Prepared:
-        if why := refusal(task, on_gpu=self.on_gpu):
-            raise Refusal(why)
+    # --- its tensors ----------------------------------------------------------------------------------------------
+
+    def dtype(self, element: str) -> Any:
+        if element not in TYPES or not hasattr(self.torch, TYPES[element]):
+            raise NotImplementedError(f"torch has no {element}")
+        return getattr(self.torch, TYPES[element])
+
+    def array(self, one: Message) -> Any:
+        raw = self.torch.from_numpy(np.fromfile(one["file"], np.uint8))
+        return raw.view(self.dtype(one["element"])).reshape(one["shape"]).to(self.device)
+
+    def copy(self, tensor: Any) -> Any:
+        return tensor.clone()
+
+    def result(self, tensor: Any) -> tuple[str, bytes, list[int]]:
+        names = {getattr(self.torch, name): element for element, name in TYPES.items() if hasattr(self.torch, name)}
+        host = tensor.contiguous().cpu()
+        data = host.reshape(-1).view(self.torch.uint8).numpy().tobytes()
+        return names.get(tensor.dtype, ""), data, list(tensor.shape)
+
+    def timer(self, call: Call, sets: list[Tensors], plain: Callable[[Compute, list[Tensors]], Timer]) -> Timer:
+        """On a GPU many calls as one graph; of a model one, waited for, by the host's clock: as IREE's are timed."""
+        if not self.on_gpu:
+            return plain(call["compute"], sets)
+        torch = self.torch
+        graph, count = self._recorded(call["compute"], sets, most=1 if call.get("fixed") else MOST_CALLS)
+        if call.get("fixed"):
+            return plain(lambda: (graph.replay(), torch.cuda.synchronize()), [()])
+
+        def invoke() -> tuple[float, int]:
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            graph.replay()
+            end.record()
+            end.synchronize()
+            return float(start.elapsed_time(end)) / 1e3, count
+
+        return invoke
+
+    def _recorded(self, compute: Compute, sets: list[Tensors], *, most: int) -> tuple[Any, int]:
+        torch = self.torch
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                compute(*sets[0])
+            side.synchronize()
+            seconds = self.elapsed(compute, sets[0])
+        rounds = max(1, min(most, math.ceil(GRAPH_SECONDS / max(seconds, 1e-7) / len(sets))))
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=side):
+            for _ in range(rounds):
+                for tensors in sets:
+                    compute(*tensors)
+        torch.cuda.synchronize()
+        return graph, rounds * len(sets)
+
+    def elapsed(self, compute: Compute, tensors: Tensors, calls: int = 5) -> float:
+        """Seconds of a call, on a GPU by its own clock."""
+        if not self.on_gpu:
+            began = time.perf_counter()
+            compute(*tensors)
+            return time.perf_counter() - began
+        start, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        for _ in range(calls):
+            compute(*tensors)
+        end.record()
+        end.synchronize()
+        return float(start.elapsed_time(end)) / 1e3 / calls
+
+    def fastest(self, ways: dict[str, Compute], tensors: Tensors, unfit: type[Exception]) -> tuple[str, Compute]:
+        """The one that takes the least time; what raises `unfit` does not compute it."""
+        found: list[tuple[float, str]] = []
+        for name, compute in ways.items():
+            with contextlib.suppress(unfit):
+                compute(*tensors)
+                found.append((min(self.elapsed(compute, tensors) for _ in range(3)), name))
+        if not found:
+            raise NotImplementedError(f"none of {', '.join(ways)} computes it")
+        name = min(found)[1]
+        return name, ways[name]
+
+    def _begin(self, task: Task, *dtypes: str) -> None:
+        """In the problem's own accuracy: sums in its accumulator's type, TF32 where the user allows it."""
+        if dtypes and task["dtype"] not in dtypes:
+            raise NotImplementedError(f"torch has no {task['op']} of {task['dtype']}")
         if self.on_gpu:
             self.torch.cuda.empty_cache()
-        self._set_accuracy(task)
-        tensors = tuple(self.tensor(one) for one in inputs)
-        by_operation = {"gemm": self._product, "conv": self._convolution, "attention": self._attention}
-        make = by_operation.get(task["op"], self._model)
-        how, arguments, call, finish = make(task, tensors)
-        return self._kind(task)(self.torch, how, arguments, call, finish)
-
-    def _kind(self, task: Task) -> type[OnHost | OnGpu]:
-        return OnHost if not self.on_gpu else OneByOne if task["op"] == "model" else OnGpu
-
-    def _set_accuracy(self, task: Task) -> None:
-        """The problem's own: sums in its accumulator's type, TF32 where the user allows it."""
         backends = self.torch.backends
         tf32, matmul = task.get("allow") == "tf32", backends.cuda.matmul
         matmul.allow_tf32 = backends.cudnn.allow_tf32 = tf32
@@ -109,51 +150,48 @@ class Library:
         if hasattr(matmul, "allow_fp16_accumulation"):
             matmul.allow_fp16_accumulation = task.get("acc") == "f16"
 
-    def type(self, element: str) -> Any:
-        if element not in TYPES or not hasattr(self.torch, TYPES[element]):
-            raise Refusal(f"torch has no {element}")
-        return getattr(self.torch, TYPES[element])
-
-    def tensor(self, one: Message) -> Any:
-        raw = self.torch.from_numpy(np.fromfile(one["file"], np.uint8))
-        return raw.view(self.type(one["element"])).reshape(one["shape"]).to(self.device)
-
     # --- what is computed -----------------------------------------------------------------------------------------
 
-    def _product(self, task: Task, tensors: Tensors) -> Any:
+    def gemm(self, task: Task, tensors: list[Any]) -> Call:
+        self._refuse_product(task)
+        self._begin(task)
         torch, dtype, result = self.torch, task["dtype"], task["result"]
         a, b = (x.transpose(-1, -2) if side == "t" else x for x, side in zip(tensors, task["layout"], strict=False))
-        name = "bmm" if task["batch"] > 1 else "mm"
-        call = getattr(torch, name)
-        if dtype == "i8":
-            name, call = "_int_mm", torch._int_mm
-        elif dtype.startswith("f8"):
+        name = "_int_mm" if dtype == "i8" else "bmm" if task["batch"] > 1 else "mm"
+        plain, options = getattr(torch, name), {}
+        if dtype.startswith("f8"):
             one = torch.ones((), device=self.device)
-            wanted = self.type(result)
-            name, fast = "_scaled_mm", task.get("allow") == "f16"
-
-            def call(a: Any, b: Any) -> Any:
-                return torch._scaled_mm(a, b, one, one, out_dtype=wanted, use_fast_accum=fast)
-
-        elif dtype != result:
-            wanted, plain = self.type(result), call
-            name += f", out_dtype={TYPES[result]}"
-
-            def call(a: Any, b: Any) -> Any:
-                return plain(a, b, out_dtype=wanted)
-
+            name, plain = "_scaled_mm", torch._scaled_mm
+            options = {"scale_a": one, "scale_b": one, "use_fast_accum": task.get("allow") == "f16"}
+        if dtype != result and dtype != "i8":
+            options |= {"out_dtype": self.dtype(result)}
         low, high = task["low"], task["high"]
 
         def multiply(a: Any, b: Any, *more: Any) -> Any:
-            out = call(a, b)
+            out = plain(a, b, **options)
             for added in more:
                 out += added
             return out.clamp_(low, high) if low is not None or high is not None else out
 
-        return f"torch.{name}", (a, b, *tensors[2:]), multiply, None
+        told = f", out_dtype={TYPES[result]}" if "out_dtype" in options and "scale_a" not in options else ""
+        return {"how": f"torch.{name}{told}", "compute": multiply, "inputs": (a, b, *tensors[2:])}
 
-    def _convolution(self, task: Task, tensors: Tensors) -> Any:
+    def _refuse_product(self, task: Task) -> None:
+        dtype, result, why = task["dtype"], task["result"], ""
+        if task["added"] and result != "f32":
+            why = f"torch would round to {result} before it adds bias or residual"
+        elif dtype == "i8" and task["batch"] > 1:
+            why = "torch has no batched product of i8"
+        elif dtype.startswith("f8") and (not self.on_gpu or task["layout"] != "nt" or task["batch"] > 1):
+            why = "torch multiplies f8 on a GPU and in layout nt only, without a batch"
+        elif dtype in ("f16", "bf16") and result != dtype and not (self.on_gpu and result == "f32"):
+            why = f"torch has no {result} result of {dtype} factors here"
+        if why:
+            raise NotImplementedError(why)
+
+    def conv(self, task: Task, tensors: list[Any]) -> Call:
         """In the layout that the problem has; filters are brought into torch's order before anything is timed."""
+        self._begin(task, "f32", "f16", "bf16")
         torch, (image, weights, *more) = self.torch, tensors
         last, groups = task["channels_last"], task["groups"]
         if task["depthwise"]:
@@ -164,9 +202,8 @@ class Library:
             weights = weights.permute(3, 2, 0, 1)
         if last:
             image = image.permute(0, 3, 1, 2)  # so it lies in memory already
-            more = [x.permute(0, 3, 1, 2) if x.dim() == 4 else x[:, None, None] for x in more]
-        else:
-            more = [x if x.dim() == 4 else x[:, None, None] for x in more]
+            more = [x.permute(0, 3, 1, 2) if x.dim() == 4 else x for x in more]
+        more = [x if x.dim() == 4 else x[:, None, None] for x in more]
         form = torch.channels_last if last else torch.contiguous_format
         weights = weights.contiguous(memory_format=form)
         options = {name: tuple(task[name]) for name in ("stride", "dilation")}
@@ -178,163 +215,46 @@ class Library:
                 out = out + added
             return out.clamp_(low, high) if low is not None or high is not None else out
 
-        def finish(out: Any) -> Any:
-            return out.permute(0, 2, 3, 1) if last else out
+        how = f"conv2d, {'channels last' if last else 'channels first'}"
+        shown: Compute = lambda out: out.permute(0, 2, 3, 1) if last else out  # noqa: E731
+        return {"how": how, "compute": convolve, "inputs": (image, weights, *more), "shown": shown}
 
-        return f"conv2d, {'channels last' if last else 'channels first'}", (image, weights, *more), convolve, finish
+    def attention(self, task: Task, tensors: list[Any]) -> Call:
+        """On a GPU by the fastest of torch's own kernels."""
+        self._begin(task, "f32", "f16", "bf16")
+        attend, causal, flat = (
+            self.torch.nn.functional.scaled_dot_product_attention,
+            task["causal"],
+            tensors[0].dim() == 3,
+        )
+        inputs = tuple(x.unsqueeze(0) if flat else x for x in tensors)
 
-    def _attention(self, task: Task, tensors: Tensors) -> Any:
-        attend, causal = self.torch.nn.functional.scaled_dot_product_attention, task["causal"]
-        flat = tensors[0].dim() == 3
-        if flat:
-            tensors = tuple(x.unsqueeze(0) for x in tensors)
-
-        def call(*given: Any) -> Any:
+        def compute(*given: Any) -> Any:
             return attend(*given, is_causal=causal)
 
-        def finish(out: Any) -> Any:
-            return out.squeeze(0) if flat else out
+        how, best = "scaled_dot_product_attention", compute
+        if self.on_gpu:
+            kernels = import_module("torch.nn.attention")
+            ways = {name: _within(kernels, name, compute) for name in SDPA if hasattr(kernels.SDPBackend, name)}
+            name, best = self.fastest(ways, inputs, RuntimeError)
+            how += f", {name.lower()}"
+        return {"how": how, "compute": best, "inputs": inputs, "shown": lambda out: out.squeeze(0) if flat else out}
 
-        if not self.on_gpu:
-            return "scaled_dot_product_attention", tensors, call, finish
-        name, best = self._fastest(call, tensors)
-        return f"scaled_dot_product_attention, {name.lower()}", tensors, best, finish
-
-    def _model(self, task: Task, tensors: Tensors) -> Any:
+    def model(self, task: Task, tensors: list[Any]) -> Call:
         """In both memory formats; the faster one counts."""
-        torch, found = self.torch, []
+        self._begin(task)
+        torch, made = self.torch, import_module("torch_model").network
         formats = {"channels last": torch.channels_last, "channels first": torch.contiguous_format}
-        for name, form in formats.items():
-            run, why = import_module("torch_model").network(torch, task["path"], self.device, form)
-            if why:
-                raise Refusal(why)
-            ready = self._kind(task)(torch, f"its graph by torch, {name}", tensors, run, None)
-            ready.invoke(1)
-            found.append((min(seconds / count for seconds, count in (ready.invoke(1) for _ in range(3))), name, run))
-        _, name, best = min(found, key=lambda one: one[0])
-        return f"its graph by torch, {name}", tensors, best, None
-
-    def _fastest(self, call: Callable[..., Any], tensors: Tensors) -> tuple[str, Callable[..., Any]]:
-        """The best of torch's own kernels for it."""
-        attention = import_module("torch.nn.attention")
-        found: list[tuple[float, str, Callable[..., Any]]] = []
-        for name in (one for one in SDPA if hasattr(attention.SDPBackend, one)):
-            chosen = _chosen(attention.sdpa_kernel, getattr(attention.SDPBackend, name), call)
-            with contextlib.suppress(RuntimeError):  # this one does not compute it
-                chosen(*tensors)
-                found.append((min(elapsed(self.torch, chosen, tensors) for _ in range(3)), name, chosen))
-        if not found:
-            raise Refusal("none of torch's attention kernels computes it")
-        _, name, best = min(found, key=lambda one: one[0])
-        return name, best
+        ways = {name: made(torch, task["path"], self.device, form) for name, form in formats.items()}
+        name, best = self.fastest(ways, tuple(tensors), RuntimeError)
+        return {"how": f"its graph by torch, {name}", "compute": best, "inputs": tensors, "fixed": True}
 
 
-def _chosen(within: Callable[[Any], Any], backend: Any, call: Callable[..., Any]) -> Callable[..., Any]:
+def _within(kernels: Any, name: str, compute: Compute) -> Compute:
+    """The same by one of torch's kernels for attention."""
+
     def chosen(*given: Any) -> Any:
-        with within(backend):
-            return call(*given)
+        with kernels.sdpa_kernel(getattr(kernels.SDPBackend, name)):
+            return compute(*given)
 
     return chosen
-
-
-def elapsed(torch: Any, call: Callable[..., Any], tensors: Tensors, calls: int = 5) -> float:
-    """Seconds of a call, by the device's own clock."""
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
-    for _ in range(calls):
-        call(*tensors)
-    end.record()
-    end.synchronize()
-    return float(start.elapsed_time(end)) / 1e3 / calls
-
-
-class Prepared:
-    """A call on tensors, and copies of them."""
-
-    def __init__(
-        self, torch: Any, how: str, tensors: Tensors, call: Callable[..., Any], finish: Callable[[Any], Any] | None
-    ) -> None:
-        self._torch, self.how, self._call, self._finish = torch, how, call, finish
-        self._sets = [tensors]
-        names = {getattr(torch, name): element for element, name in TYPES.items() if hasattr(torch, name)}
-        outputs = self._outputs()
-        if strange := [one.dtype for one in outputs if one.dtype not in names]:
-            raise Refusal(f"a result is {strange[0]}, which is compared with nothing")
-        self.elements = [names[one.dtype] for one in outputs]
-
-    def results(self) -> list[tuple[bytes, list[int]]]:
-        found = [one.contiguous().cpu() for one in self._outputs()]
-        return [(one.reshape(-1).view(self._torch.uint8).numpy().tobytes(), list(one.shape)) for one in found]
-
-    def _outputs(self) -> list[Any]:
-        out = self._call(*self._sets[0])
-        whole = list(out) if isinstance(out, (list, tuple)) else [out]
-        return [self._finish(one) for one in whole] if self._finish else whole
-
-    def _copies(self, sets: int) -> list[Tensors]:
-        while len(self._sets) < sets:
-            self._sets.append(tuple(one.clone() for one in self._sets[0]))
-        return self._sets[:sets]
-
-
-class OnHost(Prepared):
-    """On the processor, call by call."""
-
-    _turns: dict[int, Iterator[Tensors]]
-
-    def invoke(self, sets: int) -> tuple[float, int]:
-        if not hasattr(self, "_turns"):
-            self._turns = {}
-        tensors = next(self._turns.setdefault(sets, cycle(self._copies(sets))))
-        start = time.perf_counter()
-        self._call(*tensors)
-        return time.perf_counter() - start, 1
-
-
-class OnGpu(Prepared):
-    """Many calls recorded as one graph, timed by the device's own clock."""
-
-    _graphs: dict[int, tuple[Any, int]]
-
-    def invoke(self, sets: int) -> tuple[float, int]:
-        if not hasattr(self, "_graphs"):
-            self._graphs = {}
-        if sets not in self._graphs:
-            self._graphs[sets] = self._recorded(self._copies(sets))
-        graph, count = self._graphs[sets]
-        start, end = (self._torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        return float(start.elapsed_time(end)) / 1e3, count
-
-    def _recorded(self, copies: list[Tensors], *, most: int = MOST_CALLS) -> tuple[Any, int]:
-        torch = self._torch
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(3):
-                self._call(*copies[0])
-            side.synchronize()
-            seconds = elapsed(torch, self._call, copies[0])
-        rounds = max(1, min(most, math.ceil(GRAPH_SECONDS / max(seconds, 1e-7) / len(copies))))
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=side):
-            for _ in range(rounds):
-                for tensors in copies:
-                    self._call(*tensors)
-        torch.cuda.synchronize()
-        return graph, rounds * len(copies)
-
-
-class OneByOne(OnGpu):
-    """A graph of one call, waited for before the next begins, by the host's clock: as IREE's models are timed."""
-
-    def invoke(self, sets: int) -> tuple[float, int]:
-        if not hasattr(self, "_graphs"):
-            self._graphs = {1: self._recorded(self._copies(sets), most=1)}
-        start = time.perf_counter()
-        self._graphs[1][0].replay()
-        self._torch.cuda.synchronize()
-        return time.perf_counter() - start, 1

@@ -10,15 +10,15 @@ from typing import Any
 Operation = Callable[..., Any]
 
 
-def network(torch: Any, path: str, device: Any, memory_format: Any) -> tuple[Callable[..., Any], str]:
-    """The graph as a function of its inputs; or, in words, why torch cannot execute it."""
+def network(torch: Any, path: str, device: Any, memory_format: Any) -> Callable[..., Any]:
+    """The graph as a function of its inputs; NotImplementedError says why torch cannot execute it."""
     onnx = import_module("onnx")
     model = onnx.load(path)
     operations = _operations(torch)
     nodes = [node for node in model.graph.node if node.op_type != "Constant"]
     unknown = sorted({node.op_type for node in nodes} - operations.keys())
     if unknown:
-        return (lambda *_: None), f"the graph has {', '.join(unknown)}, which is not executed by torch here"
+        raise NotImplementedError(f"the graph has {', '.join(unknown)}, which is not executed by torch here")
     constants = {node.output[0]: node.attribute[0].t for node in model.graph.node if node.op_type == "Constant"}
     known = {}
     for name, tensor in [*((one.name, one) for one in model.graph.initializer), *constants.items()]:
@@ -46,7 +46,7 @@ def network(torch: Any, path: str, device: Any, memory_format: Any) -> tuple[Cal
             values[out] = operation(attributes, *(values.get(name) for name in names))
         return [values[name] for name in ends]
 
-    return run, ""
+    return run
 
 
 def _pads(attributes: dict[str, Any]) -> list[int]:

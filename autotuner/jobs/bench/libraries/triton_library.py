@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import triton
 import triton.language as tl
 
 if TYPE_CHECKING:
-    from autotuner.jobs.bench.libraries.child import Message, Task
+    from autotuner.jobs.bench.libraries.child import Call, Task
 
 CONFIGS = (
     (128, 256, 64, 8, 3),
@@ -26,20 +25,13 @@ GROUP = 8
 """Rows of tiles that go together, so that they share what the cache holds."""
 
 
-class Refusal(Exception):
-    """There is no Triton kernel for this."""
-
-
-def refusal(task: Task) -> str:
-    """Why there is no kernel for it; empty where there is."""
-    if task["op"] != "gemm":
-        return f"there is a Triton kernel for products here, and none for {task['op']}"
+def _refuse(task: Task) -> None:
     if task["dtype"] not in ("f16", "bf16", "f32") or task["acc"] != "f32":
-        return f"there is no Triton kernel for products of {task['dtype']} with sums in {task['acc']}"
-    limits = task["low"], task["high"]
-    if task["added"] or limits != (None, None) or task.get("activation") or task.get("norm"):
-        return "there is no Triton kernel with an epilogue"
-    return ""
+        raise NotImplementedError(
+            f"there is no Triton kernel for products of {task['dtype']} with sums in {task['acc']}"
+        )
+    if task["added"] or (task["low"], task["high"]) != (None, None):
+        raise NotImplementedError("there is no Triton kernel with an epilogue")
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -86,20 +78,18 @@ def multiply(  # type: ignore[no-untyped-def]
 class Library:
     """Triton's own launcher, on torch's tensors."""
 
-    name = "triton"
+    title = "triton"
 
     def __init__(self, device: str, threads: int) -> None:
-        self._side = import_module("torch_library")
-        self._torch_library = self._side.Library(device, threads)
-        self.version = f"{triton.__version__} (torch {self._torch_library.version})"
+        own = self._torch = import_module("torch_library").Library(device, threads)
+        self.array, self.copy, self.result, self.timer = own.array, own.copy, own.result, own.timer
+        self.version = f"{triton.__version__} (torch {own.version})"
 
-    def prepare(self, task: Task, inputs: list[Message]) -> Any:
-        if why := refusal(task):
-            raise Refusal(why)
-        torch, side = self._torch_library.torch, self._side
-        tensors = tuple(self._torch_library.tensor(one) for one in inputs)
+    def gemm(self, task: Task, tensors: list[Any]) -> Call:
+        _refuse(task)
+        torch, precision = self._torch.torch, "tf32" if task["allow"] == "tf32" else "ieee"
         a, b = (x.transpose(-1, -2) if t == "t" else x for x, t in zip(tensors, task["layout"], strict=True))
-        wanted, precision = self._torch_library.type(task["result"]), "tf32" if task["allow"] == "tf32" else "ieee"
+        wanted = self._torch.dtype(task["result"])
         m, n, k, batch = (task[name] for name in ("m", "n", "k", "batch"))
         shape = (batch, m, n) if batch > 1 else (m, n)
 
@@ -116,13 +106,8 @@ class Library:
 
             return call
 
-        found = []
-        for config in CONFIGS:
-            with contextlib.suppress(triton.runtime.errors.OutOfResources):
-                call = by(config)
-                call(a, b)
-                found.append((min(side.elapsed(torch, call, (a, b)) for _ in range(3)), config, call))
-        if not found:
-            raise Refusal("none of the tile sizes fits this GPU")
-        _, (bm, bn, bk, *_), best = min(found, key=lambda one: one[0])
-        return side.OnGpu(torch, f"tl.dot, tiles of {bm}x{bn}x{bk}", (a, b), best, None)
+        ways = {
+            f"{bm}x{bn}x{bk}, {warps} warps": by((bm, bn, bk, warps, stages)) for bm, bn, bk, warps, stages in CONFIGS
+        }
+        tiles, best = self._torch.fastest(ways, (a, b), triton.runtime.errors.OutOfResources)
+        return {"how": f"tl.dot, tiles of {tiles}", "compute": best, "inputs": (a, b)}
