@@ -16,7 +16,7 @@ from iree.compiler import ir
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.microkernel import SPEC_FLAG
 from autotuner.iree.compile import DISPATCHES, TRANSLATED, Begun, compile_program
-from autotuner.iree.program import module_bytes, spliced, spliced_late, with_repeats
+from autotuner.iree.program import spliced, spliced_late, with_repeats
 from autotuner.iree.tools import Tools
 from autotuner.problems import Conv, Gemm, Problem
 from autotuner.problems.render import problem_mlir
@@ -156,12 +156,6 @@ def test_the_bytes_are_written_without_a_process_where_the_compiler_is_the_bindi
     assert any("--compile-from=vm" in command for command in commands) == (not here)
     assert made.vmfb.read_bytes() == by_process.vmfb.read_bytes()
     assert (made.failure, made.stderr, made.repeat, made.applied) == (None, "", 5, 1)
-
-
-def test_what_is_no_finished_program_has_no_bytes(capfd: pytest.CaptureFixture[str]) -> None:
-    assert module_bytes(b"no bytecode") is None
-    assert module_bytes(b"module {}") is None
-    assert "does not contain a vm.module" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,6 @@ class Machine:
     """What iree-compile makes code for."""
     emulated: str
     """The processor that QEMU shows: it has what `processor` needs."""
-    vectors: tuple[str, ...]
-    """Instructions that multiply whole vectors of f32, one of which a kernel must have."""
 
     @property
     def qemu(self) -> str:
@@ -41,10 +39,6 @@ class Machine:
     @property
     def gcc(self) -> str:
         return f"{self.name}-linux-gnu-gcc"
-
-    @property
-    def objdump(self) -> str:
-        return f"{self.name}-linux-gnu-objdump"
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -69,7 +63,7 @@ class Machine:
 
     def missing(self) -> str:
         """What is not there of all that the tests need; empty: nothing."""
-        for program in (self.qemu, self.gcc, self.objdump):
+        for program in (self.qemu, self.gcc):
             if shutil.which(program) is None:
                 return f"{program} is not installed"
         if not (self.root / "lib" / "libstdc++.so.6").exists():
@@ -78,8 +72,8 @@ class Machine:
 
 
 _MACHINES = {
-    "aarch64": Machine("aarch64", "arm64", "neoverse-n1", "neoverse-n1", ("fmla",)),
-    "x86_64": Machine("x86_64", "amd64", "haswell", "max", ("vfmadd",)),
+    "aarch64": Machine("aarch64", "arm64", "neoverse-n1", "neoverse-n1"),
+    "x86_64": Machine("x86_64", "amd64", "haswell", "max"),
 }
 OTHER = _MACHINES["x86_64" if platform.machine() == "aarch64" else "aarch64"]
 

@@ -50,10 +50,6 @@ def test_one_row_of_each_form_is_left() -> None:
     assert [tuple(c.as_dict().values()) for c in folded] == [(0, 5), (1, 5), (1, 6), (2, 6)]
 
 
-def test_a_space_without_rows_stays_empty() -> None:
-    assert len(Space.product([Knob("a", (0, 1)), Knob("b", (0,))], [lambda c: c["a"] > 1]).fold(parity)) == 0
-
-
 def test_the_compilers_own_choice_stays_in_the_space(product: tuple[Dispatch, CpuFacts]) -> None:
     dispatch, facts = product
     declared = CpuSpace.declare(dispatch, facts, cores=2)
@@ -113,22 +109,6 @@ def test_a_microkernel_of_the_compiler_has_no_loop_over_k_to_unroll(
     one, four = executor.map(builder.build, unrolled)
     assert one.ok
     assert one.binary == four.binary
-
-
-def test_a_loop_of_ones_own_is_unrolled(builder: Builder) -> None:
-    flags = [
-        *Target.parse("cpu").compile_flags,
-        "--iree-global-opt-data-tiling",
-        "--iree-llvmcpu-enable-ukernels=none",
-        "--iree-codegen-add-tuner-attributes",
-    ]
-    text = builder.inspect(problem_mlir(Gemm.parse(shape=SHAPE, dtype="f32")), flags, timeout=120)
-    root, facts = read_root(text), read_cpu_facts(text)
-    assert root is not None
-    assert not facts.calls_mmt4d
-    declared = CpuSpace.declare(root, facts, cores=2)
-    assert declared is not None
-    assert declared.space.counts("unroll_k").keys() > {1}
 
 
 def _job(plan: Plan, make_job: MakeJob, config: Config, route: str = "plain") -> BuildJob:

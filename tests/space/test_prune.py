@@ -90,23 +90,18 @@ def test_a_promoted_operand_must_spread_evenly_over_the_threads(
     ("rule", "field", "bad", "good"),
     [
         (STRIDED, "strided", True, False),
+        (SHARED_MEMORY, "shared", number(65537), number(65536)),
         (WIDENED, "widened", number(1), number(0)),
         (UNSWIZZLED, "unswizzled", number(1), number(0)),
         (TORN_SCORES, "scores", (number(16), number(32)), (number(64), number(32))),
     ],
-    ids=["stride", "accumulator", "swizzle", "scores"],
+    ids=["stride", "memory", "accumulator", "swizzle", "scores"],
 )
 def test_what_the_compiler_cannot_build_is_left_out_and_no_more(rule: Rule, field: str, bad: Any, good: Any) -> None:
     base = kernel(64, 64, 64, 256)
     assert rule.rejects(replace(base, **{field: bad})).all()
     assert not rule.rejects(replace(base, **{field: good})).any()
     assert not rule.rejects(base).any()
-
-
-def test_shared_memory_has_the_chip_s_limit() -> None:
-    assert not SHARED_MEMORY.rejects(kernel(256, 256, 64, 256)).any()
-    assert SHARED_MEMORY.rejects(replace(kernel(256, 256, 64, 256), shared=number(65537))).all()
-    assert not SHARED_MEMORY.rejects(replace(kernel(256, 256, 64, 256, chip=A100), shared=number(65537))).any()
 
 
 @pytest.mark.parametrize(
@@ -127,12 +122,6 @@ def test_shared_memory_has_the_chip_s_limit() -> None:
 def test_accumulators_must_leave_registers(m: int, n: int, threads: int, chip: Chip, waves: int, spills: bool) -> None:
     base = replace(kernel(m, n, 8, threads, chip=chip), waves=number(waves))
     assert bool(REGISTERS.rejects(base).all()) == spills
-
-
-def test_waves_that_shared_memory_has_no_room_for_are_not_asked_for() -> None:
-    asked = replace(kernel(256, 128, 8, 256), waves=number(4))
-    assert REGISTERS.rejects(asked).all()
-    assert not REGISTERS.rejects(replace(asked, shared=number(40000))).any()
 
 
 @pytest.mark.parametrize(

@@ -76,12 +76,6 @@ def test_cross_multiplies(space: Space, numbers: tuple[int, ...]) -> None:
     assert all(Config.of({**space[0].as_dict(), "free": number}) in crossed for number in numbers)
 
 
-@given(spaces(), st.integers(0, 60))
-def test_sample_is_distinct_and_not_longer_than_the_space(space: Space, count: int) -> None:
-    rows = space.sample(count, np.random.default_rng(0))
-    assert len(set(rows.tolist())) == len(rows) == min(count, len(space))
-
-
 def test_product_obeys_every_rule() -> None:
     knobs = [Knob("a", (1, 2, 3, 4)), Knob("b", (1, 2, 3))]
     space = Space.product(knobs, [lambda c: c["a"] % c["b"] == 0, lambda c: c["a"] * c["b"] <= 6])

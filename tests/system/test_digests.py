@@ -74,15 +74,6 @@ def test_a_damaged_note_is_not_believed(cache: Path, tmp_path: Path) -> None:
         assert known_digest(file) == first
 
 
-def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(tmp_path / "file" / "cache"))
-    digests._remembered.cache_clear()
-    large = tmp_path / "large"
-    large.write_bytes(LARGE)
-    assert known_digest(large) == file_digest(large)
-
-
 def test_a_folder_is_known_by_all_files_below_it(tmp_path: Path) -> None:
     def digest() -> str:
         return path_digest(tmp_path / "folder")

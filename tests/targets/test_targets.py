@@ -157,12 +157,6 @@ def test_user_flags_replace_the_targets_own_of_the_same_name() -> None:
     assert "--iree-llvmcpu-target-cpu=host" in own.compile_flags
 
 
-def test_user_flags_reach_the_compiler(builder: Builder) -> None:
-    source = problem_mlir(Gemm.parse(shape="16x16x16", dtype="f32"))
-    target = Target.parse("cpu", flags=["--iree-llvmcpu-target-cpu=generic"])
-    assert 'cpu = "generic"' in builder.inspect(source, target.compile_flags, timeout=120)
-
-
 @pytest.mark.parametrize("flag", ["", "--", "-O2", "problem.mlir"])
 def test_a_user_flag_that_is_none_is_refused(flag: str) -> None:
     with pytest.raises(UsageError, match="is not an iree-compile flag") as caught:
@@ -200,10 +194,6 @@ def test_f8_is_the_targets_own_f8() -> None:
         prepared = Target.parse(name).prepare(problem)
         elements[name] = prepared.operands[0].element.mlir
     assert elements == {"cpu": "f8E4M3FN", "gfx942": "f8E4M3FNUZ", "gfx950": "f8E4M3FN", "sm_89": "f8E4M3FN"}
-
-
-def test_only_the_cpu_shares_its_cores_with_the_compiler() -> None:
-    assert [t.name for t in all_targets() if t.compiles_on_device] == ["cpu"]
 
 
 def test_every_route_of_the_cpu_compiles(make_plan: MakePlan, builder: Builder, executor: Executor) -> None:
