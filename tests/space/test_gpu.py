@@ -161,7 +161,7 @@ def test_gfx950_can_copy_operands_by_dma_as_the_compiler_does(emit: Emit) -> Non
 def test_an_image_that_is_no_multiple_of_the_tile_is_padded_as_the_compiler_does(emit: Emit, target: str) -> None:
     text = emit("conv", target, 1, 56, 64, 64)
     gpu = read(emit, target, ("conv", 1, 56, 64, 64))
-    assert gpu.space.knobs[0].values [:2] == ("TileAndFuse", "TileAndFuse/igemm")
+    assert gpu.space.knobs[0].values[:2] == ("TileAndFuse", "TileAndFuse/igemm")
     default = gpu.default()
     assert default is not None
     assert default["pipeline"] == "TileAndFuse/igemm"
