@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from autotuner.search.model import Floats, Likeness, Rows, Singles, standardized
-from autotuner.space import workgroups
+from autotuner.search.model import Likeness, Rows, Singles, standardized
 from autotuner.space.table import Config, Space, Value
 
 SUGGESTED = 20
@@ -37,8 +36,6 @@ _OTHER_TYPES = 2.0
 """How far apart other types are, in doublings of a size."""
 _SHARED = 0.5
 """What two configurations have in common when they differ in one knob: less than in a search, for more is known."""
-_REACHES = np.array([4.0, 4.0, 3.0])
-"""At so many doublings of the tile's rows, its columns and the number of workgroups two kernels are 1/e as alike."""
 _REACH = 1.0
 """At so many doublings the results of a run are taken for e times as noisy as those of the same shape."""
 _NOISE = 0.05
@@ -103,7 +100,7 @@ def suggest(space: Space, shape: Shape, earlier: Sequence[Earlier], *, count: in
         return Suggestions()
     best = [_row(space, run.configs[int(np.argmin(run.us))]) for _, run in near]
     known = [(distance, run.kept) for distance, run in near if len(run.us) >= LEAST]
-    ranked = _ranked(space, Prediction(space, shape.sizes, known), best) if known else []
+    ranked = _ranked(space, Prediction(space, known), best) if known else []
     same = [row for row, (distance, _) in zip(best, near, strict=True) if not distance][:1]
     chosen = list(dict.fromkeys([*same, *ranked, *best]))[:count]
     return Suggestions(tuple(space[row] for row in chosen), tuple(run.name for _, run in near))
@@ -152,38 +149,27 @@ def _sorted(rows: Rows, predicted: Singles) -> list[int]:
 
 class Prediction:
     """Each result counts over those of its own shape, nearer shapes for less noisy. Configurations are alike by their
-    knobs and by what these come to: the same knobs are other numbers of workgroups for another shape."""
+    knobs."""
 
-    def __init__(self, space: Space, sizes: Mapping[str, int], known: Sequence[tuple[float, Earlier]]) -> None:
+    def __init__(self, space: Space, known: Sequence[tuple[float, Earlier]]) -> None:
         """`known` are runs, each with how far its shape is from this one."""
-        self._space, self._sizes = space, sizes
+        self._space = space
         self._likeness = Likeness(space.knobs, shared=_SHARED)
         features = self._likeness.configs([config for _, run in known for config in run.configs])
-        # Log-likenesses add up, so that of knobs and that of tiles take one exponential.
         self._toward = self._likeness.toward(features)
-        tilings = [workgroups.of_configs(run.configs, run.shape.sizes) for _, run in known]
-        self._tilings = _scaled(np.concatenate(tilings))
         values = np.concatenate([standardized(np.log(run.us)) for _, run in known])
         noise = [np.full(len(run.us), _NOISE * math.exp(distance / _REACH)) for distance, run in known]
-        covariance = self._alike(features, self._tilings) + np.diag(np.concatenate(noise))
+        covariance = self._alike(features) + np.diag(np.concatenate(noise))
         self._weights: Singles = np.linalg.solve(covariance, values).astype(np.float32)
 
     def of(self, rows: Rows) -> Singles:
         """What these rows are predicted to take, in no unit: less is faster."""
         features = self._likeness.rows(self._space.indices[rows])
-        tilings = _scaled(workgroups.of_rows(self._space, rows, self._sizes))
-        predicted: Singles = self._alike(features, tilings) @ self._weights
+        predicted: Singles = self._alike(features) @ self._weights
         return predicted
 
-    def _alike(self, features: Singles, tilings: Singles) -> Singles:
+    def _alike(self, features: Singles) -> Singles:
         """How alike some configurations are to those that are known."""
         logs: Singles = features @ self._toward
-        apart = np.empty_like(logs)  # once, as fresh pages for each quantity would take most of the time
-        for own, known in zip(tilings.T, self._tilings.T, strict=True):
-            logs -= np.abs(np.subtract(own[:, None], known[None, :], out=apart), out=apart)
         np.exp(logs, out=logs)
         return logs
-
-
-def _scaled(tilings: Floats) -> Singles:
-    return np.asarray(tilings / _REACHES, np.float32)

@@ -90,23 +90,6 @@ def test_configurations_of_a_larger_space_are_suggested_as_legal_ones() -> None:
     assert all(config in legal for config in found.configs)
 
 
-def test_what_is_suggested_has_as_many_workgroups_as_what_was_fast_for_other_shapes() -> None:
-    sides = (16, 32, 64, 128, 256)
-    space = Space.product([Knob("wg_0", sides), Knob("wg_1", sides)])
-
-    def us(rows: int, columns: int, m: int) -> float:
-        return 10.0 * (1.0 + abs(float(np.log2(m * 1024 / (rows * columns) / 128))))
-
-    def run(m: int) -> Earlier:
-        configs = [config.as_dict() for config in space]
-        times = [us(int(c["wg_0"]), int(c["wg_1"]), m) for c in configs]
-        return Earlier(f"run {m}", Shape("contraction", ("f16",), {"m": m, "n": 1024}), configs, times)
-
-    here = Shape("contraction", ("f16",), {"m": 256, "n": 1024})
-    found = suggest(space, here, [run(64), run(128), run(1024), run(2048)], count=6).configs
-    assert min(us(int(c["wg_0"]), int(c["wg_1"]), 256) for c in found[1:4]) == 10.0
-
-
 def test_in_a_large_space_few_rows_are_ranked_and_what_is_suggested_is_as_if_all_were(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -150,7 +133,7 @@ def best_tile(side: int) -> Earlier:
 
 
 def predicted(*known: tuple[float, Earlier]) -> Singles:
-    return Prediction(TILES, {}, known).of(np.arange(len(TILES)))
+    return Prediction(TILES, known).of(np.arange(len(TILES)))
 
 
 def test_the_nearer_shape_is_believed() -> None:
