@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,8 +12,6 @@ from autotuner.bundles.documents import Entry, Manifest, Taken, Tried
 from autotuner.devices.device import INVOCATION_US, Device, Timing, choose_repeat
 from autotuner.errors import DeviceError, OutOfTimeError
 from autotuner.iree.run import failed_because
-from autotuner.measure.cache_timer import NO_TIME, CacheTimer, Modules, cold_seconds, kept_for_cold
-from autotuner.measure.caches import Caches
 from autotuner.measure.calibrate import Calibration, Calibrator
 from autotuner.measure.check import Check, Data
 from autotuner.measure.finals import Finals
@@ -22,14 +20,12 @@ from autotuner.measure.judgement import Judgement
 from autotuner.measure.schedule import BeginningError, Schedule, beginning, late, longer
 from autotuner.measure.screening import DRIFT_EVERY, DriftWatch, Measured, Screened, measure
 from autotuner.measure.standing import BASELINE, Kind, Standing
-from autotuner.system.progress import LATE_SECONDS, Clock, Reporter, Stop
+from autotuner.system.progress import Clock, Reporter, Stop
 from autotuner.system.text import count
 
 if TYPE_CHECKING:  # there is no compiler here
     from autotuner.iree.compile import FailureClass
 
-_AHEAD = 8
-"""Modules that a driver may assemble before their turn."""
 LOOK = "`iree-run-module --list_devices` lists the devices here; --device names one."
 """What a user does whose device does not answer, where there is nothing but IREE's runtime."""
 _NOTHING = "the bundle has nothing but IREE's default"
@@ -51,6 +47,9 @@ class Traveller:
 
     entry: Entry
     tried: Tried
+
+    duplicate_of = None
+    """Nobody's twin travels."""
 
     @property
     def id(self) -> str:
@@ -74,19 +73,11 @@ class Traveller:
 
     @property
     def failure(self) -> FailureClass | None:
-        return self.tried.check.failure
-
-    @property
-    def duplicate_of(self) -> str | None:
-        return None  # nobody's twin travels
+        return self.tried.failure
 
     @property
     def error(self) -> float | None:
-        return self.tried.check.error if math.isfinite(self.tried.check.error) else None
-
-    @property
-    def detail(self) -> str:
-        return self.tried.check.detail
+        return self.tried.error
 
     @property
     def us(self) -> float | None:
@@ -115,7 +106,6 @@ class Bench:
     """What is known already, of an interrupted run."""
     notes: list[str] = field(default_factory=list)
     screened: list[Screened] = field(default_factory=list)
-    caches: Caches | None = None
     calibration: Calibration[Rung] = field(init=False)
     first_schedule: Schedule = field(init=False)
     """As it was when the default was timed."""
@@ -137,11 +127,9 @@ class Bench:
             if self.stop.requested:
                 return self._inconclusive("interrupted before the race")
             self.keep()
-            judgement = self._finals().judged()
-            self._time_caches(judgement)
+            return self._finals().judged()
         except OutOfTimeError:
             return self._inconclusive(f"the time was up: {longer(2 * self.clock.budget)}")
-        return judgement
 
     def _inconclusive(self, reason: str) -> Judgement:
         stock = self.standing.stock
@@ -151,7 +139,7 @@ class Bench:
 
     def _calibrate(self) -> None:
         """The default says how long modules must be, and what timings take; then it is a candidate like others."""
-        manifest, base, left = self.manifest, self.manifest.baseline, self.clock.left
+        manifest, base = self.manifest, self.manifest.baseline
         self.reporter.stage("timing IREE's default")
         calibrator = Calibrator(
             lambda repeat, known: _kept(known, self._rung(base, repeat)),
@@ -161,13 +149,11 @@ class Bench:
             {"time": 0.0},
             on_cores=self.on_cores,
             look=LOOK,
-            cache="cold" if manifest.cache == "cold" else "warm",
         )
         self.calibration = found = calibrator.calibrated(calibrator.first_build())
         if found.noise is not None:
             self._note(found.noise)
-        cold = kept_for_cold(self._cold_seconds, left)
-        self.first_schedule = found.schedule(self.clock, manifest, shipping=cold)
+        self.first_schedule = found.schedule(self.clock, manifest)
         earlier = self.outcomes.pop(BASELINE, None)
         with beginning("timing it", follows=1.0):
             measured = measure(found, found.baseline, best_us=math.inf, drift=False)
@@ -175,7 +161,7 @@ class Bench:
         default = self.outcomes[BASELINE]
         if default.us is None:
             raise DeviceError(
-                f"the bundle's default cannot be timed on {self.device.uri!r}: {failed_because(default.detail)}",
+                f"the bundle's default cannot be timed on {self.device.uri!r}: {failed_because(default.tried.detail)}",
                 remedy=LOOK,
             )
         default.tried.taken.append(Taken.of("drift", 0, found.heard))
@@ -199,33 +185,22 @@ class Bench:
 
     def _screen(self) -> None:
         """Each once, the stock routes first, as long as the end keeps its time."""
-        known = len(self.outcomes)
-        left, rivals = self.clock.left, [one for one in self.manifest.entries if one.id not in self.outcomes]
-        watch, repeat = DriftWatch(), self.calibration.repeat
-        rungs = [self._rung(entry, repeat) for entry in rivals]
-        for rung in rungs[:_AHEAD]:
-            self.device.prepare(rung.vmfb)
-        again = f", {known - 1} are known" if known > 1 else ""
+        room, rivals = self.clock.left, [one for one in self.manifest.entries if one.id not in self.outcomes]
+        watch, known = DriftWatch(), len(self.outcomes) - 1
+        again = f", {known} are known" if known else ""
         self.reporter.stage(f"timing {count(len(rivals), 'candidate')}{again}")
-        for number, (entry, rung) in enumerate(zip(rivals, rungs, strict=True)):
+        for number, entry in enumerate(rivals):
             if self.stop.requested:
                 return
-            if self._over(left):
+            rival = any(one.id != BASELINE for one in self.standing.right)
+            if self.clock.elapsed > self.schedule.search_ends(room, rival=rival, awaited=False):
                 missed = f"{len(rivals) - number} of the bundle's {len(self.manifest.entries) - 1} candidates"
                 self._note(f"there was no time for {missed}")
                 return
-            for ahead in rungs[number + _AHEAD : number + _AHEAD + 1]:
-                self.device.prepare(ahead.vmfb)
+            rung = self._rung(entry, self.calibration.repeat)
             self._settle(entry, measure(self.calibration, rung, best_us=self._best_us, drift=watch.due()))
             if (number + 1) % DRIFT_EVERY == 0:
                 self.keep()
-
-    def _over(self, left: float) -> bool:
-        """With nothing to race against the default, nothing is kept: what is timed late is at least known then."""
-        if self.clock.left >= self.schedule.reserve(left):
-            return False
-        rival = any(one.id != BASELINE for one in self.standing.right)
-        return rival or self.clock.left < 0
 
     @property
     def _best_us(self) -> float:
@@ -253,9 +228,6 @@ class Bench:
     # --- the verdict ----------------------------------------------------------------------------------------------
 
     def _finals(self) -> Finals[Traveller]:
-        def lasting(names: Sequence[str]) -> dict[str, Rung]:
-            return {name: self._long(name) for name in names}
-
         entries = len(self.manifest.entries)
         return Finals(
             self.outcomes,
@@ -267,53 +239,18 @@ class Bench:
             seed=self.manifest.seed,
             reporter=self.reporter,
             record=self._record,
-            last=lasting,
+            last=lambda names: {name: self._long(self.outcomes[name]) for name in names},
             whole=len(self.outcomes) == entries,
             missed=entries - len(self.outcomes),
             no_knobs=_NOTHING if entries == 1 else "",
         )
 
-    def _long(self, name: str, invocation_us: float = INVOCATION_US) -> Rung:
-        """A module that lasts long enough, and no longer; a cold cache is timed on single calls."""
-        outcome = self.outcomes[name]
-        cold = self.calibration.benchmark.cache == "cold"
-        repeat = 1 if cold else choose_repeat(outcome.us or INVOCATION_US, invocation_us=invocation_us)
-        return self._rung(outcome.entry, repeat)
+    def _long(self, one: Traveller) -> Rung:
+        """A module that lasts long enough, and no longer."""
+        return self._rung(one.entry, choose_repeat(one.us or INVOCATION_US))
 
     def _record(self, phase: JudgePhase, name: str, block: int, timing: Timing) -> None:
         self.outcomes[name].tried.taken.append(Taken.of(phase, block, timing))
-
-    # --- a cold cache ---------------------------------------------------------------------------------------------
-
-    @property
-    def _cold_seconds(self) -> float:
-        wanted = self.manifest.cache != "warm"
-        return cold_seconds(self.device, self.calibration.timing_seconds) if wanted else 0.0
-
-    def _time_caches(self, judgement: Judgement) -> None:
-        """The default and the best with a warm and with a cold cache, where that is wanted and there is time."""
-        if not self._cold_seconds or judgement.verdict == "inconclusive" or self.stop.requested:
-            return
-        if self.clock.left + LATE_SECONDS < self._cold_seconds:
-            self._note(NO_TIME)
-            return
-        self.reporter.stage("timing with a cold cache")
-        base, best = self.standing.base, self.standing.fastest(judgement)
-        baseline = base.id if base else BASELINE
-        names = dict.fromkeys([baseline, *([best.id] if best else [])])
-        modules = {name: self._once_and_often(self.outcomes[name]) for name in names}
-
-        def record(name: str, block: int, timing: Timing) -> None:
-            self.outcomes[name].tried.taken.append(Taken.of("cold", block, timing))
-
-        timer = CacheTimer(self.device, self.calibration.benchmark, record)
-        self.caches, notes = timer.tell(modules, baseline=baseline, won=judgement.winner is not None)
-        for note in notes:
-            self._note(note)
-
-    def _once_and_often(self, outcome: Traveller) -> Modules:
-        often = choose_repeat(outcome.us or 1.0, invocation_us=2 * self.device.invocation_us)
-        return Modules(self._rung(outcome.entry, 1), self._rung(outcome.entry, often))
 
     def _note(self, text: str) -> None:
         self.notes.append(text)

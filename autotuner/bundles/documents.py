@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 from autotuner.bundles.fields import Lines, Within, plain, read, write, wrong
 from autotuner.devices.conditions import Conditions
 from autotuner.devices.device import MAX_REPEAT, Timing
-from autotuner.measure.caches import Cache, Caches, Pair
 from autotuner.measure.check import Check
 from autotuner.measure.judgement import Judgement
 from autotuner.measure.standing import BASELINE as BASELINE
@@ -19,7 +18,7 @@ from autotuner.measure.standing import Kind
 
 BUNDLE = {"schema": 1, "kind": "autotune-bundle"}
 RESULT = {"schema": 1, "kind": "autotune-bundle-result"}
-Phase = Literal["screen", "drift", "race", "confirm", "cold"]
+Phase = Literal["screen", "drift", "race", "confirm"]
 Failure = Literal["wrong-result", "run-error", "run-timeout"]
 Value = str | int | bool
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -73,7 +72,6 @@ class Manifest:
     autotune: str
     microkernels: tuple[str, ...]
     """Those that take part, as the user named them."""
-    cache: Cache
     seed: Annotated[int, Within(2**63 - 1)]
     trials: Annotated[int, Within(10**6)]
     budget: Annotated[float, Within(1e7)]
@@ -163,15 +161,8 @@ class Report:
     judgement: Judgement
     seconds: Annotated[float, Within(1e7)]
     notes: tuple[str, ...]
-    warm: Pair | None = None
-    cold: Pair | None = None
-    """The default and the best with a warm and with a cold cache, where both were timed."""
     interrupted: bool = False
     """It is not at its end: `--resume` goes on with it."""
-
-    @property
-    def caches(self) -> Caches | None:
-        return Caches(self.warm, self.cold) if self.warm and self.cold else None
 
     def to_bytes(self) -> bytes:
         return write({**plain(self), "judgement": judgement_to_json(self.judgement)}, **RESULT)

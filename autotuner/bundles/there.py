@@ -105,12 +105,10 @@ class Ran:
 
     def to_json(self) -> dict[str, Any]:
         report = self.report
-        caches = {"warm": report.caches.warm, "cold": report.caches.cold} if report.caches else {}
         return {
             "device": report.device,
             **judgement_to_json(report.judgement),
             "reason": self.reason,
-            **{name: pair.to_json() for name, pair in caches.items()},
             "interrupted": report.interrupted,
             "notes": list(report.notes),
         }
@@ -119,12 +117,11 @@ class Ran:
         """For people: what it came to, and what to do with it."""
         report = self.report
         what = f"{manifest.problem} on {manifest.target} ({report.device}): {report.judgement.verdict}"
-        cold = [f"  cold cache: {report.caches.words()}"] if report.caches else []
         if report.interrupted:
             end = f"{result}: what was finished is kept; `bundle run {bundle} --resume` goes on from here"
         else:
             end = f"{result}: bring it home with `autotune bundle import {result.name}`"
-        return [what, f"  {self.reason}", *cold, end]
+        return [what, f"  {self.reason}", end]
 
 
 def interrupted(result: Path, bundle: str, folder: Path) -> Report | None:
@@ -168,8 +165,6 @@ def run_bundle(fit: Fit, modules: Mapping[str, Path], here: Here, *, bundle: str
                     judgement=judgement,
                     seconds=round(clock.elapsed + (earlier.seconds if earlier else 0.0), 3),
                     notes=tuple(bench.notes),
-                    warm=bench.caches.warm if bench.caches else None,
-                    cold=bench.caches.cold if bench.caches else None,
                     interrupted=interrupted,
                 )
 

@@ -226,7 +226,7 @@ class ProblemRequest(Request):
         self.given.refuse(["output"], "has no meaning with --bundle", remedy="Give it to `autotune bundle import`.")
         kept = "Leave it out: what is built stays in the cache, and the same command goes on from there."
         self.given.refuse(["resume"], "has no meaning with --bundle", remedy=kept)
-        names = ("isolate", "iree_tools", "fail_if_no_winner", *CLUSTER)
+        names = ("isolate", "cache", "iree_tools", "fail_if_no_winner", *CLUSTER)
         self.given.refuse(names, "has no meaning with --bundle")
         return replace(self, device=NO_DEVICE)
 

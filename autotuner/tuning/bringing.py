@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
@@ -18,11 +17,10 @@ from autotuner.space import Config
 from autotuner.system import process
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.targets.base import right_target
-from autotuner.tuning.bundling import finished
 from autotuner.tuning.options import Options, Task
 from autotuner.tuning.outcome import Outcome
-from autotuner.tuning.plan import KERNEL, SEARCHED, Candidate
-from autotuner.tuning.result import Result, read_result
+from autotuner.tuning.plan import SEARCHED, Candidate
+from autotuner.tuning.result import Result
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.single import SingleRun
 
@@ -52,16 +50,13 @@ def bring_home(file: Path, *, options: Options, **watched: Unpack[Watched]) -> R
             seed=manifest.seed,
             trials=manifest.trials,
             budget=manifest.budget,
-            cache=manifest.cache,
+            cache="warm",
             microkernels=tuple(Kernel(name) for name in manifest.microkernels),
         )
         there = replace(session, named=report.device, environment=report.environment)
         steps = SingleRun(problem, target, options, there, BROUGHT)
         steps.claim_outputs()
-        digest = archive.digest(unpacked.documents[archive.RESULT])
-        if (known_run := _taken_up_before(steps, digest)) is not None:
-            return known_run
-        return _taken_up(steps, manifest, report, file, digest=digest)
+        return _taken_up(steps, manifest, report, file)
 
 
 def _refuse_unknown(session: Session, manifest: Manifest, report: Report, file: Path) -> None:
@@ -75,26 +70,7 @@ def _refuse_unknown(session: Session, manifest: Manifest, report: Report, file: 
         raise archive.refusal(file, "its bundle is not the one that was made in this workspace", remedy=remedy)
 
 
-def _taken_up_before(steps: SingleRun, digest: str) -> Result | None:
-    """By a run of this workspace, if its files are still there, and where this import would write them."""
-    runs = [row for row in steps.store.runs_of(steps.problem.name, kinds=("single",)) if row.result]
-    for row in runs:
-        document = row.result or {}
-        if (document.get("imported") or {}).get("digest") != digest:
-            continue
-        if (flagfile := document.get("flagfile")) is not None:
-            last = next(one for one in runs if (one.result or {}).get("flagfile") == flagfile)
-            there = all(Path(document[name]).is_file() for name in ("spec", "flagfile") if document.get(name))
-            if last is not row or not there or Path(flagfile) != steps.files.flagfile:
-                continue
-        with steps.store.intact():
-            found = read_result(document, workspace=steps.workspace.root, storage=steps.options.storage)
-        steps.reporter.note(f"this result is imported already, as run {row.id}: nothing is taken up again")
-        return replace(found, imported={"digest": digest, "already": True})
-    return None
-
-
-def _taken_up(steps: SingleRun, manifest: Manifest, report: Report, file: Path, *, digest: str) -> Result:
+def _taken_up(steps: SingleRun, manifest: Manifest, report: Report, file: Path) -> Result:
     with process.until(steps.clock.latest):
         steps.read_space()
         with steps.begun() as run:
@@ -102,9 +78,7 @@ def _taken_up(steps: SingleRun, manifest: Manifest, report: Report, file: Path, 
             try:
                 for note in report.notes:
                     steps.account.note(note)
-                imported = {"digest": digest, "already": False}
-                found = _concluded(steps, manifest, report, file)
-                result = replace(found, timed_elsewhere=True, imported=imported)
+                result = replace(_concluded(steps, manifest, report, file), timed_elsewhere=True)
             finally:
                 steps.clean()
             run.finish(result)
@@ -119,7 +93,7 @@ def _concluded(steps: SingleRun, manifest: Manifest, report: Report, file: Path)
     if not report.interrupted:
         steps.standing.require_right(report.judgement.reason)
     # A signal that comes after the builds stops nothing any more.
-    return replace(steps.ended(report.judgement, report.caches), interrupted=False)
+    return replace(steps.ended(report.judgement, None), interrupted=False)
 
 
 def _written_down(steps: SingleRun, manifest: Manifest, report: Report, file: Path) -> bool:
@@ -137,32 +111,24 @@ def _written_down(steps: SingleRun, manifest: Manifest, report: Report, file: Pa
         for entry in manifest.entries
         if entry.id in tried
     ]
-    found = finished({entry.id: [future] for entry, _, future in begun}, steps.stop)
-    if len(found) < len(begun):
+    built = []
+    for entry, outcome, job in begun:
+        if steps.stop.requested and not job.done():
+            job.cancel()
+            continue
+        built.append((entry, outcome, job.result()))
+    if len(built) < len(begun):
         return False
-    built = [(entry, outcome, found[entry.id][0]) for entry, outcome, _ in begun]
-    refuse_other_code([entry for entry, _, build in built if build.binary != entry.binary], file)
     for entry, outcome, build in built:
+        if build.binary != entry.binary:
+            raise EnvironmentFailure(
+                f"{entry.id} of {file} ({entry.label}) is other code than is made here now.",
+                remedy="Import it with the IREE, the microkernels and the kind of machine that made the bundle; or "
+                "make a new one.",
+            )
         evaluator.settle_build(outcome, build)
         _settle(steps, outcome, tried[entry.id])
     return True
-
-
-def refuse_other_code(others: Sequence[Entry], file: Path) -> None:
-    """Whose code has changed: where all that IREE makes alone is as it was, it is the kernel's."""
-    if not others:
-        return
-    first = next((one for one in others if one.kind != "microkernel"), others[0])
-    if first.kind != "microkernel":
-        raise EnvironmentFailure(
-            f"{first.id} of {file} is other code than IREE makes here now.",
-            remedy="Import it with the IREE, on the kind of machine, that made the bundle; or make a new one.",
-        )
-    kernel = dict(first.config)[KERNEL]
-    raise EnvironmentFailure(
-        f"{first.id} of {file} is other code than the microkernel {kernel} is here now; IREE's own is the same.",
-        remedy="Its source or its compiler has changed: import it with those that made the bundle, or make a new one.",
-    )
 
 
 def _candidate(steps: SingleRun, entry: Entry, file: Path) -> Candidate:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
-from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Unpack
 
@@ -23,8 +21,6 @@ from autotuner.problems import Problem
 from autotuner.system import process
 from autotuner.system.digests import known_digest
 from autotuner.system.files import claim
-from autotuner.system.progress import Stop
-from autotuner.system.text import count
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.targets.base import right_target
 from autotuner.tuning.options import Options, Task
@@ -81,8 +77,6 @@ def _with_bundle(steps: SingleRun, result: Result, file: Path) -> Result:
     if not outcomes or outcomes[0].id != BASELINE:
         raise OutOfTimeError("the time was up before IREE's default was built.")
     built = _built(steps, outcomes)
-    unfinished = len(outcomes) - len(built)
-    outcomes = [outcome for outcome in outcomes if outcome.id in built]
     default = built[BASELINE][1]
     if not default.ok:
         why = first_error(default.stderr)
@@ -92,15 +86,11 @@ def _with_bundle(steps: SingleRun, result: Result, file: Path) -> Result:
     archive.write(file, {archive.MANIFEST: manifest}, modules, force=steps.options.force)
     reason = f"{len(outcomes)} candidates in {file}: time them with `autotune bundle run {file.name}` on the device"
     bundle = {"file": str(file.absolute()), "digest": archive.digest(manifest)}
-    cut_short = result.interrupted or unfinished > 0
-    return replace(result, verdict="compile-only", reason=reason, bundle=bundle, cause=None, interrupted=cut_short)
+    return replace(result, verdict="compile-only", reason=reason, bundle=bundle, cause=None)
 
 
 def travelling(outcomes: Mapping[str, Outcome], ranking: Sequence[str | None]) -> list[Outcome]:
-    """The default, the stock routes and the candidates, the most promising first; nobody's twins.
-
-    Kernels and the compiler's own code take turns: a short run there sees something of both.
-    """
+    """The default, the stock routes and the candidates, the most promising first; nobody's twins."""
     ranks = {name: place for place, name in enumerate(ranking)}
     default = outcomes.get(BASELINE)
     # A route with the default's own code may have been built first: then the default is its twin, and travels for both.
@@ -108,8 +98,7 @@ def travelling(outcomes: Mapping[str, Outcome], ranking: Sequence[str | None]) -
     found = [o for o in outcomes.values() if o.built and (o.duplicate_of is None or o is default) and o.id != twin]
     first = [o for kind in ("baseline", "stock") for o in found if o.kind == kind]
     best = sorted(found, key=lambda o: (ranks.get(o.id, len(ranks)), o.id))
-    turns = zip_longest(*([o for o in best if o.kind == kind] for kind in SEARCHED))
-    return [*first, *filter(None, chain.from_iterable(turns))]
+    return [*first, *(o for o in best if o.kind in SEARCHED)]
 
 
 def ladder(flops: int) -> list[int]:
@@ -123,25 +112,11 @@ def _built(steps: SingleRun, outcomes: Sequence[Outcome]) -> dict[str, dict[int,
     """By candidate and repeats. What cannot be repeated has one module."""
     rungs = ladder(steps.problem.flops)
     with process.however_late():  # the time for it was kept
-        futures = {
+        jobs = {
             o.id: [steps.evaluator.start_build(o.candidate, steps.executor, repeat=r) for r in rungs] for o in outcomes
         }
-        found = finished(futures, steps.stop)
-    if left := len(futures) - len(found):
-        steps.account.note(f"it was stopped: {left} of {count(len(futures), 'candidate')} are not in the bundle")
+        found = {name: [job.result() for job in some] for name, some in jobs.items()}
     return {name: {one.repeat: one for one in some if one.ok or one.repeat == 1} for name, some in found.items()}
-
-
-def finished(futures: Mapping[str, Sequence[Future[Compiled]]], stop: Stop) -> dict[str, list[Compiled]]:
-    """All of them; when the run is stopped, those that are done by then, and the default, which is waited for."""
-    found: dict[str, list[Compiled]] = {}
-    for name, some in futures.items():
-        if name == BASELINE or not stop.requested or all(future.done() for future in some):
-            found[name] = [future.result() for future in some]
-        else:
-            for future in some:
-                future.cancel()
-    return found
 
 
 def _manifest(steps: SingleRun, travelling: Sequence[tuple[Outcome, dict[int, Compiled]]]) -> Manifest:
@@ -159,7 +134,6 @@ def _manifest(steps: SingleRun, travelling: Sequence[tuple[Outcome, dict[int, Co
         iree=tools.runtime_release,
         autotune=__version__,
         microkernels=tuple(kernel.name for kernel in steps.options.microkernels),
-        cache=steps.options.cache,
         seed=steps.options.seed,
         trials=steps.trials,
         budget=effort.budget,

@@ -188,8 +188,6 @@ class Result(Generic[D]):
     """Which of what looks further was asked for: it is not advised again."""
     timed_elsewhere: bool = False
     """It is the result of a bundle, brought here by `autotune bundle import`."""
-    imported: Mapping[str, Any] | None = None
-    """Of such a result: the digest of what was imported, and whether an earlier import had taken it up already."""
 
     @property
     def default_is_wrong(self) -> bool:
@@ -245,7 +243,7 @@ class Result(Generic[D]):
             "notes": list(self.notes),
             **({"devices": [dict(one) for one in self.devices]} if self.devices else {}),
             **({"bundle": dict(self.bundle)} if self.bundle else {}),
-            **({"imported": dict(self.imported)} if self.imported else {}),
+            **({"imported": True} if self.timed_elsewhere else {}),
             **({"ranking": [entry.to_json() for entry in self.ranking]} if self.ranking else {}),
             "reference": self.reference.to_json() if self.reference else None,
             **(self.details.to_json() if self.details is not None else {}),
@@ -300,7 +298,6 @@ def read_result(document: Mapping[str, Any], *, workspace: Path, storage: str | 
         storage=storage,
         details=None,
         timed_elsewhere="imported" in document,
-        imported=document.get("imported"),
         files=Files(spec, flagfile, document["carrier"]),
         timing=document.get("timing"),
         caches=Caches(Pair.from_json(warm), Pair.from_json(cold)) if warm and cold else None,

@@ -9,7 +9,6 @@ from autotuner.bundles.documents import BASELINE, Entry, Manifest, Report, Taken
 from autotuner.devices.conditions import Conditions, Sample
 from autotuner.devices.device import Timing
 from autotuner.measure.blocks import Interval
-from autotuner.measure.caches import Pair
 from autotuner.measure.judgement import Judgement
 
 DIGEST = "0" * 64
@@ -23,7 +22,6 @@ MANIFEST = Manifest(
     iree="3.13.0",
     autotune="0.1.0",
     microkernels=("auto",),
-    cache="both",
     seed=0,
     trials=2,
     budget=60.0,
@@ -61,8 +59,6 @@ REPORT = Report(
     ),
     seconds=12.5,
     notes=("a note",),
-    warm=Pair(2.0, 1.0),
-    cold=Pair(2.5, None),
 )
 
 

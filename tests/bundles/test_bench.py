@@ -15,10 +15,9 @@ from autotuner.bundles.archive import digest
 from autotuner.bundles.bench import Bench
 from autotuner.bundles.documents import BASELINE, Entry, Report
 from autotuner.bundles.there import Ran, _take_over
-from autotuner.devices.device import CallPairs, Computed, Device, Module, Timing
+from autotuner.devices.device import Computed, Device, Module, Timing
 from autotuner.errors import DeviceError, WrongResultError
 from autotuner.iree.run import Benchmark, Invocation
-from autotuner.measure.caches import Pair
 from autotuner.measure.check import Data
 from autotuner.measure.judgement import Judgement
 from autotuner.system.progress import Clock, Silent, Stop
@@ -37,8 +36,8 @@ class Scripted(BareDevice):
     data: Data
     us: Mapping[str, float]
     wrong: Sequence[str] = ()
-    timed: list[tuple[str, int, str]] = field(default_factory=list)
-    """Whose module, how often it repeats, and the state of the cache."""
+    timed: list[str] = field(default_factory=list)
+    """Whose module."""
     before: Callable[[str], None] = lambda _: None
 
     @property
@@ -56,17 +55,11 @@ class Scripted(BareDevice):
     def time(
         self, module: Module, benchmark: Benchmark, *, repetitions: int = 3, give_up_us: float = math.inf
     ) -> Timing:
-        del give_up_us
+        del benchmark, give_up_us
         name = module.vmfb.stem.partition("@")[0]
         self.before(name)
-        self.timed.append((name, module.repeat, benchmark.cache))
+        self.timed.append(name)
         return Timing((self.us[name],) * repetitions)
-
-    def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
-        del benchmark
-        assert module.repeat == 1
-        us = self.us[module.vmfb.stem.partition("@")[0]]
-        return CallPairs((1.1 * us,) * count, (us,) * count)
 
 
 def entry(name: str, kind: str = "codegen", route: str = "plain") -> Entry:
@@ -97,33 +90,17 @@ def sit(tmp_path: Path) -> Sit:
 
 def report(bench: Bench, judgement: Judgement, *, interrupted: bool = False) -> Report:
     tried = tuple(one.tried for one in bench.outcomes.values())
-    caches = (bench.caches.warm, bench.caches.cold) if bench.caches else (None, None)
-    told = (judgement, 1.0, tuple(bench.notes), *caches, interrupted)
+    told = (judgement, 1.0, tuple(bench.notes), interrupted)
     return Report("0" * 64, "bare", {}, tried, *told)
 
 
-def test_what_is_faster_wins_and_is_timed_with_a_cold_cache_too(sit: Sit) -> None:
+def test_what_is_faster_wins_and_all_of_it_travels(sit: Sit) -> None:
     bench, _ = sit({BASELINE: SLOW, "c0001": SLOW / 2})
     judgement = bench.judged()
     assert (judgement.verdict, judgement.winner) == ("win", "c0001")
-    assert bench.caches is not None
-    assert bench.caches.warm == Pair(SLOW, SLOW / 2)
-    assert bench.caches.cold.baseline_us == pytest.approx(1.1 * SLOW)
-    assert bench.caches.cold.best_us == pytest.approx(0.55 * SLOW)
     found = report(bench, replace(judgement, raced=None, confirmed=None))
     assert Report.read(plain(found), "result.zip") == found
-    assert {taken.phase for taken in found.tried[1].taken} == {"screen", "confirm", "cold"}
-    warm, _ = sit({BASELINE: SLOW, "c0001": SLOW / 2}, cache="warm")
-    assert warm.judged().verdict == "win"
-    assert warm.caches is None
-
-
-def test_a_cold_search_times_single_calls(sit: Sit) -> None:
-    bench, device = sit({BASELINE: SLOW, "c0001": SLOW / 2}, cache="cold")
-    assert bench.judged().verdict == "win"
-    raced = [(repeat, cache) for name, repeat, cache in device.timed if name == "c0001"]
-    assert raced[0] == (1, "cold")
-    assert ("cold", 8) not in [(cache, repeat) for repeat, cache in raced]
+    assert {taken.phase for taken in found.tried[1].taken} == {"screen", "confirm"}
 
 
 def test_a_wrong_default_does_not_end_it_and_what_is_right_wins(sit: Sit) -> None:
@@ -171,7 +148,7 @@ def test_what_is_interrupted_goes_on_where_it_was(sit: Sit) -> None:
     again, device = sit(us, entries=entries)
     _take_over(again, kept)
     assert again.judged().winner == "c0001"
-    seen = [name for name, *_ in device.timed]
+    seen = device.timed
     assert seen[: seen.index("c0003")] == [BASELINE] * seen.index("c0003"), "those before are known"
 
 

@@ -35,8 +35,6 @@ def put(document: dict[str, Any], path: str, value: object) -> dict[str, Any]:
         *[("budget", "long"), ("budget", float("nan")), ("flags", "--x"), ("flags", [1]), ("entries", {})],
         *[
             ("entries.0.kind", "microkernel"),
-            ("cache", "hot"),
-            ("state", "process"),
             ("microkernels", "auto"),
             ("entries.0.id", "../x"),
             ("entries.1.id", "baseline"),
@@ -64,7 +62,6 @@ def test_a_manifest_with_something_else_in_a_field_is_refused(path: str, value: 
             ("interrupted", 1),
             ("tried.0.error", -1.0),
             ("tried.0.error", float("nan")),
-            ("cold", {"baseline_us": "x"}),
             ("tried.0.taken.0.conditions", {"state": "x", "cache": "warm"}),
         ],
         *[

@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-import threading
 import zipfile
 from concurrent.futures import Future
 from dataclasses import replace
@@ -21,22 +20,20 @@ from autotuner.bundles import archive
 from autotuner.bundles.command import NEEDS, _parser
 from autotuner.bundles.documents import BASELINE, Manifest, Report, Taken, Tried
 from autotuner.cli.elsewhere import bundle as cli
-from autotuner.errors import EnvironmentFailure
 from autotuner.measure.blocks import Interval
 from autotuner.measure.judgement import Judgement
 from autotuner.measure.standing import Kind
 from autotuner.store.store import Store
 from autotuner.system.progress import Stop
 from autotuner.targets import PLAIN
-from autotuner.tuning.bringing import bring_home, refuse_other_code
-from autotuner.tuning.bundling import finished, ladder, travelling
+from autotuner.tuning.bringing import bring_home
+from autotuner.tuning.bundling import ladder, travelling
+from autotuner.tuning.evaluate import Evaluator
 from autotuner.tuning.options import Options
 from autotuner.tuning.outcome import Outcome
-from autotuner.tuning.plan import KERNEL, Candidate
-from tests.bundles.documents import MANIFEST
+from autotuner.tuning.plan import Candidate
 from tests.support.command_line import complaint, in_this_process
 from tests.support.contract import hold_contract
-from tests.support.kernels import own_kernel
 from tests.support.patience import ENOUGH, one_of_three
 
 NO_ROUTES = ("--flag=--iree-opt-data-tiling=false", "--flag=--iree-llvmcpu-enable-ukernels=none")
@@ -114,30 +111,6 @@ def test_a_win_from_elsewhere_ships_a_spec_that_is_compiled_once_more(
     assert document["speedup"]["median"] == 2.0
 
 
-def test_the_same_result_is_taken_up_once(home: Path, manifest: Manifest, tmp_path: Path) -> None:
-    result = said_to_win(manifest, tmp_path, seconds=2.0)
-
-    def imported(*words: str) -> dict[str, Any]:
-        told = in_this_process("bundle", "import", str(result), "--json", *words, cwd=home)
-        assert told.returncode == 0, told.stderr
-        document: dict[str, Any] = json.loads(told.stdout)
-        assert (f"imported already, as run {document['run']}" in told.stderr) == document["imported"]["already"]
-        return document
-
-    first, again = imported(), imported()
-    assert [one["imported"]["already"] for one in (first, again)] == [False, True]
-    assert again == {**first, "imported": again["imported"]}
-    hold_contract(first, home)
-    elsewhere = imported("-o", str(tmp_path / "elsewhere.mlir"))
-    assert elsewhere["run"] != first["run"], "its files are wanted elsewhere"
-    Path(first["spec"]).unlink()
-    Path(first["flagfile"]).unlink()
-    assert imported()["run"] not in (first["run"], elsewhere["run"]), "its files are gone"
-    no_winner = Judgement("no-winner", "none is faster", BASELINE)
-    result = said_to_win(manifest, tmp_path, judgement=no_winner)
-    assert imported()["run"] == imported()["run"]
-
-
 def test_without_a_verdict_the_other_machine_is_to_have_more_time(
     home: Path, manifest: Manifest, tmp_path: Path
 ) -> None:
@@ -173,36 +146,6 @@ def test_a_result_of_a_bundle_from_elsewhere_is_refused(home: Path, manifest: Ma
     refused = in_this_process("bundle", "import", str(forged), cwd=home)
     assert "is not the one that was made in this workspace" in complaint(refused, 2)
     assert not list(home.rglob("evil"))
-
-
-@pytest.mark.long
-def test_where_a_kernel_has_changed_since_it_says_whose_code_it_is(tmp_path: Path) -> None:
-    kernel = own_kernel(tmp_path)
-    words = ("gemm", "--shape", "64x64x64", "--dtype", "f32", "--trials", "3", *NO_ROUTES, "--effort", "quick")
-    made = in_this_process(*words, "--microkernels", "mine", "--bundle", "out.zip", cwd=tmp_path)
-    assert made.returncode == 0, made.stderr
-    with zipfile.ZipFile(tmp_path / "out.zip") as file:
-        manifest = Manifest.read(json.loads(file.read(archive.MANIFEST)), "out.zip")
-    result = said_to_win(manifest, tmp_path, kind="microkernel")
-    source = kernel / "sgemm.c"
-    source.write_text(
-        f"{source.read_text()}\n__attribute__((used)) static int changed_since(int x) {{ return 3 * x; }}\n"
-    )
-    refused = in_this_process("bundle", "import", str(result), cwd=tmp_path)
-    assert "is other code than the microkernel mine is here now; IREE's own is the same" in complaint(refused, 5)
-
-
-def test_other_code_is_the_kernels_where_only_kernels_differ() -> None:
-    default, codegen = MANIFEST.entries
-    kernel = replace(codegen, id="c0002", kind="microkernel", config=((KERNEL, "sgemm_c"),))
-    refuse_other_code([], Path("out.zip"))
-    with pytest.raises(
-        EnvironmentFailure, match=r"c0002 of out\.zip is other code than the microkernel sgemm_c is here"
-    ):
-        refuse_other_code([kernel], Path("out.zip"))
-    for others in ([kernel, codegen], [default, kernel]):
-        with pytest.raises(EnvironmentFailure, match="is other code than IREE makes here now"):
-            refuse_other_code(others, Path("out.zip"))
 
 
 def said_to_win(
@@ -244,6 +187,23 @@ def test_what_is_missing_on_the_other_machine_is_named(tmp_path: Path) -> None:
     assert NEEDS["iree.runtime"] == "iree-base-runtime"
 
 
+def test_code_that_is_not_the_one_that_was_timed_is_refused(
+    home: Path, manifest: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Evaluator.submit
+
+    def changed(*given: Any) -> tuple[Outcome, Future[Compiled]]:
+        outcome, job = made(*given)
+        other: Future[Compiled] = Future()
+        other.set_result(replace(job.result(), binary="another"))
+        return outcome, other
+
+    monkeypatch.setattr(Evaluator, "submit", changed)
+    refused = in_this_process("bundle", "import", str(said_to_win(manifest, tmp_path)), cwd=home)
+    assert f"{BASELINE} of {tmp_path / 'result.zip'}" in complaint(refused, 5)
+    assert "is other code than is made here now" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -252,6 +212,7 @@ def test_what_is_missing_on_the_other_machine_is_named(tmp_path: Path) -> None:
         (("--bundle", "out.zip", "--device", "local-task"), "--device has no meaning with --bundle"),
         (("--bundle", "out.zip", "-o", "a.mlir"), "--output has no meaning with --bundle"),
         (("--bundle", "out.zip", "--resume"), "--resume has no meaning with --bundle"),
+        (("--bundle", "out.zip", "--cache", "cold"), "--cache has no meaning with --bundle"),
         (("--bundle", "out.zip", "--bucket-m", "16,any"), "--bundle is for one --shape"),
     ],
 )
@@ -278,29 +239,8 @@ def test_the_default_travels_also_where_a_route_of_the_same_code_was_built_first
         outcome("c0005", "microkernel", ok=False),
     ]
     found = travelling({one.id: one for one in all_of_them}, ["c0003"])
-    assert [one.id for one in found] == [BASELINE, "stock-2", "c0003", "c0004", "c0002"]
+    assert [one.id for one in found] == [BASELINE, "stock-2", "c0003", "c0002", "c0004"]
     assert [one.id for one in travelling({one.id: one for one in all_of_them[:2]}, [])] == ["stock-1", "stock-2"]
-
-
-def test_when_it_is_stopped_what_is_not_finished_stays_here() -> None:
-    """Its builds are cancelled; the default is waited for, since nothing can be timed without it."""
-    module, stop = outcome(BASELINE, "baseline").build, Stop()
-    assert module is not None
-    futures: dict[str, list[Future[Compiled]]] = {
-        name: [Future(), Future()] for name in (BASELINE, "c0001", "c0002", "c0003")
-    }
-    for name, of_it in (("c0001", 2), ("c0002", 1)):
-        for future in futures[name][:of_it]:
-            future.set_result(module)
-
-    def end_the_default() -> None:
-        stop.request()
-        for future in futures[BASELINE]:
-            future.set_result(module)
-
-    threading.Timer(0.1, end_the_default).start()
-    assert finished(futures, stop) == {BASELINE: [module, module], "c0001": [module, module]}
-    assert [future.cancelled() for name in ("c0002", "c0003") for future in futures[name]] == [False, True, True, True]
 
 
 def test_bundle_run_has_the_same_words_where_typer_is_not_installed() -> None:
