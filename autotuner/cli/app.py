@@ -10,7 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -55,13 +55,16 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "doctor": results.doctor,
 }
 
+_SETTINGS: dict[str, Any] = {
+    "context_settings": HELP,
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": None,
+}
 app = typer.Typer(
     name="autotune",
     help="Kernel autotuning for IREE: from a shape to a spec file that iree-compile takes, with proof.",
     no_args_is_help=True,
-    context_settings=HELP,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    **_SETTINGS,
 )
 for name, command in COMMANDS.items():
     app.command(name, epilog=examples(name))(command)
@@ -119,11 +122,23 @@ def _code(began: float | None) -> int:
 
 
 def _run(began: float | None) -> int:
+    words = sys.argv[1:]
     try:
-        app(obj=began)
+        if words and words[0] in COMMANDS:
+            _alone(words[0])(words[1:], prog_name=f"autotune {words[0]}", obj=began)
+        else:
+            app(obj=began)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     return 0
+
+
+def _alone(name: str) -> typer.Typer:
+    """The program of one command. typer makes the options of all others, too, and reads those of the root by pydantic:
+    that is half of what `--help` takes."""
+    program = typer.Typer(add_completion=False, **_SETTINGS)
+    program.command(name, epilog=examples(name))(COMMANDS[name])
+    return program
 
 
 def _refuse_bytes(words: Sequence[str]) -> None:

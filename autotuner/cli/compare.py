@@ -22,9 +22,6 @@ def compare(
         str, option("--rule", "interval (both 95 % intervals apart) or aiter (medians, with its slack).")
     ] = "interval",
     threshold: Annotated[float | None, option("--threshold", "Per cent that count as a change. [default: 1]")] = None,
-    across: Annotated[
-        str, option("--across", "Compare although these differ: state, cache, device; comma separated.")
-    ] = "",
     output: Annotated[Path | None, option("-o --output", "Also write a page: an .html file that stands alone.")] = None,
     force: o.Force = False,
     as_markdown: Annotated[bool, option("--markdown", "As markdown, for a pull request.")] = False,
@@ -52,8 +49,7 @@ def compare(
         raise UsageError("--markdown and --json are two forms of one output.", remedy="Choose one.")
     judged_by = comparing.find_rule(rule, percent=threshold)
     first, second = (sets.open_set(one, workspace=workspace, storage=storage) for one in (golden, new))
-    loose = [word.strip() for word in across.split(",") if word.strip()]
-    found = comparing.compare(first, second, judged_by, across=loose)
+    found = comparing.compare(first, second, judged_by)
     if not found.rows:
         raise UsageError(f"neither {found.golden} nor {found.new} holds a time.", remedy="Tune something first.")
     if output is not None:
@@ -67,7 +63,7 @@ def compare(
     if fail_on_regression and found.regressed:
         raise typer.Exit(EXIT_REGRESSION)
     if fail_on_regression and not found.compared:
-        remedy = "Name sets that share problems and a device; --across compares what was measured differently."
+        remedy = "Name sets that share problems and a device."
         raise UsageError("nothing could be compared, so nothing is known of regressions.", remedy=remedy)
 
 

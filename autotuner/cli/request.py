@@ -147,11 +147,6 @@ class Request:
         refuse_missing(flags)
         return Target.parse(self.target, flags=flags, chip=self.chip)
 
-    def check(self) -> None:
-        """Refuses what is wrong with the words themselves."""
-        self.built_for()
-        self.options()
-
     def scheduler(self) -> "Scheduler | None":
         """Of the cluster that is to work; what belongs to one is refused without it."""
         from autotuner.cluster.address import Scheduler
@@ -213,11 +208,6 @@ class ProblemRequest(Request):
         """What is said of running goes with a bundle."""
         if self.bundle is None:
             super().refuse_untimed(*names)
-
-    def check(self) -> None:
-        """For a bundle the words mean what they mean there."""
-        bundled = self.bundle is not None and not self.dry_run
-        Request.check(self.untimed() if bundled else self)
 
     def untimed(self) -> "ProblemRequest":
         """For a bundle: nothing runs here, and what is said of running or shipping is refused."""
@@ -319,15 +309,11 @@ def tuning_command(
 
         chosen: dict[str, Any] = {p.name: ModelWords(**take(model)) for p in own if p.annotation is ModelWords}
         chosen |= take([p for p in own if p.annotation is not ModelWords])
-        if untyped := chosen.get("dtype") == "":
+        if chosen.get("dtype") == "":
             chosen["dtype"] = default_dtype(values["target"])
         if words:
             chosen["words"] = {name: value for name, value in take(words).items() if name in given}
-        wanted, how = parse(**chosen), request(**values, given=given)
-        if untyped and not how.quiet:
-            how.check()  # an error comes alone
-            typer.echo(f"note: --dtype {chosen['dtype']}, the default on {how.target}", err=True)
-        run(wanted, how)
+        run(parse(**chosen), request(**values, given=given))
 
     command.__name__, command.__doc__ = parse.__name__, parse.__doc__
     first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)

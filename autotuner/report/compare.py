@@ -33,7 +33,8 @@ CONDITIONS = ("state", "cache", "device")
 """What must be alike in both figures of a pair."""
 STATES = ("process", "sustained", "burst")
 """Of several states that both sets have, the first: a time from fresh processes says most about another night."""
-Key = tuple[str, str, str]
+Key = tuple[str, str, str, str]
+"""Problem, target, kernel and state of the cache."""
 
 
 @dataclass(frozen=True)
@@ -214,12 +215,8 @@ class Comparison:
         return f"{word}: {told}"
 
 
-def compare(golden: ResultSet, new: ResultSet, rule: Rule, *, across: Iterable[str] = ()) -> Comparison:
-    """Every kernel of either set once. `across` names conditions in which the two figures of a pair may differ."""
-    loose = set(across)
-    if unknown := loose - set(CONDITIONS):
-        words = ", ".join(sorted(unknown))
-        raise UsageError(f"unknown --across {words}.", remedy=f"Choose from: {', '.join(CONDITIONS)}.")
+def compare(golden: ResultSet, new: ResultSet, rule: Rule) -> Comparison:
+    """Every kernel of either set once."""
     sides, notes = [], [*golden.notes, *new.notes]
     for word, one in (("golden", golden), ("new", new)):
         kept = newest(one.found.figures)
@@ -228,10 +225,10 @@ def compare(golden: ResultSet, new: ResultSet, rule: Rule, *, across: Iterable[s
             notes.append(f"{word}: {count(older, 'older figure')} of the same kernels left out, the newest count")
         sides.append(_by_key(kept))
     failures = {(one.problem, one.target): one for one in sorted(new.found.failures, key=lambda one: one.started)}
-    rows: list[Row] = []
-    for key in {*sides[0], *sides[1]}:
-        failed = failures.get(key[:2])
-        rows += _pairs(key, sides[0].get(key, ()), sides[1].get(key, ()), rule, loose, failed)
+    rows = [
+        _row(key, sides[0].get(key, ()), sides[1].get(key, ()), rule, failures.get(key[:2]))
+        for key in {*sides[0], *sides[1]}
+    ]
     known = {key[:2] for side in sides for key in side}
     notes += [f"new: {at[0]} on {at[1]} failed: {one.reason}" for at, one in failures.items() if at not in known]
     facts = tuple(_facts(golden.found.environments, new.found.environments))
@@ -241,7 +238,7 @@ def compare(golden: ResultSet, new: ResultSet, rule: Rule, *, across: Iterable[s
 
 def newest(figures: Iterable[Figure]) -> list[Figure]:
     """Of each kernel in each condition the latest, whatever order they come in."""
-    found: dict[tuple[Key, tuple[str, str, str]], Figure] = {}
+    found: dict[tuple[tuple[str, ...], ...], Figure] = {}
     for figure in figures:
         at = figure.key, figure.conditions
         if at not in found or _age(figure) > _age(found[at]):
@@ -256,55 +253,27 @@ def _age(figure: Figure) -> tuple[str, str, int, float]:
 def _by_key(figures: Iterable[Figure]) -> Mapping[Key, list[Figure]]:
     found: dict[Key, list[Figure]] = {}
     for figure in figures:
-        found.setdefault(figure.key, []).append(figure)
+        found.setdefault((*figure.key, figure.cache), []).append(figure)
     return found
 
 
-def _pairs(
-    key: Key, golden: Sequence[Figure], new: Sequence[Figure], rule: Rule, loose: set[str], failed: Failure | None
-) -> list[Row]:
-    """One row for a warm cache and one for a cold one, where there are figures of both."""
-    if "cache" in loose:
-        caches = [("any", golden, new)]
-    else:
-        names = sorted({figure.cache for figure in (*golden, *new)}, reverse=True)
-        caches = [(name, _in(golden, name), _in(new, name)) for name in names]
-    return [_row(key, cache, mine, other, rule, loose, failed) for cache, mine, other in caches]
-
-
-def _in(figures: Iterable[Figure], cache: str) -> list[Figure]:
-    return [figure for figure in figures if figure.cache == cache]
-
-
-def _row(
-    key: Key,
-    cache: str,
-    golden: Sequence[Figure],
-    new: Sequence[Figure],
-    rule: Rule,
-    loose: set[str],
-    failed: Failure | None,
-) -> Row:
-    if not golden or not new:
-        if not golden:
-            return Row(*key, cache, "only-new", new=_first(new))
+def _row(key: Key, golden: Sequence[Figure], new: Sequence[Figure], rule: Rule, failed: Failure | None) -> Row:
+    """Of the figures that were taken in the same conditions, those that say most."""
+    if not golden:
+        return Row(*key, "only-new", new=_first(new))
+    if not new:
         if failed is not None:
-            return Row(*key, cache, "failed", golden=_first(golden), note=printable(failed.reason))
-        return Row(*key, cache, "only-golden", golden=_first(golden))
-    pairs = [(a, b) for a in golden for b in new if not _differences(a, b)]
+            return Row(*key, "failed", golden=_first(golden), note=printable(failed.reason))
+        return Row(*key, "only-golden", golden=_first(golden))
+    pairs = [(a, b) for a in golden for b in new if a.conditions == b.conditions]
     if pairs:
         a, b = min(pairs, key=lambda pair: _preference(pair[0]))
         ruling = rule(a, b)
-        return Row(*key, cache, ruling.verdict, a, b, ruling.note)
+        return Row(*key, ruling.verdict, a, b, ruling.note)
     a, b = _first(golden), _first(new)
-    differences = _differences(a, b)
-    told = "; ".join(f"{name}: {one} and {other}" for name, (one, other) in differences.items())
-    if differences.keys() <= loose:
-        ruling = rule(a, b)
-        return Row(
-            *key, cache, ruling.verdict, a, b, f"compared across {told}{f'; {ruling.note}' if ruling.note else ''}"
-        )
-    return Row(*key, cache, "incomparable", a, b, told)
+    both = zip(CONDITIONS, a.conditions, b.conditions, strict=True)
+    told = "; ".join(f"{name}: {one} and {other}" for name, one, other in both if one != other)
+    return Row(*key, "incomparable", a, b, told)
 
 
 def _first(figures: Sequence[Figure]) -> Figure:
@@ -315,11 +284,6 @@ def _preference(figure: Figure) -> tuple[bool, int, str, str]:
     """First what has an interval, then by state."""
     place = STATES.index(figure.state) if figure.state in STATES else len(STATES)
     return figure.low is None, place, figure.state, figure.device
-
-
-def _differences(golden: Figure, new: Figure) -> dict[str, tuple[str, str]]:
-    both = zip(CONDITIONS, golden.conditions, new.conditions, strict=True)
-    return {name: (one, other) for name, one, other in both if one != other}
 
 
 def _facts(golden: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> Iterable[Fact]:

@@ -38,11 +38,8 @@ def autotune(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 BEFORE_ANYTHING = [
     (["--shape", "0x4x4"], "M is '0'"),
-    (["--shape", "-1x2x3"], "M is '-1'"),
     (["--shape", "4x4"], "is not MxNxK"),
-    (["--shape", "4x4x4x4"], "is not MxNxK"),
     (["--shape", ""], "is not MxNxK"),
-    (["--shape", "axbxc"], "M is 'a'"),
     (["--shape", "1e9x1e9x1e9"], "M is '1e9'"),
     (["--shape", "1000000000x4x4"], "M is larger than"),
     (["--shape", "1048576x1048576x1048576"], "GiB"),
@@ -55,11 +52,9 @@ BEFORE_ANYTHING = [
     (["--target", "h100", "--dtype", "f16"], "sm_80"),
     (["--target", "sm_80"], "sm_80 cannot tune gemm of f32"),
     (["--trials", "0"], "--trials 0"),
-    (["--trials", "-3"], "--trials -3"),
     (["--jobs", "0"], "--jobs 0"),
     (["--seed", "-1"], "--seed -1"),
     (["--budget", "banana"], "--budget 'banana'"),
-    (["--budget", "0s"], "--budget '0s'"),
     (["--budget", "2s"], "--budget 2s is too short for any verdict. Give 5s at the least"),
     (["--effort", "huge"], "unknown effort 'huge'"),
     (["--cache", "hot"], "unknown --cache 'hot'. Choose one of: warm, cold, both"),
@@ -71,7 +66,6 @@ BEFORE_ANYTHING = [
     (["--device", ""], "--device is empty"),
     (["--device", "none,local-task"], "names none beside a device"),
     (["--device", "cuda://0"], "cuda://0 is not a device for llvm-cpu code"),
-    (["--target", "gfx942", "--dtype", "f16", "--device", "cuda://0"], "Use --device hip, or another --target."),
     (["--target", "sm_80", "--dtype", "f16", "--device", "hip"], "hip is not a device for cuda code"),
     (
         ["--device", "local-task,nothing"],
@@ -178,13 +172,6 @@ def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path, here: Here) ->
     assert database.read_bytes() == before
 
 
-@pytest.mark.parametrize("url", ["nonsense", "sqlite://", "nosuchdb://host/name"])
-def test_a_storage_that_is_no_database_url_is_one_line(url: str, here: Here) -> None:
-    done = here(*GEMM, "--storage", url, "--quiet")
-    assert done.returncode in (2, 5)
-    assert "--storage" in complaint(done, done.returncode) or "package" in done.stderr
-
-
 @pytest.mark.usefixtures("warm_cache")
 def test_a_second_run_in_a_workspace_is_told_and_does_not_wait(tmp_path: Path) -> None:
     """The first goes on until the second has ended: one that waited would be killed."""
@@ -203,16 +190,9 @@ def test_history_does_not_wait_for_a_run(tmp_path: Path, here: Here) -> None:
     assert (done.returncode, json.loads(done.stdout)) == (0, [])
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (["history"], 5, "there are no results yet"),
-        (["export", "--json"], 5, "there are no results yet"),
-    ],
-)
-def test_asking_for_results_that_are_not_there(words: list[str], code: int, said: str, here: Here) -> None:
-    done = here(*words)
-    assert said in complaint(done, code)
+@pytest.mark.parametrize("words", [["history"], ["export", "--json"]])
+def test_asking_for_results_that_are_not_there(words: list[str], here: Here) -> None:
+    assert "there are no results yet" in complaint(here(*words), 5)
     assert not any(here.folder.iterdir())
 
 
@@ -300,13 +280,6 @@ def test_a_cache_on_a_full_disk_is_exit_5_and_one_line(small_disk: Path, tmp_pat
     line = complaint(done, 5)
     assert "o space left" in line
     assert "AUTOTUNE_CACHE_DIR" in line
-
-
-@pytest.mark.parametrize("wrong", ["--budget=-5s", "--trials=0", "--keep=some", "-ospec.txt"])
-def test_an_error_comes_alone_also_where_the_type_is_not_named(wrong: str, here: Here) -> None:
-    done = here("gemm", "--shape", "64x64x64", wrong)
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

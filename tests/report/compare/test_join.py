@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from autotuner.errors import UsageError
 from autotuner.report.compare import Comparison, ResultSet, compare, find_rule
 from autotuner.report.compared import document, markdown
 from autotuner.store.figures import Failure, Figure, Measurements
@@ -70,14 +69,11 @@ def test_targets_are_not_mixed() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("state", "burst"), ("device", "another chip"), ("state", "unknown")])
-def test_figures_of_different_conditions_are_not_compared_unless_asked(name: str, value: str) -> None:
+def test_figures_of_different_conditions_are_not_compared(name: str, value: str) -> None:
     golden, new = figure(), figure(us=200, **{name: value})
     (row,) = compare(of(golden), of(new), INTERVAL).rows
     assert (row.verdict, row.ratio) == ("incomparable", None)
     assert f"{name}: {getattr(golden, name)} and {value}" in row.note
-    (row,) = compare(of(golden), of(new), INTERVAL, across=[name]).rows
-    assert row.verdict == "regression"
-    assert row.note.startswith(f"compared across {name}: ")
 
 
 def test_a_cold_cache_is_compared_with_a_cold_cache() -> None:
@@ -87,8 +83,6 @@ def test_a_cold_cache_is_compared_with_a_cold_cache() -> None:
     assert {row.cache: row.verdict for row in found.rows} == {"warm": "same", "cold": "regression"}
     only = compare(of(figure()), of(figure(us=300, cache="cold")), INTERVAL)
     assert {row.cache: row.verdict for row in only.rows} == {"warm": "only-golden", "cold": "only-new"}
-    (row,) = compare(of(figure()), of(figure(us=300, cache="cold")), INTERVAL, across=["cache"]).rows
-    assert row.verdict == "regression"
 
 
 def test_of_several_states_one_that_both_have_is_taken_and_fresh_processes_first() -> None:
@@ -111,11 +105,6 @@ def test_environments_stand_side_by_side_with_differences_marked() -> None:
     found = compare(of(figure(), iree="3.12", cores=2, load=1), of(figure(), iree="3.13", cores=2, load=9), INTERVAL)
     facts = {fact.name: (fact.golden, fact.new, fact.differs) for fact in found.environment}
     assert facts == {"iree": (("3.12",), ("3.13",), True), "cores": (("2",), ("2",), False)}
-
-
-def test_an_unknown_condition_is_refused() -> None:
-    with pytest.raises(UsageError, match="driver"):
-        compare(of(figure()), of(figure()), INTERVAL, across=["driver"])
 
 
 def test_every_form_has_every_answer() -> None:
