@@ -277,12 +277,8 @@ def test_a_listing_in_a_pipe_is_whole_however_narrow_the_terminal_was(tmp_path: 
     assert "MISA implicit GEMM convolutions, f16, channels last" in line
 
 
-<<<<<<< HEAD
 def test_a_relative_file_in_a_flag_is_found_and_a_word_stays_a_word(tmp_path: Path) -> None:
     (tmp_path / "host").touch()
-=======
-def test_a_relative_file_in_a_flag_is_found(tmp_path: Path) -> None:
->>>>>>> f816f40 (A command reads its own options alone: --help takes half the time. compare asks for like conditions)
     (tmp_path / "wrong.mlir").write_text("this is no spec")
     flags = ["--flag=--iree-codegen-tuning-spec-path=wrong.mlir", "--flag=--iree-llvmcpu-target-cpu=host"]
     words = ["gemm", "--shape", "64x64x64", "--dtype", "f32", "--device", "none", "--quiet", *flags]
