@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from autotuner.specfiles import spec
     from autotuner.store.exports import load_results
     from autotuner.targets import Target
-    from autotuner.tuning.effort import parse_effort
-    from autotuner.tuning.options import Options
+    from autotuner.tuning.options import Options, parse_effort
     from autotuner.tuning.result import Result
     from autotuner.tuning.tune import tune
 
@@ -65,7 +64,7 @@ _HOMES = {
     "Target": "targets",
     "ab": "jobs.api",
     "load_results": "store.exports",
-    "parse_effort": "tuning.effort",
+    "parse_effort": "tuning.options",
     "retune": "jobs.api",
     "suite": "jobs.api",
     "tune": "tuning.tune",

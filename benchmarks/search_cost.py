@@ -37,7 +37,7 @@ from autotuner.space.table import Space
 from autotuner.store.rows import CANDIDATES, NewRun
 from autotuner.store.store import Store
 from autotuner.system.cache import Cache
-from autotuner.tuning.learned import earlier_runs
+from autotuner.tuning.earlier import earlier_runs
 from autotuner.tuning.plan import Plan
 from benchmarks.machine import machine
 from benchmarks.success import make_plan

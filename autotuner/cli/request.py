@@ -15,7 +15,6 @@ from autotuner.cli.options import option
 from autotuner.errors import UsageError
 from autotuner.system.progress import parse_budget, parse_duration
 from autotuner.system.settings import given_command
-from autotuner.tuning.effort import parse_effort
 
 if TYPE_CHECKING:
     from autotuner.cluster.address import Scheduler
@@ -159,7 +158,7 @@ class Request:
 
     def options(self) -> "Options":
         from autotuner.microkernels.variants import Kernel
-        from autotuner.tuning.options import CACHES, Options
+        from autotuner.tuning.options import CACHES, Options, parse_effort
 
         if self.device is not None and not self.device.strip():
             raise UsageError("--device is empty.", remedy="Name a device, or leave the option out.")

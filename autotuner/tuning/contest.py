@@ -10,19 +10,20 @@ from dataclasses import dataclass
 from autotuner.build import Compiled
 from autotuner.devices.device import INVOCATION_US, Timing, choose_repeat
 from autotuner.errors import OutOfTimeError
-from autotuner.measure.cache_timer import NO_TIME, CacheTimer, Modules
+from autotuner.measure.cache_timer import NO_TIME, CacheTimer, Modules, cold_seconds
 from autotuner.measure.caches import Caches
+from autotuner.measure.calibrate import Calibration
 from autotuner.measure.finals import Finals
 from autotuner.measure.judge import JudgePhase, Record
 from autotuner.measure.judgement import Judgement
-from autotuner.measure.schedule import LEADERS
+from autotuner.measure.schedule import ARMS, LEADERS, SHIPPED
 from autotuner.measure.standing import Standing
 from autotuner.system import process
 from autotuner.system.progress import LATE_SECONDS
 from autotuner.system.text import count
-from autotuner.tuning.effort import Effort
 from autotuner.tuning.evaluate import Evaluator
 from autotuner.tuning.loop import Loop
+from autotuner.tuning.options import Effort, Options, Task
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE
 
@@ -171,3 +172,11 @@ def _both(loop: Loop, names: list[str]) -> dict[str, Modules] | None:
     if not all(build.ok for pair in builds.values() for build in pair):
         return None
     return {name: Modules(*pair) for name, pair in builds.items()}
+
+
+def after_verdict(found: Calibration[Compiled], task: Task, options: Options) -> tuple[float, float]:
+    """Seconds for what ships, and for the default and the best with a cold cache; 0 for what is not wanted."""
+    took = found.baseline.took
+    compiles = (SHIPPED if task.ship else 0.0) + (ARMS if task.ship and task.microkernels_alone else 0.0)
+    wanted = task.race and task.cold and options.cache != "warm"
+    return compiles * took, cold_seconds(found.device, found.timing_seconds, compiling=took) if wanted else 0.0

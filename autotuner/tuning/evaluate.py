@@ -30,7 +30,6 @@ from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE, SEARCHED, Candidate, Plan
 from autotuner.tuning.result import Counts
 
-KEEP = ("all", "failed", "best", "none")
 REFUSALS = (UsageError, ObjectRefusalError)
 """What making a kernel from its source may end with."""
 

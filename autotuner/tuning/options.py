@@ -1,4 +1,4 @@
-"""Everything about a run that is neither the problem nor the target."""
+"""Everything about a run that is neither the problem nor the target: how long, where, what to keep."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from autotuner.devices.conditions import DeviceState
 from autotuner.errors import UsageError
 from autotuner.iree.run import CacheState
 from autotuner.measure.caches import Cache
-from autotuner.microkernels.variants import AUTO, Kernel
+from autotuner.microkernels.variants import Kernel
 from autotuner.space import Value
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.store.rows import RunKind
 from autotuner.system.settings import given_command
-from autotuner.tuning.effort import EFFORTS, Effort, Further, parse_effort
-from autotuner.tuning.evaluate import KEEP
 
+KEEP = ("all", "failed", "best", "none")
 CACHES: tuple[Cache, ...] = get_args(Cache)
 MOST_TRIALS, MOST_JOBS = 10**6, 1024
 MOST_SECONDS = 1e7
@@ -28,6 +27,37 @@ MOST_SECONDS = 1e7
 MOST_SEED = 2**63 - 1
 """What a database column takes."""
 DEFAULT_KEEP = ("best", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """One profile. The first limit that is reached ends the search."""
+
+    trials: int
+    budget: float
+    """Seconds, the race and its confirmation included."""
+    compile_only_trials: int
+    race_entrants: int = 8
+    smallest_gain: float = 0.01
+    compile_timeout: float = 120.0
+    run_timeout: float = 60.0
+    repetition_seconds: float = 0.02
+
+
+EFFORTS = {
+    "quick": Effort(trials=150, budget=120.0, compile_only_trials=16),
+    "normal": Effort(trials=1000, budget=600.0, compile_only_trials=32),
+    "full": Effort(trials=10_000, budget=7200.0, compile_only_trials=128, race_entrants=12),
+}
+
+
+def parse_effort(text: str) -> Effort:
+    """What `quick`, `normal` or `full` stands for, as `Options` takes it."""
+    if text not in EFFORTS:
+        raise UsageError(f"unknown effort {text!r}.", remedy=f"Choose one of: {', '.join(EFFORTS)}.")
+    return EFFORTS[text]
+
+
 _KINDS: Mapping[str, tuple[type, str]] = {
     "effort": (Effort, 'parse_effort("quick")'),
     "trials": (Integral, "a whole number"),
@@ -84,16 +114,6 @@ class Options:
     """What the results say that made them."""
     began: float | None = field(default=None, compare=False)
     """The moment of `time.monotonic()` from which the budget counts; None: when the run is begun."""
-
-    @property
-    def looked(self) -> frozenset[Further]:
-        """What says how far a run looks, as far as it is given."""
-        asked: dict[Further, bool] = {
-            "microkernels": any(kernel.name == AUTO for kernel in self.microkernels),
-            "effort": self.effort == EFFORTS["full"],
-            "budget": self.budget is not None,
-        }
-        return frozenset(name for name, given in asked.items() if given)
 
     def __post_init__(self) -> None:
         for name, (kind, wanted) in _KINDS.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +18,6 @@ from autotuner.space.table import ABSENT, Value
 from autotuner.system.listing import Listing
 from autotuner.system.text import clean, count, microseconds
 from autotuner.system.workspace import Workspace, absolute
-from autotuner.tuning.advice import advice
-from autotuner.tuning.styles import VERDICTS
 
 if TYPE_CHECKING:
     from autotuner.tuning.result import Counts, Result
@@ -37,6 +35,83 @@ _LEFT = 'style="text-align: left"'
 """Notebooks set cells to the right, which is for numbers."""
 SHOWN = 3
 """How many of a ranking are printed."""
+VERDICTS = {
+    "win": "bold green",
+    "no-winner": "bold yellow",
+    "inconclusive": "yellow",
+    "failed": "red",
+    "interrupted": "yellow",
+}
+"""How verdicts look on a terminal."""
+_NO_DEFAULT = (
+    "do not use IREE's default; compile with the flags of the `route` line (of a problem: `stock`), or as the "
+    "`candidate` line or the note says"
+)
+
+
+@dataclass(frozen=True)
+class End:
+    """One way in which a run can end, and what to do next. The table of docs/verdicts.md."""
+
+    case: str
+    means: str
+    do: str
+    fits: Callable[[AnyResult], bool]
+
+
+ENDS = (
+    End(
+        "the run was stopped",
+        "What was finished is kept.",
+        "run the same command with --resume: it goes on from here (a bundle, or its import: once more)",
+        lambda result: result.interrupted,
+    ),
+    End(
+        "`win`",
+        "The winner is right, its spec applies, and on fresh data it is faster by more than the smallest gain that "
+        "counts: than the default or, where the default is wrong and faster, than the best route that is right.",
+        "compile with the `use` line",
+        lambda result: result.verdict == "win",
+    ),
+    End(
+        "`compile-only` with `--bundle`",
+        "Candidates were built and proven to apply, for another machine to time.",
+        "`autotune bundle run` on the machine with the device, then `autotune bundle import` here",
+        lambda result: result.bundle is not None,
+    ),
+    End(
+        "`compile-only`",
+        "There was no device. Candidates were built and proven to apply; their order is an estimate.",
+        "run the same command where the device is: only timing tells what is faster",
+        lambda result: result.verdict == "compile-only",
+    ),
+    End(
+        "IREE's default is wrong here",
+        "Nothing that is right was proven to be faster. The reason names a right route where there is one.",
+        _NO_DEFAULT,
+        lambda result: result.default_is_wrong or result.stand_in is not None,
+    ),
+    End(
+        "`inconclusive` with `cause`",
+        "The reason names what is in the way; more time does not help.",
+        "mend what the reason names, and run the same command again; or keep IREE's default",
+        lambda result: result.verdict == "inconclusive" and result.cause is not None,
+    ),
+    End(
+        "`inconclusive`",
+        "Something may be faster, but the time or the noise of the machine did not allow a proof.",
+        "run the same command with a longer --budget, on a quieter machine if this was noisy: builds are kept",
+        lambda result: result.verdict == "inconclusive",
+    ),
+    End(
+        "`no-winner`",
+        "Nothing can be faster than the default by more than the smallest gain that counts; or nothing else works, or "
+        "there is nothing to choose, as the reason says.",
+        "keep IREE's default; --effort full and --microkernels auto look further",
+        lambda _: True,
+    ),
+)
+"""The first that fits is the one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +200,7 @@ class Printer:
             self.next(result)
 
     def next(self, result: AnyResult) -> None:
-        self.line("next", advice(result).to_do(result.looked))
+        self.line("next", next(end.do for end in ENDS if end.fits(result)))
 
 
 def tell_problem(result: AnyResult, printer: Printer) -> None:

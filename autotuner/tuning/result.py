@@ -20,7 +20,6 @@ from autotuner.space import Value
 from autotuner.store.exports import frame
 from autotuner.store.store import Store
 from autotuner.targets import PLAIN
-from autotuner.tuning.effort import Further
 from autotuner.tuning.printer import Printer, tell_problem
 
 if TYPE_CHECKING:
@@ -136,7 +135,6 @@ class RunFacts(TypedDict):
     storage: str | None
     timing: Mapping[str, str] | None
     devices: tuple[Mapping[str, Any], ...]
-    looked: frozenset[Further]
 
 
 D = TypeVar("D", bound=Details | None, default=None)
@@ -184,8 +182,6 @@ class Result(Generic[D]):
     retired."""
     bundle: Mapping[str, str] | None = None
     """What was written to be timed elsewhere: the file, and the digest that its result must name."""
-    looked: frozenset[Further] = frozenset()
-    """Which of what looks further was asked for: it is not advised again."""
     timed_elsewhere: bool = False
     """It is the result of a bundle, brought here by `autotune bundle import`."""
 

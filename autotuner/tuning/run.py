@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from autotuner.devices.environment import capture
 from autotuner.errors import AutotuneError, StorageError
+from autotuner.measure.blocks import ALPHA
 from autotuner.measure.schedule import longer
 from autotuner.space.table import Config
 from autotuner.store.keys import run_key
@@ -19,11 +20,15 @@ from autotuner.system.progress import Clock, Reporter, clocked
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.pool import WORK
-from autotuner.tuning.result import RunFacts
+from autotuner.tuning.result import Counts, D, Measured, Result, RunFacts
 from autotuner.tuning.session import Session
 
 _PATIENCE = 3.0
 """Times as long as before a compile of what ships may take, where no budget ends it."""
+_FACTOR = 5.0
+"""Reading is a small part of a run: with so many times the budget there is a verdict."""
+_BUILDING = 3.0
+"""The same where all is read, and what is compared was being built: that is kept, and is a large part of the run."""
 STEPS = ("space", "build", "time", "search", *WORK)
 """What a run's seconds are counted for; the last ones say how busy device and builders were while candidates came."""
 
@@ -205,7 +210,6 @@ class Run:
             "workspace": self.session.workspace.root,
             "storage": self.options.storage,
             "timing": self.options.timing() if self.timed else None,
-            "looked": self.options.looked,
         }
 
     # --- what its steps use ---------------------------------------------------------------------------------------
@@ -267,3 +271,37 @@ def _differing(run: RunRow, new: NewRun) -> str:
     had = {"seed": run.seed, "device": run.device}
     others = [f"--{name} {value}" for name, value in had.items() if value != getattr(new, name)]
     return " and ".join(others) or "other options"
+
+
+# --- where the time was up before the compiler had read what is asked ---------------------------------------------
+
+
+def too_short(question: Question, *, session: Session, options: Options, account: Account, details: D) -> Result[D]:
+    """Begun and ended."""
+    with Run.begin(question, session=session, options=options, account=account) as run:
+        result = unread(run, details)
+        run.finish(result)
+    return result
+
+
+def would_read(clock: Clock, *, building: bool = False) -> str:
+    """The budget for a verdict, where this one was up before all was read, or while it was built."""
+    return longer((_BUILDING if building else _FACTOR) * clock.budget, part=clock.part)
+
+
+def unread(run: Run, details: D, *, what: str = "the compiler had read it", building: bool = False) -> Result[D]:
+    """The result of a run that has nothing to report: the time was up before that."""
+    would_do = would_read(run.clock, building=building)
+    return Result(
+        **run.facts(),
+        verdict="inconclusive",
+        reason=f"nothing was tried, the time was up before {what}: {would_do}",
+        baseline=Measured(),
+        stock=Measured(),
+        best=None,
+        speedup=None,
+        speedup_over_stock=None,
+        confidence=1 - ALPHA,
+        counts=Counts(),
+        details=details,
+    )

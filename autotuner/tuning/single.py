@@ -12,12 +12,12 @@ from autotuner.devices.device import Device
 from autotuner.errors import NoCandidateError, OutOfTimeError
 from autotuner.iree.compile import first_error
 from autotuner.iree.folder import PROBLEM
-from autotuner.measure.cache_timer import cold_seconds, kept_for_cold
+from autotuner.measure.cache_timer import kept_for_cold
 from autotuner.measure.caches import Caches
 from autotuner.measure.calibrate import Calibration, Calibrator
 from autotuner.measure.check import Data
 from autotuner.measure.judgement import Judgement
-from autotuner.measure.schedule import ARMS, FINALIST, SHIPPED, Schedule, beginning, late
+from autotuner.measure.schedule import FINALIST, Schedule, beginning, late
 from autotuner.measure.standing import Standing
 from autotuner.microkernels.variants import find_variants, refuse_unfit
 from autotuner.problems import Problem
@@ -25,20 +25,19 @@ from autotuner.system import process
 from autotuner.system.progress import Clock, clocked
 from autotuner.system.text import count
 from autotuner.targets import NO_DEVICE, Target
-from autotuner.tuning.contest import Finalists, judge_finalists, lead_of_search, time_caches
+from autotuner.tuning.contest import Finalists, after_verdict, judge_finalists, lead_of_search, time_caches
+from autotuner.tuning.earlier import learned, question_read, question_unread, recall
+from autotuner.tuning.estimate import without_device
 from autotuner.tuning.evaluate import Evaluator
-from autotuner.tuning.learned import learned
 from autotuner.tuning.loop import Loop
 from autotuner.tuning.options import Options, Task
 from autotuner.tuning.outcome import Outcome, first_crashes
 from autotuner.tuning.plan import BASELINE, Candidate, Plan
-from autotuner.tuning.question import question_read, question_unread, recall
 from autotuner.tuning.result import Files, Result
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session
 from autotuner.tuning.ship import Winner, outputs, reproduced_by, ship
 from autotuner.tuning.summary import NOTHING, Summary
-from autotuner.tuning.untimed import without_device
 
 _NEARLY = 1.5
 """What is nearly long enough need not be built anew."""
@@ -410,11 +409,3 @@ class SingleRun:
 
     def _note(self, text: str) -> None:
         self.account.note(text)
-
-
-def after_verdict(found: Calibration[Compiled], task: Task, options: Options) -> tuple[float, float]:
-    """Seconds for what ships, and for the default and the best with a cold cache; 0 for what is not wanted."""
-    took = found.baseline.took
-    compiles = (SHIPPED if task.ship else 0.0) + (ARMS if task.ship and task.microkernels_alone else 0.0)
-    wanted = task.race and task.cold and options.cache != "warm"
-    return compiles * took, cold_seconds(found.device, found.timing_seconds, compiling=took) if wanted else 0.0

@@ -13,9 +13,9 @@ from autotuner.targets import Target
 from autotuner.targets.base import right_target
 from autotuner.tuning.options import WHOLE, Options, Task
 from autotuner.tuning.result import Result
+from autotuner.tuning.run import too_short
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.single import Found, SingleRun
-from autotuner.tuning.too_short import too_short
 
 
 def tune(

@@ -26,8 +26,7 @@ from autotuner.system.cache import Cache
 from autotuner.system.execution import local_executor
 from autotuner.system.progress import Progress
 from autotuner.targets import Target
-from autotuner.tuning.effort import parse_effort
-from autotuner.tuning.options import Options
+from autotuner.tuning.options import Options, parse_effort
 from autotuner.tuning.tune import tune
 from tests.support.clusters import LocalCluster, local_cluster, make_certificates
 from tests.support.patience import ENOUGH, wait_until

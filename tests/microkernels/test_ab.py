@@ -21,7 +21,7 @@ from autotuner.microkernels.variants import Kernel
 from autotuner.problems import Operation
 from autotuner.problems.render import problem_mlir
 from autotuner.store.store import Store
-from autotuner.tuning.effort import Effort
+from autotuner.tuning.options import Effort
 from autotuner.tuning.session import Session
 from autotuner.tuning.tune import search
 from tests.support.fake_tools import ONE_ROUTE, FakeTools

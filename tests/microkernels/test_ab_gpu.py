@@ -13,7 +13,7 @@ from autotuner.jobs.ab.variants import ALONE
 from autotuner.microkernels.instance import search_folders
 from autotuner.microkernels.library import find
 from autotuner.microkernels.variants import Kernel
-from autotuner.tuning.effort import Effort
+from autotuner.tuning.options import Effort
 from autotuner.tuning.result import Result
 from autotuner.tuning.session import Session
 from autotuner.tuning.tune import search

@@ -25,7 +25,7 @@ from autotuner.store import database as transactions
 from autotuner.store.database import connect, locate
 from autotuner.store.rows import CANDIDATES, ENVIRONMENT, METADATA, SCHEMA, NewRun
 from autotuner.store.store import Store
-from autotuner.tuning.learned import earlier_runs
+from autotuner.tuning.earlier import earlier_runs
 from tests.store.postgresql import PASSWORD, Line, Loss, Server, own_server
 from tests.support.command_line import GEMM, complaint, in_this_process
 from tests.support.fake_tools import SPEC, Cli, FakeTools

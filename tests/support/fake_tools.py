@@ -28,7 +28,7 @@ from autotuner.store.store import Store
 from autotuner.system.progress import Stop
 from autotuner.system.waiting import turns
 from autotuner.targets import PLAIN
-from autotuner.tuning.effort import Effort
+from autotuner.tuning.options import Effort
 from tests.support.command_line import in_this_process
 from tests.support.patience import ENOUGH
 

@@ -14,7 +14,7 @@ from autotuner.jobs.model.tuner import tune_model
 from autotuner.programs.model import Model
 from autotuner.system import process
 from autotuner.system.settings import cache_dir
-from autotuner.tuning.effort import Effort
+from autotuner.tuning.options import Effort
 from tests.support.fake_tools import ONE_ROUTE, FakeTools
 from tests.support.patience import ENOUGH
 

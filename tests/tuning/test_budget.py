@@ -16,7 +16,7 @@ from autotuner.errors import OutOfTimeError, UsageError
 from autotuner.measure.schedule import longer
 from autotuner.system import process
 from autotuner.system.execution import local_executor
-from autotuner.tuning.effort import parse_effort
+from autotuner.tuning.options import parse_effort
 from tests.support.fake_tools import CPU, SPEC, FakeTools, codegen, failures, run
 from tests.support.patience import ENOUGH, LATE, one_of_three
 

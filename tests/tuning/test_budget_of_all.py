@@ -24,7 +24,7 @@ from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.run import Selection, tune_suite
 from autotuner.programs.model import Model
 from autotuner.store.store import Store
-from autotuner.tuning.effort import parse_effort
+from autotuner.tuning.options import parse_effort
 from tests.support.contract import KEYS
 from tests.support.fake_tools import CPU, FakeTools
 from tests.support.patience import LATE, one_of_three

@@ -24,10 +24,9 @@ from autotuner.measure.check import RANDOM, Check, Checker, Data
 from autotuner.measure.schedule import BeginningError
 from autotuner.problems import Array
 from autotuner.system import process
-from autotuner.tuning.effort import parse_effort
-from autotuner.tuning.options import Options, Task
+from autotuner.tuning.contest import after_verdict
+from autotuner.tuning.options import Options, Task, parse_effort
 from autotuner.tuning.plan import Plan
-from autotuner.tuning.single import after_verdict
 from tests.support.bare_device import BareDevice
 from tests.support.clocks import Simulated
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from autotuner.errors import UsageError
 from autotuner.system.progress import parse_duration
-from autotuner.tuning.effort import EFFORTS, parse_effort
+from autotuner.tuning.options import EFFORTS, parse_effort
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,10 @@ from autotuner.iree.mlir import Dispatch
 from autotuner.problems import Attention, Gemm, Problem
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.targets import Target
-from autotuner.tuning.estimate import Estimate, estimate
+from autotuner.tuning.estimate import Estimate, Untimed, estimate, without_device
 from autotuner.tuning.evaluate import Evaluator
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import Candidate, Plan
-from autotuner.tuning.untimed import Untimed, without_device
 
 MakePlan = Callable[[Problem, str], Plan]
 PLAIN = Isa(threads=256, wavefront=64, occupancy=2, vgpr_spills=0)

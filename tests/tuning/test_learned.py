@@ -9,7 +9,7 @@ from pathlib import Path
 from autotuner import Gemm
 from autotuner.search.history import Shape
 from autotuner.store.store import Store
-from autotuner.tuning.learned import earlier_runs
+from autotuner.tuning.earlier import earlier_runs
 from tests.support.fake_tools import PROBLEM, FakeTools, codegen, run
 
 

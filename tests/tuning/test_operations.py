@@ -12,7 +12,7 @@ from autotuner import Attention, Conv, Gemm, Problem, Target
 from autotuner.carriers.render import MARKER
 from autotuner.iree.tools import Tools
 from autotuner.problems.render import problem_mlir
-from autotuner.tuning.effort import Effort
+from autotuner.tuning.options import Effort
 from tests.support.fake_tools import ONE_ROUTE, SPEC, FakeTools, codegen, failures, run
 
 Fake = Callable[..., FakeTools]

@@ -19,7 +19,7 @@ from autotuner.measure.cache_timer import NO_TIME
 from autotuner.problems.render import problem_mlir
 from autotuner.store.store import Store
 from autotuner.targets import catalog
-from autotuner.tuning.effort import Effort
+from autotuner.tuning.options import Effort
 from tests.support.contract import hold_contract
 from tests.support.fake_tools import (
     DATA_TILING,

@@ -28,9 +28,8 @@ from autotuner.system.text import times
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.dry_run import Rehearsal
 from autotuner.tuning.options import Options
-from autotuner.tuning.run import Account, Question, Run
+from autotuner.tuning.run import Account, Question, Run, would_read
 from autotuner.tuning.session import Session
-from autotuner.tuning.too_short import would_read
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ AbResult = Result[AbDetails]
 def with_arms(result: Result, details: AbDetails) -> AbResult:
     """The result of a search among a microkernel's variants, as an experiment. No other kernels can join that."""
     values = {f.name: getattr(result, f.name) for f in fields(result) if f.name != "details"}
-    return AbResult(**{**values, "looked": result.looked | {"microkernels"}}, details=details)
+    return AbResult(**values, details=details)
 
 
 # --- what is said to people -------------------------------------------------------------------------------------------

@@ -28,9 +28,8 @@ from autotuner.system.digests import file_digest
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result
-from autotuner.tuning.run import Account, Run
+from autotuner.tuning.run import Account, Run, unread
 from autotuner.tuning.session import Session, Watched
-from autotuner.tuning.too_short import unread
 
 ONCE = "once.vmfb"
 

@@ -29,9 +29,9 @@ from autotuner.tuning.dry_run import Rehearsal, rehearse
 from autotuner.tuning.options import Options, Task
 from autotuner.tuning.plan import Candidate, Plan
 from autotuner.tuning.result import Result
+from autotuner.tuning.run import too_short
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.single import SingleRun
-from autotuner.tuning.too_short import too_short
 from autotuner.tuning.tune import searched
 
 TRIALS = 24

@@ -41,10 +41,9 @@ from autotuner.system.progress import LATE_SECONDS, Clock
 from autotuner.targets import NO_DEVICE, PLAIN, Target
 from autotuner.tuning.options import Options, Task
 from autotuner.tuning.result import Counts, Files, FinalVerdict, Result, RunFacts
-from autotuner.tuning.run import Account, Question, Run
+from autotuner.tuning.run import Account, Question, Run, unread
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.ship import ESTIMATED
-from autotuner.tuning.too_short import unread
 from autotuner.tuning.tune import search
 
 _BUCKETS, SEARCH_SHARE = 0.85, 0.8

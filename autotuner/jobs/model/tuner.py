@@ -33,9 +33,8 @@ from autotuner.system import process
 from autotuner.targets import PLAIN, Target
 from autotuner.targets.base import without_wrong_attention
 from autotuner.tuning.options import Options
-from autotuner.tuning.run import Account, Run
+from autotuner.tuning.run import Account, Run, too_short
 from autotuner.tuning.session import Session, Watched
-from autotuner.tuning.too_short import too_short
 
 _WHOLE = 0.3
 """Without a device, of the time: for compiling the whole."""

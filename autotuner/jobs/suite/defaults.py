@@ -18,7 +18,7 @@ from autotuner.measure.contest import REPETITIONS
 from autotuner.problems import Problem
 from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
-from autotuner.tuning.effort import Effort
+from autotuner.tuning.options import Effort
 from autotuner.tuning.session import Session
 
 

@@ -28,10 +28,9 @@ from autotuner.problems.render import problem_mlir
 from autotuner.specfiles.merge import merge
 from autotuner.system.listing import Column, Listing
 from autotuner.system.text import count, microseconds
-from autotuner.tuning.printer import Printer
+from autotuner.tuning.printer import VERDICTS, Printer
 from autotuner.tuning.result import Best, Counts, Files, FinalVerdict, Measured, Result, RunFacts
 from autotuner.tuning.run import Run
-from autotuner.tuning.styles import VERDICTS
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.result import AbResult
 from autotuner.jobs.ab.run import run_experiment
 from autotuner.programs.model import Model
-from autotuner.tuning.effort import Effort
+from autotuner.tuning.options import Effort
 from tests.support.fake_tools import BASE_MS, FakeTools
 
 CPU = Target.parse("cpu")

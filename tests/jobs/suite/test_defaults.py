@@ -16,7 +16,7 @@ from autotuner.problems import Gemm
 from autotuner.system.cache import Cache
 from autotuner.system.execution import done
 from autotuner.targets import Target
-from autotuner.tuning.effort import parse_effort
+from autotuner.tuning.options import parse_effort
 from autotuner.tuning.session import Session
 
 SECOND_US = 1e6

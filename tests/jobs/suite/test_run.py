@@ -31,7 +31,7 @@ from autotuner.problems.render import problem_mlir
 from autotuner.store.store import Store
 from autotuner.system.progress import Progress, Stop
 from autotuner.system.settings import cache_dir
-from autotuner.tuning.effort import Effort
+from autotuner.tuning.options import Effort
 from tests.support.contract import COUNTS, ENVIRONMENT, FAILED, KEYS, SECONDS
 from tests.support.fake_tools import DATA_TILING, ONE_ROUTE, SPEC, TIMED, TWO_ROUTES, Cli, FakeTools
 from tests.support.patience import ENOUGH
