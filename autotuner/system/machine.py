@@ -13,7 +13,6 @@ from pathlib import Path
 
 from autotuner.errors import ToolMissingError
 from autotuner.system import process
-from autotuner.system.settings import usable_cores
 
 TOOL_SECONDS = 10.0
 ROOT = Path("/")
@@ -24,11 +23,6 @@ def read(path: str | Path) -> str:
         return Path(path).read_text(errors="replace").strip("\0\n ")
     except OSError:
         return ""
-
-
-def crowding() -> float:
-    """How many processes want each core, of late: so many times longer than on an idle machine all takes here."""
-    return max(1.0, (load() or 0.0) / usable_cores())
 
 
 def load() -> float | None:
