@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 from dataclasses import dataclass
@@ -13,7 +12,8 @@ from autotuner._version import IREE
 from autotuner.errors import INSTALL_IREE, ToolMissingError
 from autotuner.iree import versions
 from autotuner.iree.versions import compiler_digest, program_digest
-from autotuner.system import process
+from autotuner.system import machine, process
+from autotuner.system.digests import content_digest
 from autotuner.system.settings import iree_tools
 
 _PLACES = ("", "tools", "bin")
@@ -62,14 +62,11 @@ class Tools:
             compiler = Path(find_tool("iree-compile"))
         except (ImportError, ValueError) as error:
             raise ToolMissingError("iree-compile is not installed.", remedy=INSTALL_IREE) from error
-        folder = _runtime_folder()
-        if folder is None:
-            raise ToolMissingError("iree-benchmark-module is not installed.", remedy=INSTALL_IREE)
-        tools = cls(compiler, folder / "iree-run-module", folder / "iree-benchmark-module")
-        for path in (tools.iree_compile, tools.iree_run_module, tools.iree_benchmark_module):
+        programs = (compiler, *_runtime_programs())
+        for path in programs:
             if not path.is_file():
                 raise ToolMissingError(f"{path.name} is missing from {path.parent}.", remedy=INSTALL_IREE)
-        return tools
+        return cls(*programs)
 
     @cached_property
     def passes_match(self) -> bool:
@@ -82,17 +79,7 @@ class Tools:
     @cached_property
     def iree_opt(self) -> Path:
         """IREE's own passes by name; not every run needs it, so it is looked for only then."""
-        if self.folder is not None:
-            return _in_folder(self.folder, "iree-opt")
-        beside = self.iree_compile.with_name("iree-opt")
-        if beside.is_file():
-            return beside
-        try:
-            from iree.compiler.tools.binaries import find_tool
-
-            return Path(find_tool("iree-opt"))
-        except (ImportError, ValueError) as error:
-            raise ToolMissingError("iree-opt is not installed.", remedy=INSTALL_IREE) from error
+        return _in_folder(self.folder or self.iree_compile.parent, "iree-opt")
 
     def arguments(self) -> list[str]:
         """What must be said to use these programs again."""
@@ -137,12 +124,9 @@ class Tools:
     @cached_property
     def processor(self) -> str:
         """What `--iree-llvmcpu-target-cpu=host` means, part of the cache keys of what is compiled with it."""
-        cpu = Path("/proc/cpuinfo")
-        features = ""
-        if cpu.is_file():
-            wanted = ("model name", "flags", "Features", "CPU part", "CPU implementer")
-            features = "\n".join(sorted({x for x in cpu.read_text().splitlines() if x.startswith(wanted)}))
-        digest = hashlib.sha256(features.encode()).hexdigest()[:16]
+        wanted = ("model name", "flags", "Features", "CPU part", "CPU implementer")
+        lines = {line for line in machine.read("/proc/cpuinfo").splitlines() if line.startswith(wanted)}
+        digest = content_digest("\n".join(sorted(lines)).encode())[:16]
         return f"{platform.machine()}|{digest}"
 
     @cached_property
@@ -194,11 +178,8 @@ class RuntimeTools(Tools):
 
     @classmethod
     def installed(cls, *, compiled_by: str) -> RuntimeTools:
-        folder = _runtime_folder()
-        if folder is None:
-            raise ToolMissingError("iree-benchmark-module is not installed.", remedy=INSTALL_IREE)
-        run, benchmark = folder / "iree-run-module", folder / "iree-benchmark-module"
-        return cls(folder / "iree-compile", run, benchmark, compiled_by=compiled_by)
+        run, benchmark = _runtime_programs()
+        return cls(run.with_name("iree-compile"), run, benchmark, compiled_by=compiled_by)
 
     @property
     def release(self) -> str:
@@ -217,6 +198,14 @@ def _runtime_folder() -> Path | None:
         return Path(next(iter(runtime.__path__)))
     except (ImportError, StopIteration):
         return None
+
+
+def _runtime_programs() -> tuple[Path, Path]:
+    """What runs modules and what times them, of the installed wheel."""
+    folder = _runtime_folder()
+    if folder is None:
+        raise ToolMissingError("iree-benchmark-module is not installed.", remedy=INSTALL_IREE)
+    return folder / "iree-run-module", folder / "iree-benchmark-module"
 
 
 def _in_folder(folder: Path, name: str) -> Path:
