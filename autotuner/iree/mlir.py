@@ -372,5 +372,4 @@ def program_context() -> ir.Context:
     if not getattr(_own, "left", 0):
         _own.context, _own.left = ir.Context(), _PROGRAMS
     _own.left -= 1
-    context: ir.Context = _own.context
-    return context
+    return _own.context

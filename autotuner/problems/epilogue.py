@@ -39,8 +39,7 @@ class Activation:
 
     def slack(self, sums: Array) -> Array:
         """What computing it in f32 may add to an error."""
-        slack: Array = _ROUNDINGS * 2.0**-24 * (np.abs(sums) + self.offset)
-        return slack
+        return _ROUNDINGS * 2.0**-24 * (np.abs(sums) + self.offset)
 
 
 def sigmoid(x: Array) -> Array:
@@ -249,8 +248,7 @@ class Epilogue:
     def factors(self, rows: Array) -> Array:
         """What the sums of each row are multiplied by, one for each."""
         off = rows - rows.mean(axis=-1, keepdims=True) if self.norm == "layer" else rows
-        factors: Array = 1.0 / np.sqrt((off * off).mean(axis=-1, keepdims=True) + self.eps)
-        return factors
+        return np.asarray(1.0 / np.sqrt((off * off).mean(axis=-1, keepdims=True) + self.eps))
 
     def added(self, sums: Array, more: Sequence[Array]) -> Array:
         """The sums with what is added to them; bias and residual have the shape that they are added in."""
@@ -365,5 +363,4 @@ def _number(limit: float | None) -> str:
 
 
 def _bits(value: float) -> int:
-    bits: int = struct.unpack("<I", struct.pack("<f", value))[0]
-    return bits
+    return int(struct.unpack("<I", struct.pack("<f", value))[0])

@@ -68,18 +68,15 @@ def _tiled(dispatch: Dispatch, facts: CpuFacts, cores: int) -> Part:
     lanes = max(facts.vector_bytes // size, 1)
 
     def fits_registers(c: Columns) -> Mask:
-        mask: Mask = c["vector_m"] * -(-c["vector_n"] // lanes) <= facts.vector_registers
-        return mask
+        return c["vector_m"] * -(-c["vector_n"] // lanes) <= facts.vector_registers
 
     def cache_level_is_whole(c: Columns) -> Mask:
-        mask: Mask = (c["vectors_m"] == 0) == (c["vectors_n"] == 0)
-        return mask
+        return np.asarray((c["vectors_m"] == 0) == (c["vectors_n"] == 0))
 
     def within_the_problem(c: Columns) -> Mask:
         tile_m, tile_n = _workgroup(c)
         # One step of rounding up is allowed; a tile of twice the problem is another tile's twin.
-        mask: Mask = (tile_m < m + c["vector_m"]) & (tile_n < n + c["vector_n"]) & (c["cache_k"] < k)
-        return mask
+        return (tile_m < m + c["vector_m"]) & (tile_n < n + c["vector_n"]) & (c["cache_k"] < k)
 
     def enough_workgroups(c: Columns) -> Mask:
         tile_m, tile_n = _workgroup(c)
@@ -171,8 +168,7 @@ def _packed(dispatch: Dispatch, facts: CpuFacts, cores: int) -> Part:
     )
 
     def enough_workgroups(c: Columns) -> Mask:
-        mask: Mask = outer * -(-m // c["workgroup_m"]) * -(-n // c["workgroup_n"]) >= min(cores, outer * m * n)
-        return mask
+        return outer * -(-m // c["workgroup_m"]) * -(-n // c["workgroup_n"]) >= min(cores, outer * m * n)
 
     tiles = (
         *ones(WORK, VECTOR, loops=dispatch.dims("batch")),
@@ -237,18 +233,15 @@ def _decomposed(dispatch: Dispatch, facts: CpuFacts, cores: int) -> Part:
     def accumulators_fit_registers(c: Columns) -> Mask:
         row, lane = c["vector_width"], c["vector_channel"]
         accumulators = row * -(-lane // lanes) if channels_last else lane * -(-row // lanes)
-        mask: Mask = (accumulators <= facts.vector_registers) & (accumulators >= least)
-        return mask
+        return (accumulators <= facts.vector_registers) & (accumulators >= least)
 
     def no_large_vector(c: Columns) -> Mask:
         elements = c["vector_width"] * c["vector_channel"] * c["vector_input"] * c["vector_filter"]
-        mask: Mask = elements * size < vector_limit(facts)
-        return mask
+        return elements * size < vector_limit(facts)
 
     def whole_tiles(c: Columns) -> Mask:
         over = width % (c["vector_width"] * c["tiles_width"]) + channels % (c["vector_channel"] * c["tiles_channel"])
-        mask: Mask = over == 0
-        return mask
+        return np.asarray(over == 0)
 
     def enough_workgroups(c: Columns) -> Mask:
         vectors = (width // c["vector_width"]) * (channels // c["vector_channel"])
@@ -304,18 +297,15 @@ def _attention(dispatch: Dispatch, facts: CpuFacts, cores: int) -> Part | None:
     def no_large_vector(c: Columns) -> Mask:
         # Neither product of the two may have a whole iteration space of that size.
         scores = c["vector_m"] * c["vector_k2"] * size
-        mask: Mask = (scores * depth < limit) & (scores * c["vector_n"] < limit)
-        return mask
+        return (scores * depth < limit) & (scores * c["vector_n"] < limit)
 
     def near_the_registers(c: Columns) -> Mask:
-        mask: Mask = c["vector_m"] * -(-c["vector_n"] // lanes) <= registers
-        return mask
+        return c["vector_m"] * -(-c["vector_n"] // lanes) <= registers
 
     def enough_scores(c: Columns) -> Mask:
         # Where the head is deep or vectors are short, the compiler allows few: half of them must do.
         most = (limit - 1) // (size * max(depth, width))
-        mask: Mask = c["vector_m"] * c["vector_k2"] >= min(_ENOUGH_SCORES, queries * keys, most // 2)
-        return mask
+        return c["vector_m"] * c["vector_k2"] >= min(_ENOUGH_SCORES, queries * keys, most // 2)
 
     def within_the_problem(c: Columns) -> Mask:
         mask: Mask = c["vector_m"] * c["tiles_m"] < queries + c["vector_m"]

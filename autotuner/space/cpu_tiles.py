@@ -142,5 +142,4 @@ def vector_limit(facts: CpuFacts) -> int:
 
 def enough(groups: npt.NDArray[np.int64], least: npt.NDArray[np.int64] | int, *, batch: int) -> Mask:
     """Workgroups for all cores, and not so many for each entry of a batch that their start is all they do."""
-    mask: Mask = (groups >= least) & (groups <= _MOST_WORKGROUPS * batch)
-    return mask
+    return (groups >= least) & (groups <= _MOST_WORKGROUPS * batch)

@@ -293,7 +293,6 @@ def _tiles(size: int, least: int) -> tuple[int, ...]:
 def _whole_instructions(m: int, n: int) -> _TableRule:
     def rule(columns: Columns) -> prune.Mask:
         along_m, along_n = columns["sg_m_cnt"], columns["sg_n_cnt"]
-        whole: prune.Mask = (columns["m_tile"] % (along_m * m) == 0) & (columns["n_tile"] % (along_n * n) == 0)
-        return whole
+        return np.asarray((columns["m_tile"] % (along_m * m) == 0) & (columns["n_tile"] % (along_n * n) == 0))
 
     return rule

@@ -150,8 +150,7 @@ def _in_one_line(workgroups: Sequence[Grid]) -> Grid:
     """1 where there are several of them along one of two loops at the most."""
     if len(workgroups) != 2:
         return np.zeros(1, np.int64)
-    line: Grid = ((workgroups[0] == 1) | (workgroups[1] == 1)).astype(np.int64)
-    return line
+    return np.asarray(((workgroups[0] == 1) | (workgroups[1] == 1)).astype(np.int64))
 
 
 def _widened(mma_kind: Any, root: Any, rows: Rows) -> Grid:

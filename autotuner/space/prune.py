@@ -184,8 +184,7 @@ def _idle_copies(kernel: Kernel) -> Mask:
     if kernel.derived:
         return np.zeros(1, bool)
     idle, ragged = _uneven(kernel)
-    crashes: Mask = idle & ~ragged & (kernel.stages > 2) & (kernel.staged > 0)
-    return crashes
+    return idle & ~ragged & (kernel.stages > 2) & (kernel.staged > 0)
 
 
 def _uneven(kernel: Kernel) -> tuple[Mask, Mask]:
@@ -205,14 +204,12 @@ def _uneven(kernel: Kernel) -> tuple[Mask, Mask]:
 def _copies(kernel: Kernel) -> Mask:
     if not kernel.chip.known.register_file or not kernel.product:
         return np.zeros(1, bool)
-    many: Mask = kernel.shared > _MOST_COPIES * _LOAD_BITS // 8 * kernel.threads
-    return many
+    return kernel.shared > _MOST_COPIES * _LOAD_BITS // 8 * kernel.threads
 
 
 def _registers(kernel: Kernel) -> Mask:
     needed = _held(kernel, np.where(_uneven(kernel)[1], 0, kernel.staged))
-    full: Mask = needed >= _available(kernel) * kernel.threads
-    return full
+    return needed >= _available(kernel) * kernel.threads
 
 
 def _held(kernel: Kernel, staged: Grid) -> Grid:
@@ -225,8 +222,7 @@ def _available(kernel: Kernel) -> Grid:
     threads = np.maximum(kernel.threads, 1)
     chip = kernel.chip.known
     if chip.register_file:
-        limited: Grid = np.minimum(chip.registers, chip.register_file // threads)
-        return limited
+        return np.asarray(np.minimum(chip.registers, chip.register_file // threads))
     if not kernel.chip.cdna:
         return np.full(1, chip.registers)
     simds = max(kernel.chip.simds, 1)
@@ -236,19 +232,16 @@ def _available(kernel: Kernel) -> Grid:
     # The compiler ignores a request for more waves than shared memory leaves room for.
     possible = kernel.chip.shared_memory // _used_memory(kernel) * waves // simds
     asked = np.where(kernel.waves <= possible, kernel.waves, 0)
-    registers: Grid = chip.registers // np.maximum(np.maximum(resident, asked), 1) // 8 * 8
-    return registers
+    return np.asarray(chip.registers // np.maximum(np.maximum(resident, asked), 1) // 8 * 8)
 
 
 def _used_memory(kernel: Kernel) -> Grid:
     """Bytes of shared memory that a workgroup takes, or more: of anything but a product it may be padded by half."""
     if not kernel.product:
-        guess: Grid = np.maximum(kernel.shared * 3 // 2, 1)
-        return guess
+        return np.maximum(kernel.shared * 3 // 2, 1)
     padded = kernel.shared + kernel.padding * (1 - kernel.unpadded)
     used: Grid = np.where(padded <= kernel.chip.shared_memory, padded, kernel.shared)
-    taken: Grid = np.maximum.reduce([np.maximum(-(-used // step), 1) * step for step in _LDS_STEPS])
-    return taken
+    return np.asarray(np.maximum.reduce([np.maximum(-(-used // step), 1) * step for step in _LDS_STEPS]))
 
 
 def _idle_request(kernel: Kernel) -> Mask:
@@ -257,23 +250,20 @@ def _idle_request(kernel: Kernel) -> Mask:
     simds, waves = max(kernel.chip.simds, 1), -(-kernel.threads // kernel.chip.known.subgroup)
     # Shared memory is counted without padding, so there is never less room than this.
     possible: Grid = -(-(kernel.chip.shared_memory // np.maximum(kernel.shared, 1) * waves) // simds)
-    idle: Mask = kernel.waves > possible
-    return idle
+    return kernel.waves > possible
 
 
 def _no_padding(kernel: Kernel) -> Mask:
     room = kernel.chip.shared_memory - kernel.shared
     no_room: Mask = (kernel.padding > room) & kernel.product
-    idle: Mask = (kernel.unpadded > 0) & ((kernel.padding == 0) | no_room)
-    return idle
+    return np.asarray((kernel.unpadded > 0) & ((kernel.padding == 0) | no_room))
 
 
 def _few_registers(kernel: Kernel) -> Mask:
     if not kernel.chip.cdna or not kernel.product:
         return np.zeros(1, bool)
     held = _held(kernel, kernel.staged)
-    few: Mask = (kernel.waves == 2) & (held <= kernel.chip.known.registers // 4 * kernel.threads)
-    return few
+    return np.asarray((kernel.waves == 2) & (held <= kernel.chip.known.registers // 4 * kernel.threads))
 
 
 WIDENED = Rule("accumulator", "an instruction that adds up in another type than the operation", lambda k: k.widened > 0)
