@@ -15,9 +15,9 @@ from autotuner.carriers.provenance import ENTRY, OBJECTS, Provenance, text_dicti
 from autotuner.carriers.render import checked
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.mlir import parse, walk
-from autotuner.microkernels.instance import SCRATCH, Binding, Call, Instance
+from autotuner.microkernels.instance import Binding, Call, Instance
 from autotuner.patterns.forms import DETACH, Forms, read_forms
-from autotuner.problems import Operand, Problem
+from autotuner.problems import Problem
 from autotuner.problems.epilogue import TURN
 from autotuner.system.templates import render
 from autotuner.targets.backends import Backend, backend_of
@@ -25,7 +25,6 @@ from autotuner.targets.backends import Backend, backend_of
 SPEC_FLAG = "--iree-preprocessing-transform-spec-filename"
 OBJECTS_FLAG = "--iree-hal-executable-object-search-path"
 OBJECTS_FOLDER = "objects"
-_SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]{0,1000}")
 _FILE = re.compile(r"[\w.+-][\w .+-]*")
 
 
@@ -226,56 +225,13 @@ def executable_target(text: str) -> str:
 
 
 def _kernel(number: int, call: Call, *, target: str, forms: Forms) -> Kernel:
-    _check(call.instance, call.problem)
+    for path in call.instance.objects:
+        if not _FILE.fullmatch(path.name):
+            raise UsageError(
+                f"{call.instance.name}: the object's name {path.name!r} cannot stand in a spec.",
+                remedy="Rename it: letters, digits, dots, dashes and underscores.",
+            )
     on_host = backend_of(call.instance.chip).on_host
     if on_host and not target:
         raise ValueError("a kernel for a processor needs the compiler's executable target")
     return Kernel(number, call, target if on_host else "", forms)
-
-
-def _convertible(binding: Binding, operand: Operand) -> bool:
-    """The types agree, or the result is a float that becomes a wider or narrower one."""
-    mine, own = binding.tensor.element, operand.element
-    floats = mine.is_float and own.is_float and mine.bits != own.bits
-    return mine == own or (binding.access == "write" and floats)
-
-
-def _check(instance: Instance, problem: Problem) -> None:
-    """What would make a spec that iree-compile misreads, or reads as another kernel."""
-    if not _SYMBOL.fullmatch(instance.symbol):
-        raise UsageError(f"{instance.name}: {instance.symbol!r} is no symbol.", remedy="Check the manifest.")
-    for path in instance.objects:
-        if not _FILE.fullmatch(path.name):
-            raise UsageError(
-                f"{instance.name}: the object's name {path.name!r} cannot stand in a spec.",
-                remedy="Rename it: letters, digits, dots, dashes and underscores.",
-            )
-    output = len(problem.operands) - 1
-    if [b.operand for b in instance.bindings if b.access == "write"] != [output]:
-        raise UsageError(
-            f"{instance.name} does not write exactly the output of {problem.name}.", remedy="Check its bindings."
-        )
-    for binding in instance.bindings:
-        if binding.access == SCRATCH:
-            continue
-        if not 0 <= binding.operand <= output or (binding.access == "read" and binding.operand == output):
-            raise UsageError(
-                f"{instance.name} reads operand {binding.operand}, which is no input of {problem.name}.",
-                remedy=f"Inputs are 0 to {output - 1}.",
-            )
-        operand = problem.operands[binding.operand]
-        order = binding.permutation or tuple(range(len(operand.shape)))
-        if sorted(order) != list(range(len(operand.shape))):
-            raise UsageError(
-                f"{instance.name}: {order} is no order of the {len(operand.shape)} dimensions of operand "
-                f"{binding.operand}.",
-                remedy="Check its bindings.",
-            )
-        shape = tuple(operand.shape[axis] for axis in order)
-        tensor = binding.panels.source if binding.panels else binding.tensor
-        if tensor.shape != shape or not _convertible(binding, operand):
-            raise UsageError(
-                f"{instance.name} takes {tensor.text}, but operand {binding.operand} of {problem.name} is "
-                f"{operand.text}.",
-                remedy="Check the shape and the type of the kernel, or give a permutation.",
-            )

@@ -194,9 +194,9 @@ def kernels_table(path: Path) -> list[dict[str, str]]:
 
 
 def _row(kernel: Kernel, file: KernelFile) -> dict[str, str]:
+    """What is known of a kernel, in the words of a table."""
+    size, dynamic = kernel.workgroup_size, " + dynamic" * kernel.dynamic_memory
     known = kernel.arguments is not None
-    size = kernel.workgroup_size
-    spills = [kernel.vgpr_spills, kernel.sgpr_spills]
     cells: dict[str, object] = {
         "symbol": kernel.symbol,
         "chip": kernel.chip,
@@ -205,20 +205,14 @@ def _row(kernel: Kernel, file: KernelFile) -> dict[str, str]:
         "constants": len(kernel.of_kind("value")) if known else None,
         "hidden": len(kernel.of_kind("hidden")) or None,
         "kernarg": kernel.kernarg_size,
-        "workgroup": "x".join(map(str, size)) if size else kernel.most_threads and f"≤ {kernel.most_threads}",
+        "workgroup": _times(size) if size else kernel.most_threads and f"≤ {kernel.most_threads}",
         "wavefront": kernel.wavefront,
-        "local memory": None
-        if kernel.local_memory is None
-        else f"{kernel.local_memory}{' + dynamic' * kernel.dynamic_memory}",
-        "registers": kernel.registers,
-        "cluster": "x".join(map(str, kernel.cluster)) if kernel.cluster else None,
-        "vgpr": kernel.vgpr,
-        "agpr": kernel.agpr,
-        "sgpr": kernel.sgpr,
-        "spills": None if spills == [None, None] else sum(n or 0 for n in spills),
+        "local memory": None if kernel.local_memory is None else f"{kernel.local_memory}{dynamic}",
+        "cluster": _times(kernel.cluster) if kernel.cluster else None,
+        **{name: getattr(kernel, name) for name in ("registers", "vgpr", "agpr", "sgpr", "vgpr_spills", "sgpr_spills")},
         "undefined": ", ".join(file.undefined),
     }
-    return {name: "" if value is None else str(value) for name, value in cells.items()}
+    return {name.replace("_", " "): "" if value is None else str(value) for name, value in cells.items()}
 
 
 def kernels_json(path: Path) -> dict[str, Any]:

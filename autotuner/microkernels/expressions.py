@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ast
 import operator
-import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 
 from autotuner.errors import UsageError
 from autotuner.system.parsing import parsed
@@ -19,8 +17,9 @@ _BITS = 64
 """Intermediate values stay below this many bits: no expression can eat memory or time."""
 LOWEST, HIGHEST = -(1 << 31), (1 << 32) - 1
 """What fits a 32-bit constant, signed or not."""
-_TOKEN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]+(?![A-Za-z0-9_])|<<|>>|//|[<>=!]=|[-+*%<>&|(),]| +")
-_GRAMMAR = "Use whole numbers, names, + - * // % << >> & |, comparisons, and/or/not, `A if C else B` and {functions}."
+_GRAMMAR = (
+    "Use whole numbers, names, + - * // % << >> & |, comparisons of two, and/or/not, `A if C else B` and {functions}."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +103,15 @@ def _shift_right(number: int, by: int) -> int:
 
 
 _MANY = 99
-_FUNCTIONS: Mapping[str, tuple[Callable[..., int], int, int]] = {
-    "ceil_div": (ceil_div, 2, 2),
-    "magic": (magic, 1, 1),
-    "max": (max, 2, _MANY),
-    "min": (min, 2, _MANY),
-    "pack": (pack, 4, 4),
-    "shift": (shift, 1, 1),
+_FUNCTIONS: Mapping[str, tuple[Callable[..., int], range]] = {
+    "ceil_div": (ceil_div, range(2, 3)),
+    "magic": (magic, range(1, 2)),
+    "max": (max, range(2, _MANY)),
+    "min": (min, range(2, _MANY)),
+    "pack": (pack, range(4, 5)),
+    "shift": (shift, range(1, 2)),
 }
+"""Each with how many numbers it takes."""
 FUNCTIONS = tuple(_FUNCTIONS)
 _BINARY: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -148,12 +148,6 @@ def _read(text: str) -> tuple[Step, frozenset[str]]:
     if len(text) > MAX_LENGTH:
         shown, most = f"{text[:40]}…", f"{MAX_LENGTH} are the most: name parts of it in [values]."
         raise _refusal(shown, f"has {len(text)} characters", most)
-    at = 0
-    while at < len(text):
-        token = _TOKEN.match(text, at)
-        if token is None:
-            raise _refusal(text, f"has {text[at]!r} at character {at + 1}, which is not part of one", remedy)
-        at = token.end()
     names: set[str] = set()
     try:
         return _step(parsed(text.strip(), mode="eval").body, names), frozenset(names)
@@ -191,8 +185,9 @@ def _step(node: ast.expr, names: set[str], depth: int = 0) -> Step:
         case ast.BoolOp():
             steps, decide = below(*node.values), all if isinstance(node.op, ast.And) else any
             return lambda values: int(decide(step(values) for step in steps))
-        case ast.Compare() if all(type(sign) in _COMPARISON for sign in node.ops):
-            return _compared(below(node.left, *node.comparators), [_COMPARISON[type(sign)] for sign in node.ops])
+        case ast.Compare() if len(node.ops) == 1 and type(node.ops[0]) in _COMPARISON:
+            (left, right), holds = below(node.left, *node.comparators), _COMPARISON[type(node.ops[0])]
+            return lambda values: int(holds(left(values), right(values)))
         case ast.IfExp():
             asked, then, otherwise = below(node.test, node.body, node.orelse)
             return lambda values: (then if asked(values) else otherwise)(values)
@@ -214,25 +209,12 @@ def _bounded(step: Step) -> Step:
     return bounded
 
 
-def _compared(steps: Sequence[Step], signs: Sequence[Callable[[int, int], bool]]) -> Step:
-    """`a < b < c`: each with the next."""
-    if len(signs) == 1:  # nearly all
-        (left, right), (holds,) = steps, signs
-        return lambda values: int(holds(left(values), right(values)))
-
-    def compare(values: Mapping[str, int]) -> int:
-        numbers = [step(values) for step in steps]
-        return int(all(holds(*pair) for holds, pair in zip(signs, pairwise(numbers), strict=True)))
-
-    return compare
-
-
 def _function(name: str, count: int) -> Callable[..., int]:
     if name not in _FUNCTIONS:
         raise _UnfitError(f"calls {name!r}, which is no function here")
-    function, least, most = _FUNCTIONS[name]
-    if not least <= count <= most:
-        raise _UnfitError(f"gives {name} {count} values, not {least if least == most else f'{least} or more'}")
+    function, counts = _FUNCTIONS[name]
+    if count not in counts:
+        raise _UnfitError(f"gives {name} {count} values")
     return function
 
 
