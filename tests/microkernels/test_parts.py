@@ -100,5 +100,5 @@ def test_too_many_parts_do_not_fit(tmp_path: Path) -> None:
 
 def test_an_input_has_no_parts(tmp_path: Path) -> None:
     text = MANIFEST.replace('operand = "lhs"\naccess = "read"', 'operand = "lhs"\naccess = "read"\nparts = "many"')
-    with pytest.raises(UsageError, match="an input is not added up"):
+    with pytest.raises(UsageError, match=r"bindings\[0\].parts: no such key"):
         written(tmp_path, text)

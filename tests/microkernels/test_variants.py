@@ -125,14 +125,6 @@ def test_a_search_begins_with_the_least_estimates_and_the_default_is_the_least(t
     assert [alone.space[i] for i in range(len(alone.space))] == [leading[0]]
 
 
-def test_too_few_tiles_for_the_chip_share_their_depth_at_first(tmp_path: Path) -> None:
-    decode = offers("gemm_triton", Gemm.parse(shape="16x4096x4096", layout="nt"), tmp_path)
-    assert decode.default()["fill"] == 2
-    large = offers("gemm_triton", Gemm.parse(shape="4096x4096x4096"), tmp_path)
-    assert large.default()["fill"] == 0
-    assert large.default()["workers"] != 0
-
-
 def test_without_an_estimate_a_search_begins_with_the_manifests_first_choice(tmp_path: Path) -> None:
     manifest = load(shipped_folder() / "sgemv_c" / FILE)
     variants = Variants.of(manifest, Gemm.parse(shape="1x64x64", dtype="f32"), "x86_64", workspace=tmp_path)
@@ -180,12 +172,6 @@ def test_a_choice_of_parameters_that_was_given_is_refused_by_what_it_breaks() ->
     manifest = load(shipped_folder() / "gemm_cuda" / FILE)
     with pytest.raises(DoesNotFitError, match="it needs groups < 3 or bn >= 96, and here bn = 64, groups = 3"):
         manifest.fit(Gemm.parse(shape="1024x1024x1024"), "sm_90", parameters={"bm": 192, "bn": 64})
-
-
-def test_what_depends_on_a_choice_is_known_through_values_and_a_single_value_is_no_choice() -> None:
-    manifest = load(shipped_folder() / "gemm_hopper" / FILE)
-    assert {"bm", "tiles", "split"} <= manifest.chosen
-    assert not {"m", "group", "units"} & manifest.chosen
 
 
 def test_a_condition_is_asked_before_values_that_it_does_not_need() -> None:

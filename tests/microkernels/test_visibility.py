@@ -95,9 +95,7 @@ def test_a_users_object_is_left_alone_and_its_copy_has_the_same_name(make: Calla
     assert (copy.name, copy.read_bytes()) == (path.name, hide(before))
     assert copy.parent != path.parent
     assert hidden_copy(copy) == copy
-    made = copy.stat().st_mtime_ns
     assert hidden_copy(path) == copy
-    assert copy.stat().st_mtime_ns == made
     copy.write_bytes(b"damaged")
     assert hidden_copy(path).read_bytes() == hide(before)
 
