@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -59,7 +59,7 @@ DEEP = gemm("384x512x32768", dtype="bf16", layout="nt")
 
 # --- What each is for -----------------------------------------------------------------------------------------------
 
-TAKEN: list[tuple[str, str, list[Problem], list[Problem]]] = [
+TAKEN: list[tuple[str, str, Sequence[Problem], Sequence[Problem]]] = [
     *(
         (
             "gemm_triton",
@@ -126,7 +126,7 @@ TAKEN: list[tuple[str, str, list[Problem], list[Problem]]] = [
 
 @pytest.mark.parametrize(("name", "chip", "taken", "refused"), TAKEN)
 def test_a_kernel_takes_what_it_is_for_and_nothing_else(
-    name: str, chip: str, taken: list[Problem], refused: list[Problem]
+    name: str, chip: str, taken: Sequence[Problem], refused: Sequence[Problem]
 ) -> None:
     found = {problem.name: fits(shipped(name), problem, chip) for problem in (*taken, *refused)}
     assert found == {problem.name: problem in taken for problem in (*taken, *refused)}
