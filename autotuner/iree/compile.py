@@ -311,16 +311,8 @@ def compile_program(job: Compile, tools: Tools, folder: Path, *, begun: Begun | 
 
 
 def _run(job: Compile, words: Sequence[str], folder: Path) -> process.Finished:
-    """The command in its folder; what is said of a whole model names it where it lies.
-
-    Where its threads waited for each other it is done again with one thread: the module is the same.
-    """
+    """The command in its folder; what is said of a whole model names it where it lies."""
     done = process.run(words, timeout=job.timeout, cwd=folder)
-    if done.deadlocked and ONE_THREAD not in words:
-        remove_outputs(folder)
-        compiler, program, *rest = words
-        again = process.run([compiler, program, ONE_THREAD, *rest], timeout=job.timeout, cwd=folder)
-        done = replace(again, seconds=done.seconds + again.seconds)
     if not isinstance(job.program, Path):
         return done
     (folder / MODEL).unlink(missing_ok=True)
@@ -346,7 +338,7 @@ def _dump_flag(what: Dump) -> str:
 
 def compile_failure(done: process.Finished) -> FailureClass | None:
     """What is wrong with a compile that has ended."""
-    if done.timed_out or done.deadlocked:
+    if done.timed_out:
         return "compile-timeout"
     # Some mistakes (a misspelt pass pipeline) print an error and still give a module and exit code 0.
     return "compile-error" if _says_error(done.stderr) or not done.ok else None

@@ -20,7 +20,6 @@ from typing import BinaryIO, TypeVar
 from autotuner.errors import INSTALL_IREE, OutOfTimeError, ToolMissingError
 from autotuner.system import start as start_module
 from autotuner.system import watcher
-from autotuner.system.waiting import Suspicion, turns
 
 _KEEP = 32 * 1024
 """Characters of stderr that are kept, at each end."""
@@ -36,6 +35,8 @@ T = TypeVar("T")
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 _niceness: ContextVar[int] = ContextVar("niceness", default=0)
 _scope: ContextVar[_Scope | None] = ContextVar("scope", default=None)
+_FOREVER = 1e6
+"""Seconds: more than any program may take, and a number that the system can wait for."""
 _BEHIND = 10
 """How much nicer a compiler is beside timings than these."""
 
@@ -57,17 +58,13 @@ class Finished:
     stderr: str
     seconds: float
     timed_out: bool
-    deadlocked: bool = False
-    """It was killed before its time, as its threads waited for each other."""
 
     @property
     def ok(self) -> bool:
-        return self.code == 0 and not self.timed_out and not self.deadlocked
+        return self.code == 0 and not self.timed_out
 
     def why(self) -> str:
         """stderr's tail, with the signal named where one ended the program."""
-        if self.deadlocked:
-            return f"killed after {self.seconds:.0f} s: its threads waited for each other\n{self.stderr}".strip()
         if self.timed_out:
             return f"killed after {self.seconds:.0f} s\n{self.stderr}".strip()
         if self.code < 0:
@@ -159,7 +156,7 @@ def own_module(module: str, *words: str | Path) -> list[str | Path]:
 
 
 def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = None) -> Finished:
-    """Runs to the end, to a deadlock or to the time-out; both of these kill the whole process group."""
+    """Runs to the end or to the time-out, which kills the whole process group."""
     _raise_if_closing()
     raise_if_late()
     start = time.perf_counter()
@@ -185,16 +182,14 @@ def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = Non
         with contextlib.suppress(OSError):  # it has ended already
             own = os.getpriority(os.PRIO_PROCESS, 0)
             os.setpriority(os.PRIO_PROCESS, process.pid, min(own + niceness, 19))
-    timed_out = cut_off = deadlocked = False
+    timed_out = cut_off = False
     try:
-        suspicion = Suspicion(process.pid)
-        said = _communicate(process, timeout, suspicion)
-        if said is None:
-            deadlocked = suspicion.sure
-            timed_out = not deadlocked
-            cut_off = timed_out and seconds_left() <= 0
+        try:
+            out, err = process.communicate(timeout=min(timeout, seconds_left(), _FOREVER))
+        except subprocess.TimeoutExpired:
+            timed_out, cut_off = True, seconds_left() <= 0
             _kill_group(process.pid)
-        out, err = said or process.communicate()
+            out, err = process.communicate()
     except BaseException:
         _kill_group(process.pid)
         process.wait()
@@ -213,18 +208,7 @@ def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = Non
         stderr=_shortened(err.decode(errors="replace")),
         seconds=time.perf_counter() - start,
         timed_out=timed_out,
-        deadlocked=deadlocked,
     )
-
-
-def _communicate(process: subprocess.Popen[bytes], timeout: float, suspicion: Suspicion) -> tuple[bytes, bytes] | None:
-    """What it says until it ends; None where the time is up before, or where it will never end."""
-    for turn in turns(timeout, until=deadline()):
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return process.communicate(timeout=turn)
-        if suspicion.look():
-            break
-    return None
 
 
 def start(command: Sequence[str | Path], *, stderr: BinaryIO, cwd: Path | None = None) -> subprocess.Popen[bytes]:

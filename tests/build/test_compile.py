@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,16 +12,13 @@ from autotuner.carriers.calls import preprocess
 from autotuner.errors import NoCandidateError
 from autotuner.iree.compile import Compile, CompilerRefusal, compile_program, first_error, inspect
 from autotuner.iree.folder import MODEL, MODULE, PROBLEM
-from autotuner.iree.program import ONE_THREAD
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
 from autotuner.programs.model import Model, ModelBuilder, ModelFile
 from autotuner.programs.structure import structure_in
 from autotuner.system.cache import Cache
-from autotuner.system.waiting import LOOKS
 from autotuner.targets import Target
-from tests.support.patience import ENOUGH
 
 FLAGS = Target.parse("cpu").compile_flags
 PRINTS_AN_ERROR = "--iree-preprocessing-pass-pipeline=builtin.module(no-such-pass)"
@@ -79,33 +74,6 @@ def test_only_a_whole_model_is_compiled_by_several_threads(tools: Tools, source:
     for stop in (None, "flow", "preprocessing"):
         assert one_thread in Compile(source, FLAGS, 1, stop=stop).command(tools)
         assert one_thread not in Compile(tmp_path / "model.mlir", FLAGS, 1, stop=stop).command(tools)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone tells what a thread waits for")
-@pytest.mark.parametrize("always", [False, True])
-def test_a_compiler_whose_threads_wait_for_each_other_is_started_again_with_one(
-    tools: Tools, source: str, tmp_path: Path, always: bool
-) -> None:
-    model = tmp_path / "model.mlir"
-    model.write_text(source)
-    whole = Compile(model, FLAGS, ENOUGH)
-    lock = f"{sys.executable} -c 'from threading import Lock; lock = Lock(); lock.acquire(); lock.acquire()'"
-    script = tmp_path / "locks.sh"
-    script.write_text(
-        f'#!/bin/sh\nreal() {{ exec {tools.iree_compile} "$@"; }}\n[ "$1" != --version ] || real "$@"\n'
-        f'[ {int(always)} = 1 ] || case " $* " in *" {ONE_THREAD} "*) real "$@";; esac\n'
-        f"echo half > {MODULE}\n{lock}\n"
-    )
-    script.chmod(0o755)
-    done = compile_program(whole, replace(tools, iree_compile=script), tmp_path / "job")
-    if always:
-        assert (done.failure, done.lasting) == ("compile-timeout", False)
-        assert "waited for each other" in done.stderr
-    else:
-        assert done.ok, done.stderr
-        assert ONE_THREAD not in done.command
-        assert done.vmfb.read_bytes() == compile_program(whole, tools, tmp_path / "plain").vmfb.read_bytes()
-    assert done.seconds > LOOKS
 
 
 def test_a_model_has_one_name_where_it_is_compiled_and_its_own_for_whoever_repeats_it(

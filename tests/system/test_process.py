@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from autotuner.errors import OutOfTimeError, ToolMissingError
 from autotuner.system import process, watcher
 from autotuner.system.execution import local_executor
 from autotuner.system.process import in_parts, part
-from autotuner.system.waiting import LOOKS
 from tests.support.patience import ENOUGH, wait_until
 
 
@@ -128,7 +126,6 @@ KILLED = """
 import os, signal, sys, threading, time
 from pathlib import Path
 from autotuner.system import process, watcher
-from autotuner.system.waiting import LOOKS
 from autotuner.system.execution import local_executor
 for name in ("one", "two"):
     script = f"sleep 3600 & echo $! > {name}.tmp; mv {name}.tmp {name}; wait"
@@ -163,45 +160,6 @@ def test_work_goes_on_when_the_watcher_was_killed() -> None:
     assert watching.stdin is not None
     with contextlib.suppress(OSError):
         watching.stdin.close()
-
-
-LOCKED = "import threading; lock = threading.Lock(); lock.acquire(); print('here', flush=True)"
-
-
-OTHER = "other = threading.Thread(target=lock.acquire); other.start(); other.join()"
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone tells what a thread waits for")
-@pytest.mark.parametrize("around", [(), ("sh", "-c", '"$@"; true', "sh")], ids=["itself", "its-child"])
-def test_a_program_whose_threads_wait_for_each_other_is_ended_long_before_its_time(around: tuple[str, ...]) -> None:
-    done = process.run([*around, sys.executable, "-c", f"{LOCKED}; {OTHER}"], timeout=ENOUGH)
-    assert done.deadlocked
-    assert not done.timed_out
-    assert not done.ok
-    assert done.seconds < ENOUGH / 2
-    assert done.stdout == "here\n"
-    assert "waited for each other" in done.why()
-
-
-def test_programs_that_wait_for_something_are_left_alone() -> None:
-    seconds = LOOKS + 3
-    released = f"threading.Thread(target=lambda: (__import__('time').sleep({seconds}), lock.release())).start()"
-    child = f"subprocess.Popen(['sleep', '{seconds}'])"
-    signalled = f"import signal, subprocess; signal.signal(signal.SIGCHLD, lambda *_: lock.release()); {child}"
-    programs = {
-        "for a while": f"{LOCKED}; lock.acquire(timeout={seconds})",
-        "for one that sleeps": f"{LOCKED}; {released}; lock.acquire()",
-        "for its child's signal": f"{LOCKED}; {signalled}; lock.acquire()",
-    }
-    commands = {
-        "sleeps": ["sleep", f"{seconds}"],
-        "its child works": ["sh", "-c", f"sleep {seconds}; true"],
-        **{name: [sys.executable, "-c", program] for name, program in programs.items()},
-    }
-    with ThreadPoolExecutor(len(commands)) as pool:
-        ended = list(pool.map(lambda words: process.run(words, timeout=ENOUGH), commands.values()))
-    assert [name for name, done in zip(commands, ended, strict=True) if not done.ok] == []
-    assert all(done.seconds > LOOKS for done in ended)
 
 
 def test_an_error_ends_what_was_started_beside_it_and_starts_no_other(tmp_path: Path) -> None:

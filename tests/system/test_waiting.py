@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -57,16 +55,3 @@ def test_nobody_is_silent_while_nobody_looks(clock: list[float]) -> None:
     for seconds, now in ((1.0, 1.0), (1000.0, 6.0), (4.0, 10.0)):
         clock[0] += seconds
         assert awake.now() == pytest.approx(now)
-
-
-STOPPED = """
-from autotuner.system import process
-done = process.run(["sh", "-c", "kill -STOP $PPID; sleep 1.5; kill -CONT $PPID; echo done"], timeout=1.0)
-assert not done.timed_out, done
-assert done.stdout == "done\\n"
-"""
-
-
-def test_a_program_that_ended_while_this_process_was_stopped_is_no_time_out() -> None:
-    """As after Ctrl-Z and fg."""
-    subprocess.run([sys.executable, "-c", STOPPED], check=True)
