@@ -1,7 +1,4 @@
-"""From a `--storage` URL to a database that is read and written, and from its errors to words that a user can act on.
-
-Where the connection to a server is lost, reads and writes are tried again: no row is lost, and none is written twice.
-"""
+"""From a `--storage` URL to a database that is read and written, and from its errors to words that tell what to do."""
 
 from __future__ import annotations
 
@@ -12,20 +9,18 @@ import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import (
     URL,
     BigInteger,
     Connection,
     Engine,
-    Executable,
-    Row,
     Text,
     case,
     create_engine,
@@ -39,22 +34,11 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy import cast as sql_cast
-from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError, StatementError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError, StatementError
 from sqlalchemy.schema import CreateColumn
 
 from autotuner.errors import AutotuneError, EnvironmentFailure, StorageError, UsageError
 from autotuner.store.rows import ADDED, METADATA, RUNS, SCHEMA, VERSION
-
-T = TypeVar("T")
-OnWait = Callable[[str], None]
-
-PATIENCE_SECONDS = 120.0
-"""How long a server may stay away. A restart takes seconds, one that moves to another machine a minute or two."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
-
-_PASSES = ("08", "57P", "53300", "40001", "40P01")
-"""How the codes of what passes begin: connections, shutdown and start, too many clients, two that were in each other's
-way."""
 
 DATABASE_ERRORS = (SQLAlchemyError, sqlite3.Error, OSError)
 """What may come out of a database; the last two come unwrapped from a connection's first statements."""
@@ -292,93 +276,14 @@ def explain(error: Exception, url: URL) -> AutotuneError:
         return StorageError(f"{name} cannot be written ({reason}).", remedy=remedy)
     if says("no such table", "no such column"):
         return StorageError(f"{name} is not a database of autotune ({said}).", remedy=f"Please {ELSEWHERE}")
-    return StorageError(f"{name} does not work ({said}).", remedy=f"Check it, or {ELSEWHERE}")
-
-
-# --- reads and writes ------------------------------------------------------------------------------------------------
-
-
-class Transactions:
-    """One database. A failure of it is a StorageError."""
-
-    def __init__(self, engine: Engine, *, on_wait: OnWait | None = None) -> None:
-        self.engine = engine
-        self._writer = writer(engine)
-        self._on_wait = on_wait
-        self._given_up = False
-
-    def read(self, query: Executable) -> Sequence[Row[Any]]:
-        """The rows that a question has."""
-
-        def once() -> Sequence[Row[Any]]:
-            with self.engine.connect() as connection:
-                return connection.execute(query).all()
-
-        return self._lasting(once)
-
-    def write(self, action: Callable[[Connection], T]) -> T:
-        """All that the action writes, once, or nothing. It may be called again, so it must do nothing else."""
-
-        def once() -> T:
-            with self._writer.connect() as connection:
-                value = action(connection)
-                self._commit(connection)
-                return value
-
-        return self._lasting(once)
-
-    def _commit(self, connection: Connection) -> None:
-        """Where the connection is lost here nobody knows whether the server has them: they are not written again."""
-        try:
-            connection.commit()
-        except DBAPIError as error:
-            if not self._lost(error):
-                raise
-            remedy = "Give the same command with --resume: it goes on with what was written."
-            lost = f"the connection to {name_of(self.engine.url)} was lost in the middle of a write."
-            raise StorageError(lost, remedy=remedy) from None
-
-    def _lasting(self, once: Callable[[], T]) -> T:
-        began, pause, told = time.monotonic(), FIRST_PAUSE, False
-        while True:
-            try:
-                with explained(self.engine):
-                    return once()
-            except StorageError as error:
-                if not self._lost(error.__cause__):
-                    raise
-                if self._given_up or time.monotonic() - began + pause > PATIENCE_SECONDS:
-                    self._given_up = True  # what follows, such as the run's end, is tried once
-                    raise self._away(error) from error
-            if self._on_wait is not None and not told and pause > FIRST_PAUSE:
-                told = True
-                self._on_wait(
-                    f"{name_of(self.engine.url)} does not answer; the run waits for it, up to {PATIENCE_SECONDS:.0f} s"
-                )
-            time.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
-
-    def _lost(self, error: BaseException | None) -> bool:
-        """A server that is gone or going, which may come back."""
-        if not isinstance(error, DBAPIError) or not on_server(self.engine.url):
-            return False
-        code = getattr(error.orig, "sqlstate", None)
-        return (
-            error.connection_invalidated
-            or (isinstance(error, OperationalError) and code is None)
-            or str(code or "").startswith(_PASSES)
-        )
-
-    def _away(self, error: Exception) -> StorageError:
-        reason = cause_of(error.__cause__ or error, self.engine.url)
-        return StorageError(
-            f"{name_of(self.engine.url)} has not answered for {PATIENCE_SECONDS:.0f} s ({reason}).",
-            remedy="What was written before is kept: start the server, then give the same command with --resume.",
-        )
+    kept = "What was written is kept: the same command with --resume goes on when it answers."
+    remedy = kept if on_server(url) else f"Check it, or {ELSEWHERE}"
+    return StorageError(f"{name} does not work ({said}).", remedy=remedy)
 
 
 @contextmanager
 def explained(engine: Engine) -> Iterator[None]:
+    """Within, a failure of the database is a StorageError."""
     try:
         yield
     except DATABASE_ERRORS as error:

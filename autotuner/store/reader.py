@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -10,7 +11,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any, Self, TypeVar, cast
 
-from sqlalchemy import URL, Column, Engine, Executable, Row, Select, func, select, update
+from sqlalchemy import URL, Column, Connection, Engine, Executable, Row, Select, func, select, update
 
 from autotuner.devices.conditions import Sample
 from autotuner.errors import StorageError, UsageError
@@ -18,18 +19,17 @@ from autotuner.iree.figures import NO_FIGURES, Isa
 from autotuner.store.database import (
     DATABASE_ERRORS,
     ELSEWHERE,
-    OnWait,
-    Transactions,
     connect,
     copied,
     explain,
+    explained,
     file_of,
     locate,
     may_be_written,
     name_of,
     prepare,
+    writer,
 )
-from autotuner.store.keys import home_of
 from autotuner.store.queries import (
     ALL_RUNS,
     RunFilter,
@@ -68,19 +68,18 @@ T = TypeVar("T")
 class Reader:
     """What is in a results database. A failure of the database is a StorageError."""
 
-    def __init__(self, engine: Engine, *, shared_by: Path | None, on_wait: OnWait | None = None) -> None:
+    def __init__(self, engine: Engine, *, shared_by: Path | None) -> None:
         self._engine = engine
         self._shared_by = shared_by
-        self._transactions = Transactions(engine, on_wait=on_wait)
+        self._writer = writer(engine)
         self._copy: TemporaryDirectory[str] | None = None
         """Where the database is read that may not be written."""
         self.name = name_of(engine.url)
         """Where the results are, for people: never with a password."""
 
     @classmethod
-    def open(cls, url: str | None, *, workspace: Path, create: bool = True, on_wait: OnWait | None = None) -> Self:
-        """The database at `url`, or the workspace's own file; `create` makes what is missing. `on_wait` is told where
-        a server is waited for."""
+    def open(cls, url: str | None, *, workspace: Path, create: bool = True) -> Self:
+        """The database at `url`, or the workspace's own file; `create` makes what is missing."""
         location = locate(url, workspace)
         file, copy = file_of(location), None
         if file and not create and not file.exists():
@@ -100,7 +99,7 @@ class Reader:
             if isinstance(error, DATABASE_ERRORS):
                 raise explain(error, location) from error
             raise
-        reader = cls(engine, shared_by=None if url is None else workspace, on_wait=on_wait)
+        reader = cls(engine, shared_by=None if url is None else workspace)
         reader._copy, reader.name = copy, name_of(location)
         with nobody_works_in(workspace) as free:
             if free and not create:
@@ -111,11 +110,16 @@ class Reader:
         """No run of this workspace goes on now: one that says so was killed, and is an interrupted one."""
         killed = (RUNS.c.status == "running", RUNS.c.workspace == self._home())
         if self._read(select(RUNS.c.id).where(*killed).limit(1)):
-            self._transactions.write(lambda c: c.execute(update(RUNS).where(*killed).values(status="interrupted")))
+            self.write(lambda c: c.execute(update(RUNS).where(*killed).values(status="interrupted")))
 
-    def _home(self, *, begins: bool = False) -> str:
+    def _home(self) -> str:
         """Whose runs go on here. The workspace's own file moves with it; a shared database has many workspaces."""
-        return "" if self._shared_by is None else home_of(self._shared_by, create=begins)
+        return "" if self._shared_by is None else f"{platform.node()}:{self._shared_by.resolve()}"
+
+    def write(self, action: Callable[[Connection], T]) -> T:
+        """All that the action writes, or nothing."""
+        with explained(self._engine), self._writer.begin() as connection:
+            return action(connection)
 
     def close(self) -> None:
         self._engine.dispose()
@@ -274,8 +278,8 @@ class Reader:
         return [r["best"]["config"] for r in won if r["best"].get("config")]
 
     def _read(self, query: Executable) -> Sequence[Row[Any]]:
-        with self.intact():
-            return self._transactions.read(query)
+        with self.intact(), explained(self._engine), self._engine.connect() as connection:
+            return connection.execute(query).all()
 
     def _among(self, query: Select[Any], column: Column[Any], keys: Iterable[str | int]) -> Iterator[Row[Any]]:
         """The rows of many runs or candidates, in as few questions as a database allows."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import secrets
 import statistics
-from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, Connection, Table, func, insert, select, update
 
@@ -33,8 +32,6 @@ from autotuner.store.rows import (
 if TYPE_CHECKING:
     from autotuner.devices.device import Timing
     from autotuner.space.table import Config
-
-T = TypeVar("T")
 
 STDERR_KEPT = 8192
 """Characters of a failed tool's stderr that are kept, half of them from its beginning: a compiler says first what is
@@ -77,9 +74,8 @@ class Store(Reader):
         now = datetime.now(UTC)
         run = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
         values = asdict(new) | {"command": list(new.command), "problem": dict(new.problem)}
-        home = self._home(begins=True)
         self._insert(
-            RUNS, id=run, workspace=home, status="running", started=_text(now), space_size=space_size, **values
+            RUNS, id=run, workspace=self._home(), status="running", started=_text(now), space_size=space_size, **values
         )
         return run
 
@@ -172,10 +168,6 @@ class Store(Reader):
 
     def record_environment(self, run: str, document: Json) -> None:
         self._insert(ENVIRONMENT, run=run, document=dict(document))
-
-    def write(self, action: Callable[[Connection], T]) -> T:
-        """All that the action writes, once, or nothing. It may be called again where a connection is lost."""
-        return self._transactions.write(action)
 
     def _insert(self, table: Table, **values: Any) -> Any:
         def write(connection: Connection) -> Any:

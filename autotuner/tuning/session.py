@@ -97,7 +97,7 @@ class Session:
             watcher.note(warning)
         with ExitStack() as stack:
             stack.enter_context(workspace_lock(workspace.root))
-            store = stack.enter_context(Store.open(options.storage, workspace=workspace.root, on_wait=watcher.note))
+            store = stack.enter_context(Store.open(options.storage, workspace=workspace.root))
             store.settle_killed()  # the workspace is ours alone
             builder = Builder(found, Cache(cache_dir()))
             at_work = stack.enter_context(Machines.open(builder, target, options, note=watcher.note, stop=stop))

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of a test's own, which it may stop, and a connection to it that is lost at the worst moment."""
+"""A PostgreSQL server of a test's own, which it may stop."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
@@ -88,56 +86,3 @@ def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
-
-
-Loss = Literal["question", "answer"]
-
-
-@dataclass
-class Line:
-    """Between a client and a server. It breaks at a commit when told to: before the server has it (`question`), or when
-    the server has done it and the client does not know (`answer`)."""
-
-    server: int
-    breaks: list[Loss] = field(default_factory=list)
-    """How the next commits' lines break, the first one first."""
-    listener: socket.socket = field(default_factory=socket.socket)
-
-    def __post_init__(self) -> None:
-        self.listener.bind(("127.0.0.1", 0))
-        self.listener.listen()
-        self.port = int(self.listener.getsockname()[1])
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self.listener.accept()
-                backend = socket.create_connection(("127.0.0.1", self.server))
-                broken = threading.Event()
-                for one in ((self._ask, client, backend, broken), (self._answer, backend, client, broken)):
-                    threading.Thread(target=one[0], args=one[1:], daemon=True).start()
-
-    def _ask(self, client: socket.socket, backend: socket.socket, broken: threading.Event) -> None:
-        with suppress(OSError):
-            while data := client.recv(65536):
-                loss = self.breaks.pop(0) if b"COMMIT" in data and self.breaks else None
-                if loss == "question":
-                    break
-                if loss == "answer":
-                    broken.set()
-                backend.sendall(data)
-        _close(client, backend)
-
-    def _answer(self, backend: socket.socket, client: socket.socket, broken: threading.Event) -> None:
-        with suppress(OSError):
-            while (data := backend.recv(65536)) and not broken.is_set():
-                client.sendall(data)
-        _close(client, backend)
-
-
-def _close(*ends: socket.socket) -> None:
-    for end in ends:
-        with suppress(OSError):
-            end.shutdown(socket.SHUT_RDWR)
-        end.close()

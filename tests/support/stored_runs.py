@@ -47,7 +47,7 @@ def a_search(
     rows = [_row(run, i) for i in range(candidates + 2)]
     timed = [row for row in rows if row["us"]]
     # A write each would take minutes for 100,000 timings.
-    with store._transactions._writer.begin() as connection:
+    with store._writer.begin() as connection:
         connection.execute(insert(CANDIDATES), rows)
         found = connection.execute(CANDIDATES.select().where(CANDIDATES.c.run == run)).all()
         ids = {row.ordinal: row.id for row in found}
