@@ -285,9 +285,7 @@ def _family(document: _Row) -> list[Section]:
 def _retuned(document: _Row) -> list[Section]:
     """What became of each entry, and why."""
     entries = [one for one in document.get("entries") or [] if isinstance(one, Mapping)]
-    first = number(document.get("first_seconds"))
-    words = (f"The first tuning of all this took {first:.0f} s.",) if first else ()
-    return [Section("entries", "Entries", words, tables=(Table.of("What became of each entry", entries, _ENTRIES),))]
+    return [Section("entries", "Entries", tables=(Table.of("What became of each entry", entries, _ENTRIES),))]
 
 
 # --- other libraries ----------------------------------------------------------------------------------------------

@@ -353,7 +353,7 @@ def test_a_comparison_over_problems_says_of_how_many(store: Store) -> None:
 def test_a_retuning_says_what_became_of_each_entry(store: Store, tmp_path: Path) -> None:
     entry = {"spec": "/w/specs/a.flags", "entry": "", "problem": "gemm_1", "state": "dropped", "reason": HOSTILE}
     timed = {"us": 80.0, "baseline_us": 79.0, "old": {"us": 70.0}, "speedup": None, "run": "r9"}
-    document = {"entries": [{**entry, **timed}, {"entry": "b", "old": None}], "first_seconds": 90.0}
+    document = {"entries": [{**entry, **timed}, {"entry": "b", "old": None}]}
     run = a_search(store, kind="retune", more=document)
     page = report(store, [run], workspace=tmp_path)
     assert "Entries" in headings(page)

@@ -9,7 +9,7 @@ from autotuner.jobs.ab.racing import ArmRun
 from autotuner.programs.arbiter import Arbiter
 from autotuner.system.text import microseconds, times
 from autotuner.tuning.printer import Printer, tell_problem
-from autotuner.tuning.result import Result
+from autotuner.tuning.result import D, Result
 
 _NEXT = {
     "win": "compile as B: the first line of `repeat B` does",
@@ -58,10 +58,10 @@ class AbDetails:
 AbResult = Result[AbDetails]
 
 
-def with_arms(result: Result, details: AbDetails) -> AbResult:
-    """The result of a search among a microkernel's variants, as an experiment. No other kernels can join that."""
-    values = {f.name: getattr(result, f.name) for f in fields(result) if f.name != "details"}
-    return AbResult(**values, details=details)
+def with_details(result: Result[Any], details: D, **changed: Any) -> Result[D]:
+    """What a part of a run came to, as the result of the whole."""
+    values = {f.name: getattr(result, f.name) for f in fields(result)}
+    return Result(**{**values, **changed, "details": details})
 
 
 # --- what is said to people -------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from autotuner.errors import (
 from autotuner.iree.compile import first_error, shell_line
 from autotuner.jobs.ab.arms import DEFAULT, SpecArm
 from autotuner.jobs.ab.opening import Experiment
+from autotuner.jobs.ab.result import with_details
 from autotuner.jobs.ab.run import experiment
 from autotuner.jobs.buckets.bounds import Bucket, Family
 from autotuner.jobs.buckets.result import BucketResult, FamilyDetails, FamilyResult, Member, for_all_rows
@@ -340,21 +341,14 @@ class _FamilyRun:
             "problem": {**home_result.problem, "name": self.family.name},
             "notes": tuple(dict.fromkeys([*self.run.account.notes, *notes])),
         }
-        return Result(
+        return with_details(
+            home_result,
+            FamilyDetails(tuple(done)),
             **facts,
             verdict=verdict,
             reason=reason,
-            baseline=home_result.baseline,
-            stock=home_result.stock,
-            best=home_result.best,
-            speedup=home_result.speedup,
-            speedup_over_stock=home_result.speedup_over_stock,
-            confidence=home_result.confidence,
             counts=counts,
             files=Files(spec, files[1], SpecCarrier.name if spec else None),
-            ranking=home_result.ranking,
-            caches=home_result.caches,
-            details=FamilyDetails(tuple(done)),
         )
 
     def _verdict(self, results: Sequence[Result], tuned: int) -> FinalVerdict:

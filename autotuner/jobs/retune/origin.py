@@ -1,4 +1,4 @@
-"""Where a unit comes from: its problem or model, its target, what finding it took, and the place in the space."""
+"""Where a unit comes from: its problem or model, its target, and the place in the space."""
 
 from __future__ import annotations
 
@@ -42,8 +42,6 @@ class Part:
     entries: Mapping[Key, Entry] = field(default_factory=dict)
     """Empty: flags alone."""
     old: Provenance | None = None
-    seconds: float | None = None
-    """What the first tuning took."""
     config: Mapping[str, Value] = field(default_factory=dict)
     """Its old place, where the results have it."""
 
@@ -167,7 +165,7 @@ class Origins:
             if model is None:
                 return [], [Left(unit, "", _NO_MODEL, first or _provenance(run))]
             whole = _provenance(run)
-            return [Part(unit, model=model, entries=unit.entries, old=whole, seconds=_seconds(run))], []
+            return [Part(unit, model=model, entries=unit.entries, old=whole)], []
         if unit.entries:
             return self._by_problem(unit, run)
         target = self.target_of(unit)
@@ -201,7 +199,6 @@ class Origins:
             unit,
             problem.allowing(self.allow or (str(before) if before else None)),
             old=old or _provenance(run),
-            seconds=_seconds(run) or (old.seconds if old else None),
             config=dict(config) if isinstance(config, Mapping) else {},
         )
 
@@ -233,12 +230,6 @@ def _split(command: str) -> tuple[str, ...]:
     return ()
 
 
-def _seconds(run: RunRow | None) -> float | None:
-    seconds = (run.result or {}).get("seconds", {}) if run else {}
-    total = seconds.get("total") if isinstance(seconds, Mapping) else None
-    return float(total) if isinstance(total, (int, float)) and total > 0 else None
-
-
 def _groups(run: RunRow) -> tuple[Mapping[str, Any], ...]:
     """The files that a suite wrote, each for some of its problems."""
     groups = (run.result or {}).get("groups")
@@ -262,7 +253,6 @@ def _provenance(run: RunRow | None) -> Provenance | None:
         verdict=str(document.get("verdict", "")),
         us=best.get("us"),
         baseline_us=baseline.get("us"),
-        seconds=_seconds(run),
         low=speedup.get("low"),
         median=speedup.get("median"),
         high=speedup.get("high"),

@@ -1,4 +1,4 @@
-"""What is retuned, and what is not; and how long it may take: a tenth of the first tuning."""
+"""What is retuned, and what is not; and how long it may take."""
 
 from __future__ import annotations
 
@@ -17,10 +17,8 @@ from autotuner.targets import Target
 from autotuner.tuning.dry_run import Rehearsal
 from autotuner.tuning.options import Options
 
-_MODEL = 3.0
-"""Times what a problem may take: a model has many entries."""
-_SHARE, LEAST_SECONDS = 0.1, 10.0
-"""Of what the first tuning took; and at least for each program, to build both and compare them."""
+SECONDS, MODEL_SECONDS = 30.0, 90.0
+"""For each problem and each model, unless --budget says otherwise: a race, and a search where it is lost."""
 
 
 @dataclass(frozen=True)
@@ -51,18 +49,9 @@ class Plan:
     def units(self) -> tuple[Unit, ...]:
         return tuple({part.unit.spec: part.unit for part in self.parts}.values())
 
-    @property
-    def first_seconds(self) -> float | None:
-        """None where it is not known of every part."""
-        known = [part.seconds for part in self.parts if part.seconds]
-        return sum(known) if known and len(known) == len(self.parts) else None
-
     def seconds(self, options: Options) -> float:
         """For all of it; each part has as much of what is left as those after it."""
-        if options.budget is not None:
-            return options.budget
-        first = sum(part.seconds or _effort_seconds(part, options) for part in self.parts)
-        return max(_SHARE * first, LEAST_SECONDS * len(self.parts))
+        return options.budget or sum(MODEL_SECONDS if part.model else SECONDS for part in self.parts)
 
     def rehearsal(self, options: Options) -> Rehearsal:
         """What would be proven and raced, how long that may take, and what is left."""
@@ -71,7 +60,6 @@ class Plan:
         document = {
             "target": self.target.name,
             "seconds": seconds,
-            "first_seconds": self.first_seconds,
             "parts": [
                 {
                     "spec": str(part.unit.path),
@@ -93,11 +81,6 @@ class Plan:
         for one in self.left:
             lines.append(f"{one.unit.path}:{f' {one.entry}' if one.entry else ''} skipped: {one.reason}")
         return Rehearsal(document, "\n".join(lines))
-
-
-def _effort_seconds(part: Part, options: Options) -> float:
-    """What an effort allows."""
-    return options.effort.budget * (_MODEL if part.model is not None else 1.0)
 
 
 def read_plan(wanted: Wanted, options: Options) -> Plan:

@@ -46,8 +46,6 @@ class Raced:
     baseline_us: float | None = None
     speedup: Interval | None = None
     run: str = ""
-    timed_in: str = ""
-    """The device's state while it was timed."""
     binary: str = ""
     """The digest of its code."""
     failure: str = ""
@@ -65,7 +63,6 @@ class Raced:
             document["baseline"]["us"],
             interval if interval and math.isfinite(interval.high) else None,
             document["run"],
-            (document.get("timing") or {}).get("state", ""),
             next((arm.get("binary", "") for arm in document["arms"][1:]), ""),
         )
 

@@ -67,7 +67,6 @@ class EntryRow:
             "baseline_us": raced.baseline_us if raced else None,
             "speedup": raced.speedup.to_json() if raced and raced.speedup else None,
             "run": raced.run if raced else "",
-            "timed_in": raced.timed_in if raced else "",
             "before_us": before.us if before else None,
             "before_baseline_us": before.baseline_us if before else None,
             "old": old.to_json() if old else None,
@@ -80,8 +79,6 @@ class RetuneDetails:
 
     rows: tuple[EntryRow, ...] = ()
     written: tuple[Written, ...] = ()
-    first_seconds: float | None = None
-    """What the first tuning of all that was retuned took; None where it is not known."""
 
     default_is_wrong = False
 
@@ -103,7 +100,6 @@ class RetuneDetails:
             "entries": [row.to_json() for row in self.rows],
             "states": {state: self.counted[state] for state in STATES},
             "written": [one.to_json() for one in self.written],
-            "first_seconds": self.first_seconds,
         }
 
     def tell(self, result: RetuneResult, printer: Printer) -> None:
@@ -164,10 +160,6 @@ def tell_retuned(result: RetuneResult, printer: Printer) -> None:
     if details.rows:
         printer.table(_table(details.rows))
     printer.verdict(result, what="retuned")
-    total = result.seconds.get("total", 0.0)
-    if details.first_seconds:
-        share = 100 * total / details.first_seconds
-        line("time", f"{total:.0f} s, {share:.0f} % of what the first tuning took ({details.first_seconds:.0f} s)")
     for one in details.written:
         if one.files.spec is not None:
             line("spec", str(one.files.spec))

@@ -84,7 +84,7 @@ class _RetuneRun:
             with process.however_late():  # nothing is timed any more
                 for staying in self.stays.values():
                     self._write(staying)
-        result = retune_result(run, RetuneDetails(tuple(self.rows), tuple(self.written), self.plan.first_seconds))
+        result = retune_result(run, RetuneDetails(tuple(self.rows), tuple(self.written)))
         run.finish(result)
         return result
 
@@ -180,7 +180,6 @@ class _RetuneRun:
             verdict=figures.verdict if figures else "proven again" if raced is None else "judged in the model",
             us=figures.us if figures else None,
             baseline_us=figures.baseline_us if figures else None,
-            seconds=part.seconds,
             command=before.command or shell_line(run.options.command),
             earlier=old.line() if old else "",
         ).stamped(run.session.tools, figures.speedup if figures else None, run.environment if run.timed else None)

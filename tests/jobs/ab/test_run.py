@@ -161,11 +161,14 @@ def test_a_spec_brings_the_flags_of_the_flagfile_beside_it(fake: Fake, experimen
     assert result.verdict == "compile-only"
 
 
+@pytest.mark.parametrize("named", [True, False])
 def test_a_spec_that_does_not_apply_is_an_error_that_says_what_was_found(
-    fake: Fake, experiment: Run, spec: Path, workspace: Path
+    fake: Fake, experiment: Run, spec: Path, flagfile: Write, workspace: Path, *, named: bool
 ) -> None:
+    """Also one that a flagfile names."""
+    arm = flagfile("carried", f"--iree-codegen-tuning-spec-path={spec}") if named else spec
     with pytest.raises(NoCandidateError) as error:
-        experiment("default", spec, fake().tools, problem=Gemm.parse(shape="96x64x64", dtype="f32"))
+        experiment("default", arm, fake().tools, problem=Gemm.parse(shape="96x64x64", dtype="f32"))
     assert "does not apply" in str(error.value)
     assert "m=96 n=64 k=128" in str(error.value)
     assert "tensor<64x64xf32>" in str(error.value)
@@ -173,14 +176,6 @@ def test_a_spec_that_does_not_apply_is_an_error_that_says_what_was_found(
         (run,) = store.runs()
         assert run.status == "failed"
         assert [row.failure for row in store.candidates(run.id)] == ["", "not-applied"]
-
-
-def test_a_flagfile_whose_spec_does_not_apply_is_an_error_too(
-    fake: Fake, experiment: Run, spec: Path, flagfile: Write
-) -> None:
-    carried = flagfile("carried", f"--iree-codegen-tuning-spec-path={spec}")
-    with pytest.raises(NoCandidateError, match="does not apply"):
-        experiment("default", carried, fake().tools, problem=Gemm.parse(shape="96x64x64", dtype="f32"))
 
 
 def test_another_compiler_is_an_arm(fake: Fake, experiment: Run, tmp_path: Path) -> None:

@@ -1,11 +1,11 @@
-"""What becomes of an entry: rules on what was proven and timed; and how long all of it may take."""
+"""What becomes of an entry: rules on what was proven and timed; and what a rehearsal says."""
 
 from pathlib import Path
 
 import pytest
 
 from autotuner.jobs.retune.origin import Part
-from autotuner.jobs.retune.plan import LEAST_SECONDS, Plan
+from autotuner.jobs.retune.plan import SECONDS, Plan
 from autotuner.jobs.retune.races import Raced, Searched, decide, standing
 from autotuner.jobs.retune.unit import Unit
 from autotuner.measure.blocks import Interval
@@ -43,30 +43,11 @@ def test_an_entry_is_kept_replaced_or_dropped_with_its_reason(
     assert standing(lost=lost, raced=raced)[0] == (state == "kept"), "what works is not searched again"
 
 
-def part(file: str, *, shape: str, seconds: float | None) -> Part:
-    return Part(Unit(Path(file)), problem=Gemm.parse(shape=shape, dtype="f32"), seconds=seconds)
-
-
-def plan(*parts: Part) -> Plan:
-    return Plan(Target.parse("cpu"), parts, (), ())
-
-
-def test_all_of_it_is_a_tenth_of_the_first_tuning_and_at_least_what_a_comparison_takes() -> None:
-    own = part("a.mlir", shape="8x8x8", seconds=400.0)
-    other = part("b.mlir", shape="8x8x16", seconds=200.0)
-    assert plan(own, other).first_seconds == 600.0
-    assert plan(own, other).seconds(Options()) == pytest.approx(60.0)
-    assert plan(own, other).seconds(Options(budget=7.0)) == 7.0
-    unknown = part("c.mlir", shape="8x16x8", seconds=None)
-    assert plan(own, unknown).first_seconds is None
-    assert plan(unknown).seconds(Options()) == pytest.approx(0.1 * Options().effort.budget)
-    assert plan(*[part("d.mlir", shape="8x8x8", seconds=1.0)] * 3).seconds(Options()) == 3 * LEAST_SECONDS
-
-
 def test_a_rehearsal_names_each_program_and_divides_the_time() -> None:
-    own = part("a.mlir", shape="8x8x8", seconds=400.0)
-    other = part("b.mlir", shape="8x8x16", seconds=200.0)
-    told = plan(own, other).rehearsal(Options())
-    assert [one["seconds"] for one in told.to_json()["parts"]] == pytest.approx([30.0, 30.0])
-    lines = [f"{one.unit.path}: {one.name}: flags alone" for one in (own, other)]
+    parts = [Part(Unit(Path(f"{k}.mlir")), Gemm.parse(shape=f"8x8x{k}", dtype="f32")) for k in (8, 16)]
+    plan = Plan(Target.parse("cpu"), tuple(parts), (), ())
+    assert plan.seconds(Options(budget=7.0)) == 7.0
+    told = plan.rehearsal(Options())
+    assert [one["seconds"] for one in told.to_json()["parts"]] == [SECONDS, SECONDS]
+    lines = [f"{one.unit.path}: {one.name}: flags alone" for one in parts]
     assert told.text().splitlines() == ["2 programs on cpu, at most 60 s", *lines]

@@ -65,7 +65,7 @@ def specs(cache: Path) -> dict[str, str]:
         for problem in (SMALL, OTHER):
             plan = Plan.make(problem, plain_only(CPU), executor, timeout=60.0)
             made_by = " ".join(["autotune", *problem.arguments()])
-            provenance = replace(TIMED, problem=problem.name, command=made_by, seconds=400.0)
+            provenance = replace(TIMED, problem=problem.name, command=made_by)
             texts[problem.name] = make_spec(plan, provenance=provenance)
             texts[f"{problem.name}, otherwise"] = make_spec(plan, -1, provenance=provenance)
         texts["both"] = merge([texts[SMALL.name], texts[OTHER.name]], tools=tools).text
@@ -142,18 +142,15 @@ def test_an_entry_that_applies_no_more_is_dropped_and_the_others_are_written(
     assert path.read_text() == text
 
 
-@pytest.mark.parametrize("words", [("--device", "none"), ("--budget", "20m")])
 def test_of_files_that_were_moved_those_beside_the_flagfile_are_meant(
-    write: Callable[..., Path], retune: Retune, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[str, ...]
+    write: Callable[..., Path], retune: Retune, tmp_path: Path
 ) -> None:
-    pretend(monkeypatch, warm=0.5)
     path = write(SMALL.name)
     flags = path.with_suffix(".flags")
     flags.write_text(flags.read_text().replace(str(path), f"gone/{path.name}"))
-    document = answered(retune(path, *words, "-o", "new.mlir", "--json"))
+    document = answered(retune(path, "--device", "none", "-o", "new.mlir", "--json"))
     assert states(document) == {SMALL.name: "kept"}, document["entries"]
     assert document["written"][0]["spec"] == str(tmp_path / "new.mlir")
-    assert document["verdict"] == ("compile-only" if "none" in words else "win"), document["entries"]
 
 
 def test_what_still_wins_is_kept_and_after_kill_9_not_raced_again(
@@ -187,18 +184,15 @@ def test_what_still_wins_is_kept_and_after_kill_9_not_raced_again(
     assert (copies / path.with_suffix(".flags").name).is_file()
 
 
-@pytest.mark.parametrize("located", [True, False])
 def test_a_configured_executable_is_kept_with_the_very_code_that_was_raced(
-    retune: Retune, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, located: bool
+    retune: Retune, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A convolution of one image, which no spec carries on processors.
 
     Where the file has no locations, its own name and lines are part of the code.
     """
     problem = Conv.parse(shape="1x10x10x8", filter="3x3x16", dtype="f32")
-    provenance = replace(
-        TIMED, problem=problem.name, command=" ".join(["autotune", *problem.arguments()]), seconds=400.0
-    )
+    provenance = replace(TIMED, problem=problem.name, command=" ".join(["autotune", *problem.arguments()]))
     with BuildExecutor.local(Builder(Tools.find(), Cache(cache)), 2) as executor:
         plan = Plan.make(problem, plain_only(CPU), executor, timeout=60.0)
     candidate = plan.candidate(plan.space[0], id="c0")
@@ -207,9 +201,8 @@ def test_a_configured_executable_is_kept_with_the_very_code_that_was_raced(
     path.parent.mkdir()
     shipped = candidate.carrier.carried(Said((f"Configured executable {WRITTEN}",), provenance))
     path.write_text(shipped.spec or "")
-    if not located:
-        with ir.Context():
-            path.write_text(str(ir.Module.parseFile(str(path))))
+    with ir.Context():
+        path.write_text(str(ir.Module.parseFile(str(path))))
     path.with_suffix(".flags").write_text(flagfile_text([*CPU.compile_flags, f"{shipped.spec_flag}={path}"]))
 
     pretend(monkeypatch, warm=0.5)
@@ -218,21 +211,18 @@ def test_a_configured_executable_is_kept_with_the_very_code_that_was_raced(
     assert Path(str(document["spec"])).is_file()
 
 
-@pytest.mark.parametrize("others", [(), (OTHER.name,)])
 def test_a_file_that_would_give_other_code_fails_alone(
     write: Callable[..., Path],
     specs: dict[str, str],
     retune: Retune,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-    others: tuple[str, ...],
 ) -> None:
     """Somebody edits a spec while it is raced."""
     pretend(monkeypatch, warm=0.5)
     monkeypatch.setattr(Pretended, "_is_default", lambda _, module: not any(CPU.spec_flag in w for w in module.command))
     path = write(SMALL.name)
-    for name in others:
-        write(name)
+    write(OTHER.name)
     edited = path.read_text().replace(specs[SMALL.name], specs[f"{SMALL.name}, otherwise"])
     timed = Pretended.time
 
@@ -247,9 +237,9 @@ def test_a_file_that_would_give_other_code_fails_alone(
     rows = {row["problem"]: row for row in document["entries"]}
     assert (rows[SMALL.name]["state"], document["states"]["failed"]) == ("failed", 1)
     assert rows[SMALL.name]["reason"] == f"it is not written: {SMALL.name}: what is written gives it other code."
-    assert [Path(one["from"]).stem for one in document["written"]] == [*others]
-    assert all(rows[name]["state"] == "kept" for name in others)
-    assert (done.returncode, document["verdict"]) == ((0, "win") if others else (5, "inconclusive"))
+    assert [Path(one["from"]).stem for one in document["written"]] == [OTHER.name]
+    assert rows[OTHER.name]["state"] == "kept"
+    assert (done.returncode, document["verdict"]) == (0, "win")
 
 
 @pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler on this machine")
@@ -269,9 +259,8 @@ def test_a_kernels_objects_are_there_after_its_spec_was_written_in_place(
 
 
 @pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler on this machine")
-@pytest.mark.parametrize("where", ["specs", "gone"])
 def test_files_of_a_model_that_were_moved_together_are_raced_and_written(
-    write: Callable[..., Path], retune: Retune, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, where: str
+    write: Callable[..., Path], retune: Retune, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A spec that tunes, one that calls a microkernel, and its objects."""
     pretend(monkeypatch, warm=0.5)
@@ -283,7 +272,7 @@ def test_files_of_a_model_that_were_moved_together_are_raced_and_written(
     kernel.with_suffix(".objects").rename(spec.with_suffix(".objects"))
     carriers = [f"{CPU.spec_flag}={spec}", f"{SPEC_FLAG}={spec.with_suffix(KERNELS)}"]
     flags = flagfile_text([*CPU.compile_flags, *carriers, f"{OBJECTS_FLAG}={spec.with_suffix('.objects')}"])
-    spec.with_suffix(".flags").write_text(flags.replace(str(spec.parent), str(tmp_path / where)))
+    spec.with_suffix(".flags").write_text(flags.replace(str(spec.parent), str(tmp_path / "gone")))
     document = answered(retune(spec, "--model", model, "--budget", "20m", "--json"))
     reasons = [row["reason"] for row in document["entries"]]
     assert [row["state"] for row in document["entries"]] == ["kept", "kept"], reasons
@@ -330,20 +319,6 @@ def test_a_spec_in_a_model_is_raced_as_a_whole_and_what_is_for_another_model_sta
     }
     assert (found[SMALL.name].verdict, found[SMALL.name].us) == ("judged in the model", None)
     assert (found[OTHER.name].verdict, found[OTHER.name].us) == (TIMED.verdict, TIMED.us)
-
-
-def test_a_model_is_retuned_by_a_real_device_and_its_dispatches_are_not_timed(
-    write: Callable[..., Path], retune: Retune, tmp_path: Path
-) -> None:
-    path, model = write(SMALL.name), tmp_path / "model.mlir"
-    shutil.copy(EXAMPLES / "one.mlir", model)
-    document = answered(retune(path, "--model", model, "--budget", "20m", "--trials", "1", "--json"))
-    race = document["entries"][0]["run"]
-    with Reader.open(None, workspace=tmp_path) as store:
-        timings = store.timings(race)
-    assert {one.phase for one in timings} == {"confirm"}
-    assert len({one.candidate for one in timings}) == 2
-    assert document["entries"][0]["timed_in"] == "sustained"
 
 
 def test_a_default_that_has_become_as_fast_is_found_and_nothing_is_written(
@@ -430,7 +405,7 @@ def test_a_suites_flagfile_is_retuned_for_the_problems_that_the_results_know(
         for name in names:
             ran("single", name, suite, seconds={"total": 200.0})
     plan = json.loads(retune(tmp_path, "--dry-run", "--json").stdout)
-    assert (plan["first_seconds"], plan["skipped"]) == (800.0, [])
+    assert plan["skipped"] == []
     document = answered(retune(tmp_path, "--budget", "20m", "--json"))
     rows = sorted((Path(row["spec"]).name, row["problem"], row["state"]) for row in document["entries"])
     mine = [("mine-cpu.flags", name, "kept") for name in sorted(names)]
@@ -451,7 +426,6 @@ def test_a_workspace_says_of_each_file_what_cannot_be_retuned(
     (folder / "gemm_4x4x4_f16_f32_nn-gfx942.flags").write_text("--iree-hal-target-device=hip\n")
     document = json.loads(retune(tmp_path, "--dry-run", "--json", "--target", "cpu").stdout)
     assert [part["problem"] for part in document["parts"]] == [SMALL.name]
-    assert document["parts"][0]["seconds"] == 0.1 * 400.0, "a tenth of the first tuning"
     reasons = {Path(one["spec"]).name: one["reason"] for one in document["skipped"]}
     assert "not a spec that this IREE reads" in reasons["broken.mlir"]
     assert reasons["strange-cpu.flags"].startswith("flags alone do not say which problem they are for")
