@@ -15,58 +15,52 @@ class OutputError(Exception):
         super().__init__(str(cause))
 
 
-class _Stdout:
-    """The stream, whose own errors are told from all others."""
+class _Guarded:
+    """A stream whose own errors are told from all others. What goes to stderr is a courtesy: a run goes on when nobody
+    reads it any more."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, *, courtesy: bool) -> None:
         self._stream = stream
+        self._courtesy = courtesy
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        try:
-            return self._stream.write(text)
-        except OSError as error:
-            raise OutputError(error) from error
-
-    def flush(self) -> None:
-        try:
-            self._stream.flush()
-        except OSError as error:
-            raise OutputError(error) from error
-
-
-class _Stderr(_Stdout):
-    """What goes there is a courtesy: a run goes on when nobody reads it any more."""
-
-    def write(self, text: str) -> int:
-        with suppress(OutputError):
-            super().write(text)
+        with self._told():
+            self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        with suppress(OutputError):
-            super().flush()
+        with self._told():
+            self._stream.flush()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if not self._courtesy:
+                raise OutputError(error) from error
 
 
 @contextmanager
 def guarded() -> Iterator[None]:
     """Within, both streams write what their encoding does not have as an escape, and fail only by OutputError."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = _guard(_Stdout, before[0]), _guard(_Stderr, before[1])
+    sys.stdout, sys.stderr = _guard(before[0], courtesy=False), _guard(before[1], courtesy=True)
     try:
         yield
     finally:
         sys.stdout, sys.stderr = before
 
 
-def _guard(kind: type[_Stdout], stream: TextIO | None) -> TextIO:
+def _guard(stream: TextIO | None, *, courtesy: bool) -> TextIO:
     if stream is None:  # closed by the caller, as by `>&-`
         stream = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  it lives as long as the process
     with suppress(AttributeError):
         cast(Any, stream).reconfigure(errors="backslashreplace")
-    return cast(TextIO, kind(stream))
+    return cast(TextIO, _Guarded(stream, courtesy=courtesy))
 
 
 def give_up_stdout() -> None:

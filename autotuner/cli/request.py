@@ -28,6 +28,10 @@ CLUSTER = ("cluster", "insecure_cluster", "tls_ca_file", "tls_cert", "tls_key")
 OF_A_CALL = ("tolerance", "expected", "parameters")
 """What is said of running a model."""
 OF_A_MODEL = ("function", "inputs", *OF_A_CALL)
+_AS_TYPED = (
+    *("device", "trials", "jobs", "seed", "isolate", "workspace", "output", "force", "storage", "resume", "iree_tools"),
+)
+"""Options that a run takes as they are."""
 _EVERYWHERE = frozenset({"quiet", "no_color"})
 """How something is shown can always be said."""
 W = TypeVar("W", bound=str)
@@ -169,22 +173,12 @@ class Request:
             self.given.refuse(["cache"], f"{self.cache} needs a device that stays open, and --isolate closes it")
         kernels = (word.strip() for word in self.microkernels.split(","))
         return Options(
-            device=self.device,
+            **{name: getattr(self, name) for name in _AS_TYPED},
             effort=parse_effort(self.effort),
-            trials=self.trials,
             budget=(parse_budget if self.timed else parse_duration)(self.budget) if self.budget is not None else None,
-            jobs=self.jobs,
-            seed=self.seed,
             cache=chosen(self.cache, CACHES, name="cache"),
-            isolate=self.isolate,
-            workspace=self.workspace,
-            output=self.output,
-            force=self.force,
-            storage=self.storage,
-            resume=self.resume,
             keep=tuple(word.strip() for word in self.keep.split(",")),
             microkernels=tuple(Kernel(word) for word in kernels if word not in ("", "none")),
-            iree_tools=self.iree_tools,
             cluster=self.scheduler(),
             command=given_command(),
             began=self.given.at,

@@ -183,7 +183,7 @@ class RunFigures:
 
     @property
     def best(self) -> CandidateRow | None:
-        """The row of the result's best: by its name, or of those of its route the one with the result's own time."""
+        """The row of the result's best: by its name, or of those of its route the one nearest to the result's time."""
         best = (self.run.result or {}).get("best") or {}
         if best.get("us") is None:
             return None
@@ -191,13 +191,8 @@ class RunFigures:
         for row in self.candidates:
             if name == ("baseline" if row.kind == "baseline" else f"c{row.ordinal:04d}"):
                 return row
-
-        def distance(row: CandidateRow) -> float:
-            blocks = [median(t.repetitions_us) for t in self.timings(row.id) if t.phase in _SIDE_BY_SIDE]
-            return abs((median(blocks) if blocks else row.us or 0.0) - us)
-
         rivals = [row for row in self.candidates if row.route == best.get("route") and row.kind != "baseline"]
-        return min(rivals, key=distance, default=None)
+        return min(rivals, key=lambda row: abs((row.us or 0.0) - us), default=None)
 
 
 def summarize(figure: Figure, blocks: Sequence[Sequence[float]]) -> Figure:
