@@ -87,19 +87,14 @@ def constraint_operations(operation: Any) -> Iterator[Any]:
 
 _PLAIN = {
     "smt.eq": "eq",
-    "smt.distinct": "distinct",
     "smt.and": "and",
     "smt.or": "or",
-    "smt.xor": "xor",
-    "smt.not": "not",
-    "smt.implies": "implies",
     "smt.ite": "ite",
     "smt.int.add": "add",
     "smt.int.sub": "sub",
     "smt.int.mul": "mul",
     "smt.int.div": "div",
     "smt.int.mod": "mod",
-    "smt.int.abs": "abs",
 }
 
 
@@ -135,8 +130,6 @@ class _Reader:
                 return self.add(Node(_PLAIN[name], operands))
             case "smt.int.constant":
                 return self.add(constant(ir.IntegerAttr(attributes["value"]).value))
-            case "smt.constant":
-                return self.add(constant(int(ir.BoolAttr(attributes["value"]).value)))
             case "smt.int.cmp":
                 return self.add(Node(IntPredicate(ir.IntegerAttr(attributes["pred"]).value).name, operands))
             case "iree_codegen.smt.lookup":
@@ -240,10 +233,8 @@ def holds(value: Computed) -> Mask:
     return truth if known is None else truth & known
 
 
-_FOLDED: Mapping[str, np.ufunc] = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "xor": np.logical_xor}
+_FOLDED: Mapping[str, np.ufunc] = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
 _ELEMENTWISE: Mapping[str, np.ufunc] = {
-    "abs": np.abs,
-    "not": np.logical_not,
     "lt": np.less,
     "le": np.less_equal,
     "gt": np.greater,
@@ -272,15 +263,10 @@ def apply(node: Node, arguments: Sequence[Computed]) -> Computed:
             return _divided(node.kind, values[0], values[1], known)
         case "eq":
             return reduce(np.logical_and, [values[0] == v for v in values[1:]]), known
-        case "distinct":
-            pairs = [a != b for i, a in enumerate(values) for b in values[:i]]
-            return reduce(np.logical_and, pairs), known
         case "and":
             return _all(arguments)
         case "or":
             return _negated(_all([_negated(a) for a in arguments]))
-        case "implies":
-            return _negated(_all([arguments[0], _negated(arguments[1])]))
         case "ite":
             return _chosen(arguments)
     raise ConstraintsError(f"no rule for constraint node {node.kind!r}.")
