@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 
 from autotuner.build import Builder, BuildJob
@@ -73,6 +72,8 @@ class Model:
     allow: Precision = ""
     expected: tuple[Path, ...] = ()
     """The outputs that it must give, one file for each."""
+    program: Path | None = None
+    """Once it is opened: what iree-compile takes of it."""
 
     def __post_init__(self) -> None:
         if self.top is not None and self.top < 1:
@@ -88,18 +89,44 @@ class Model:
     def name(self) -> str:
         return program_name(self.path, self.function)
 
-    def describe(self, program: ModelFile, *, flops: int) -> dict[str, object]:
-        """The program, and what is accepted of its results."""
-        return program.describe(flops=flops) | ({"allow_precision": self.allow} if self.allow else {})
+    @property
+    def source(self) -> Path:
+        """What iree-compile takes."""
+        return self.program or self.path.absolute()
 
-    def opened(self, *, folder: Path, tools: Tools) -> ModelFile:
-        """The program, called as the user says; what is imported goes into `folder`."""
-        found = ModelFile.open(self.path, folder=folder, tools=tools, trust=self.trust)
-        return found.called(function=self.function, inputs=self.inputs, parameters=self.parameters)
+    def opened(self, *, folder: Path, tools: Tools | None = None) -> Model:
+        """The same, ready to be compiled and called; ONNX and benchmarks of dispatches are imported into `folder`.
 
-    def opened_in(self, workspace: Workspace, tools: Tools) -> ModelFile:
+        One that could start a program or write a file is refused, unless it is trusted.
+        """
+        refuse_no_model(self.path)
+        name, source = program_name(self.path), self.path.absolute()
+        if self.path.suffix == ".onnx":
+            source = import_onnx(source, folder, name=name)
+        else:
+            refuse_damaged(source)
+        if self.path.name.endswith(ENDING):
+            source = import_benchmark(source, folder, name=name)
+        if not self.trust:
+            vet_program(source, tools or Tools.find())
+        inputs, parameters = map(_findable, self.inputs), map(_parameter_file, self.parameters)
+        return replace(self, program=source, inputs=tuple(inputs), parameters=tuple(parameters))
+
+    def opened_in(self, workspace: Workspace, tools: Tools) -> Model:
         """The same in a workspace."""
         return self.opened(folder=workspace.candidates / "models", tools=tools)
+
+    def reads(self) -> list[str]:
+        """Digests of the files that a call of it reads: parameters and inputs."""
+        named = [text.rpartition("=")[2] for text in self.parameters]
+        files = [*map(Path, named), *filter(None, map(input_file, self.inputs))]
+        return [known_digest(path) for path in files if path.is_file()]
+
+    def describe(self, *, flops: int) -> dict[str, object]:
+        """The `problem` object of the JSON document: the program, and what is accepted of its results."""
+        size, digest = self.source.stat().st_size, known_digest(self.source)
+        found = {"op": "model", "name": self.name, "flops": flops, "bytes": size, "sha256": digest}
+        return found | ({"allow_precision": self.allow} if self.allow else {})
 
     def check_words(self) -> None:
         """Refuses what the words alone tell, before the model is read: files that cannot be what is wanted."""
@@ -127,70 +154,6 @@ class Model:
         yield from files_in([*self.inputs, *self.parameters, *target.user_flags, *self.routes])
 
 
-@dataclass(frozen=True)
-class ModelFile:
-    """A model's file and what the user said of how to call it."""
-
-    path: Path
-    name: str
-    function: str | None = None
-    inputs: tuple[str, ...] = ()
-    parameters: tuple[str, ...] = ()
-
-    @classmethod
-    def open(
-        cls,
-        path: Path,
-        *,
-        folder: Path,
-        tools: Tools | None = None,
-        trust: bool = False,
-    ) -> ModelFile:
-        """The model at `path`; one in ONNX, and a dispatch's benchmark, is imported into `folder` first.
-
-        Without `trust` one that could start a program or write a file is refused.
-        """
-        refuse_no_model(path)
-        name = program_name(path)
-        source = path.absolute()
-        if path.suffix == ".onnx":
-            source = import_onnx(source, folder, name=name)
-        else:
-            refuse_damaged(source)
-        if path.name.endswith(ENDING):
-            source = import_benchmark(source, folder, name=name)
-        if not trust:
-            vet_program(source, tools or Tools.find())
-        return cls(source, name)
-
-    def called(
-        self, *, function: str | None = None, inputs: Sequence[str] = (), parameters: Sequence[str] = ()
-    ) -> ModelFile:
-        """The same, called as the user says."""
-        return replace(
-            self,
-            name=program_name(Path(self.name), function),
-            function=function,
-            inputs=tuple(map(_findable, inputs)),
-            parameters=tuple(map(_parameter_file, parameters)),
-        )
-
-    def reads(self) -> list[str]:
-        """Digests of the files that a call of it reads: parameters and inputs."""
-        named = [text.rpartition("=")[2] for text in self.parameters]
-        files = [*map(Path, named), *filter(None, map(input_file, self.inputs))]
-        return [known_digest(path) for path in files if path.is_file()]
-
-    @cached_property
-    def digest(self) -> str:
-        return known_digest(self.path)
-
-    def describe(self, *, flops: int) -> dict[str, object]:
-        """The `problem` object of the JSON document."""
-        size = self.path.stat().st_size
-        return {"op": "model", "name": self.name, "flops": flops, "bytes": size, "sha256": self.digest}
-
-
 def _parameter_file(text: str) -> str:
     """`[SCOPE=]FILE` with the whole path: who reads it may be in another folder."""
     scope, defines, file = text.rpartition("=")
@@ -207,7 +170,7 @@ def _findable(text: str) -> str:
     return f"{text.partition('@')[0]}@{path.absolute()}" if path is not None else text
 
 
-def check_call(program: ModelFile, signature: Signature) -> list[tuple[str, Operand | None]]:
+def check_call(program: Model, signature: Signature) -> list[tuple[str, Operand | None]]:
     """The inputs, as `check_inputs` has them; refuses a call that lacks something, or has what does not fit."""
     _check_imports(program, signature.imports)
     _check_types(signature)
@@ -215,7 +178,7 @@ def check_call(program: ModelFile, signature: Signature) -> list[tuple[str, Oper
     return check_inputs(program.inputs, signature, name=program.name)
 
 
-def _check_imports(program: ModelFile, imports: Sequence[str]) -> None:
+def _check_imports(program: Model, imports: Sequence[str]) -> None:
     """What is in another module, nobody gives here."""
     if imports:
         raise UsageError(
@@ -233,7 +196,7 @@ def _check_types(signature: Signature) -> None:
         )
 
 
-def _check_parameters(program: ModelFile, scopes: Sequence[str]) -> None:
+def _check_parameters(program: Model, scopes: Sequence[str]) -> None:
     """What the program loads, some file must give."""
     given = {text.rpartition("=")[0] for text in program.parameters}
     missing = [scope for scope in scopes if scope not in given]
@@ -249,7 +212,7 @@ def program_name(path: Path, function: str | None = None) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
 
 
-def call_of(program: ModelFile, signature: Signature, folder: Path, *, seed: int) -> tuple[Invocation, tuple[str, ...]]:
+def call_of(program: Model, signature: Signature, folder: Path, *, seed: int) -> tuple[Invocation, tuple[str, ...]]:
     """How the model's function is called, and what the user must know of it.
 
     Inputs are as the user gave them; what has only a shape is filled with seeded numbers.
@@ -284,11 +247,11 @@ class ModelBuilder:
 
     tools: Tools
     cache: Cache
-    program: ModelFile
+    program: Model
 
     def preprocessed(self, flags: Iterable[str], *, timeout: float) -> str:
         """The program as it goes into IREE's own pipelines, without its weights."""
-        return inspect(Compile(self.program.path, tuple(flags), timeout, stop="preprocessing"), self.tools).text
+        return inspect(Compile(self.program.source, tuple(flags), timeout, stop="preprocessing"), self.tools).text
 
     def known(self, flags: Sequence[str], *, timeout: float) -> Compiled | None:
         """The module by these flags, where it was made before, with what tells its dispatches."""
@@ -310,7 +273,7 @@ class ModelBuilder:
 
     def module(self, flags: Sequence[str], *, timeout: float) -> Compiled:
         """A module that is only called: nothing is read of how it came about."""
-        return self._builder.build(BuildJob(self.program.path, tuple(flags), timeout, dumps=()))
+        return self._builder.build(BuildJob(self.program.source, tuple(flags), timeout, dumps=()))
 
     def build_fresh(self, flags: Sequence[str], *, folder: Path, timeout: float) -> Compiled:
         """A module in `folder`, with what must be known to prove what is in it."""
@@ -322,11 +285,11 @@ class ModelBuilder:
         return compile_program(job, self.tools, folder)
 
     def job(self, flags: Sequence[str], *, timeout: float) -> BuildJob:
-        return whole_job(self.program.path, flags, timeout=timeout)
+        return whole_job(self.program.source, flags, timeout=timeout)
 
     def command(self, flags: Sequence[str], *, vmfb: Path) -> tuple[str, ...]:
         """What makes the module by hand."""
-        return Compile(self.program.path, tuple(flags), 0.0).by_hand(self.tools, output=str(vmfb))
+        return Compile(self.program.source, tuple(flags), 0.0).by_hand(self.tools, output=str(vmfb))
 
     @property
     def _builder(self) -> Builder:

@@ -20,7 +20,7 @@ from autotuner.problems import Array, Bound, Problem
 from autotuner.problems.accuracy import Precision
 from autotuner.problems.render import problem_mlir
 from autotuner.programs.arbiter import Arbiter
-from autotuner.programs.model import ModelFile
+from autotuner.programs.model import Model
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class ProblemProgram:
 class ModelProgram:
     """A model."""
 
-    model: ModelFile
+    model: Model
     call: Invocation
     device: Device
     timeout: float
@@ -143,7 +143,7 @@ class ModelProgram:
 
     @property
     def source(self) -> Path:
-        return self.model.path
+        return self.model.source
 
     def invocation(self) -> Invocation:
         return self.call

@@ -26,7 +26,7 @@ from autotuner.problems.accuracy import RMS, UNITS, Precision, lower_precision
 from autotuner.programs.dispatch import called_flops, group_flops, length
 from autotuner.programs.flow import Flow, FlowDispatch, Group, group, read_flow, read_roots, tensor_type
 from autotuner.programs.inputs import check_inputs, input_shapes, load_expected
-from autotuner.programs.model import Model, ModelBuilder, ModelFile, check_call
+from autotuner.programs.model import Model, ModelBuilder, check_call
 from autotuner.programs.signature import signature_in
 from autotuner.system import process
 from autotuner.targets import Target
@@ -70,17 +70,14 @@ class ModelStructure:
         return sum(map(group_flops, self.groups))
 
 
-def read_structure(
-    builder: ModelBuilder, model: Model, flags: Sequence[str], *, target: str, timeout: float
-) -> ModelStructure:
+def read_structure(builder: ModelBuilder, flags: Sequence[str], *, target: str, timeout: float) -> ModelStructure:
     """The model's dispatches, from a compile that goes no further."""
-    return structure_in(builder.configured(flags, timeout=timeout), model, builder, flags=flags, target=target)
+    return structure_in(builder.configured(flags, timeout=timeout), builder, flags=flags, target=target)
 
 
-def structure_in(
-    build: Compiled, model: Model, builder: ModelBuilder, *, flags: Sequence[str], target: str
-) -> ModelStructure:
+def structure_in(build: Compiled, builder: ModelBuilder, *, flags: Sequence[str], target: str) -> ModelStructure:
     """The model's dispatches, as a compile left them behind: one with these flags."""
+    model = builder.program
     if not build.ok:
         by_hand = shell_line(builder.command(flags, vmfb=Path("module.vmfb")))
         raise NoCandidateError(
@@ -95,7 +92,7 @@ def structure_in(
 
 
 def read_beside(
-    model: Model, target: Target, builder: ModelBuilder, executor: BuildExecutor, *, timeout: float, timed: bool
+    target: Target, builder: ModelBuilder, executor: BuildExecutor, *, timeout: float, timed: bool
 ) -> ModelStructure:
     """The dispatches alone, from a compile that goes no further; what is wrong with the call is told beside it.
 
@@ -105,22 +102,22 @@ def read_beside(
     known = builder.known(flags, timeout=timeout)
     with process.ended_by_an_error():
         if known is not None:
-            check_program(model, builder.program, "".join(known.dumped[PREPROCESSED]), timed=timed)
-            return structure_in(known, model, builder, flags=flags, target=target.name)
+            check_program(builder.program, "".join(known.dumped[PREPROCESSED]), timed=timed)
+            return structure_in(known, builder, flags=flags, target=target.name)
         begun = executor.start_whole(builder.configuring(flags, timeout=timeout))
         with suppress(CompilerRefusal):
-            check_program(model, builder.program, builder.preprocessed(flags, timeout=timeout), timed=timed)
-        return structure_in(begun.result(), model, builder, flags=flags, target=target.name)
+            check_program(builder.program, builder.preprocessed(flags, timeout=timeout), timed=timed)
+        return structure_in(begun.result(), builder, flags=flags, target=target.name)
 
 
-def check_program(model: Model, program: ModelFile, text: str, *, timed: bool) -> None:
+def check_program(model: Model, text: str, *, timed: bool) -> None:
     """What is wrong with a call is told by the preprocessed program, not after minutes of compiling."""
     signature = signature_in(text, function=model.function)
     if timed:
-        check_call(program, signature)
+        check_call(model, signature)
         load_expected(model.expected, signature)
-    elif program.inputs:
-        check_inputs(program.inputs, signature, name=program.name)
+    elif model.inputs:
+        check_inputs(model.inputs, signature, name=model.name)
 
 
 def operations_in(text: str) -> set[str]:

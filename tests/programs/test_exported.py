@@ -17,7 +17,7 @@ from autotuner.devices.process import ProcessDevice
 from autotuner.iree.tools import Tools
 from autotuner.problems.render import problem_mlir
 from autotuner.programs.dispatch import DispatchProblem, runs_alone
-from autotuner.programs.model import Model, ModelBuilder, ModelFile, call_of
+from autotuner.programs.model import Model, ModelBuilder, call_of
 from autotuner.programs.structure import ModelStructure, read_structure
 from autotuner.system.cache import Cache
 from autotuner.targets import Target
@@ -56,10 +56,9 @@ def read(name: str, folder: Path) -> ModelStructure:
         pytest.importorskip("onnx")
     tools, target = Tools.find(), Target.parse("cpu")
     given = INPUTS.get(name, ())
-    program = ModelFile.open(EXPORTED / name, folder=folder / "models", tools=tools).called(inputs=given)
     model = Model(EXPORTED / name, function=FUNCTIONS.get(name), inputs=given)
-    builder = ModelBuilder(tools, Cache(folder / "cache"), program)
-    return read_structure(builder, model, list(target.compile_flags), target="cpu", timeout=120)
+    builder = ModelBuilder(tools, Cache(folder / "cache"), model.opened(folder=folder / "models", tools=tools))
+    return read_structure(builder, list(target.compile_flags), target="cpu", timeout=120)
 
 
 @pytest.mark.parametrize("name", ROOTS)
@@ -106,7 +105,7 @@ def test_a_torch_program_is_tuned_from_end_to_end(tmp_path: Path) -> None:
 def test_results_that_numpy_has_no_format_for_are_read_too(tmp_path: Path) -> None:
     structure = read("torch_bf16.mlir", tmp_path)
     tools, flags = Tools.find(), list(Target.parse("cpu").compile_flags)
-    program = ModelFile(EXPORTED / "torch_bf16.mlir", "torch_bf16")
+    program = Model(EXPORTED / "torch_bf16.mlir")
     assert structure.flow.signature.results == ("bf16",)
     call, _ = call_of(program, structure.flow.signature, tmp_path / "inputs", seed=0)
     built = ModelBuilder(tools, Cache(tmp_path / "cache"), program).build(flags, timeout=120)

@@ -15,7 +15,7 @@ from autotuner.iree.tools import Tools
 from autotuner.problems.render import problem_mlir
 from autotuner.programs.dispatch import DispatchProblem, flops, loop_sizes, runs_alone
 from autotuner.programs.flow import Sizes, Value
-from autotuner.programs.model import Model, ModelBuilder, ModelFile, call_of
+from autotuner.programs.model import Model, ModelBuilder, call_of
 from autotuner.programs.structure import ModelStructure, by_work, read_structure
 from autotuner.system.cache import Cache
 from tests.support.models import EXAMPLES
@@ -50,8 +50,8 @@ util.func public @main(%x: !hal.buffer_view) {
 
 def structure(name: str, tmp_path: Path, *, flags: tuple[str, ...] = (), **model: object) -> ModelStructure:
     wanted = Model(EXAMPLES / f"{name}.mlir", **model)  # type: ignore[arg-type]
-    builder = ModelBuilder(Tools.find(), Cache(tmp_path), ModelFile.open(wanted.path, folder=tmp_path))
-    return read_structure(builder, wanted, [*CPU.compile_flags, *flags], target="cpu", timeout=60)
+    builder = ModelBuilder(Tools.find(), Cache(tmp_path), wanted.opened(folder=tmp_path))
+    return read_structure(builder, [*CPU.compile_flags, *flags], target="cpu", timeout=60)
 
 
 def test_dispatches_are_read_with_their_roots_and_calls(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_dispatch_alone_keeps_its_root_and_all_its_results(tmp_path: Path) -> 
     assert problem.outputs == problem.operands[3:]
     assert len(problem.inputs(0)) == 3
     (tmp_path / "alone.mlir").write_text(problem_mlir(problem))
-    program = ModelFile.open(tmp_path / "alone.mlir", folder=tmp_path, trust=True)
+    program = Model(tmp_path / "alone.mlir", trust=True).opened(folder=tmp_path)
     flags = [*problem.flags, *CPU.compile_flags]
     made = ModelBuilder(Tools.find(), Cache(tmp_path), program).configured(flags, timeout=60)
     assert read_root("\n".join(made.texts)) == group.root
@@ -122,9 +122,9 @@ def test_what_is_not_read_is_an_argument_too_and_storage_for_results_is_refused(
     group = found.groups[0]
     assert loop_sizes(group.pieces[0], group.root) == {0: 48}
     with pytest.raises(UsageError, match=r"takes or gives storage for a result, which cannot be made .* tensors and"):
-        call_of(ModelFile(tmp_path, "stored", inputs=given), signature, tmp_path / "inputs", seed=0)
+        call_of(Model(tmp_path, inputs=given), signature, tmp_path / "inputs", seed=0)
     called = replace(signature, foreign=())
-    call, notes = call_of(ModelFile(tmp_path, "stored", inputs=given), called, tmp_path / "inputs", seed=0)
+    call, notes = call_of(Model(tmp_path, inputs=given), called, tmp_path / "inputs", seed=0)
     assert [text.partition("=")[0] for text in call.inputs] == list(given)
     assert len(notes) == 1
 

@@ -21,7 +21,7 @@ from autotuner.problems import Array
 from autotuner.programs import imports
 from autotuner.programs.arbiter import same_outputs
 from autotuner.programs.inputs import input_shapes
-from autotuner.programs.model import Model, ModelFile, call_of
+from autotuner.programs.model import Model, call_of
 from autotuner.programs.signature import Argument, Signature
 from autotuner.system.workspace import Workspace
 from autotuner.targets import Target
@@ -32,9 +32,9 @@ IMAGE = Signature("main", (Argument((1, 4), "f32"), Argument((None, 2), "i64")),
 
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"is no model: its name ends in none of \.mlir, \.mlirbc, \.onnx"):
-        ModelFile.open(tmp_path / "model.pt", folder=tmp_path)
+        Model(tmp_path / "model.pt").opened(folder=tmp_path)
     with pytest.raises(UsageError, match="there is no model"):
-        ModelFile.open(tmp_path / "model.mlir", folder=tmp_path)
+        Model(tmp_path / "model.mlir").opened(folder=tmp_path)
 
 
 @pytest.mark.parametrize("trust", [False, True])
@@ -42,12 +42,12 @@ def test_a_program_with_a_zero_byte_is_refused(trust: bool, tmp_path: Path) -> N
     path = tmp_path / "model.mlir"
     path.write_bytes(b"func.func @main() {\n \0 return\n}\n")
     with pytest.raises(UsageError, match=r"has a zero byte in line 2: .*Export or copy it anew"):
-        ModelFile.open(path, folder=tmp_path, trust=trust)
+        Model(path, trust=trust).opened(folder=tmp_path)
     path.write_text("func.func @main(%0: tensor<4xf32>) -> tensor<4xf32> { return %0 : tensor<4xf32> }")
     tools = Tools.find()
     subprocess.run([tools.iree_opt, path, "--emit-bytecode", "-o", path], check=True)
     assert b"\0" in path.read_bytes()
-    assert ModelFile.open(path, folder=tmp_path, tools=tools, trust=trust).path == path, "bytecode may have any bytes"
+    assert Model(path, trust=trust).opened(folder=tmp_path, tools=tools).source == path, "bytecode may have any bytes"
 
 
 def test_each_function_of_a_file_has_results_and_files_of_its_own(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_each_function_of_a_file_has_results_and_files_of_its_own(tmp_path: Path
 
 
 def test_inputs_that_have_only_a_shape_are_filled_and_others_passed_on(tmp_path: Path) -> None:
-    given = ModelFile(tmp_path / "m.mlir", "m", inputs=("1x4xf32", "3x2xi64=1 0 1 0 1 0"), parameters=("scope=w.irpa",))
+    given = Model(tmp_path / "m.mlir", inputs=("1x4xf32", "3x2xi64=1 0 1 0 1 0"), parameters=("scope=w.irpa",))
     call, _ = call_of(given, IMAGE, tmp_path, seed=0)
     assert call.arguments[0] == f"--input=1x4xf32=@{tmp_path / 'input0.bin'}"
     assert call.arguments[1:] == ["--input=3x2xi64=1 0 1 0 1 0", "--parameters=scope=w.irpa"]
@@ -84,7 +84,7 @@ def test_inputs_that_have_only_a_shape_are_filled_and_others_passed_on(tmp_path:
 )
 def test_inputs_that_cannot_be_meant_are_refused(tmp_path: Path, inputs: tuple[str, ...], words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        call_of(ModelFile(tmp_path / "m.mlir", "m", inputs=inputs), IMAGE, tmp_path, seed=0)
+        call_of(Model(tmp_path / "m.mlir", inputs=inputs), IMAGE, tmp_path, seed=0)
 
 
 def test_arrays_in_files_are_held_against_the_input_and_found_from_anywhere(
@@ -105,7 +105,8 @@ def test_arrays_in_files_are_held_against_the_input_and_found_from_anywhere(
     (tmp_path / "a.txt").touch()
 
     def called(*inputs: str, signature: Signature = IMAGE) -> tuple[str, ...]:
-        program = ModelFile(tmp_path / "m.mlir", "m").called(inputs=inputs)
+        (tmp_path / "m.mlir").write_text("module {}")
+        program = Model(tmp_path / "m.mlir", inputs=inputs, trust=True).opened(folder=tmp_path)
         return call_of(program, signature, tmp_path / "inputs", seed=0)[0].inputs
 
     assert called("@floats.npy", "@longs.npy") == (f"@{tmp_path / 'floats.npy'}", f"@{tmp_path / 'longs.npy'}")
@@ -126,7 +127,7 @@ def test_arrays_in_files_are_held_against_the_input_and_found_from_anywhere(
 
 def test_a_tensor_may_be_empty_as_a_cache_is_before_the_first_token(tmp_path: Path) -> None:
     cache = Signature("main", (Argument((None, 4), "f32"), Argument((0, 4), "f32")), ("f32",))
-    program = ModelFile(tmp_path / "m.mlir", "m", inputs=("0x4xf32", "0x4xf32"))
+    program = Model(tmp_path / "m.mlir", inputs=("0x4xf32", "0x4xf32"))
     call, _ = call_of(program, cache, tmp_path, seed=0)
     assert call.inputs == tuple(f"0x4xf32=@{tmp_path / f'input{number}.bin'}" for number in range(2))
     made, _ = call_of(replace(program, inputs=()), Signature("main", cache.arguments[1:], ("f32",)), tmp_path, seed=0)
@@ -136,10 +137,10 @@ def test_a_tensor_may_be_empty_as_a_cache_is_before_the_first_token(tmp_path: Pa
 def test_truth_values_are_given_as_the_tools_read_them(tmp_path: Path) -> None:
     masked = Signature("main", (Argument((2, 2), "i1"), Argument((), "i1"), Argument((4,), "i1")), ("f32",))
     given = ("2x2xi1=[[1 0][0 1]]", "i1=1", "4xi1")
-    call, _ = call_of(ModelFile(tmp_path / "m.mlir", "m", inputs=given), masked, tmp_path, seed=0)
+    call, _ = call_of(Model(tmp_path / "m.mlir", inputs=given), masked, tmp_path, seed=0)
     assert call.inputs == ("2x2xi8=[[1 0][0 1]]", "i8=1", f"4xi1=@{tmp_path / 'input2.bin'}")
     digits = ("2x2xi1=01000001", "i1=01", "4xi8=1 0 1 1")
-    call, _ = call_of(ModelFile(tmp_path / "m.mlir", "m", inputs=digits), masked, tmp_path, seed=0)
+    call, _ = call_of(Model(tmp_path / "m.mlir", inputs=digits), masked, tmp_path, seed=0)
     assert call.inputs == digits
 
 
@@ -194,20 +195,20 @@ def test_an_onnx_model_is_imported_once(tmp_path: Path) -> None:
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, tmp_path / "tiny.onnx")
-    program = ModelFile.open(tmp_path / "tiny.onnx", folder=tmp_path / "imported")
-    assert "onnx.MatMul" in program.path.read_text()
-    again = ModelFile.open(tmp_path / "tiny.onnx", folder=tmp_path / "imported")
-    assert again.path == program.path
+    program = Model(tmp_path / "tiny.onnx").opened(folder=tmp_path / "imported")
+    assert "onnx.MatMul" in program.source.read_text()
+    again = Model(tmp_path / "tiny.onnx").opened(folder=tmp_path / "imported")
+    assert again.source == program.source
     (tmp_path / "broken.onnx").write_bytes(b"no model")
     with pytest.raises(UsageError, match=r"IREE's importer does not take .*broken\.onnx: Error parsing"):
-        ModelFile.open(tmp_path / "broken.onnx", folder=tmp_path / "imported")
+        Model(tmp_path / "broken.onnx").opened(folder=tmp_path / "imported")
 
 
 def test_without_the_onnx_package_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "model.onnx").write_bytes(b"")
     monkeypatch.setattr(imports, "find_spec", lambda name: None if name == "onnx" else sys.modules[name])
     with pytest.raises(EnvironmentFailure, match=r"\[onnx\]"):
-        ModelFile.open(tmp_path / "model.onnx", folder=tmp_path)
+        Model(tmp_path / "model.onnx").opened(folder=tmp_path)
 
 
 def test_routes_can_be_pinned_and_added() -> None:
@@ -228,7 +229,7 @@ def test_files_that_a_call_reads_are_known_by_their_content(tmp_path: Path) -> N
         path.write_bytes(b"1")
 
     def reads(*, inputs: tuple[str, ...] = (), parameters: tuple[str, ...] = ()) -> list[str]:
-        return ModelFile(model, "m", inputs=inputs, parameters=parameters).reads()
+        return Model(model, inputs=inputs, parameters=parameters).reads()
 
     assert reads() == []
     assert reads(inputs=("4xf32", "4xf32=1 2 3 4")) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autotuner.errors import UsageError
-from autotuner.programs.model import ModelFile, check_call
+from autotuner.programs.model import Model, check_call
 from autotuner.programs.signature import signature_in
 from autotuner.programs.structure import operations_in
 
@@ -52,7 +52,7 @@ def test_a_program_that_calls_another_module_is_refused_where_it_would_be_run() 
     found = signature_in(other + PROGRAM.format(body=called), function=None)
     assert (found.function, found.imports) == ("main", ("other.scale",))
     with pytest.raises(UsageError, match=r"caller calls other\.scale, which is in another module\. Link the modules"):
-        check_call(ModelFile(Path("caller.mlir"), "caller"), found)
+        check_call(Model(Path("caller.mlir")), found)
     assert signature_in(PROGRAM.format(body=MATMUL), function=None).imports == ()
 
 
@@ -89,7 +89,7 @@ def test_what_cannot_be_given_is_refused_by_its_name(program: str, foreign: tupl
     found = signature_in(program, function=None)
     assert found.foreign == foreign
     with pytest.raises(UsageError, match=r"main takes or gives .*, which cannot be made or read here\. Export it with"):
-        check_call(ModelFile(Path("other.mlir"), "other", inputs=("4x4xf32",)), found)
+        check_call(Model(Path("other.mlir"), inputs=("4x4xf32",)), found)
 
 
 def test_what_is_updated_in_place_is_an_input_like_others() -> None:

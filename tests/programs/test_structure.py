@@ -21,7 +21,7 @@ from autotuner.problems import Array
 from autotuner.problems.dtypes import element_type
 from autotuner.programs.arbiter import same_outputs
 from autotuner.programs.flow import FlowDispatch, Group, Value
-from autotuner.programs.model import Model, ModelBuilder, ModelFile
+from autotuner.programs.model import Model, ModelBuilder
 from autotuner.programs.structure import ModelStructure, Shares, expected_error, from_statistics, read_structure
 from autotuner.targets import Target
 from benchmarks.models.encoder import Encoder
@@ -206,8 +206,8 @@ class Real:
 
     def structure(self) -> ModelStructure:
         path = self.encoder.write(self.folder / "encoder.mlir")
-        program = ModelBuilder(self.builder.tools, self.builder.cache, ModelFile(path, "encoder"))
-        return read_structure(program, Model(path), Target.parse("cpu").compile_flags, target="cpu", timeout=120)
+        program = ModelBuilder(self.builder.tools, self.builder.cache, Model(path))
+        return read_structure(program, Target.parse("cpu").compile_flags, target="cpu", timeout=120)
 
     def outputs(
         self, name: str, *, flags: tuple[str, ...] = (), weights: Mapping[str, Array] | None = None

@@ -13,7 +13,7 @@ from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
-from autotuner.programs.model import ModelFile
+from autotuner.programs.model import Model
 from autotuner.specfiles.check import check
 from autotuner.specfiles.entries import vet_file
 from autotuner.specfiles.vetting import FORMATS, MATHEMATICS, MODEL_DIALECTS, SPEC_OPS, SPEC_PASSES, vet_model, vet_spec
@@ -221,11 +221,11 @@ def test_a_model_that_writes_a_file_does_so_only_when_it_is_trusted(tools: Tools
     attributes = f"attributes {{preprocessing_pipeline = #util.preprocessing_pipeline<{pipeline}>}}"
     path.write_text(model(attributes, body="builtin.module {}"))
     with pytest.raises(UsageError, match="preprocessing_pipeline"):
-        ModelFile.open(path, folder=tmp_path, tools=tools)
+        Model(path).opened(folder=tmp_path, tools=tools)
     assert not written.exists()
-    trusted = ModelFile.open(path, folder=tmp_path, tools=tools, trust=True)
+    trusted = Model(path, trust=True).opened(folder=tmp_path, tools=tools)
     flags = Target.parse("cpu").compile_flags
-    process.run([tools.iree_compile, trusted.path, *flags, "-o", tmp_path / "x.vmfb"], timeout=120)
+    process.run([tools.iree_compile, trusted.source, *flags, "-o", tmp_path / "x.vmfb"], timeout=120)
     assert written.exists()
 
 

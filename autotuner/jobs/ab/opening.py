@@ -107,11 +107,11 @@ def open_model(
         with account.clocked("space"):
             builder = open_model_file(model, session)
             timeout, timed = compile_timeout(options, account.clock), session.device != NO_DEVICE
-            structure = read_beside(model, target, builder, session.executor, timeout=timeout, timed=timed)
+            structure = read_beside(target, builder, session.executor, timeout=timeout, timed=timed)
     except OutOfTimeError as error:
         late = f"the time was up before {model.path.name} was read."
         raise OutOfTimeError(late, remedy=f"{would_read(account.clock)}.") from error
-    description = model.describe(builder.program, flops=structure.flops)
+    description = builder.program.describe(flops=structure.flops)
     first = WORDS["default"] if wanted.a.name == DEFAULT.name else wanted.a.name
 
     def subject(run: Run) -> Program:

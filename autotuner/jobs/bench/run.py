@@ -149,7 +149,7 @@ class _Parties:
         def site(folder: Path) -> ArmSite:
             file = model.opened_in(self.session.workspace, self.session.tools)
             timeout = compile_timeout(options, self.account.clock)
-            return ArmSite.within(self.session, self.target, program=file.path, folder=folder, timeout=timeout)
+            return ArmSite.within(self.session, self.target, program=file.source, folder=folder, timeout=timeout)
 
         item = Item(asked.problem, asked.asks, site, given, MIN_TIME, run_timeout(options))
         reads = (*asked.reads, *([path_digest(onnx)] if onnx is not None else []))

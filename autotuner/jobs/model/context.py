@@ -132,15 +132,13 @@ class Context:
         """What the compiler made of the model."""
         with self.clocked("space"):
             flags = self.target.compile_flags
-            return structure_in(build, self.model, self.builder, flags=flags, target=self.target.name)
+            return structure_in(build, self.builder, flags=flags, target=self.target.name)
 
     def configured(self, route: Route, *, more: Sequence[str] = ()) -> ModelStructure:
         """The same without a module, with `more` flags."""
         with self.clocked("space"):
             flags = [*self.flags(route), *more]
-            return read_structure(
-                self.builder, self.model, flags, target=self.target.name, timeout=self.compile_timeout
-            )
+            return read_structure(self.builder, flags, target=self.target.name, timeout=self.compile_timeout)
 
 
 def model_outputs(model: Model, target: Target, options: Options, workspace: Workspace) -> Outputs:

@@ -15,7 +15,7 @@ from autotuner.jobs.opening import compile_timeout, open_model
 from autotuner.microkernels.instance import search_folders
 from autotuner.microkernels.library import find
 from autotuner.microkernels.variants import AUTO
-from autotuner.programs.model import Model, ModelBuilder, ModelFile
+from autotuner.programs.model import Model, ModelBuilder
 from autotuner.programs.structure import (
     KINDS,
     ModelStructure,
@@ -57,8 +57,8 @@ def read_model(model: Model, target: Target, options: Options, session: Session,
         ahead = _begun(model, target, session, builder, timeout=timeout)
     elif model.inputs or model.function:
         with suppress(CompilerRefusal), account.clocked("space"):
-            _checked(model, target, builder, timeout=timeout, timed=False)
-    return ReadModel(builder, structure_of(model, target, options, builder, account, ahead), ahead)
+            _checked(target, builder, timeout=timeout, timed=False)
+    return ReadModel(builder, structure_of(target, options, builder, account, ahead), ahead)
 
 
 def check_words(model: Model, target: Target, options: Options, *, workspace: Path) -> None:
@@ -71,7 +71,6 @@ def check_words(model: Model, target: Target, options: Options, *, workspace: Pa
 
 
 def structure_of(
-    model: Model,
     target: Target,
     options: Options,
     builder: ModelBuilder,
@@ -82,9 +81,9 @@ def structure_of(
     with account.clocked("build" if PLAIN in ahead else "space"):
         if PLAIN in ahead:
             build, flags = ahead[PLAIN].result(), target.compile_flags
-            return structure_in(build, model, builder, flags=flags, target=target.name)
+            return structure_in(build, builder, flags=flags, target=target.name)
         timeout = compile_timeout(options, account.clock)
-        return read_structure(builder, model, target.compile_flags, target=target.name, timeout=timeout)
+        return read_structure(builder, target.compile_flags, target=target.name, timeout=timeout)
 
 
 def _begun(
@@ -98,17 +97,17 @@ def _begun(
 
     found = {PLAIN: start(PLAIN)}
     with suppress(CompilerRefusal):  # the default's compile has it in full
-        ops = operations_in(_checked(model, target, builder, timeout=timeout, timed=True))
+        ops = operations_in(_checked(target, builder, timeout=timeout, timed=True))
         # Of some attentions the default is wrong: what is compiled instead is known only with its dispatches.
         expected = choose(target, model.routes, ops).first[1:2] if "attention" not in ops else ()
         found |= {route: start(route) for route in expected}
     return found
 
 
-def _checked(model: Model, target: Target, builder: ModelBuilder, *, timeout: float, timed: bool) -> str:
+def _checked(target: Target, builder: ModelBuilder, *, timeout: float, timed: bool) -> str:
     """The preprocessed program, once the call is known to fit it."""
     text = builder.preprocessed(target.compile_flags, timeout=timeout)
-    check_program(model, builder.program, text, timed=timed)
+    check_program(builder.program, text, timed=timed)
     return text
 
 
@@ -119,9 +118,9 @@ def question_unread(model: Model, target: Target, session: Session) -> Question:
     return Question("model", problem, target, asks=problem, reads=session.tools.programs, recalls=True)
 
 
-def question_of(model: Model, program: ModelFile, target: Target, session: Session, plain: ModelStructure) -> Question:
-    asks = model.describe(program, flops=plain.flops)
+def question_of(model: Model, target: Target, session: Session, plain: ModelStructure) -> Question:
+    asks = model.describe(flops=plain.flops)
     expected = (known_digest(path) for path in model.expected if path.is_file())
-    reads = (*session.tools.programs, *program.reads(), *expected)
+    reads = (*session.tools.programs, *model.reads(), *expected)
     problem = {**asks, "ops": sorted(plain.ops)}
     return Question("model", problem, target, asks=asks, reads=reads, recalls=True)

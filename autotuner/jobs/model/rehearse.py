@@ -29,9 +29,7 @@ def rehearse_model(model: Model, target: Target, *, options: Options) -> Rehears
         program = model.opened(folder=Path(folder), tools=tools)
         builder = ModelBuilder(tools, Cache(cache_dir()), program)
         flags = list(target.compile_flags)
-        structure = read_structure(
-            builder, model, flags, target=target.name, timeout=options.effort.compile_timeout * 10
-        )
+        structure = read_structure(builder, flags, target=target.name, timeout=options.effort.compile_timeout * 10)
         routes = choose(target, model.routes, structure.ops)
         ranked = sorted(structure.groups, key=group_flops, reverse=True)
         commands = [shell_line(builder.command([*flags, *r.flags], vmfb=Path(f"{r.name}.vmfb"))) for r in routes.first]

@@ -97,7 +97,7 @@ class Summary:
 
     def _ship(self, made: Contestant, verdict: str) -> Shipped:
         """Writes the files and compiles the model with them, as a user would: every entry must apply."""
-        context, files, program = self.context, self.context.files, self.context.builder.program.path
+        context, files, program = self.context, self.context.files, self.context.builder.program.source
         header = [
             f"model:      {program}",
             f"verdict:    {verdict}",
@@ -181,7 +181,7 @@ class Summary:
                 shipped_kernels=made.kernels if made else (),
                 error=made.error if made else None,
                 arbiter=self.arbiter,
-                program=context.builder.program.path,
+                program=context.builder.program.source,
                 commands=("autotune", *context.options.command[1:]),
             ),
         )

@@ -66,9 +66,9 @@ def tune_within(model: Model, target: Target, *, options: Options, session: Sess
         target, said = without_wrong_attention(target, found.plain.head_widths)
         if said:
             account.note(said)
-            plain = structure_of(model, target, options, found.builder, account, {})
+            plain = structure_of(target, options, found.builder, account, {})
             found = replace(found, plain=plain, ahead={})
-        question = question_of(model, found.builder.program, target, session, found.plain)
+        question = question_of(found.builder.program, target, session, found.plain)
         with Run.begin(question, session=session, options=options, account=account) as run:
             context = Context(model, found.builder, run, ahead=found.ahead)
             return _ModelRun(context, found.plain, Summary(context)).go()

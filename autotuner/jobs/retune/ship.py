@@ -197,7 +197,7 @@ def program_of(part: Part, run: Run) -> tuple[str | Path, tuple[str, ...]]:
         return problem_mlir(problem), problem.flags
     if part.model is None:
         raise ValueError("a part is a problem or a model")
-    return part.model.opened_in(run.session.workspace, run.session.tools).path, ()
+    return part.model.opened_in(run.session.workspace, run.session.tools).source, ()
 
 
 def _parts(unit: Unit, kept: Mapping[Key, Provenance] | None, header: Sequence[str], *, spec_flag: str) -> Parts:

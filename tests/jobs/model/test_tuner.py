@@ -19,7 +19,7 @@ from autotuner.errors import DeviceError, UsageError
 from autotuner.iree.run import DispatchTime
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.route_search import routes_that_won
-from autotuner.programs.model import ModelFile
+from autotuner.programs.model import Model
 from autotuner.specfiles.entries import read
 from autotuner.store.store import Store
 from autotuner.system.progress import Progress, Stop
@@ -355,7 +355,7 @@ def test_a_dynamic_dispatch_on_a_gpu_has_no_knobs_and_the_reason_names_the_input
 
 def test_the_model_is_read_where_it_lies(tmp_path: Path) -> None:
     """Weights are not copied: the program is the user's own file."""
-    assert ModelFile.open(EXAMPLES / "three.mlir", folder=tmp_path / "models").path == EXAMPLES / "three.mlir"
+    assert Model(EXAMPLES / "three.mlir").opened(folder=tmp_path / "models").source == EXAMPLES / "three.mlir"
     assert not (tmp_path / "models").exists()
 
 
