@@ -158,9 +158,12 @@ class Pool:
 
     def _work(self) -> None:
         while not self.over():
+            waited = bool(self._ready)
             self._begin()
             self._hand_over()
             if not (self._builds or self._tasks):
+                if waited and not self._ready:  # none of it was to be measured: lanes may have more
+                    continue
                 return
             idle = not self._tasks
             with clocked(self.seconds if idle else {"build": 0.0}, "build"):
