@@ -79,7 +79,10 @@ class Tools:
     @cached_property
     def iree_opt(self) -> Path:
         """IREE's own passes by name; not every run needs it, so it is looked for only then."""
-        return _in_folder(self.folder or self.iree_compile.parent, "iree-opt")
+        if self.folder is not None:
+            return _in_folder(self.folder, "iree-opt")
+        beside = self.iree_compile.with_name("iree-opt")
+        return beside if beside.is_file() else _in_folder(Tools._of_wheels().iree_compile.parent, "iree-opt")
 
     def arguments(self) -> list[str]:
         """What must be said to use these programs again."""
