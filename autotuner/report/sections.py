@@ -8,7 +8,7 @@ from collections import Counter
 from autotuner.report import charts
 from autotuner.report.page import Section
 from autotuner.report.reading import Candidate, Run, varied
-from autotuner.report.tables import Column, Field, Table, error, fixed, number, text, us
+from autotuner.report.tables import Field, Table, error, fixed, number, text, us
 from autotuner.store.figures import problem_of
 from autotuner.system.text import clean, count
 
@@ -72,7 +72,7 @@ def _ranking(run: Run) -> Table:
     default = (run.document.get("baseline") or {}).get("estimate")
     entries = [*([("default", default)] if default else []), *ranked]
     factors = list(dict.fromkeys(name for _, estimate in entries for name in estimate))
-    columns = [Column("entry"), *(Column(name, "number") for name in factors)]
+    columns = [Field("entry"), *(Field(name, kind="number") for name in factors)]
     rows = [(name, *(fixed(number(estimate.get(factor)), 2) for factor in factors)) for name, estimate in entries]
     return Table("An estimate, never timed: the lower the score the better", columns, rows if ranked else [])
 
@@ -84,7 +84,7 @@ def failures(run: Run) -> Section:
         return Section("failures", "Failures", _without(run, "No candidate failed."))
     classes = Counter(row.failure or "unknown" for row in failed)
     rows = [(name, str(n), f"{100 * n / len(run.candidates):.1f}") for name, n in classes.most_common()]
-    columns = [Column("class", "badge"), Column("candidates", "number"), Column("% of all", "number")]
+    columns = [Field("class", kind="badge"), *(Field(name, kind="number") for name in ("candidates", "% of all"))]
     blocks = []
     for name, _ in classes.most_common():
         said = Counter(beginning(row.stderr) for row in failed if (row.failure or "unknown") == name)

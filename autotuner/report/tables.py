@@ -46,14 +46,21 @@ STATIC_ROWS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """One column of a table. With `link` its cells lead to `link` followed by their text; on a narrow terminal the
-    columns of the `head` begin a row's block."""
+class Field:
+    """A column of a table. Where rows are made of things, `cell` gives a thing's text, or names a field of its own.
+
+    With `link` its cells lead to `link` followed by their text; on a narrow terminal the columns of the `head` begin a
+    row's block.
+    """
 
     title: str
+    cell: str | Callable[[Any], str] = ""
     kind: Kind = "text"
     link: str = ""
     head: bool = False
+
+    def __call__(self, thing: Any) -> str:
+        return text(thing.get(self.cell)) if isinstance(self.cell, str) else self.cell(thing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +68,13 @@ class Table:
     """Rows of cells, each as it is shown."""
 
     caption: str
-    columns: Sequence[Column]
+    columns: Sequence[Field]
     rows: Sequence[Sequence[str]]
 
     @classmethod
     def of(cls, caption: str, things: Iterable[Any], fields: Sequence[Field]) -> Table:
         """A row for each thing."""
-        columns = [Column(field.title, field.kind, field.link, field.head) for field in fields]
-        return cls(caption, columns, [tuple(field(thing) for field in fields) for thing in things])
+        return cls(caption, fields, [tuple(field(thing) for field in fields) for thing in things])
 
     @property
     def first(self) -> Sequence[Sequence[str]]:
@@ -85,26 +91,12 @@ class Table:
         return listing.Listing.of(columns, rows, title=self.caption)
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A column of a table that is made of things: `cell` gives a thing's text, or names a field of its document."""
-
-    title: str
-    cell: str | Callable[[Any], str]
-    kind: Kind = "text"
-    link: str = ""
-    head: bool = False
-
-    def __call__(self, thing: Any) -> str:
-        return text(thing.get(self.cell)) if isinstance(self.cell, str) else self.cell(thing)
-
-
 def tone(word: str) -> Tone:
     """Of a word, or of the first of several."""
     return TONES.get(word.partition(",")[0], "")
 
 
-def _cell(column: Column, cell: str) -> Text:
+def _cell(column: Field, cell: str) -> Text:
     return Text(cell.replace("\n", " "), _STYLES.get(tone(cell), "") if column.kind == "badge" else "")
 
 

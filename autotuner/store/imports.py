@@ -145,56 +145,29 @@ def _candidate(told: Record) -> Candidate:
 
 
 def _write(connection: Connection, runs: Mapping[str, Run]) -> Imported:
-    here = {row.id: row.key for some in few(list(runs)) for row in connection.execute(_known(some))}
-    new = [name for name in runs if name not in here]
-    may_have = {*runs, *_parents_here(connection, runs)}
-    _insert(connection, RUNS, (_row(runs[name], may_have) for name in new))
-    _insert(connection, ENVIRONMENT, ({"run": name, "document": dict(runs[name].environment)} for name in new))
-    mine = [name for name in runs if here.get(name, IMPORTED) == IMPORTED]
-    before = set(_ids(connection, mine))
-    added = {
-        (name, ordinal): candidate
-        for name in mine
-        for ordinal, candidate in runs[name].candidates.items()
-        if (name, ordinal) not in before
-    }
-    _insert(connection, CANDIDATES, (candidate.row for candidate in added.values()))
-    ids = _ids(connection, mine)
-    _insert(connection, BUILDS, _builds(added, ids))
-    _insert(connection, TIMINGS, ({"candidate": ids[key], **one} for key, c in added.items() for one in c.timings))
-    return Imported(len(new), len(added), len(here))
-
-
-def _builds(added: Mapping[tuple[str, int], Candidate], ids: Mapping[tuple[str, int], int]) -> Iterator[dict[str, Any]]:
-    """The figures of the machine code are a build's."""
-    for key, candidate in added.items():
-        if candidate.isa:
-            yield {"candidate": ids[key], **_NOT_BUILT_HERE, "isa": dict(candidate.isa)}
-
-
-def _row(run: Run, known: set[str]) -> dict[str, Any]:
-    """A part whose whole is nowhere is a run of its own: else no list of runs would have it."""
-    parent, result = run.row["parent"], run.row["result"]
-    steps = dict.fromkeys(("asked", "built", "checked", "timed"), len(run.candidates))
-    rest: dict[str, Any] = {"space": run.row["space_size"] or 0, "cached": 0, "duplicate": 0, "failed": {}}
-    told = result and {**result, "counts": {**steps, **rest}, "environment": dict(run.environment)}
-    return {**run.row, "parent": parent if parent in known else None, "result": told}
-
-
-def _parents_here(connection: Connection, runs: Mapping[str, Run]) -> set[str]:
-    parents = [run.row["parent"] for run in runs.values() if run.row["parent"]]
-    return {row.id for some in few(parents) for row in connection.execute(_known(some))}
+    parents = {run.row["parent"] for run in runs.values()} - {None}
+    here = {row.id for some in few([*{*runs, *parents}]) for row in connection.execute(_known(some))}
+    new = {name: run for name, run in runs.items() if name not in here}
+    # A part whose whole is nowhere is a run of its own: else no list of runs would have it.
+    wholes = {*runs, *here}
+    rows = ({**run.row, "parent": run.row["parent"] if run.row["parent"] in wholes else None} for run in new.values())
+    _insert(connection, RUNS, rows)
+    _insert(connection, ENVIRONMENT, ({"run": name, "document": run.environment} for name, run in new.items()))
+    added = [candidate for run in new.values() for candidate in run.candidates.values()]
+    _insert(connection, CANDIDATES, (candidate.row for candidate in added))
+    query = select(CANDIDATES.c.run, CANDIDATES.c.ordinal, CANDIDATES.c.id)
+    found = (row for some in few([*new]) for row in connection.execute(query.where(CANDIDATES.c.run.in_(some))))
+    ids = {(row.run, row.ordinal): row.id for row in found}
+    placed = [(ids[one.row["run"], one.row["ordinal"]], one) for one in added]
+    # The figures of the machine code are a build's.
+    builds = ({"candidate": row, **_NOT_BUILT_HERE, "isa": dict(one.isa)} for row, one in placed if one.isa)
+    _insert(connection, BUILDS, builds)
+    _insert(connection, TIMINGS, ({"candidate": row, **timing} for row, one in placed for timing in one.timings))
+    return Imported(len(new), len(added), len(runs) - len(new))
 
 
 def _known(names: Sequence[str]) -> Any:
-    return select(RUNS.c.id, RUNS.c.key).where(RUNS.c.id.in_(names))
-
-
-def _ids(connection: Connection, runs: Sequence[str]) -> dict[tuple[str, int], int]:
-    """The candidates of these runs."""
-    query = select(CANDIDATES.c.run, CANDIDATES.c.ordinal, CANDIDATES.c.id)
-    rows = (row for some in few(runs) for row in connection.execute(query.where(CANDIDATES.c.run.in_(some))))
-    return {(row.run, row.ordinal): row.id for row in rows}
+    return select(RUNS.c.id).where(RUNS.c.id.in_(names))
 
 
 def _insert(connection: Connection, table: Table, rows: Iterator[Mapping[str, Any]]) -> None:

@@ -15,7 +15,7 @@ import pytest
 from autotuner.errors import EnvironmentFailure
 from autotuner.report import page
 from autotuner.report.page import Chart, Section, View, plain, render
-from autotuner.report.tables import Column, Table
+from autotuner.report.tables import Field, Table
 
 HOSTILE = "</script><script>alert('x')</script><img src=x onerror=alert(1)>\"'&"
 
@@ -23,7 +23,7 @@ HOSTILE = "</script><script>alert('x')</script><img src=x onerror=alert(1)>\"'&"
 @pytest.fixture(scope="module")
 def hostile() -> str:
     """A page of which every part holds what would run if it were markup."""
-    columns = [Column("a"), Column("b", "badge"), Column("c", "code"), Column("d", link="#run-")]
+    columns = [Field("a"), Field("b", kind="badge"), Field("c", kind="code"), Field("d", link="#run-")]
     rows = Table(HOSTILE, columns, [[HOSTILE] * 4] * 60)
     figure = Chart(HOSTILE, {"data": [{"x": [1], "text": [HOSTILE]}], "layout": {}}, note=HOSTILE)
     pair = ((HOSTILE, HOSTILE),)

@@ -98,14 +98,6 @@ def test_history_of_a_run_without_timings_has_empty_cells(store: Store) -> None:
     assert "compile-only" in text(table_of(store, 10))
 
 
-def test_history_is_newest_first_and_limited(store: Store) -> None:
-    runs = [a_run(store, name=f"gemm_{i}") for i in range(3)]
-    assert [r["run"] for r in history_records(store, 2)] == [runs[2], runs[1]]
-    shown = text(table_of(store, 2))
-    assert runs[2] in shown
-    assert runs[0] not in shown
-
-
 def test_history_counts_the_parts_of_a_run_and_lists_them_when_it_is_asked_for(store: Store) -> None:
     suite = store.start_run(
         NewRun("suite", "s", ["autotune", "suite"], {"op": "suite", "name": "shapes"}, "cpu", "local-task", 0)
@@ -149,11 +141,6 @@ def test_export_is_valid_json_even_for_an_infinite_error(store: Store) -> None:
     store.record_timing(candidate, Timing((5.0,)), phase="screen", block=0)
     exported = json.dumps(export_records(store, None), allow_nan=False)
     assert json.loads(exported)[-1]["error"] is None
-
-
-def test_export_without_a_run_has_all_runs_oldest_first(store: Store) -> None:
-    runs = [a_run(store), a_run(store)]
-    assert [r["run"] for r in export_records(store, None)] == [runs[0], runs[0], runs[1], runs[1]]
 
 
 def test_csv_gives_each_knob_a_column_and_leaves_it_empty_where_a_run_lacks_it(store: Store) -> None:

@@ -71,16 +71,6 @@ def test_an_imported_run_is_in_the_history_with_its_verdict(there: Store, here: 
     assert record["spec"] is None
 
 
-def test_a_later_export_of_a_run_brings_what_is_new(there: Store, here: Store, tmp_path: Path) -> None:
-    won_run(there)
-    records = export_records(there)
-    (tmp_path / "first.json").write_text(json.dumps(records[:1]))
-    (tmp_path / "all.json").write_text(json.dumps(records))
-    assert import_file(here, tmp_path / "first.json") == Imported(1, 1, 0)
-    assert import_file(here, tmp_path / "all.json") == Imported(0, 2, 1)
-    assert len(here.timed()) == 3
-
-
 def test_a_run_that_was_measured_here_is_not_changed(there: Store, tmp_path: Path) -> None:
     won_run(there)
     before = export_records(there)
