@@ -8,7 +8,7 @@ from typing import Any
 from autotuner.jobs.ab.racing import ArmRun
 from autotuner.programs.arbiter import Arbiter
 from autotuner.system.text import microseconds, times
-from autotuner.tuning.printer import Printer, tell_problem
+from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import D, Result
 
 _NEXT = {
@@ -28,8 +28,6 @@ class AbDetails:
     same_code: bool = False
     written: bool = False
     """The files that the result names are this run's own."""
-    searched: bool = False
-    """All variants of a microkernel took part."""
     why: str = ""
     """Where no variant of a microkernel works: how the first of them ended."""
     arbiter: Arbiter | None = None
@@ -52,7 +50,7 @@ class AbDetails:
         }
 
     def tell(self, result: AbResult, printer: Printer) -> None:
-        (_tell_variants if self.searched else _tell_experiment)(result, printer)
+        _tell_experiment(result, printer)
 
 
 AbResult = Result[AbDetails]
@@ -65,15 +63,6 @@ def with_details(result: Result[Any], details: D, **changed: Any) -> Result[D]:
 
 
 # --- what is said to people -------------------------------------------------------------------------------------------
-
-
-def _tell_variants(result: AbResult, printer: Printer) -> None:
-    """A microkernel's variants against the default."""
-    tell_problem(result, printer)
-    kernel = result.details.arms[1] if len(result.details.arms) > 1 else None
-    if kernel is not None and kernel.us is not None and result.best is not None and not result.best.config:
-        printer.line("kernel", f"{microseconds(kernel.us)}  {kernel.name}, the fastest that was timed of it")
-    _tell_arms(result, printer)
 
 
 def _tell_experiment(result: AbResult, printer: Printer) -> None:

@@ -108,7 +108,7 @@ def _why(result: Result, session: Session) -> str:
 def _with_arms(result: Result, plan: Plan, kernel: Kernel, options: Options, session: Session) -> AbResult:
     """The default and the best variant, each with a folder to repeat it from, run once more side by side."""
     if result.interrupted:
-        return with_details(result, AbDetails(searched=True))
+        return with_details(result, AbDetails())
     bench = _Bench(plan, options, session, session.workspace.run_folder(result.run))
     arms = [bench.arm("a", DEFAULT, plan.baseline, result.baseline.us)]
     if (best := _best(result, session)) is not None:
@@ -119,7 +119,7 @@ def _with_arms(result: Result, plan: Plan, kernel: Kernel, options: Options, ses
     if "none" in options.keep:
         shutil.rmtree(bench.folder, ignore_errors=True)
     why = _why(result, session) if len(arms) == 1 else ""
-    return with_details(result, AbDetails(tuple(arms), apart, searched=True, why=why))
+    return with_details(result, AbDetails(tuple(arms), apart, written=result.verdict == "win", why=why))
 
 
 def _best(result: Result, session: Session) -> tuple[Mapping[str, Value], float | None] | None:
