@@ -29,7 +29,7 @@ SMALL = Gemm.parse(shape="64x64x64", dtype="f32")
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "i8", "f8"])
+@pytest.mark.parametrize("dtype", ["f32", "i8", "f8"])
 @pytest.mark.parametrize(("layout", "batch"), list(itertools.product(LAYOUTS, (1, 3))))
 def test_every_problem_parses_and_has_the_operands_it_names(dtype: str, layout: str, batch: int) -> None:
     problem = Gemm.parse(shape="5x6x7", dtype=dtype, layout=layout, batch=batch)
@@ -73,26 +73,13 @@ def test_operands_of_the_same_dynamic_type_are_each_matched(make_plan: MakePlan)
         assert f"match.cast_compatible_type %operand{number} = {type_} " in text
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a-b", "1x2", "a\nb", 'a"b', "a)", "x" * 300, "é"])
+@pytest.mark.parametrize("name", ["", "a b", "a\nb", "a)", "x" * 300])
 def test_a_name_that_is_no_symbol_is_refused(make_plan: MakePlan, name: str) -> None:
     plan = make_plan(SMALL, "plain")
     candidate = plan.candidate(plan.first[0], id="c0")
     assert candidate.dispatch is not None
     with pytest.raises(ValueError, match="cannot be a symbol in MLIR"):
         spec_mlir(name=name, dispatch=candidate.dispatch, info=candidate.info)
-
-
-@pytest.mark.parametrize("line", ["a\nmodule {}", "a\rb", "\n"])
-def test_a_header_line_with_a_line_break_is_refused(make_plan: MakePlan, line: str) -> None:
-    plan = make_plan(SMALL, "plain")
-    with pytest.raises(ValueError, match="line break"):
-        plan.candidate(plan.first[0], id="c0").carrier.carried(Said(header=["fine", line]))
-
-
-def test_the_baseline_has_no_spec(make_plan: MakePlan) -> None:
-    plan = make_plan(SMALL, "plain")
-    assert plan.baseline.carrier.carried().spec is None
-    assert all(stock.carrier.carried().spec is None for stock in plan.stock)
 
 
 def test_a_tiling_becomes_attributes_that_parse() -> None:

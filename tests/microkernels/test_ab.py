@@ -7,6 +7,7 @@ import re
 import shutil
 import sqlite3
 import subprocess
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,11 @@ from autotuner.tuning.options import Effort
 from autotuner.tuning.session import Session
 from autotuner.tuning.tune import search
 from tests.support.fake_tools import ONE_ROUTE, FakeTools
-from tests.support.kernels import autotune, own_kernel
+from tests.support.kernels import own_kernel
 from tests.support.patience import one_of_three
+from tests.support.spec_files import Answer, autotune
+
+__all__ = ["autotune"]
 
 SHAPE = ("--shape", "96x64x128")
 QUICK = ("--trials", "2", "--budget", "20m", "--effort", "quick", "--json", "--quiet")
@@ -49,12 +53,11 @@ def workspace(tmp_path: Path) -> Path:
 @pytest.mark.long
 @one_of_three
 def test_the_shipped_kernel_races_the_default_and_a_verdict_comes_out(
-    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    workspace: Path, autotune: Callable[..., Answer]
 ) -> None:
-    words = ("ab", "sgemm_c", *SHAPE, *QUICK, "--budget", "30s", "--workspace", str(workspace))
-    code, out, err = autotune(capsys, monkeypatch, *words)
-    assert code == 0, err
-    document: dict[str, Any] = json.loads(out)
+    answer = autotune("ab", "sgemm_c", *SHAPE, *QUICK, "--budget", "30s", "--workspace", workspace)
+    assert answer.code == 0, answer.err
+    document: dict[str, Any] = json.loads(answer.out)
     assert document["verdict"] in ("win", "no-winner", "inconclusive")
     assert sum(document["counts"]["failed"].values()) == 0
     assert document["counts"]["checked"] >= 2
@@ -97,7 +100,7 @@ def test_a_kernel_that_wins_ships_with_its_objects_and_works_from_its_flagfile(w
     "problem",
     [
         Gemm.parse(shape="96x64x128", dtype="f32"),
-        Conv.parse(shape="1x28x28x64", filter="3x3x64", pad="1x1", dtype="f32"),  # more combinations than 64 bits have
+        Conv.parse(shape="1x28x28x64", filter="3x3x64", pad="1x1", dtype="f32"),
     ],
     ids=lambda problem: problem.name,
 )
@@ -115,48 +118,32 @@ def test_microkernels_and_code_generation_are_searched_together(problem: Operati
     assert kinds >= {"baseline", "codegen", "microkernel"}
 
 
-def test_a_kernel_that_crashes_says_its_signal(
-    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+CRASH = "{\n  *(volatile float*)(c + ((size_t)1 << 45)) = 0;"
+WRONG = r"mine computes wrong results: relative error .*, allowed .*; element \(\d+, \d+\) is .*, not .*"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words", "code", "says"),
+    [
+        (
+            *("size_t tile_m, size_t entry) {", f"size_t tile_m, size_t entry) {CRASH}"),
+            *(("default", "mine", *SHAPE, "--effort", "quick"), 5),
+            "mine does not run on 'local-task': ended by SIGSEGV. Check --input and --device",
+        ),
+        ('"n", "k"]', '"n", "k - 1"]', ("mine", *SHAPE, *QUICK, "--trials", "1", "--budget", "10m"), 4, WRONG),
+        ('symbol = "sgemm"', 'symbol = "dgemm"', ("mine", *SHAPE, *QUICK), 2, "symbol: expected dgemm, found sgemm"),
+        ("#include", "this is no C\n#include", ("mine", *SHAPE, *QUICK), 3, "sgemm.c does not compile"),
+    ],
+    ids=["crashes", "wrong", "no symbol", "no C"],
+)
+def test_what_is_wrong_with_a_kernel_has_its_exit_code_and_words(
+    old: str, new: str, words: tuple[str, ...], code: int, says: str, workspace: Path, autotune: Callable[..., Answer]
 ) -> None:
-    crash = "{\n  *(volatile float*)(c + ((size_t)1 << 45)) = 0;"
-    own_kernel(workspace, **{"size_t tile_m, size_t entry) {": f"size_t tile_m, size_t entry) {crash}"})
-    words = ("ab", "default", "mine", *SHAPE, "--effort", "quick", "--workspace", str(workspace))
-    code, _, err = autotune(capsys, monkeypatch, *words)
-    assert code == 5, err
-    assert "autotune: mine does not run on 'local-task': ended by SIGSEGV. Check --input and --device" in err
-
-
-def test_a_kernel_that_computes_something_else_is_exit_4(
-    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own_kernel(workspace, **{'constants = ["m", "n", "k"]': 'constants = ["m", "n", "k - 1"]'})
-    words = ("ab", "mine", *SHAPE, *QUICK, "--trials", "1", "--budget", "10m", "--workspace", str(workspace))
-    code, _, err = autotune(capsys, monkeypatch, *words)
-    assert code == 4, err
-    element = r"relative error .*, allowed .*; element \(\d+, \d+\) is .*, not .*"
-    assert re.search(f"mine computes wrong results: {element}", err), err
-
-
-def test_a_kernel_whose_symbol_is_missing_is_refused_before_iree_compiles_it(
-    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own_kernel(workspace, **{'symbol = "sgemm"': 'symbol = "dgemm"'})
-    code, _, err = autotune(capsys, monkeypatch, "ab", "mine", *SHAPE, *QUICK, "--workspace", str(workspace))
-    assert code == 2, err
-    assert "expected" in err
-    assert "dgemm" in err
-    assert "sgemm" in err
-    assert not list((workspace / "candidates").glob("*/*"))
-
-
-def test_a_source_that_does_not_compile_is_told_in_the_compilers_words(
-    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = own_kernel(workspace)
-    (folder / "sgemm.c").write_text("this is no C\n")
-    code, _, err = autotune(capsys, monkeypatch, "ab", "mine", *SHAPE, *QUICK, "--workspace", str(workspace))
-    assert code == 3, err
-    assert "sgemm.c does not compile" in err
+    own_kernel(workspace, **{old: new})
+    answer = autotune("ab", *words, "--workspace", workspace)
+    assert answer.code == code, answer.err
+    assert re.search(says, answer.err), answer.err
+    assert code != 2 or not list((workspace / "candidates").glob("*/*")), "refused before IREE compiles it"
 
 
 def test_in_a_search_a_kernel_that_cannot_be_made_is_a_failed_row(workspace: Path) -> None:
@@ -189,41 +176,29 @@ def test_in_a_search_a_kernel_that_cannot_be_made_is_a_failed_row(workspace: Pat
     ],
 )
 def test_what_cannot_be_is_refused_at_once_and_with_a_remedy(
-    words: list[str], says: str, workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    words: list[str], says: str, workspace: Path, autotune: Callable[..., Answer]
 ) -> None:
-    code, _, err = autotune(capsys, monkeypatch, *words, "--workspace", str(workspace))
-    assert code == 2, err
-    assert says in err
-    assert "Traceback" not in err
-    assert "reading the space" not in err
+    answer = autotune(*words, "--workspace", workspace)
+    assert answer.code == 2, answer.err
+    assert says in answer.err
+    assert "reading the space" not in answer.err
 
 
-def test_list_inspect_and_new(
-    workspace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code, out, _ = autotune(capsys, monkeypatch, "ab", "--new", "first_one", "--workspace", str(workspace))
-    assert code == 0
-    assert Path(out.strip()).is_file()
-    code, out, _ = autotune(capsys, monkeypatch, "ab", "--list", "--json", "--workspace", str(workspace))
-    assert code == 0
-    entries = {entry["name"]: entry for entry in json.loads(out)}
+def test_list_inspect_and_new(workspace: Path, tmp_path: Path, autotune: Callable[..., Answer]) -> None:
+    assert Path(autotune("ab", "--new", "first_one", "--workspace", workspace).out.strip()).is_file()
+    listed = autotune("ab", "--list", "--json", "--workspace", workspace)
+    entries = {entry["name"]: entry for entry in json.loads(listed.out)}
     assert entries["sgemm_c"].keys() >= {"name", "op", "dtypes", "targets", "provider"}
     assert "first_one" in entries
-    source = tmp_path / "kernel.c"
-    source.write_text("void kernel(float* a) { *a = 1; }\n")
+    (source := tmp_path / "kernel.c").write_text("void kernel(float* a) { *a = 1; }\n")
     subprocess.run(["cc", "-c", str(source), "-o", str(tmp_path / "kernel.o")], check=True)
-    code, out, _ = autotune(capsys, monkeypatch, "ab", "--inspect", str(tmp_path / "kernel.o"))
-    assert code == 0
-    assert "kernel" in out
+    assert "kernel" in autotune("ab", "--inspect", tmp_path / "kernel.o").out
 
 
-def test_a_dry_run_shows_the_kernels_spec_and_both_flags(
-    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = ("ab", "sgemm_c", *SHAPE, "--dry-run", "--json", "--workspace", str(workspace))
-    code, out, err = autotune(capsys, monkeypatch, *words)
-    assert code == 0, err
-    document = json.loads(out)
+def test_a_dry_run_shows_the_kernels_spec_and_both_flags(workspace: Path, autotune: Callable[..., Answer]) -> None:
+    answer = autotune("ab", "sgemm_c", *SHAPE, "--dry-run", "--json", "--workspace", workspace)
+    assert answer.code == 0, answer.err
+    document = json.loads(answer.out)
     assert document["config"]["kernel"] == "sgemm_c"
     assert "autotune_microkernel_0" in document["spec_mlir"]
     assert "--iree-preprocessing-transform-spec-filename=spec.mlir" in document["commands"][0]
