@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 from iree.compiler import ir
 
@@ -18,17 +18,6 @@ ENTRY = "__autotune_entry__"
 """Without a dot: an attribute with one must belong to a dialect that every tool knows."""
 OBJECTS = "__autotune_objects__"
 """Of a microkernel's matchers: the SHA-256 of each of its objects. (A module takes attributes of dialects only.)"""
-
-
-class Ratio(Protocol):
-    """A speedup with its interval."""
-
-    @property
-    def low(self) -> float: ...
-    @property
-    def median(self) -> float: ...
-    @property
-    def high(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +50,8 @@ class Provenance:
     earlier: str = ""
     """Of an entry that was proven again with another IREE: what was found before."""
 
-    def stamped(
-        self, tools: Tools, speedup: Ratio | None = None, environment: Mapping[str, Any] | None = None
-    ) -> Provenance:
-        """With the compiler, the date, how much was gained, and on what."""
+    def stamped(self, tools: Tools, speedup: Any = None, environment: Mapping[str, Any] | None = None) -> Provenance:
+        """With the compiler, the date, how much was gained (`low`, `median` and `high` of the speedup), and on what."""
         gain = {name: getattr(speedup, name) for name in ("low", "median", "high")} if speedup else {}
         stamped = replace(self, iree=tools.release, compiler=tools.build, date=today(), **gain)
         return stamped.on_machine(environment or {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from autotuner.errors import UsageError
-from autotuner.iree.kernels import POINTER, Argument, Kernel, KernelFile
+from autotuner.iree.kernels import POINTER, Kernel, KernelFile
 from autotuner.iree.objects import read_object
 from autotuner.microkernels.chips import is_gpu, runs_on
 from autotuner.microkernels.instance import MOST_THREADS, Instance
@@ -111,18 +112,11 @@ def _check_arguments(kernel: Kernel, instance: Instance) -> Iterator[Mismatch]:
     bindings, constants = len(instance.bindings), len(instance.constants)
     if kernel.arguments is not None:
         pointers, values = kernel.of_kind("pointer"), kernel.of_kind("value")
-        first = min((a.offset for a in values), default=math.inf)
-        late = sum(a.offset > first for a in pointers)
-        if len(pointers) != bindings:
-            after = f", {late} of them after the constants" if late else ""
-            remedy = "Bind as many buffers, or take those that the kernel does not use (Triton's scratch) from it."
-            yield Mismatch("pointers", f"{bindings}, one for each binding", f"{len(pointers)}{after}", remedy)
-        elif late:
-            remedy = "Reorder the kernel's parameters: IREE passes all buffers first."
-            yield Mismatch("order", "all pointers, then the constants", _order(kernel.arguments), remedy)
-        if len(values) != constants:
-            remedy = "Give the instance as many constants as the kernel has after its pointers."
-            yield Mismatch("constants", str(constants), str(len(values)), remedy)
+        kinds = [a.kind for a in sorted((*pointers, *values), key=lambda a: a.offset)]
+        wanted = ["pointer"] * bindings + ["value"] * constants
+        if kinds != wanted:
+            remedy = "Bind and pass what the kernel takes; IREE passes all buffers first, then the constants."
+            yield Mismatch("arguments", _counted(wanted), _counted(kinds), remedy)
         for name, size, found in (("pointers", POINTER, pointers), ("constants", _CONSTANT, values)):
             odd = [a for a in found if a.size != size]
             if odd:
@@ -140,9 +134,10 @@ def _check_arguments(kernel: Kernel, instance: Instance) -> Iterator[Mismatch]:
         yield Mismatch("kernarg segment", f"{expected} bytes ({sum_})", f"{kernel.kernarg_size} bytes", remedy)
 
 
-def _order(arguments: Sequence[Argument]) -> str:
-    shown = sorted((a for a in arguments if a.kind != "hidden"), key=lambda a: a.offset)
-    return _listed([a.kind for a in shown])
+def _counted(kinds: Sequence[str]) -> str:
+    """In their order: 3 pointers, 2 values."""
+    groups = [(kind, len(list(group))) for kind, group in itertools.groupby(kinds)]
+    return ", ".join(f"{count} {kind}{'s' * (count > 1)}" for kind, count in groups) or "none"
 
 
 def _check_launch(kernel: Kernel, instance: Instance) -> Iterator[Mismatch]:

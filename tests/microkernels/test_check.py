@@ -115,16 +115,21 @@ ONE_BY_ONE: dict[str, tuple[Make, str, str, str]] = {
         *("linking", "a linked hsaco", "a relocatable one"),
     ),
     "another symbol": (lambda to: instance(amd(to), symbol=f"{SYMBOL}_gkgs"), "symbol", f"{SYMBOL}_gkgs", SYMBOL),
-    "fewer pointers": (lambda to: on_nvidia(ptx(to, params="u64 u64 b32")), "pointers", "3, one for each", "2"),
+    "fewer pointers": (
+        lambda to: on_nvidia(ptx(to, params="u64 u64 b32")),
+        "arguments",
+        "3 pointers, 1 value",
+        "2 pointers, 1 value",
+    ),
     "scratch pointers": (
         lambda to: on_nvidia(ptx(to, params="u64 u64 u64 b32 u64 u64")),
-        *("pointers", "3, one for each", "5, 2 of them after the constants"),
+        *("arguments", "3 pointers, 1 value", "3 pointers, 1 value, 2 pointers"),
     ),
     "constants first": (
         lambda to: on_nvidia(ptx(to, params="u64 u64 b32 u64")),
-        *("order", "all pointers, then the constants", "pointer, pointer, value, pointer"),
+        *("arguments", "3 pointers, 1 value", "2 pointers, 1 value, 1 pointer"),
     ),
-    "fewer constants": (lambda to: on_nvidia(ptx(to), constants=()), "constants", "0", "1"),
+    "fewer constants": (lambda to: on_nvidia(ptx(to), constants=()), "arguments", "3 pointers", "3 pointers, 1 value"),
     "f64": (
         lambda to: on_nvidia(ptx(to, params="u64 u64 u64 f64")),
         *("size of constants", "4 bytes each", "8 bytes at offset 24 (f64)"),
@@ -134,8 +139,18 @@ ONE_BY_ONE: dict[str, tuple[Make, str, str, str]] = {
         lambda to: instance(amd(to, args=None, kernarg_segment_size=136)),
         *("kernarg segment", "128 bytes (8 x 3 bindings + 4 x 26 constants)", "136 bytes"),
     ),
-    "fewer bindings": (lambda to: instance(amd(to), bindings=BINDINGS[:2]), "pointers", "2", "3"),
-    "more constants": (lambda to: instance(amd(to), constants=(0,) * 27), "constants", "27", "26"),
+    "fewer bindings": (
+        lambda to: instance(amd(to), bindings=BINDINGS[:2]),
+        "arguments",
+        "2 pointers, 26 values",
+        "3 pointers",
+    ),
+    "more constants": (
+        lambda to: instance(amd(to), constants=(0,) * 27),
+        "arguments",
+        "3 pointers, 27 values",
+        "26 values",
+    ),
     "served by the host": (
         lambda to: instance(
             amd(to, args=hidden("block_count_x", "hostcall_buffer", "heap_v1"), kernarg_segment_size=384)
@@ -289,6 +304,6 @@ def test_a_refusal_lists_every_mismatch_on_a_line_of_its_own(tmp_path: Path) -> 
     head, *lines = str(raised.value).splitlines()
     assert head == "microkernel misa does not fit its object:"
     assert [line.strip().split(":")[0] for line in lines] == [
-        *("chip", "pointers", "workgroup size", "wavefront"),
+        *("chip", "arguments", "workgroup size", "wavefront"),
     ]
     assert all("expected " in line and ", found " in line for line in lines)

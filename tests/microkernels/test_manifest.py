@@ -15,7 +15,7 @@ from autotuner.errors import UsageError
 from autotuner.microkernels.loader import load
 from autotuner.microkernels.manifest import DoesNotFitError, Manifest
 from autotuner.microkernels.variants import AUTO, Kernel, find_variants
-from autotuner.problems import Attention, Conv, Gemm, Operation, Problem
+from autotuner.problems import Attention, Conv, Gemm, Problem
 
 OBJECT = b"object"
 GEMM = f"""
@@ -338,26 +338,6 @@ def test_no_value_of_a_wrong_type_breaks_the_reader(
     except UsageError as error:
         message = error.message
         assert str(file) in message or "cannot name" in message
-
-
-PROBLEMS: list[Operation] = [
-    Gemm.parse(shape="2x3x4"),
-    Conv.parse(shape="1x8x9x6", filter="3x2x4", stride="2x1", pad="1x0"),
-    Attention.parse(shape="1x2x3x4x5", causal=True),
-]
-
-
-def test_expressions_may_use_the_problems_numbers() -> None:
-    gemm, conv, attention = (problem.variables() for problem in PROBLEMS)
-    sizes = {"m": 2, "n": 3, "k": 4, "batch": 1, "rounded": 0}
-    transposed = {"transpose_lhs": 0, "transpose_rhs": 0}
-    ends = dict.fromkeys(("norm", "bias", "residual", "relu", "clip", "activation", "gated"), 0)
-    assert gemm == sizes | transposed | ends | {"element_bytes": 2, "sums_in_f16": 0}
-    assert Gemm.parse(shape="2x3x4", dtype="f8").allowing("f16").variables()["sums_in_f16"] == 1
-    assert (conv["ho"], conv["wo"], conv["k"], conv["f"], conv["y"], conv["stride_h"]) == (4, 8, 4, 4, 3, 2)
-    rows = {"row": 1, "out_row": 1}
-    assert attention == {"batch": 1, "heads": 2, "queries": 3, "keys": 4, "width": 5, "causal": 1, **rows}
-    assert all(list(problem.smallest().variables()) == list(problem.variables()) for problem in PROBLEMS)
 
 
 def test_attention_may_name_no_layouts_and_transposes_heads(folder: Path) -> None:

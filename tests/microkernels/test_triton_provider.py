@@ -181,16 +181,6 @@ def test_pointers_that_a_problem_lacks_are_none_and_no_arguments() -> None:
     assert (bare.arguments, bare.aligned) == (3, [(0, 16), (1, 16), (5, 16)])
 
 
-def test_a_job_has_the_pointers_of_an_epilogue_and_of_scratch() -> None:
-    problem = Gemm.parse(shape="64x4096x8192", epilogue="bias,residual,clip=-1:6")
-    job = gemm_job(problem, parameters=SMALL | {"fill": 1})
-    types = {name: type_ for name, type_ in job.signature.items() if type_.startswith("*")}
-    assert list(types) == ["a", "b", "bias", "residual", "counters", "c", "partial"]
-    assert list(types.values()) == ["*fp16", "*fp16", "*fp32", "*fp32", "*i32", "*fp32", "*fp32"]
-    assert job.constexprs["SPLIT"] == 4
-    assert (job.constexprs["CLIP_HIGH"], job.constexprs["LOW_BITS"]) == (1, 0xBF800000)
-
-
 def test_the_key_follows_all_that_the_object_depends_on() -> None:
     job, other = gemm_job(), {"k": b"a", "epilogue.py": b"c"}
     changed = [replace(job, chip="sm_80"), replace(job, options={}), replace(job, aligned=[(0, 16)])]

@@ -19,7 +19,6 @@ from autotuner.carriers.carrier import Said, VariantCarrier
 from autotuner.carriers.flagfile import flagfile_text
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
-from autotuner.microkernels.loader import load
 from autotuner.microkernels.variants import Kernel, find_variants
 from autotuner.problems import Conv, Gemm, Problem
 from autotuner.problems.render import problem_mlir
@@ -29,8 +28,6 @@ from autotuner.specfiles.entries import read_spec
 from autotuner.specfiles.merge import merge
 from autotuner.targets import Target
 from autotuner.tuning.plan import Plan
-from tests.support.cuda_kernel import needs_nvrtc, write_kernel
-from tests.support.kernels import built, request
 from tests.support.spec_files import FRAME, TIMED, Answer, make_spec
 
 MakePlan = Callable[[Problem, str], Plan]
@@ -226,16 +223,6 @@ def test_a_models_executables_are_looked_for_beside_its_spec(shipped: Path, tool
     assert check(copied, tools=tools).sound
 
 
-@pytest.mark.parametrize(
-    ("command", "options"),
-    [("merge", ["--output", "--force", "--json"]), ("check", ["--target", "--flag", "--json"]), ("show", ["--json"])],
-)
-def test_every_command_explains_itself(command: str, options: list[str], autotune: Callable[..., Answer]) -> None:
-    answer = autotune("spec", command, "--help")
-    assert answer.code == 0
-    assert all(option in answer.out for option in options)
-
-
 # --- microkernels ---------------------------------------------------------------------------------------------------
 
 
@@ -296,14 +283,6 @@ def test_a_kernel_of_a_later_chip_is_what_the_device_there_can_run(
     ptx = tmp_path / "kernel.ptx"
     ptx.write_text(".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry kernel()\n{\nret;\n}\n")
     assert finding_for(there, ptx, kernel) == level
-
-
-@needs_nvrtc
-@pytest.mark.parametrize(("there", "level"), [("sm_80", "ok"), ("sm_86", "ok"), ("sm_90", "error"), (None, "ok")])
-def test_a_cubin_is_for_chips_of_its_generation(there: str | None, level: str, kernel: Path, tmp_path: Path) -> None:
-    """PTX for sm_80 would be translated for sm_90."""
-    cubin = built(request(load(write_kernel(tmp_path / "mine")), Gemm.parse(shape="32x32x32"), "sm_80")).path
-    assert finding_for(there, cubin, kernel) == level
 
 
 def test_an_object_whose_names_are_visible_is_an_error_where_its_call_crashes(kernel: Path) -> None:
