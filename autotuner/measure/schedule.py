@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -182,6 +182,16 @@ class Schedule:
 def timing_seconds(seconds: float) -> float:
     """Of one timing, where a call takes so many: with one to warm up, unless a call is a measurement by itself."""
     return seconds if seconds * 1e6 > SLOW_US else (REPETITIONS + 1) * seconds
+
+
+def share_of(seconds: float, shares: Sequence[float], *, least: float = 0.0) -> float:
+    """Seconds for the first of these, the largest: by its share among those that can have `least` each; 0 for none."""
+    fitting = min(len(shares), int(seconds // least)) if least else len(shares)
+    if not fitting or seconds <= 0:
+        return 0.0
+    total = sum(shares[:fitting])
+    own = seconds * (shares[0] / total if total else 1 / fitting)
+    return max(min(own, seconds - least * (fitting - 1)), least)
 
 
 def longer(seconds: float, *, part: bool = False) -> str:

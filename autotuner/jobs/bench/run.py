@@ -23,7 +23,7 @@ from autotuner.jobs.bench.result import OUR_TABLE, BenchResult, ProblemRows
 from autotuner.jobs.bench.sides import Backend, IreeBackend, Manner
 from autotuner.jobs.opening import MIN_TIME, compile_timeout, model_clock, run_timeout
 from autotuner.jobs.suite.workload import Entry, Workload
-from autotuner.measure.schedule import longer
+from autotuner.measure.schedule import longer, share_of
 from autotuner.problems.render import problem_mlir
 from autotuner.programs.model import Model
 from autotuner.programs.program import ModelProgram
@@ -296,7 +296,6 @@ class _BenchRun:
 
     def _bench(self, run: Run, number: int, backends: dict[str, Backend], folder: Path) -> bool:
         item, clock = self.items[number], run.clock
-        share = max(clock.left, 0.0) / len(self._open)
         found = ProblemBench(
             run=run,
             calls=item.calls,
@@ -305,7 +304,7 @@ class _BenchRun:
             manner=Manner(self.session.runner, item.seconds, item.timeout, self.on_host),
             blocks=self.terms.blocks,
             cold=self.options.cache != "warm",
-            ends=clock.elapsed + share,
+            ends=clock.elapsed + share_of(clock.left, [1.0] * len(self._open)),
         ).go()
         if found is not None:
             self.rows[number] = found

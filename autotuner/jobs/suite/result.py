@@ -187,7 +187,7 @@ class SuiteDetails:
             "groups": [group.to_json() for group in self.groups],
             "results": str(self.folder),
             "skipped": [one.to_json() for one in self.workload.skipped[:_LISTED]],
-            "skipped_count": len(self.workload.skipped),
+            "skipped_count": sum(one.lines for one in self.workload.skipped),
         }
 
     def tell(self, result: SuiteResult, printer: Printer) -> None:

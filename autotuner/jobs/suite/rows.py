@@ -5,8 +5,6 @@ Shares and uplifts are per cent of the time that all calls take by default.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -22,7 +20,6 @@ from autotuner.space.table import Config
 from autotuner.store.rows import CandidateRow, RunRow
 from autotuner.store.store import Store
 from autotuner.system.files import begins
-from autotuner.system.text import cells
 from autotuner.tuning.evaluate import candidate_id
 from autotuner.tuning.plan import BASELINE
 from autotuner.tuning.result import Best, Counts, FinalVerdict, Result, read_result
@@ -38,9 +35,8 @@ COLUMNS = (
 )
 """Of raw_results.csv and final_results.csv. `share` is in per cent and comes from `default_us`, which was timed at the
 start; `reference_us` is the default beside the winner."""
-_EARLIER = tuple(name for name in COLUMNS if name != "default_us")
-OUR_TABLE = begins(f"({','.join(COLUMNS)}|{','.join(_EARLIER)})\n".encode())
-"""Is a file one of our tables, an earlier version's among them?"""
+OUR_TABLE = begins(f"{','.join(COLUMNS)}\n".encode())
+"""Is a file one of our tables?"""
 _FAILURES = {"refused": 2, "no-candidate": 3, "wrong-result": 4, "environment": 5}
 """How the row of a problem that failed calls it -> exit code."""
 
@@ -202,17 +198,6 @@ def shares(weights: Sequence[float]) -> list[float]:
     """Per cent of the whole."""
     total = math.fsum(weights)
     return [100 * weight / total if total > 0 else 0.0 for weight in weights]
-
-
-# --- tables -----------------------------------------------------------------------------------------------------------
-
-
-def to_csv(rows: Iterable[Row]) -> str:
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(COLUMNS)
-    table.writerows(cells(getattr(row, name) for name in COLUMNS) for row in rows)
-    return text.getvalue()
 
 
 # --- what a run that goes on has from before --------------------------------------------------------------------------

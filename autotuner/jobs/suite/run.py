@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from autotuner.jobs.suite import LEAST_SECONDS, THRESHOLD
 from autotuner.jobs.suite.defaults import DefaultTimer
 from autotuner.jobs.suite.result import Group, Shipper, SuiteDetails, SuiteResult, suite_result
 from autotuner.jobs.suite.rows import (
+    COLUMNS,
     FINAL,
     OUR_TABLE,
     RAW,
@@ -26,30 +27,26 @@ from autotuner.jobs.suite.rows import (
     failure,
     outcome,
     shares,
-    to_csv,
 )
 from autotuner.jobs.suite.workload import Entry, Workload
 from autotuner.measure.check import too_large
+from autotuner.measure.schedule import share_of
 from autotuner.system import process
 from autotuner.system.digests import read_by_flags
 from autotuner.system.files import claim, write_whole
 from autotuner.system.progress import LATE_SECONDS, Clock
-from autotuner.system.settings import usable_cores
-from autotuner.system.text import count, percent
+from autotuner.system.text import count, csv_text, percent
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.result import Result
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session, Watched
-from autotuner.tuning.together import Part, Together
-from autotuner.tuning.tune import claimed, search
+from autotuner.tuning.tune import search
 
 _DEFAULTS_SHARE = 0.5
 """Of the budget, at most, for timing the defaults."""
-_SHIPPING = 0.25
-"""Of the budget, at most, for merging the winners and compiling each with what ships."""
-_BESIDE = 2
-"""Problems that are tuned at once, for each device of several or of a cluster: while one is built another is timed."""
+_SHIPPING = 0.1
+"""Of the budget, for merging the winners and compiling each with what ships."""
 _ANOTHER_TARGET = "Try another --target."
 ENVIRONMENT = "environment.json"
 
@@ -218,23 +215,13 @@ class _SuiteRun:
         if self.run.earlier is not None:
             finished = sum(row.verdict in TUNED for row in self.rows.values())
             self._note(f"going on with run {self.run.id}: {finished} problems are finished, {len(queue)} are left")
-        side_by_side = self.timed and (self.session.devices.several or self.options.cluster is not None)
-        begun = 0
+        places = {name: f"{number}/{len(queue)} {name}: " for number, name in enumerate(queue, 1)}
         while queue and not self.run.stopped:
-            devices = len(self.session.devices.live) if side_by_side else 1
-            shares, at_once = [self.rows[name].share or 0.0 for name in queue], _BESIDE * devices if side_by_side else 1
-            turn = Turn.next(self._left(), shares, devices=devices, at_once=at_once, first=not begun)
-            if not turn.count:
+            seconds = self._seconds(queue, first=len(queue) == len(places))
+            if seconds == 0.0:
                 break
-            now, queue = queue[: turn.count], queue[turn.count :]
-            total = begun + turn.fitting
-            places = {name: f"{begun + number}/{total} {name}: " for number, name in enumerate(now, 1)}
-            begun += len(now)
-            if side_by_side:
-                usual = self.options.effort.budget * turn.count / min(devices, turn.count)
-                self._tune_together(places, usual if turn.seconds is None else turn.seconds)
-            else:
-                self._tune_one(now[0], turn.seconds, prefix=places[now[0]])
+            name = queue.pop(0)
+            self._tune_one(name, seconds, prefix=places[name])
         for name in queue if not self.run.stopped else ():
             self._set(name, verdict="left-out", reason=f"--budget leaves less than {LEAST_SECONDS:.0f} s for it")
         left_out = [row for row in self.rows.values() if row.verdict == "left-out"]
@@ -245,19 +232,18 @@ class _SuiteRun:
                 f"--budget leaves out {count(len(left_out), 'problem')} ({share}): give a longer one to tune all"
             )
 
-    def _left(self) -> float | None:
-        """Seconds for tuning; None where the user has set no limit."""
+    def _seconds(self, queue: Sequence[str], *, first: bool) -> float | None:
+        """For the next; the first has what there is, be it ever so little. None where the user has set no limit."""
         budget = self.options.budget
-        return None if budget is None else self.clock.left - self._shipping(budget)
-
-    def _shipping(self, budget: float) -> float:
-        """Seconds for the end: every winner is compiled once more, and the next one may win as well."""
-        reading = max((row.seconds.get("space", 0.0) for row in self.rows.values()), default=0.0)
-        winners = 1 + sum(row.kept for row in self.rows.values())
-        return min(winners * max(reading, 1.0) / usable_cores(), _SHIPPING * budget)
+        if budget is None:
+            return None
+        left = max(self.clock.left - _SHIPPING * budget, 0.0)
+        least = min(LEAST_SECONDS, left) if first else LEAST_SECONDS
+        return share_of(left, [self.rows[name].share or 0.0 for name in queue], least=least)
 
     def _tune_one(self, name: str, budget: float | None, *, prefix: str) -> None:
-        options, problem, session = self._options(name, budget), self.entries[name].problem, self.run.within(prefix)
+        problem, session = self.entries[name].problem, self.run.within(prefix)
+        options = replace(self.options, budget=budget, output=None, resume=name in self.begun)
         try:
             found = search(self.target.prepare(problem), self.target, options=options, session=session)
             self._ended(name, found.result)
@@ -267,35 +253,6 @@ class _SuiteRun:
             self._ended(name, error)
         except MemoryError:
             self._ended(name, too_large(problem))
-
-    def _tune_together(self, places: Mapping[str, str], seconds: float) -> None:
-        """These share all builders and devices; each comes to its verdict on one device."""
-        parts = []
-        for name, prefix in places.items():
-            problem, share = self.target.prepare(self.entries[name].problem), (self.rows[name].share or 0.0) / 100
-            session = self.run.within(prefix)
-            try:
-                run = claimed(problem, self.target, options=self._options(name, seconds), session=session)
-            except AutotuneError as error:
-                self._ended(name, error)
-            else:
-                parts.append(Part(name, run, share, told=self._part_ended))
-        session, overlapped = self.session, not self.session.shares_cores
-        spent = self.run.account.seconds
-        Together(parts, session.jobs, overlapped, session.stop, spent, session.devices).tune(seconds)
-        for part in parts:
-            if not part.over and not self.run.stopped:
-                self._set(part.label, verdict="left-out", reason="--budget was used up before its search began")
-        self._write()
-
-    def _options(self, name: str, budget: float | None) -> Options:
-        return replace(self.options, budget=budget, output=None, resume=name in self.begun)
-
-    def _part_ended(self, part: Part) -> None:
-        if part.found is not None:
-            self._ended(part.label, part.found.result)
-        elif part.error is not None:
-            self._ended(part.label, part.error)
 
     def _ended(self, name: str, came_to: Result | AutotuneError) -> None:
         if isinstance(came_to, Result):
@@ -338,7 +295,7 @@ class _SuiteRun:
         """Rows are written down as soon as they are known."""
         rows = self._all_rows()
         for name, some in ((RAW, rows), (FINAL, [row for row in rows if row.kept])):
-            write_whole(self.folder / name, to_csv(some), OUR_TABLE, force=self.files.force)
+            write_whole(self.folder / name, csv_text(COLUMNS, map(Row.listed, some)), OUR_TABLE, force=self.files.force)
 
     def _environment(self) -> dict[str, Any]:
         return {
@@ -364,34 +321,6 @@ class _SuiteRun:
 
     def _note(self, text: str) -> None:
         self.run.account.note(text)
-
-
-@dataclass(frozen=True)
-class Turn:
-    """Of problems that wait, the largest first: how many are tuned next, for how long, and how many fit in all."""
-
-    count: int
-    fitting: int
-    seconds: float | None
-    """None where the user has set no limit."""
-
-    @classmethod
-    def next(cls, seconds: float | None, shares: Sequence[float], *, devices: int, at_once: int, first: bool) -> Turn:
-        """By share, at least LEAST_SECONDS of a device for each of those that fit.
-
-        `first`: nothing is tuned yet, so that one gets what there is, be it ever so little.
-        """
-        if seconds is None:
-            return cls(min(at_once, len(shares)), len(shares), None)
-        whole = max(seconds, 0.0) * devices
-        fitting = min(len(shares), int(whole // LEAST_SECONDS)) or int(first and whole > 0)
-        now = min(at_once, fitting)
-        if not now:
-            return cls(0, 0, 0.0)
-        total = sum(shares[:fitting])
-        part = whole * (sum(shares[:now]) / total if total else now / fitting)
-        part = max(min(part, whole - LEAST_SECONDS * (fitting - now)), min(LEAST_SECONDS * now, whole))
-        return cls(now, fitting, part / min(devices, now))
 
 
 def _work(entry: Entry) -> int:

@@ -10,7 +10,7 @@ import pytest
 from autotuner.jobs.bench.given import task_of
 from autotuner.jobs.bench.hipblaslt import Hipblaslt, HipblasltSide, command, read_us, refusal
 from autotuner.jobs.bench.sides import Manner
-from autotuner.jobs.suite.logs import Key, row_major
+from autotuner.jobs.suite.logs import row_major
 from autotuner.problems import Conv, Gemm
 from autotuner.problems.epilogue import Epilogue
 from tests.support.bare_device import BareDevice
@@ -58,9 +58,8 @@ def test_a_product_is_asked_for_as_the_library_would_log_it(layout: str) -> None
     words = command(Path("bench"), task_of(problem), device="hip://2", cold=True)
     said = dict(zip(words[1::2], words[2::2], strict=False))
     m, n, k, batch = (int(said[name]) for name in ("-m", "-n", "-k", "--batch_count"))
-    types = {name: said[f"--{name}"] for name in ("a_type", "b_type", "c_type", "d_type", "compute_type")}
-    key = Key(said["--transA"], said["--transB"], batch, m, n, k, **types)
-    assert row_major(key) == problem
+    words_of = (said[f"--{name}"] for name in ("transA", "transB", "a_type", "b_type", "d_type", "compute_type"))
+    assert row_major((m, n, k), batch, *words_of) == problem
     assert words[words.index("--device") + 1] == "2"
     assert "--rotating" in words
     assert "--rotating" not in command(Path("bench"), task_of(problem), device="hip", cold=False)

@@ -25,12 +25,13 @@ from autotuner.iree.tools import Tools
 from autotuner.jobs.suite import result as suite_result
 from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.result import SuiteResult
-from autotuner.jobs.suite.rows import OUR_TABLE, to_csv
+from autotuner.jobs.suite.rows import COLUMNS, OUR_TABLE
 from autotuner.jobs.suite.run import Selection, tune_suite
 from autotuner.problems.render import problem_mlir
 from autotuner.store.store import Store
 from autotuner.system.progress import Progress, Stop
 from autotuner.system.settings import cache_dir
+from autotuner.system.text import csv_text
 from autotuner.tuning.options import Effort
 from tests.support.contract import COUNTS, ENVIRONMENT, FAILED, KEYS, SECONDS
 from tests.support.fake_tools import DATA_TILING, ONE_ROUTE, SPEC, TIMED, TWO_ROUTES, Cli, FakeTools
@@ -403,29 +404,6 @@ def test_an_interrupted_suite_goes_on_with_the_problem_that_it_was_at(here: Path
         assert {run.status for run in store.runs()} == {"finished"}
 
 
-def test_on_several_devices_problems_are_tuned_side_by_side_and_go_on_so_when_interrupted(
-    here: Path,
-) -> None:
-    file, fake, stop = write(here), fake_tools(here, rules=[(SPEC, 50.0)]), Stop()
-    first = run(file, fake, stop=stop, device=TWINS, reporter=StopAt(stop, f"2/2 {SMALL}: searching"))
-    assert {(row.verdict, row.interrupted) for row in first.details.rows} == {("inconclusive", True)}, "both had begun"
-    second = run(file, fake, resume=True, device=TWINS)
-    assert {row.problem: row.run for row in second.details.rows} == {row.problem: row.run for row in first.details.rows}
-    assert all(row.kept for row in second.details.rows)
-    assert second.spec is not None
-    with Store.open(None, workspace=here / "workspace", create=False) as store:
-        assert {run.status for run in store.runs()} == {"finished"}
-        judged = {
-            row.problem: {
-                t.conditions.device
-                for t in store.timings(row.run or "")
-                if t.phase in ("race", "confirm") and t.conditions
-            }
-            for row in second.details.rows
-        }
-    assert sorted(map(sorted, judged.values())) == [["local-task"], ["local-task#2"]], "each on one"
-
-
 @pytest.mark.long
 def test_a_killed_suite_and_one_that_ctrl_c_ends_with_130_go_on_with_the_same_run(here: Path) -> None:
     fake = fake_tools(here)
@@ -486,8 +464,8 @@ def test_a_table_that_autotune_did_not_write_is_never_written_over(tmp_path: Pat
 
 def test_a_table_of_our_own_is_written_over_and_nothing_that_only_begins_like_one(tmp_path: Path) -> None:
     table = tmp_path / "table.csv"
-    table.write_text(to_csv([]))
+    table.write_text(csv_text(COLUMNS, []))
     assert OUR_TABLE(table)
-    for other in (to_csv([]).rstrip("\n") + ",mine\n", ""):
+    for other in (csv_text(COLUMNS, []).rstrip("\n") + ",mine\n", ""):
         table.write_text(other)
         assert not OUR_TABLE(table)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from autotuner.jobs.suite import LEAST_SECONDS
 from autotuner.jobs.suite.logs import read_log
 from autotuner.jobs.suite.rows import Row, RowVerdict, Uplift, shares
-from autotuner.jobs.suite.run import Turn
+from autotuner.measure.schedule import share_of
 from tests.support.logs import line
 
 
@@ -85,36 +85,28 @@ def test_the_weighted_uplift_is_the_part_of_the_time_that_is_saved(rows: list[tu
 def test_a_budget_is_divided_by_share_with_a_least_for_each(seconds: float, unsorted: list[float]) -> None:
     """One after the other, each in all of its time."""
     shares, left, given = sorted(unsorted, reverse=True), seconds, list[float]()
-    fits = Turn.next(seconds, shares, devices=1, at_once=1, first=True).fitting
-    while shares and (turn := Turn.next(left, shares, devices=1, at_once=1, first=not given)).count:
-        given.append(turn.seconds or 0.0)
-        left, shares = left - given[-1], shares[1:]
+    fits = min(len(shares), int(seconds // LEAST_SECONDS))
+    while shares and (own := share_of(left, shares, least=LEAST_SECONDS)):
+        given.append(own)
+        left, shares = left - own, shares[1:]
     assert sum(given) <= seconds * (1 + 1e-9)
     assert len(given) in (fits, fits - 1), "but for rounding"
-    assert all(part >= LEAST_SECONDS * (1 - 1e-9) for part in given) or len(given) == 1
+    assert all(part >= LEAST_SECONDS * (1 - 1e-9) for part in given)
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shares", "first", "own"),
+    ("seconds", "shares", "least", "own"),
     [
-        (200.0, [98.0, 1.0, 1.0], True, 140.0),
-        (70.0, [50.0, 30.0, 20.0], True, 40.0),
-        (20.0, [60.0, 40.0], True, 20.0),
-        (20.0, [60.0, 40.0], False, 0.0),
-        (-1.0, [60.0, 40.0], True, 0.0),
+        (200.0, [98.0, 1.0, 1.0], 30.0, 140.0),
+        (70.0, [50.0, 30.0, 20.0], 30.0, 40.0),
+        (20.0, [60.0, 40.0], 20.0, 20.0),
+        (20.0, [60.0, 40.0], 30.0, 0.0),
+        (-1.0, [60.0, 40.0], 30.0, 0.0),
+        (90.0, [1.0, 1.0, 1.0], 0.0, 30.0),
+        (math.inf, [1.0, 1.0], 0.0, math.inf),
     ],
 )
 def test_small_shares_keep_the_least_and_the_large_one_has_the_rest(
-    seconds: float, shares: list[float], first: bool, own: float
+    seconds: float, shares: list[float], least: float, own: float
 ) -> None:
-    assert Turn.next(seconds, shares, devices=1, at_once=1, first=first).seconds == pytest.approx(own)
-
-
-def test_several_devices_have_more_time_together_and_what_does_not_fit_is_left_out() -> None:
-    four = Turn.next(30.0, [40.0, 30.0, 20.0, 10.0], devices=4, at_once=8, first=True)
-    assert (four.count, four.fitting, four.seconds) == (4, 4, 30.0)
-    two = Turn.next(10 * LEAST_SECONDS, [1.0] * 10, devices=2, at_once=4, first=True)
-    assert (two.count, two.fitting, two.seconds) == (4, 10, 4 * LEAST_SECONDS)
-    unlimited = Turn.next(None, [1.0] * 3, devices=2, at_once=4, first=True)
-    assert (unlimited.count, unlimited.seconds) == (3, None)
-    assert Turn.next(1.0, [40.0, 30.0], devices=2, at_once=4, first=False).count == 0
+    assert share_of(seconds, shares, least=least) == pytest.approx(own)
