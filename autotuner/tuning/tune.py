@@ -45,16 +45,6 @@ def search(problem: Problem, target: Target, *, options: Options, session: Sessi
     return found
 
 
-def claimed(problem: Problem, target: Target, *, options: Options, session: Session, task: Task = WHOLE) -> SingleRun:
-    """A run that can begin: its files can be written, and the target is the one that suits the problem."""
-    target, said = right_target(problem, target)
-    steps = SingleRun(problem, target, options, session, task)
-    steps.claim_outputs()
-    if said:
-        steps.account.note(said)
-    return steps
-
-
 @contextmanager
 def searched(
     problem: Problem, target: Target, *, options: Options, session: Session, task: Task = WHOLE
@@ -63,7 +53,11 @@ def searched(
 
     With --resume, a finished run of the same problem stands when `recall` is set.
     """
-    steps = claimed(problem, target, options=options, session=session, task=task)
+    target, said = right_target(problem, target)
+    steps = SingleRun(problem, target, options, session, task)
+    steps.claim_outputs()
+    if said:
+        steps.account.note(said)
     with process.until(steps.clock.latest):
         steps.read_space()
         if (recalled := steps.recalled()) is not None:

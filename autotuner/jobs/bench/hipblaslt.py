@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
@@ -65,29 +65,21 @@ def read_us(text: str) -> float | None:
 
 @dataclass(frozen=True)
 class Hipblaslt:
-    """AMD's own program."""
+    """AMD's own program; with a task and a manner, one product that is timed by it."""
 
     program: Path
     device: str
+    task: Task = field(default_factory=dict)
+    manner: Manner | None = None
 
     version: ClassVar[str] = ""
     kind: ClassVar[Kind] = "library"
+    how: ClassVar[str] = "hipblaslt-bench, on inputs of its own"
 
-    def prepare(self, given: Given, manner: Manner) -> HipblasltSide:
+    def prepare(self, given: Given, manner: Manner) -> Hipblaslt:
         if why := refusal(given.task):
             raise NoSideError(UNSUPPORTED, why)
-        return HipblasltSide(self, given.task, manner)
-
-
-@dataclass(frozen=True)
-class HipblasltSide:
-    """One product, timed by the program itself."""
-
-    backend: Hipblaslt
-    task: Task
-    manner: Manner
-
-    how: ClassVar[str] = "hipblaslt-bench, on inputs of its own"
+        return replace(self, task=given.task, manner=manner)
 
     @property
     def elements(self) -> tuple[str, ...]:
@@ -106,16 +98,17 @@ class HipblasltSide:
         return found if found.ok else None
 
     def _timed(self, *, cold: bool) -> Timing:
-        own = self.backend
+        assert self.manner is not None
+        timeout = self.manner.timeout
         self.manner.device.lend(busy=True)
-        words = command(own.program, self.task, device=own.device, cold=cold)
+        words = command(self.program, self.task, device=self.device, cold=cold)
 
         def timed() -> Timing:
-            done = process.run(words, timeout=self.manner.timeout)
+            done = process.run(words, timeout=timeout)
             us = read_us(done.stdout) if done.ok else None
             if us is not None:
                 return Timing((us,))
             why = done.why() if not done.ok else "it printed no time"
             return Timing((), "run-timeout" if done.timed_out else "run-error", why)
 
-        return sampled(timed, open_sampler(own.device), Conditions("sustained", "cold" if cold else "warm"))
+        return sampled(timed, open_sampler(self.device), Conditions("sustained", "cold" if cold else "warm"))

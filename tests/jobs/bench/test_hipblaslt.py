@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autotuner.jobs.bench.given import task_of
-from autotuner.jobs.bench.hipblaslt import Hipblaslt, HipblasltSide, command, read_us, refusal
+from autotuner.jobs.bench.hipblaslt import Hipblaslt, command, read_us, refusal
 from autotuner.jobs.bench.sides import Manner
 from autotuner.jobs.suite.logs import row_major
 from autotuner.problems import Conv, Gemm
@@ -98,8 +98,7 @@ def test_each_block_is_a_process_whose_end_is_its_row(
     program.chmod(0o755)
     timeout = 0.5 if failure == "run-timeout" else 60.0
     task = task_of(Gemm(8, 8, 8))
-    backend = Hipblaslt(program, "hip://0")
-    side = HipblasltSide(backend, task, Manner(device, 0.02, timeout, on_host=False))
+    side = Hipblaslt(program, "hip://0", task, Manner(device, 0.02, timeout, on_host=False))
     timing = side.time(repetitions=3)
     assert (timing.us, timing.failure) == (us, failure)
     assert device.lent == [True]

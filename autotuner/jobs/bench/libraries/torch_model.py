@@ -55,6 +55,11 @@ def _pads(attributes: dict[str, Any]) -> list[int]:
     return [left, right, top, bottom]
 
 
+def _plain(function: Operation) -> Operation:
+    """Of torch's own functions one that has no attributes."""
+    return lambda _, *tensors: function(*tensors)
+
+
 def _operations(torch: Any) -> dict[str, Operation]:
     functional = torch.nn.functional
 
@@ -102,7 +107,9 @@ def _operations(torch: Any) -> dict[str, Operation]:
         attend, causal = functional.scaled_dot_product_attention, bool(at.get("is_causal", 0))
         return attend(query, key, value, mask, is_causal=causal, scale=at.get("scale"))
 
+    plain = ("MatMul", "Relu", "Add", "Mul", "Sub", "Div", "Sqrt", "Erf", "Tanh", "Sigmoid")
     return {
+        **{name: _plain(getattr(torch, name.lower())) for name in plain},
         "Attention": attention,
         "Gelu": gelu,
         "RMSNormalization": rms_norm,
@@ -111,20 +118,10 @@ def _operations(torch: Any) -> dict[str, Operation]:
         "AveragePool": average_pool,
         "GlobalAveragePool": lambda _, x: x.mean((2, 3), keepdim=True),
         "Gemm": gemm,
-        "MatMul": lambda _, a, b: torch.matmul(a, b),
         "BatchNormalization": norm,
         "LayerNormalization": layer_norm,
         "LRN": lrn,
-        "Relu": lambda _, x: x.relu(),
         "Sum": lambda _, x, *more: sum(more, x),
-        "Add": lambda _, x, y: x + y,
-        "Mul": lambda _, x, y: x * y,
-        "Sub": lambda _, x, y: x - y,
-        "Div": lambda _, x, y: x / y,
-        "Sqrt": lambda _, x: x.sqrt(),
-        "Erf": lambda _, x: x.erf(),
-        "Tanh": lambda _, x: x.tanh(),
-        "Sigmoid": lambda _, x: x.sigmoid(),
         "Clip": clip,
         "Shape": lambda _, x: torch.tensor(x.shape),
         "Identity": lambda _, x: x,
