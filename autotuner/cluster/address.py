@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +19,9 @@ from autotuner.errors import EnvironmentFailure, UsageError
 
 if TYPE_CHECKING:
     from distributed.security import Security
+
+    from autotuner.build.builder import Builder
+    from autotuner.build.machines import Machines, Note, Wanted
 
 _ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):([0-9]{1,5})")
 _MOST_PORT = 65535
@@ -111,6 +115,13 @@ class Scheduler:
                 "configuration.",
             )
         return security
+
+    def machines(self, builder: Builder, wanted: Wanted, *, note: Note) -> AbstractContextManager[Machines]:
+        """Its workers, until the end of the command."""
+        need_dask()
+        from autotuner.cluster.coordinator import machines
+
+        return machines(self, builder, wanted, note)
 
     def unreachable(self, error: BaseException) -> EnvironmentFailure:
         """What is raised where nobody answers there."""

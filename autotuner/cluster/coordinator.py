@@ -7,7 +7,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic, sleep
@@ -19,19 +19,26 @@ from distributed import Client, KilledWorker, Semaphore
 from autotuner.build.builder import Builder
 from autotuner.build.executor import BuildExecutor
 from autotuner.build.jobs import Document, failed_answer
+from autotuner.build.machines import Machines, Note, Wanted
 from autotuner.cluster.address import Scheduler, on_worker
 from autotuner.cluster.facts import BUILD, Facts
 from autotuner.cluster.remote import RemoteDevice
 from autotuner.cluster.roster import Member, Roster
+from autotuner.devices.many import Devices
+from autotuner.devices.process import ProcessDevice
 from autotuner.errors import AutotuneError, DeviceError, EnvironmentFailure, OutOfTimeError
 from autotuner.system import process
-from autotuner.targets import Target
+from autotuner.system.execution import local_executor
+from autotuner.system.settings import usable_cores
+from autotuner.targets import NO_DEVICE, Target
 
 CONNECT_SECONDS = 15.0
 LOOK_SECONDS = 1.0
 """How often the scheduler is asked who is there."""
 JOIN_SECONDS = 30.0
 """How long workers are waited for where none can be used."""
+_ANSWERS = 2
+"""Threads that write modules that come from workers."""
 T = TypeVar("T")
 
 
@@ -312,6 +319,29 @@ class Cluster:
                 lease.release()
             lease.refresh_callback.stop()
         self._leases.clear()
+
+
+@contextmanager
+def machines(scheduler: Scheduler, builder: Builder, wanted: Wanted, note: Note) -> Iterator[Machines]:
+    """The workers of a cluster. With one `--device` names a model of devices, not one of this machine's."""
+    target, tools = wanted.target, builder.tools
+    timed = target.choose_device(None if wanted.device != NO_DEVICE else NO_DEVICE) != NO_DEVICE
+    model = wanted.device or "" if timed else ""
+    with ExitStack() as stack:
+        here = stack.enter_context(local_executor(wanted.jobs or usable_cores()))
+        answers = stack.enter_context(local_executor(_ANSWERS))
+        own = Facts.of_this_machine(tools, builds=0)
+        cluster = stack.enter_context(Cluster.open(scheduler, own, target, timed=timed, wanted=model, note=note))
+        executor, jobs = cluster.executor(builder, here, answers), wanted.jobs or cluster.jobs
+        if not timed:
+            nowhere = ProcessDevice(tools, NO_DEVICE, stack.enter_context(builder.cache.scratch()))
+            yield Machines(NO_DEVICE, executor, Devices((nowhere,)), jobs, shares_cores=False, chip=target.kernel_chip)
+            return
+        waiting = monotonic()
+        devices = Devices(tuple(stack.enter_context(cluster.devices(isolate=wanted.isolate))), note)
+        environment = {**cluster.environment, "cluster": scheduler.address}
+        shares, chip = cluster.roster.shares_cores, cluster.chip or target.kernel_chip
+        yield Machines(target.device, executor, devices, jobs, shares, chip, monotonic() - waiting, environment)
 
 
 @dataclass(frozen=True)

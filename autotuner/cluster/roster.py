@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any
 
 from autotuner.cluster.facts import FACTS, Facts, Kind, chosen_kind, refused_as_builder, refused_as_device
-from autotuner.system.waiting import AwakeClock
 from autotuner.targets import Target
 from autotuner.targets.backends import backend_on
 
@@ -58,12 +58,10 @@ class Roster:
     dropped: set[str] = field(default_factory=set)
     """Addresses that were used once."""
     _refused: set[str] = field(default_factory=set)
-    _clock: AwakeClock = field(default_factory=lambda: AwakeClock(SILENT_SECONDS / 4))
-    """The scheduler is asked more often, unless this process stands still: then nobody was silent."""
 
     def update(self, workers: Mapping[str, Mapping[str, Any]], now: float | None = None) -> list[Member]:
         """Takes note of all workers that the scheduler knows; those that are silent, whom it should forget."""
-        moment, silent = self._clock.now() if now is None else now, []
+        moment, silent = monotonic() if now is None else now, []
         self._join({one: told for one, told in sorted(workers.items()) if one not in self._known})
         for address, member in list(self.members.items()):
             if address not in workers:

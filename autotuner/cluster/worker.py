@@ -40,7 +40,6 @@ from autotuner.system.cache import Cache
 from autotuner.system.locks import device_lock
 from autotuner.system.settings import cache_dir, usable_cores
 from autotuner.system.text import clean
-from autotuner.system.waiting import turns
 from autotuner.targets.backends import BACKENDS, backend_on
 
 QUIET = {
@@ -182,9 +181,8 @@ def _guarded(do: Callable[[], T], left: float = math.inf, *, longest: float) -> 
 
 
 def _end_unless(ended: threading.Event, seconds: float) -> None:
-    for turn in turns(seconds):
-        if ended.wait(turn):
-            return
+    if ended.wait(min(seconds, threading.TIMEOUT_MAX)):
+        return
     said = f"autotune: this worker ends: what it does has not ended in {seconds:.0f} s"
     print(clean(said), file=sys.stderr, flush=True)
     os._exit(EnvironmentFailure.exit_code)

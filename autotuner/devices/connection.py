@@ -8,7 +8,8 @@ import os
 import select
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,6 @@ from autotuner.devices.child_base import LENGTH, Message, frame
 from autotuner.devices.process import missing
 from autotuner.errors import AutotuneError, EnvironmentFailure, OutOfTimeError
 from autotuner.system import process
-from autotuner.system.waiting import turns
 from autotuner.targets.naming import iree_uri
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Connection:
         try:
             if process.seconds_left() <= 0:
                 raise OutOfTimeError
-            return self._answer(request, turns(timeout, until=process.deadline()))
+            return self._answer(request, min(time.monotonic() + timeout, process.deadline()))
         except TimeoutError:
             cut_off = process.seconds_left() <= 0
             self.close()
@@ -141,7 +141,7 @@ class Connection:
             self.close()
             raise
 
-    def _answer(self, request: Message, waits: Iterator[float]) -> Message:
+    def _answer(self, request: Message, ends: float) -> Message:
         running = self._child
         if running is None or running.stdin is None:
             raise Lost("run-error", "the device's process is gone")
@@ -149,19 +149,17 @@ class Connection:
             running.stdin.write(frame(request))
         except OSError:
             raise Lost("run-error", self._last_words(running)) from None
-        (size,) = LENGTH.unpack(self._read(running, LENGTH.size, waits))
-        answer: Message = json.loads(self._read(running, size, waits))
+        (size,) = LENGTH.unpack(self._read(running, LENGTH.size, ends))
+        answer: Message = json.loads(self._read(running, size, ends))
         return answer
 
-    def _read(self, running: subprocess.Popen[bytes], size: int, waits: Iterator[float]) -> bytes:
-        """Exactly so many bytes, before the waits come to an end."""
+    def _read(self, running: subprocess.Popen[bytes], size: int, ends: float) -> bytes:
+        """Exactly so many bytes, before this moment."""
         data = b""
         while len(data) < size and running.stdout is not None:
-            if (turn := next(waits, None)) is None:
-                raise TimeoutError
-            ready, _, _ = select.select([running.stdout], [], [], turn)
+            ready, _, _ = select.select([running.stdout], [], [], max(ends - time.monotonic(), 0.0))
             if not ready:
-                continue
+                raise TimeoutError
             part = os.read(running.stdout.fileno(), size - len(data))
             if not part:
                 raise Lost("run-error", self._last_words(running))

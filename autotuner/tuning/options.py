@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import get_args
 
-from autotuner.cluster.address import Scheduler
+from autotuner.build.machines import Elsewhere
 from autotuner.devices.conditions import DeviceState
 from autotuner.errors import UsageError
 from autotuner.iree.run import CacheState
@@ -66,7 +66,7 @@ _KINDS: Mapping[str, tuple[type, str]] = {
     "seed": (Integral, "a whole number"),
     "workspace": (Path, 'Path("DIR")'),
     "output": (Path, 'Path("spec.mlir")'),
-    "cluster": (Scheduler, 'Scheduler("tcp://127.0.0.1:8786")'),
+    "cluster": (Elsewhere, 'Scheduler("tcp://127.0.0.1:8786")'),
     "iree_tools": (Path, 'Path("DIR")'),
 }
 """What a program may have given as the words of the command line, and what is wanted in their place."""
@@ -106,7 +106,7 @@ class Options:
     """Which candidates' folders stay: `all`, `failed`, `best`, `none`."""
     microkernels: Sequence[Kernel] = ()
     """Which microkernels join the search: `[Kernel("auto")]` for all that fit, or by their names."""
-    cluster: Scheduler | None = None
+    cluster: Elsewhere | None = None
     """A Dask scheduler whose workers build and time: `Scheduler("tls://HOST:PORT")`; None: this machine's processes."""
     iree_tools: Path | None = None
     """A build of IREE to use in place of the installed wheels."""

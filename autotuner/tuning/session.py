@@ -10,6 +10,7 @@ from typing import Any, TypedDict, Unpack
 
 from autotuner.build import Builder
 from autotuner.build.executor import BuildExecutor
+from autotuner.build.machines import Wanted, machines_here
 from autotuner.devices.device import Device
 from autotuner.devices.many import Devices
 from autotuner.iree.tools import Tools
@@ -20,7 +21,6 @@ from autotuner.system.progress import Prefixed, Reporter, Silent, Stop
 from autotuner.system.settings import cache_dir, usable_cores
 from autotuner.system.workspace import Workspace
 from autotuner.targets import Target
-from autotuner.tuning.machines import Machines
 from autotuner.tuning.options import Options
 
 
@@ -100,7 +100,12 @@ class Session:
             store = stack.enter_context(Store.open(options.storage, workspace=workspace.root))
             store.settle_killed()  # the workspace is ours alone
             builder = Builder(found, Cache(cache_dir()))
-            at_work = stack.enter_context(Machines.open(builder, target, options, note=watcher.note, stop=stop))
+            wanted = Wanted(target, options.device, options.jobs, options.isolate)
+            if options.cluster is not None:
+                opening = options.cluster.machines(builder, wanted, note=watcher.note)
+            else:
+                opening = machines_here(builder, wanted, note=watcher.note, given_up=lambda: stop.requested)
+            at_work = stack.enter_context(opening)
             yield cls(
                 at_work.named,
                 watcher,

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import yaml
 
-from autotuner.system.waiting import turns
 from tests.support.patience import ENOUGH
 
 ROOT = Path(__file__).parents[2]
@@ -23,7 +22,8 @@ SERVICES: dict[str, Any] = yaml.safe_load((FOLDER / "compose.yaml").read_text())
 
 def said(process: subprocess.Popen[bytes], log: Path, words: str) -> str:
     """The line with these words, once it is there."""
-    for _ in turns(ENOUGH):
+    ends = time.monotonic() + ENOUGH
+    while time.monotonic() < ends:
         if line := next((line for line in log.read_text().splitlines() if words in line), None):
             return line
         assert process.poll() is None, log.read_text()

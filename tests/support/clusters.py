@@ -20,7 +20,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from autotuner.system.waiting import turns
 from tests.support.patience import ENOUGH
 
 """How long a process may take to start on a machine that is busy."""
@@ -117,7 +116,8 @@ def local_cluster(folder: Path, *, tls: bool = False, settings: dict[str, str] |
 
 def _wait(process: subprocess.Popen[bytes], log: Path, words: str) -> str:
     """The line of a log with these words, once it is there."""
-    for _ in turns(ENOUGH):
+    ends = time.monotonic() + ENOUGH
+    while time.monotonic() < ends:
         text = log.read_text(errors="replace")
         if line := next((line for line in text.splitlines() if words in line), None):
             return line

@@ -26,7 +26,6 @@ from autotuner.iree.tools import Tools
 from autotuner.store.rows import CandidateRow
 from autotuner.store.store import Store
 from autotuner.system.progress import Stop
-from autotuner.system.waiting import turns
 from autotuner.targets import PLAIN
 from autotuner.tuning.options import Effort
 from tests.support.command_line import in_this_process
@@ -303,7 +302,8 @@ class Cli:
     def wait_for(self, process: subprocess.Popen[str], query: str, at_least: int) -> None:
         """Polls the results database until a count is reached."""
         database = self.workspace / "results" / "autotune.db"
-        for _ in turns(ENOUGH):
+        ends = time.monotonic() + ENOUGH
+        while time.monotonic() < ends:
             if process.poll() is not None:
                 _, err = process.communicate()
                 pytest.fail(f"the run ended too early ({process.returncode}): {err[-2000:]}")

@@ -1,0 +1,90 @@
+"""Who builds and who times: processes of this machine, or machines elsewhere that a command opens and hands in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from autotuner.build.builder import Builder
+from autotuner.build.executor import BuildExecutor
+from autotuner.devices.environment import described
+from autotuner.devices.many import Devices, open_devices
+from autotuner.devices.process import ProcessDevice
+from autotuner.microkernels.variants import kernel_chip
+from autotuner.system.locks import device_lock
+from autotuner.system.settings import cache_dir, usable_cores
+from autotuner.targets import NO_DEVICE, Target
+from autotuner.targets.naming import iree_uri, require_one_kind
+
+_PROCESSOR = Target.parse("cpu").device
+"""It is there: its process need not be waited for."""
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a command says of machines."""
+
+    target: Target
+    device: str | None
+    """As `--device` names it; None: the target's first."""
+    jobs: int | None
+    """Builds at once; None: as many as there are usable cores."""
+    isolate: bool
+
+
+@dataclass(frozen=True)
+class Machines:
+    """Who builds and who times."""
+
+    named: str
+    """As a run's row names what is timed on."""
+    executor: BuildExecutor
+    devices: Devices
+    jobs: int
+    """Builds at once."""
+    shares_cores: bool
+    """Builds would disturb timings: they are on the same processor."""
+    chip: str
+    """What microkernels are for."""
+    waited: float = 0.0
+    """Seconds for a device that another run had: they are not this run's."""
+    environment: Mapping[str, Any] | None = None
+    """Of a device elsewhere; None: it is this machine's."""
+
+
+@runtime_checkable
+class Elsewhere(Protocol):
+    """Other machines: a cluster."""
+
+    def machines(self, builder: Builder, wanted: Wanted, *, note: Note) -> AbstractContextManager[Machines]:
+        """Until the end of the command."""
+
+
+@contextmanager
+def machines_here(
+    builder: Builder, wanted: Wanted, *, note: Note, given_up: Callable[[], bool] = lambda: False
+) -> Iterator[Machines]:
+    """This machine's processes; a device that another run has is waited for."""
+    target = wanted.target
+    names, jobs, waited = target.choose_devices(wanted.device), wanted.jobs or usable_cores(), 0.0
+    with ExitStack() as stack:
+        executor = stack.enter_context(BuildExecutor.local(builder, jobs))
+        if names != (NO_DEVICE,):
+            waiting = time.monotonic()
+            for uri in sorted({iree_uri(name) for name in names}):
+                stack.enter_context(device_lock(uri, cache_dir(), on_wait=note, given_up=given_up))
+            waited = time.monotonic() - waiting
+        scratch = stack.enter_context(builder.cache.scratch())
+        shared = target.compiles_on_device
+        alone = [ProcessDevice(builder.tools, name, scratch, starts_quickly=shared) for name in names]
+        devices = stack.enter_context(open_devices(alone, isolate=wanted.isolate, note=note))
+        if names not in ((NO_DEVICE,), (_PROCESSOR,)):
+            devices.open()  # a device that is not there is told before anything is compiled for it
+        if devices.several:
+            require_one_kind({device.uri: described(device.uri).name for device in devices.live})
+        named = ",".join(map(iree_uri, names))
+        yield Machines(named, executor, devices, jobs, shared, kernel_chip(target, names[0]), waited)
