@@ -27,32 +27,23 @@ PLAIN_EVERY = 5.0
 """Seconds between two progress lines where there is no terminal."""
 
 
-def _figures(now: Progress) -> dict[str, str]:
-    """How far a run is, each figure by what it is about."""
-    parts = {"built": f"built {now.built}", "failed": f"failed {now.failed}", "timed": f"timed {now.timed}"}
+def _figures(now: Progress) -> list[str]:
+    """How far a run is."""
+    best = []
     if now.best_us is not None:
         gain = f" ({now.baseline_us / now.best_us:.2f}x)" if now.baseline_us else ""
-        parts["best"] = f"best {microseconds(now.best_us)}{gain}"
-    return parts | {"rate": f"{now.rate:.1f}/s", "left": f"{now.seconds_left:.0f} s left"}
+        best = [f"best {microseconds(now.best_us)}{gain}"]
+    counts = [f"timed {now.timed}", f"failed {now.failed}", f"built {now.built}", f"{now.rate:.1f}/s"]
+    return [*best, f"{now.seconds_left:.0f} s left", *counts]
 
 
-def live_line(stage: str, now: Progress | None, *, elapsed: float, width: int) -> str:
-    """Stage, bar, figures and clock in one line; what matters least is left out until it fits."""
-    parts = {"stage": stage}
+def live_line(stage: str, now: Progress | None, *, elapsed: float) -> str:
+    """Clock, stage, bar and figures in one line, what matters most first: a terminal cuts its end."""
+    parts = [f"{int(elapsed) // 3600}:{int(elapsed) // 60 % 60:02}:{int(elapsed) % 60:02}", stage]
     if now is not None:
         filled = min(_BAR, _BAR * now.asked // max(now.trials, 1))
-        parts |= {"bar": "━" * filled + "─" * (_BAR - filled), **_figures(now)}
-    parts["clock"] = f"{int(elapsed) // 3600}:{int(elapsed) // 60 % 60:02}:{int(elapsed) % 60:02}"
-    for part in ("rate", "built", "failed", "timed", "left", "bar", "best"):
-        if _length(parts) > width:
-            parts.pop(part, None)
-    if (spare := width - _length(parts)) < 0:
-        parts["stage"] = f"{stage[: max(len(stage) + spare - 1, 0)]}…"
-    return "  ".join(parts.values())
-
-
-def _length(parts: dict[str, str]) -> int:
-    return sum(map(len, parts.values())) + 2 * (len(parts) - 1)
+        parts += ["━" * filled + "─" * (_BAR - filled), *_figures(now)]
+    return "  ".join(parts)
 
 
 class QuietReporter(Silent):
@@ -81,7 +72,7 @@ class PlainReporter(QuietReporter):
     def progress(self, now: Progress) -> None:
         if time.monotonic() - self._last >= PLAIN_EVERY:
             self._last = time.monotonic()
-            say(self._console, f"{now.asked}/{now.trials} · {' · '.join(_figures(now).values())}")
+            say(self._console, f"{now.asked}/{now.trials} · {' · '.join(_figures(now))}")
 
     def note(self, text: str) -> None:
         say(self._console, f"note: {text}")
@@ -98,8 +89,8 @@ class LiveReporter(PlainReporter):
         self._live = Live(console=console, transient=True, get_renderable=self._line, refresh_per_second=8)
 
     def _line(self) -> Text:
-        elapsed, width = time.monotonic() - self._began, self._console.width
-        return Text(live_line(printable(self._stage), self._now, elapsed=elapsed, width=width), no_wrap=True)
+        elapsed = time.monotonic() - self._began
+        return Text(live_line(printable(self._stage), self._now, elapsed=elapsed), no_wrap=True, overflow="ellipsis")
 
     def stage(self, text: str) -> None:
         self._stage, self._now = text, None

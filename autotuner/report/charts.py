@@ -143,44 +143,28 @@ def thinned(points: Sequence[Any], most: int, *, key: Any) -> list[Any]:
 # --- a run's search and race -----------------------------------------------------------------------------------------
 
 
-def progress(run: Run) -> list[Chart]:
-    """The best so far, over candidates and over time."""
-    timed = run.timed
-    if len(timed) < 2 or run.row.kind == "bench":
-        return []
-    by_count = [(float(place), candidate) for place, candidate in enumerate(timed, start=1)]
-    by_time = sorted(
-        ((candidate.seconds, candidate) for candidate in timed if candidate.seconds is not None), key=lambda p: p[0]
-    )
-    charts = [Chart("Best so far, by candidate", _progress(by_count, "timed candidates"), _shown(len(timed)))]
-    if len(by_time) > 1 and not run.timed_elsewhere:
-        note = "From the run's beginning to a candidate's first timing."
-        charts.append(Chart("Best so far, by time", _progress(by_time, "seconds"), note))
-    return charts
-
-
-def _progress(points: Sequence[tuple[float, Candidate]], what: str) -> Figure:
-    best = list(accumulate((candidate.us or math.inf for _, candidate in points), min))
+def progress(run: Run) -> Chart | None:
+    """The best so far, over the candidates."""
+    timed = list(enumerate(run.timed, start=1))
+    if len(timed) < 2:
+        return None
+    best = list(accumulate((candidate.us or math.inf for _, candidate in timed), min))
     steps = [i for i, us in enumerate(best) if i in (0, len(best) - 1) or us < best[i - 1]]
     line = scatter(
         "best so far",
-        [points[i][0] for i in steps],
+        [timed[i][0] for i in steps],
         [best[i] for i in steps],
         mode="lines",
         line={"shape": "hv", "color": "@good", "width": 2.5},
     )
-    kinds = dict.fromkeys(candidate.row.kind for _, candidate in points)
-    shown = thinned(points, POINTS, key=lambda point: point[1].us or math.inf)
-    return {
-        "data": [*(_dots(kind, [p for p in shown if p[1].row.kind == kind]) for kind in kinds), line],
-        "layout": {
-            "xaxis": {"title": {"text": what}},
-            "yaxis": log_axis("µs"),
-        },
-    }
+    kinds = dict.fromkeys(candidate.row.kind for _, candidate in timed)
+    shown = thinned(timed, POINTS, key=lambda point: point[1].us or math.inf)
+    data = [*(_dots(kind, [p for p in shown if p[1].row.kind == kind]) for kind in kinds), line]
+    layout = {"xaxis": {"title": {"text": "timed candidates"}}, "yaxis": log_axis("µs")}
+    return Chart("Best so far", {"data": data, "layout": layout}, _shown(len(timed)))
 
 
-def _dots(kind: str, points: Sequence[tuple[float, Candidate]]) -> Figure:
+def _dots(kind: str, points: Sequence[tuple[int, Candidate]]) -> Figure:
     size = 6 if kind in ("codegen", "microkernel") else 9
     return scatter(
         _WORDS.get(kind, kind),

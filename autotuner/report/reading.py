@@ -28,10 +28,7 @@ class Candidate:
     knobs: Mapping[str, Value]
     """Those that it has; of other parts of the space it has none."""
     applied: int = 0
-    binary: str = ""
     isa: Isa = NO_FIGURES
-    seconds: float | None = None
-    """From the run's beginning to its first timing."""
 
     @property
     def us(self) -> float | None:
@@ -91,11 +88,6 @@ class Run:
         return str(self.row.problem.get("name") or self.row.id)
 
     @property
-    def timed_elsewhere(self) -> bool:
-        """It came from a bundle: its timings have the moments of the import."""
-        return tuple(self.row.command[1:3]) == ("bundle", "import")
-
-    @property
     def verdict(self) -> str:
         return str(self.document.get("verdict") or self.row.status)
 
@@ -145,15 +137,13 @@ def read(store: Reader, run: str) -> Run:
     """A run; of its parts, of which a suite has hundreds, only their rows."""
     row = store.run(run)
     builds = {build.candidate: build for build in store.builds(run)}
-    times = store.first_timed(run)
 
     def candidate(one: CandidateRow) -> Candidate:
-        build, at = builds.get(one.id), times.get(one.id)
+        build = builds.get(one.id)
         knobs = {name: value for name, value in one.config.as_dict().items() if value != ABSENT}
-        seconds = (at - row.started).total_seconds() if at else None
         if build is None:
-            return Candidate(one, knobs, seconds=seconds)
-        return Candidate(one, knobs, build.applied, build.binary, build.isa, seconds)
+            return Candidate(one, knobs)
+        return Candidate(one, knobs, build.applied, build.isa)
 
     candidates = tuple(candidate(one) for one in store.candidates(run))
     whole = {run, *(part.id for parts in store.below([run]).values() for part in parts)}

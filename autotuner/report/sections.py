@@ -36,9 +36,9 @@ def _without(run: Run, why: str) -> tuple[str, ...]:
 
 
 def search(run: Run) -> Section:
-    found = charts.progress(run)
-    words = _screened(run) if found else _without(run, "Fewer than two candidates were timed here.")
-    return Section("search", "Search", words, charts=tuple(found))
+    chart = charts.progress(run)
+    words = _screened(run) if chart else _without(run, "Fewer than two candidates were timed here.")
+    return Section("search", "Search", words, wide=(chart,) if chart else ())
 
 
 def _screened(run: Run) -> tuple[str, ...]:

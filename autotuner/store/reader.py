@@ -5,13 +5,12 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any, Self, TypeVar, cast
 
-from sqlalchemy import URL, Column, Connection, Engine, Executable, Row, Select, func, select, update
+from sqlalchemy import URL, Column, Connection, Engine, Executable, Row, Select, select, update
 
 from autotuner.devices.conditions import Sample
 from autotuner.errors import StorageError, UsageError
@@ -213,14 +212,6 @@ class Reader:
         """A candidate's measurements, oldest first."""
         query = select(TIMINGS).where(TIMINGS.c.candidate == candidate).order_by(TIMINGS.c.id)
         return self._rows(query, read_timing)
-
-    def first_timed(self, run: str) -> dict[int, datetime]:
-        """When each of a run's candidates was timed first, by their ids."""
-        first = func.min(TIMINGS.c.time).label("first")
-        query = select(TIMINGS.c.candidate, first).join(CANDIDATES).where(CANDIDATES.c.run == run)
-        return {
-            row.candidate: datetime.fromisoformat(row.first) for row in self._read(query.group_by(TIMINGS.c.candidate))
-        }
 
     def blocks(self, run: str, phase: Phase) -> dict[int, dict[int, float]]:
         """Candidate -> block -> µs, in the median, of what was timed side by side in a run."""

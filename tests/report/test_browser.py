@@ -97,7 +97,7 @@ def test_every_kind_of_page_is_complete_quiet_and_alone(chromium: Browser, pages
         assert chromium.run(WIDE) <= 1280
         found = chromium.run("[...document.querySelectorAll('section h2[id]')].map((h) => h.id.split('-').at(-1))")
         assert [slug for slug in SECTIONS if slug not in found] == []
-        assert chromium.run("document.querySelectorAll('[data-chart]').length") >= 5
+        assert chromium.run("document.querySelectorAll('[data-chart]').length") >= 4
         assert chromium.complaints() == []
         assert chromium.requests() == [address]
         # What strangers wrote is shown and does nothing.

@@ -70,19 +70,11 @@ def test_names_of_strangers_are_text_wherever_they_stand(store: Store, tmp_path:
 
 def test_best_so_far_only_falls_and_ends_at_the_fastest(run: Run) -> None:
     fastest = min(candidate.us for candidate in run.timed if candidate.us)
-    found = charts.progress(run)
-    assert len(found) == 2
-    for chart in found:
-        line = chart.figure["data"][-1]
-        assert line["y"] == sorted(line["y"], reverse=True)
-        assert line["y"][-1] == fastest
-
-
-def test_a_bundles_timings_have_no_course_of_time(run: Run) -> None:
-    """They have the moments of the import."""
-    assert [chart.title for chart in charts.progress(run)] == ["Best so far, by candidate", "Best so far, by time"]
-    imported = replace(run, row=replace(run.row, command=("autotune", "bundle", "import", "result.zip")))
-    assert [chart.title for chart in charts.progress(imported)] == ["Best so far, by candidate"]
+    chart = charts.progress(run)
+    assert chart is not None
+    line = chart.figure["data"][-1]
+    assert line["y"] == sorted(line["y"], reverse=True)
+    assert line["y"][-1] == fastest
 
 
 def test_a_knob_that_decides_the_time_matters_most(run: Run) -> None:
@@ -216,8 +208,9 @@ def test_only_the_beginning_of_stderr_is_shown() -> None:
 
 def test_a_long_run_is_thinned_for_charts_and_keeps_its_fastest(store: Store, tmp_path: Path) -> None:
     name = a_search(store, candidates=5_000)
-    for chart in charts.progress(read(store, name)):
-        assert sum(len(trace["x"]) for trace in chart.figure["data"]) < 2 * charts.POINTS
+    chart = charts.progress(read(store, name))
+    assert chart is not None
+    assert sum(len(trace["x"]) for trace in chart.figure["data"]) < 2 * charts.POINTS
     page = report(store, [name], workspace=tmp_path)
     assert len(page.encode()) < 7e6
     (rest,) = [json.loads(text) for text in re.findall(r'"application/json">(\[.*?\])</script', page)]
