@@ -3,39 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from autotuner.cli.app import main
 from autotuner.jobs.suite.suites import SUITES
+from tests.support.command_line import in_this_process
 
 EXAMPLES = Path(__file__).parent / "examples"
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def autotune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+def autotune(tmp_path: Path) -> Command:
     """The command in this process and in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "120")
-
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        monkeypatch.setattr(sys, "argv", ["autotune", *words])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return subprocess.CompletedProcess(words, int(end.value.code or 0), out, err)
-
-    return run
+    return partial(in_this_process, cwd=tmp_path, cache=tmp_path / "cache", NO_COLOR="1", COLUMNS="120")
 
 
 def test_list_names_the_suites_with_their_counts(autotune: Command) -> None:
@@ -72,15 +58,6 @@ def test_the_commands_of_a_list_are_for_its_target(autotune: Command) -> None:
     assert all(line.endswith("--target gfx942 --flag=--iree-opt-level=O3") for line in lines)
     command = shlex.split(lines[0][lines[0].index("autotune ") :])[1:]
     assert "space" in autotune(*command, "--device", "none", "--dry-run").stdout, "it can be pasted"
-
-
-def test_sample_lists_a_seeded_part(autotune: Command) -> None:
-    def names(*words: str) -> list[str]:
-        document = json.loads(autotune("suite", "llama70b-skinny", "--list", "--json", *words).stdout)
-        return [problem["name"] for problem in document["problems"]]
-
-    assert len(names("--sample", "5")) == 5
-    assert names("--sample", "5") == names("--sample", "5", "--seed", "0") != names("--sample", "5", "--seed", "1")
 
 
 def test_a_dry_run_shows_the_problems_and_the_commands_of_the_largest(autotune: Command, tmp_path: Path) -> None:
@@ -120,10 +97,3 @@ def test_what_is_wrong_ends_with_2_and_one_line(
     assert message in done.stderr
     assert done.stdout == ""
     assert not (tmp_path / "results" / "suites").exists()
-
-
-def test_help_names_the_options(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "autotuner", "suite", "--help"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "COLUMNS": "200"})
-    for option in ("--list", "--sample", "--threshold", "--budget", "--trials", "--resume", "--target", "--json"):
-        assert option in done.stdout
