@@ -36,6 +36,7 @@ from autotuner.search.grid import Grid
 from autotuner.search.guided import GuidedSearch, Settings
 from autotuner.space.table import Config, Knob, Space
 from benchmarks.recording import RESULTS, TIME
+from benchmarks.tpe import TpeSearch
 
 MARKS = (25, 50, 100, 200)
 BATCH = 4
@@ -141,7 +142,7 @@ ABLATION: Mapping[str, Callable[[Space, int], Search]] = {
     "half as bold": guided(boldness=0.5),
 }
 OPTUNA: Mapping[str, Callable[[Space, int], Search]] = {
-    "optuna's TPE": lambda space, seed: make_search(space, seed=seed, sampler="tpe"),
+    "optuna's TPE": lambda space, seed: TpeSearch(Grid(space), seed=seed, first=()),
 }
 GROUPS = {"all": METHODS, "ablation": ABLATION, "optuna": OPTUNA}
 CHOICES: Mapping[str, Callable[[Space, int], Search]] = {

@@ -1,19 +1,18 @@
 from __future__ import annotations
 
-import logging
 import math
 import time
-import warnings
 from typing import Any
 
 import numpy as np
-import optuna
 import pytest
 
 from autotuner.search import Search, make_search
+from autotuner.search.grid import Grid
 from autotuner.search.model import Surrogate
 from autotuner.space.table import Config, Knob, Space
 from benchmarks.replay import HERE, RandomLegal, load, replay
+from benchmarks.tpe import TpeSearch
 
 RECORDED = HERE / "iree"
 
@@ -189,14 +188,6 @@ def test_a_knob_may_have_a_single_value() -> None:
     assert len(set(walk(make_search(space, seed=0), 40))) == 40
 
 
-def test_tpe_asks_for_new_legal_rows_and_is_repeatable() -> None:
-    one, two = (walk(make_search(large(), seed=3, sampler="tpe", first=[large()[5]]), 20) for _ in range(2))
-    assert one == two
-    assert one[0] == large()[5]
-    assert len(set(one)) == 20
-    assert all(config in large() for config in one)
-
-
 @pytest.mark.parametrize("first", [8, 10, 11])
 def test_the_model_is_asked_once_a_batch_and_a_quarter_is_left_to_the_dice(
     monkeypatch: pytest.MonkeyPatch, first: int
@@ -239,14 +230,9 @@ def test_on_a_recorded_space_it_is_better_than_the_dice_and_cheap() -> None:
     assert each < 0.02, "two milliseconds on a machine of its own"
 
 
-def test_optuna_is_silent_here_and_unchanged_elsewhere(caplog: pytest.LogCaptureFixture) -> None:
-    verbosity = optuna.logging.get_verbosity()
-    optuna.logging.enable_propagation()
-    try:
-        with warnings.catch_warnings(), caplog.at_level(logging.DEBUG):
-            warnings.simplefilter("error")
-            walk(make_search(large(), seed=0, sampler="tpe"), 20)
-    finally:
-        optuna.logging.disable_propagation()
-    assert [record for record in caplog.records if record.name.startswith("optuna")] == []
-    assert optuna.logging.get_verbosity() == verbosity
+def test_the_tpe_that_it_is_compared_with_asks_for_new_legal_rows_and_is_repeatable() -> None:
+    one, two = (walk(TpeSearch(Grid(large()), seed=3, first=[5]), 20) for _ in range(2))
+    assert one == two
+    assert one[0] == large()[5]
+    assert len(set(one)) == 20
+    assert all(config in large() for config in one)
