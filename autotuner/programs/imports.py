@@ -31,14 +31,14 @@ _BUFFERS = ("hal.interface.binding.subspan", "amdgpu.fat_raw_buffer_cast", "memr
 _CONFIGURED = ("lowering_config", "compilation_info", "translation_info", "root_op")
 _DUMP = "Dump it again with this IREE, by --iree-hal-dump-executable-benchmarks-to=DIR."
 _IMPORT_SECONDS = 600.0
-_FORM = "3"
+_FORM = "4"
 """What is done to a model before its import: another form is another import."""
 
 
 def import_onnx(path: Path, folder: Path, *, name: str) -> Path:
     """The model as MLIR, imported in a process of its own; the same model with the same weights is imported once."""
-    if find_spec("onnx") is None:
-        raise EnvironmentFailure(f"{path.name} needs the onnx package.", remedy="pip install 'autotune-iree[onnx]'")
+    if find_spec("onnx") is None or find_spec("onnxscript") is None:
+        raise EnvironmentFailure(f"{path.name} needs onnx and onnxscript.", remedy="pip install 'autotune-iree[onnx]'")
     folder.mkdir(parents=True, exist_ok=True)
     # Another importer may write something else, and what it writes may be for its own compiler only.
     key = Cache.key([_FORM, known_digest(path), versions.bindings_version(), versions.package("onnx")])

@@ -2,7 +2,9 @@
 
 It is IREE's own importer, which reads values of some types only as raw bytes. Converters also write them as numbers
 (an f16 as its 16 bits in an int32): such tensors become raw bytes first. Older opsets become the one that IREE's
-documentation advises, and the graph gets a name that files can have.
+documentation advises, and the graph gets a name that files can have. Sizes that the file computes become numbers where
+they are known, by the optimizer that torch's own exporter uses: IREE's importer takes what has no known rank for a
+scalar. Torch writes such arithmetic for group norms and attention.
 """
 
 from __future__ import annotations
@@ -106,6 +108,11 @@ def main(source: Path, imported: Path) -> None:
     _limit_memory(model, source)
     changed = [normalise(tensor) for tensor in tensors(model)]
     changed.append(rename(model.graph))
+    if any(node.op_type == "Shape" for node in model.graph.node):
+        from onnxscript import optimizer
+
+        model = optimizer.optimize(model)
+        changed.append(True)
     given = source
     if any(changed):
         given = imported.with_suffix(".onnx")

@@ -40,7 +40,6 @@ _LEAST, _LEAST_F64 = 1e-4, 1e-6
 """Where the sum comes to less: errors of f32 and f64 are small beside those of any lower precision."""
 STATISTICS = "the runtime's statistics"
 _CHECK = "Check the model, --flag and --target."
-_ONNX = "Does the file compute its sizes? `onnxsim MODEL.onnx OUT.onnx` makes numbers of them."
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ def structure_in(build: Compiled, builder: ModelBuilder, *, flags: Sequence[str]
         by_hand = shell_line(builder.command(flags, vmfb=Path("module.vmfb")))
         raise NoCandidateError(
             f"iree-compile cannot compile {model.name} for {target}: {first_error(build.stderr)}",
-            remedy=f"{_ONNX if model.path.suffix == '.onnx' else _CHECK} The same by hand: {by_hand}",
+            remedy=f"{_CHECK} The same by hand: {by_hand}",
         )
     (text,), configured = build.dumped[FLOW], build.dumped["configurations"]
     flow = read_flow(text, function=model.function, shapes=input_shapes(model.inputs))

@@ -1,4 +1,4 @@
-"""ONNX files of old opsets, and with names that no file can have: they compile, and compute what ONNX says."""
+"""ONNX files that compute sizes, are of old opsets or have odd names: they compile, and compute what ONNX says."""
 
 from __future__ import annotations
 
@@ -46,6 +46,21 @@ def group_norm(opset: int, **how: Any) -> Any:
     return modelled(nodes, [whole("groups", 1, 2, -1), one, zero], opset=opset, out=(1, 4, 4, 4), **how)
 
 
+def heads(**how: Any) -> Any:
+    """As torch writes the split of a layer's last size into heads: from parts of the shape, cut at a computed place."""
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Add", ["two", "one"], ["end"]),
+        node("Reshape", ["end", "flat"], ["there"]),
+        node("Slice", ["shape", "zero", "there"], ["first"]),
+        node("Concat", ["first", "split"], ["wanted"], axis=0),
+        node("Reshape", ["x", "wanted"], ["parts"]),
+        node("Transpose", ["parts"], ["y"], perm=[3, 0, 1, 2, 4]),
+    ]
+    weights = [whole("zero", 0), whole("one", 1), whole("two", 2), whole("split", 2, 4), whole("flat", -1)]
+    return modelled(nodes, weights, opset=17, out=(2, 1, 4, 8, 4), **how)
+
+
 def pooled(opset: int) -> Any:
     return modelled(
         [node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], strides=[2, 2])], [], opset=opset, out=(1, 4, 4, 4)
@@ -56,10 +71,11 @@ def pooled(opset: int) -> Any:
     ("model", "function"),
     [
         (group_norm(13), "main"),
+        (heads(), "main"),
         (pooled(11), "main"),
         (group_norm(17, name="torch/jit\x1bgraph"), "torch_jit_graph"),
     ],
-    ids=["shape-before-opset-15", "opset-11", "name-with-a-slash"],
+    ids=["shape-before-opset-15", "slice-with-a-computed-end", "opset-11", "name-with-a-slash"],
 )
 def test_what_torch_exports_compiles_and_computes_what_onnx_says(tmp_path: Path, model: Any, function: str) -> None:
     onnx.save(model, tmp_path / "model.onnx")
