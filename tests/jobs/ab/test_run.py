@@ -140,7 +140,7 @@ def test_arms_of_the_same_code_are_not_raced(fake: Fake, experiment: Run, flagfi
     assert (result.verdict, result.details.same_code) == ("no-winner", True)
     assert "the same code" in result.reason
     assert tools.timed() == 1
-    assert result.counts.duplicate == 1
+    assert (result.counts.asked, result.counts.timed, result.counts.duplicate) == (2, 1, 1)
     with Store.open(None, workspace=workspace, create=False) as store:
         assert [row.state for row in store.candidates(result.run)] == ["timed", "duplicate"]
 

@@ -38,26 +38,19 @@ GEMM = Gemm.parse(shape="48x32x64", dtype="f32")
 @pytest.mark.parametrize(
     ("m", "text", "buckets"),
     [
-        (48, "16,32,any", [(1, 16, 16), (17, 32, 32), (33, None, 48)]),
-        (32, "16,32,any", [(1, 16, 16), (17, 32, 32), (33, None, 64)]),
-        (8, " 1, 16 ", [(1, 1, 1), (2, 16, 16)]),
-        (77, "any", [(1, None, 77)]),
+        (48, "16,32,any", [(1, 16, (2, 9, 16)), (17, 32, (17, 24, 32)), (33, None, (33, 40, 48))]),
+        (32, "16,64,any", [(1, 16, (2, 9, 16)), (17, 64, (17, 40, 64)), (65, None, (65, 96, 128))]),
+        (8, " 1, 16 ", [(1, 1, (1,)), (2, 16, (2, 9, 16))]),
+        (77, "any", [(1, None, (2, 39, 77))]),
     ],
 )
-def test_bounds_become_ranges_tuned_at_their_ends(
-    m: int, text: str, buckets: list[tuple[int, int | None, int]]
+def test_bounds_become_ranges_tuned_at_their_ends_and_raced_at_the_smallest_and_a_middle_one_too(
+    m: int, text: str, buckets: list[tuple[int, int | None, tuple[int, ...]]]
 ) -> None:
+    """A product of one row is a matrix-vector product."""
     family = Family.parse(Gemm.parse(shape=f"{m}x32x64", dtype="f32"), text)
-    assert [(b.low, b.high, b.at) for b in family.buckets] == buckets
-    for bucket in family.buckets:
-        assert all(size in bucket for size in bucket.members)
-        assert bucket.members[-1] == bucket.at
-
-
-def test_members_are_the_smallest_a_middle_one_and_the_bound() -> None:
-    first, second = Family.parse(GEMM, "16,64").buckets
-    assert first.members == (2, 9, 16), "a product of one row is a matrix-vector product"
-    assert second.members == (17, 40, 64)
+    assert [(b.low, b.high, b.members) for b in family.buckets] == buckets
+    assert all(b.members[-1] == b.at and all(size in b for size in b.members) for b in family.buckets)
 
 
 @pytest.mark.parametrize(
