@@ -227,9 +227,9 @@ class Flagfile:
     def _named(self, name: str) -> tuple[str, ...]:
         return tuple(split_file(flag)[1] for flag in self.flags if name_of(flag) == name)
 
-    def found_in(self, folder: Path) -> tuple[str, ...]:
-        """The flags, where files and folders that are not there are those of the same name in this one."""
-        return tuple(_found(flag, folder) for flag in self.flags)
+    def found_in(self, folder: Path) -> Flagfile:
+        """With whole paths, where files and folders that are not there are those of the same name in this one."""
+        return replace(self, flags=tuple(_found(flag, folder) for flag in self.flags))
 
 
 def tuning_flag(flags: Sequence[str]) -> str:
@@ -238,14 +238,10 @@ def tuning_flag(flags: Sequence[str]) -> str:
     return spec_flag_for(device)
 
 
-def there_or_in(path: Path, folder: Path) -> Path:
-    """A path as it is, or the same name in a folder where there is nothing."""
-    return path if path.exists() else folder / path.name
-
-
 def _found(flag: str, folder: Path) -> str:
     head, file = split_file(flag)
-    return f"{head}{there_or_in(Path(file), folder)}" if file and not Path(file).exists() else flag
+    path = Path(file) if Path(file).exists() else folder / Path(file).name
+    return f"{head}{path.absolute()}" if file else flag
 
 
 def split_file(flag: str) -> tuple[str, str]:

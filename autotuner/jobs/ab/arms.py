@@ -119,7 +119,7 @@ class FlagfileArm(FileArm):
     def recipe(self, at: ArmSite) -> Recipe:
         flagfile = Flagfile.read(self.path, trust=self.trust, known=at.target.user_flags)
         # What it names and is not there is beside it: files are moved together.
-        flagfile = replace(flagfile, flags=flagfile.found_in(self.path.parent))
+        flagfile = flagfile.found_in(self.path.parent)
         if not flagfile.flags:
             raise UsageError(f"{self.path} has no flags.", remedy="It has one --flag=value a line.")
         if not self.trust:
@@ -127,9 +127,9 @@ class FlagfileArm(FileArm):
         flags = at.with_flags(flagfile.flags, path=self.path)
         recipe = replace(at.plain, flags=flags, flagfile=self.path, carrier=FLAGS.name)
         others = at.with_flags(flagfile.others, path=self.path)
-        objects = next((Path(folder).absolute() for folder in flagfile.folders), None)
+        objects = next(map(Path, flagfile.folders), None)
         for name, value in flagfile.carriers:
-            recipe = at.proven(recipe, Path(value).absolute(), others, flag=name, objects=objects, trust=self.trust)
+            recipe = at.proven(recipe, Path(value), others, flag=name, objects=objects, trust=self.trust)
         return recipe
 
 

@@ -11,8 +11,7 @@ from typing import Any
 from autotuner.build.builder import BINARIES, BuildJob
 from autotuner.carriers.calls import preprocess, prove
 from autotuner.carriers.carrier import CarrierName
-from autotuner.carriers.flagfile import SPEC_FLAGS, SUBSTITUTION, SUBSTITUTIONS, name_of
-from autotuner.carriers.microkernel import OBJECTS_FLAG
+from autotuner.carriers.flagfile import name_of
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.compile import CompilerRefusal, first_error
 from autotuner.iree.tools import Tools
@@ -189,13 +188,4 @@ def file_flags(target: Target, given: Sequence[str], *, path: Path) -> tuple[str
         if name in CHOOSING and own.get(name, flag) != flag:
             raise UsageError(f"{path} is for another target: {flag}, not {own[name]}.", remedy="Give its --target.")
     named = {name_of(flag) for flag in given}
-    return (*(flag for name, flag in own.items() if name not in named), *map(absolute, given))
-
-
-def absolute(flag: str) -> str:
-    """The flag with the file that it names as iree-compile would find it from here."""
-    name, _, value = flag.partition("=")
-    if name == SUBSTITUTION:
-        symbol, _, file = value.partition("=")
-        return f"{name}={symbol}={Path(file).absolute()}"
-    return f"{name}={Path(value).absolute()}" if name in (*SPEC_FLAGS, SUBSTITUTIONS, OBJECTS_FLAG) else flag
+    return (*(flag for name, flag in own.items() if name not in named), *given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from autotuner.carriers.flagfile import KERNELS, Flagfile, beside
@@ -12,7 +12,7 @@ from autotuner.carriers.provenance import Provenance
 from autotuner.errors import AutotuneError, UsageError
 from autotuner.iree.compile import CompilerRefusal, first_error
 from autotuner.iree.tools import Tools
-from autotuner.jobs.ab.recipe import absolute, file_flags
+from autotuner.jobs.ab.recipe import file_flags
 from autotuner.specfiles.applied import Use, applied
 from autotuner.specfiles.check import check_objects, check_processor, objects_folder
 from autotuner.specfiles.entries import Entry, SpecFile, read_spec, read_text
@@ -118,7 +118,7 @@ def read_unit(spec: Path, *, trust: bool) -> Unit:
     flagfile = Flagfile.beside(spec, trust=trust)
     paths = [path for path in (spec, spec.with_suffix(KERNELS)) if path.is_file()]
     if flagfile is not None:
-        flagfile = replace(flagfile, flags=tuple(map(absolute, flagfile.found_in(spec.parent))))
+        flagfile = flagfile.found_in(spec.parent)
         # A compile takes what a flagfile names, which may be other files than those of its name.
         named = {Path(file).name: Path(file) for _, file in flagfile.carriers}
         paths = [named.pop(path.name, path) for path in paths]

@@ -50,14 +50,6 @@ def test_flags_of_a_file_take_the_place_of_the_targets() -> None:
     assert sum(flag.startswith(("--iree-llvmcpu-target-cpu", "--iree-opt-data-tiling")) for flag in flags) == 2
 
 
-def test_files_that_flags_name_are_found_from_anywhere() -> None:
-    flags = file_flags(CPU, ["--iree-codegen-tuning-spec-path=a/spec.mlir"], path=Path("f"))
-    assert flags[-1] == f"--iree-codegen-tuning-spec-path={Path('a/spec.mlir').absolute()}"
-    substitution = "--iree-hal-substitute-executable-configuration=main$async_dispatch_0"
-    flags = file_flags(CPU, [f"{substitution}=a/b=c.mlir"], path=Path("f"))
-    assert flags[-1] == f"{substitution}={Path('a/b=c.mlir').absolute()}"
-
-
 def test_a_flagfile_for_another_target_is_refused() -> None:
     with pytest.raises(UsageError, match="another target"):
         file_flags(CPU, ["--iree-hal-target-device=hip", "--iree-rocm-target=gfx942"], path=Path("f.flags"))
