@@ -38,18 +38,8 @@ class Around:
     """Values of the program, in the order of the problem's operands."""
 
 
-class Masks:
-    """Those of one program. Layers share a mask: it is computed once."""
-
-    def __init__(self) -> None:
-        self._causal: dict[tuple[Any, str, int], bool] = {}
-
-    def is_causal(self, op: Any, *, lead: int) -> bool:
-        """Query i sees keys 0 to i and no more, whatever head it is of. `lead` loops are those of batch and heads."""
-        about = (op.operands[_MASK], str(graph.affine_maps(op)[_MASK]), lead)
-        if about not in self._causal:
-            self._causal[about] = _is_causal(op.operands[_MASK], graph.loops(op)[_MASK], lead)
-        return self._causal[about]
+Masks = dict[tuple[Any, str, int], bool]
+"""Whether each of a program's masks is causal. Layers share a mask: it is computed once."""
 
 
 def _is_causal(mask: Any, axes: list[int | None], lead: int) -> bool:
@@ -78,8 +68,12 @@ def read_attention(op: Any, dtype: str, masks: Masks) -> Iterator[Attention]:
     *lead, queries, width = graph.shape(query)
     if not _is_scaled(op, width) or not _takes_scores_as_they_are(op) or not _has_usual_operands(op, len(lead)):
         return
-    if _is_masked(op) and not masks.is_causal(op, lead=len(lead)):
-        return
+    if _is_masked(op):
+        about = (op.operands[_MASK], str(graph.affine_maps(op)[_MASK]), len(lead))
+        if about not in masks:
+            masks[about] = _is_causal(op.operands[_MASK], graph.loops(op)[_MASK], len(lead))
+        if not masks[about]:
+            return
     try:
         attention = Attention.parse(
             shape="x".join(map(str, (*lead, *([1] if flat else []), queries, graph.shape(key)[-2], width))),

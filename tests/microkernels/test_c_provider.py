@@ -21,6 +21,8 @@ from autotuner.microkernels.check import check
 from autotuner.microkernels.chips import choose_isa
 from autotuner.microkernels.instance import Binding, Call, Instance, shipped_folder
 from autotuner.microkernels.library import find
+from autotuner.microkernels.loader import FILE, load
+from autotuner.microkernels.manifest import DoesNotFitError
 from autotuner.microkernels.providers.c import compile_object
 from autotuner.microkernels.providers.provider import ObjectRefusalError, problem_macros
 from autotuner.problems import Attention, Conv, Gemm, Operand, Problem
@@ -138,6 +140,48 @@ def test_operands_come_in_the_kernels_order_and_the_result_starts_at_zero(run: R
     kernel = Instance("conv", "conv", CHIP, objects, bindings, (7, 8, 4, 6, 3, 3), (1, 1, 1), None, 0, (2, 1, 1))
     result = run(Call(kernel, conv))
     assert result.ok, result.detail
+
+
+PARTS = f"""
+operation = "gemm"
+dtypes = ["f32"]
+layouts = ["nn"]
+symbol = "mine"
+constants = ["m", "n", "k", "many"]
+workgroup_size = [1]
+grid = ["many"]
+parameters = {{ many = [3, 1, 65] }}
+bindings = [
+  {{ operand = "lhs", access = "read" }},
+  {{ operand = "rhs", access = "read" }},
+  {{ operand = "out", access = "write", element = "f32", parts = "many" }},
+]
+provider = {{ kind = "c", source = "mine.c", chips = ["{CHIP}"] }}
+"""
+IN_PARTS = """
+void mine(const float *a, const float *b, float *c, int m, int n, int k, int many, unsigned long part) {
+  for (int i = 0; i < m; i++)
+    for (int j = 0; j < n; j++) {
+      float sum = 0.0f;
+      for (int d = (int)part; d < k; d += many) sum += a[i * k + d] * b[d * n + j];
+      c[((long)part * m + i) * n + j] = sum;
+    }
+}
+"""
+
+
+def test_results_in_parts_of_the_depth_are_added_up_by_iree(run: Run, tmp_path: Path) -> None:
+    (folder := tmp_path / "mine").mkdir()
+    (folder / "mine.c").write_text(IN_PARTS)
+    (folder / FILE).write_text(PARTS)
+    manifest, problem = load(folder / FILE), Gemm.parse(shape="12x20x48", dtype="f32")
+    for many in (3, 1):
+        instance = bound(request(manifest, problem, CHIP, {"many": many}))
+        assert [binding.parts for binding in instance.bindings] == [1, 1, many]
+        result = run(Call(instance, problem))
+        assert result.ok, result.detail
+    with pytest.raises(DoesNotFitError, match="results in 65 parts"):
+        bound(request(manifest, problem, CHIP, {"many": 65}))
 
 
 # --- the compiler ---------------------------------------------------------------------------------------------------

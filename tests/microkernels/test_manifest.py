@@ -261,6 +261,7 @@ SCRATCHED = SCRATCH.replace("\n[objects.gfx942]", "")
         ('operand = "lhs"\naccess = "read"', 'operand = "lhs"\naccess = "write"', r"bindings\[1\].access"),
         ('layout = "nk"', 'layout = "nm"', r"bindings\[0\].layout: 'nm' is not a layout of rhs.*'bkn'"),
         ('layout = "nk"', "zeroed = true", r"bindings\[0\].zeroed: no such key.*access, .*panels"),
+        ('layout = "nk"', "parts = 2", r"bindings\[0\].parts: no such key"),
         ('layout = "nk"', 'element = "named"', r"bindings\[0\].element: 'named' is not known"),
         ('layout = "nk"', 'panels = 4\npanelled = "b"', r"bindings\[0\].panelled: 'b' is no dimension .*that is cut"),
         ('element = "f32"\n', "", r"bindings\[2\].element: it is missing"),
