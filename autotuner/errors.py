@@ -39,10 +39,8 @@ class OutOfTimeError(AutotuneError):
         message: str = "the time was up before anything could be told.",
         *,
         remedy: str = "Give a longer --budget.",
-        done: float = 0.0,
     ) -> None:
         super().__init__(message, remedy=remedy)
-        self.done = done
         """Of what was cut off, from 0 to 1, where that is known."""
 
 

@@ -155,7 +155,7 @@ class Bench:
             self._note(found.noise)
         self.first_schedule = found.schedule(self.clock, manifest)
         earlier = self.outcomes.pop(BASELINE, None)
-        with beginning("timing it", follows=1.0):
+        with beginning("timing it"):
             measured = measure(found, found.baseline, best_us=math.inf, drift=False)
         self._settle(base, measured)
         default = self.outcomes[BASELINE]

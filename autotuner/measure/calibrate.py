@@ -29,9 +29,6 @@ _ON_GPU = 0.5
 _LEAST_PATIENCE, _PATIENCE = 20.0, 50.0
 """Seconds that a candidate may take for its check, at the least, and how many times the default's: what takes longer
 hangs, and would use up a short budget unseen."""
-_COMPILED, _ANSWERED, _PAIRED = 2.0, 1.5, 6.0
-"""What follows to a verdict, about, in compiles of the default, in its right answers and in its first run: a rival has
-to be compiled, and the default is called some times more."""
 _LENGTHENED = 2
 """How often the repeats are chosen, at most."""
 
@@ -157,7 +154,7 @@ class Calibrator(Generic[M]):
         lasting = self.thoroughness.repetition_seconds * (1.0 if self.on_cores else _ON_GPU)
         benchmark = Benchmark(self.data.invocation(), lasting, self.thoroughness.run_timeout)
         checker, check, rough = self._first_run(first, benchmark)
-        with beginning("timing it", follows=2 * _PAIRED, call=rough.median / 1e6):
+        with beginning("timing it"):
             return self._timed(first, benchmark, checker, check, rough)
 
     def _timed(self, first: M, benchmark: Benchmark, checker: Checker, check: Check, heard: Timing) -> Calibration[M]:
@@ -198,19 +195,19 @@ class Calibrator(Generic[M]):
         return found
 
     def _built(self) -> M:
-        with beginning("the compile of IREE's default", follows=_COMPILED):
+        with beginning("the compile of IREE's default"):
             return self.make(1, None)
 
     def _answers(self) -> bool:
         """Computed where they are not yet; False where there are none without a run of the default."""
-        with beginning("the computation of the right answers", follows=_ANSWERED):
+        with beginning("the computation of the right answers"):
             return self.data.knows
 
     def _first_run(self, first: M, benchmark: Benchmark) -> tuple[Checker, Check, Timing]:
         """Is it right, and about how long does it take?"""
         with clocked(self.seconds, "time"):
             checker, check = self._checker(first)
-        with beginning("the first run of IREE's default", follows=_PAIRED):
+        with beginning("the first run of IREE's default"):
             rough, _ = self._time(first, benchmark, repetitions=1)
         if not rough.ok:
             raise DeviceError(
@@ -224,7 +221,7 @@ class Calibrator(Generic[M]):
         knows = self._answers()
         longest, started = self.thoroughness.run_timeout, time.monotonic()
         checker = self.data.checker(self.device, timeout=longest)
-        with beginning("the first run of IREE's default", follows=_PAIRED):
+        with beginning("the first run of IREE's default"):
             checker, check = (checker, checker.check(build.vmfb)) if knows else checker.trusting(build.vmfb)
         if check.failure in ("run-error", "run-timeout"):
             raise DeviceError(

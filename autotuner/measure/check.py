@@ -17,7 +17,7 @@ from autotuner.iree.run import Invocation
 from autotuner.problems import Array, Bound, Operand, Problem
 from autotuner.problems.base import FUNCTION
 from autotuner.system.parsing import write_raw
-from autotuner.system.process import part
+from autotuner.system.process import raise_if_late
 
 if TYPE_CHECKING:
     from autotuner.iree.compile import FailureClass
@@ -85,14 +85,12 @@ class Data:
     @cached_property
     def expected(self) -> dict[str, tuple[Expected, ...]]:
         """By set, of each result; none where nothing is known."""
-        return {name: self._expected(name, number) for number, name in enumerate(self.inputs)}
+        return {name: self._expected(name) for name in self.inputs}
 
-    def _expected(self, name: str, number: int) -> tuple[Expected, ...]:
-        parts = 2 * len(self.inputs)
-        with part(2 * number, parts):
-            known = self.learnt.get(name, ()) if self.learnt else (self.problem.reference(self.inputs[name]),)
-        with part(2 * number + 1, parts):
-            return tuple(self._right(name, result, one) for result, one in enumerate(known) if one is not None)
+    def _expected(self, name: str) -> tuple[Expected, ...]:
+        raise_if_late()
+        known = self.learnt.get(name, ()) if self.learnt else (self.problem.reference(self.inputs[name]),)
+        return tuple(self._right(name, result, one) for result, one in enumerate(known) if one is not None)
 
     def _right(self, name: str, result: int, reference: Array) -> Expected:
         inputs, problem = self.inputs[name], self.problem.viewing(result)

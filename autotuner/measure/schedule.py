@@ -32,8 +32,8 @@ _AIR = 1.2
 SHIPPED, ARMS, FINALIST = 1.5, 2.0, 0.25
 """In compiles of the default: what shipping takes; an experiment's arms, which are compiled and run once more; a
 finalist, of which only the repeats change."""
-_TOLD = 0.05
-"""Of a computation: by less nobody can tell how long all of it takes."""
+_BEGUN = 4
+"""Times the budget, where that was up before the default was timed."""
 
 
 @dataclass(frozen=True)
@@ -207,34 +207,22 @@ def longer(seconds: float, *, part: bool = False) -> str:
 class BeginningError(OutOfTimeError):
     """The time was up before IREE's default was timed."""
 
-    def __init__(self, what: str, seconds: float, *, left: float) -> None:
-        under_way = f"{what} had not ended after {seconds:.0f} s"
-        super().__init__(f"the time was up before IREE's default was timed: {under_way}")
-        self.left = left
-        """Seconds from there to a verdict, about."""
-
 
 @contextmanager
-def beginning(what: str, *, follows: float, call: float | None = None) -> Iterator[None]:
-    """Says what was under way when the time was up; what `follows` it to a verdict takes so many times as long.
-
-    What nobody knows the length of may take twice as long as it has; where it is known that a `call` takes so many
-    seconds, all follows from that.
-    """
+def beginning(what: str) -> Iterator[None]:
+    """Says what was under way when the time was up."""
     began = time.monotonic()
     try:
         yield
     except BeginningError:
         raise
     except OutOfTimeError as error:
-        took = time.monotonic() - began
-        whole = took / error.done if error.done >= _TOLD else 2 * took
-        left = (1 + follows) * whole - took if call is None else follows * call
-        raise BeginningError(what, took, left=left) from error
+        under_way = f"{what} had not ended after {time.monotonic() - began:.0f} s"
+        raise BeginningError(f"the time was up before IREE's default was timed: {under_way}") from error
 
 
 def late(error: OutOfTimeError, clock: Clock) -> str:
-    """Why a run has no verdict, and the budget that would do."""
+    """Why a run has no verdict, and the budget that would do: most of it is still to come where it had just begun."""
     if isinstance(error, BeginningError):
-        return f"{error.message}: {longer(max(clock.elapsed + error.left, clock.budget), part=clock.part)}"
+        return f"{error.message}: {longer(_BEGUN * clock.budget, part=clock.part)}"
     return f"the time was up: {longer(2 * clock.budget, part=clock.part)}"

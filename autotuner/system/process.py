@@ -143,11 +143,10 @@ def deadline() -> float:
     return _deadline.get()
 
 
-def raise_if_late(*, done: float = 0.0) -> None:
-    """OutOfTimeError behind the moment that `until` names: for work of this process that takes long, and of which so
-    much is done."""
+def raise_if_late() -> None:
+    """OutOfTimeError behind the moment that `until` names: for work of this process that takes long."""
     if seconds_left() <= 0:
-        raise OutOfTimeError(done=done)
+        raise OutOfTimeError
 
 
 def own_module(module: str, *words: str | Path) -> list[str | Path]:
@@ -319,18 +318,8 @@ PIECE = 2 * 10**10
 """Flops that numpy computes without a look at the clock, about a second's worth."""
 
 
-@contextlib.contextmanager
-def part(number: int, of: int) -> Iterator[None]:
-    """One of so many parts, about equally long, counted from 0; not begun where the time is up."""
-    raise_if_late(done=number / of)
-    try:
-        yield
-    except OutOfTimeError as error:
-        raise OutOfTimeError(done=(number + error.done) / of) from error
-
-
 def in_parts(parts: Sequence[T]) -> Iterator[T]:
     """One after another, as long as there is time."""
-    for number, one in enumerate(parts):
-        raise_if_late(done=number / len(parts))
+    for one in parts:
+        raise_if_late()
         yield one

@@ -216,7 +216,7 @@ class SingleRun:
         if found.noise is not None:
             self._note(found.noise)
         self.evaluator.calibrate(found)
-        with beginning("timing it", follows=1.0):
+        with beginning("timing it"):
             self.loop.time_baseline(self._schedule(found))
         if self.standing.words:
             self._note(self.standing.words)

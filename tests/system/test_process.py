@@ -16,7 +16,7 @@ import pytest
 from autotuner.errors import OutOfTimeError, ToolMissingError
 from autotuner.system import process, watcher
 from autotuner.system.execution import local_executor
-from autotuner.system.process import in_parts, part
+from autotuner.system.process import in_parts
 from tests.support.patience import ENOUGH, wait_until
 
 
@@ -217,19 +217,10 @@ def test_what_gives_way_is_nicer_than_autotune_itself(own: int, said: str, monke
     assert done.stdout.strip() == said
 
 
-def test_what_is_cut_off_says_how_much_of_all_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    left = iter([1.0, 1.0, 1.0, 0.0])
+def test_what_is_done_in_parts_ends_where_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = iter([1.0, 1.0, 0.0])
     monkeypatch.setattr(process, "seconds_left", lambda: next(left))
     done: list[str] = []
-    with pytest.raises(OutOfTimeError) as caught, part(2, 4):
+    with pytest.raises(OutOfTimeError):
         done.extend(in_parts("abcd"))
     assert done == ["a", "b"]
-    assert caught.value.done == 0.625
-
-
-def test_nothing_is_begun_where_the_time_is_up() -> None:
-    with process.until(0.0):
-        with pytest.raises(OutOfTimeError), part(0, 1):
-            pytest.fail("begun")
-        with pytest.raises(OutOfTimeError):
-            next(in_parts([1]))

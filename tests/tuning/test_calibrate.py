@@ -226,7 +226,7 @@ def test_where_nothing_is_known_the_defaults_own_result_is_right(calibrate: Cali
     assert replace(found.checker, device=other).check(found.baseline.vmfb).failure == "wrong-result"
 
 
-def test_a_deadline_says_what_was_under_way_and_the_budget_that_would_do(calibrate: Calibrate, data: Data) -> None:
+def test_a_deadline_says_what_was_under_way(calibrate: Calibrate, data: Data) -> None:
     def late(*_: object) -> Computed:
         raise OutOfTimeError
 
@@ -241,11 +241,8 @@ def test_a_deadline_says_what_was_under_way_and_the_budget_that_would_do(calibra
         calibrate(right, make=late)
     with pytest.raises(BeginningError, match="the first run of IREE's default had not ended"):
         calibrate(Scripted(data, {}, late))
-    with pytest.raises(BeginningError, match="timing it had not ended") as quick:
+    with pytest.raises(BeginningError, match="timing it had not ended"):
         calibrate(Late(data, {1: (1e5,)}))
-    with pytest.raises(BeginningError, match="timing it had not ended") as slow:
-        calibrate(Late(data, {1: (2e7,)}))
-    assert quick.value.left < 60 < 200 < slow.value.left < 600, "by what a call takes"
 
 
 def test_right_answers_keep_to_the_deadline_also_beside_a_compile(calibrate: Calibrate, data: Data) -> None:

@@ -18,7 +18,6 @@ from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.route_search import Routes, RouteSearch
 from autotuner.measure.check import Check
 from autotuner.measure.contest import SLOW_US, Takes, take_turns, timed_by
-from autotuner.measure.judge import PAIRS
 from autotuner.measure.schedule import beginning
 from autotuner.programs.arbiter import Arbiter
 from autotuner.programs.program import ModelProgram
@@ -165,7 +164,7 @@ class RouteRace:
                 f"IREE's default does not compile {name}: {first_error(build.stderr)}",
                 remedy="Check the model, --flag and --target.",
             )
-        with beginning("the first call of IREE's default", follows=PAIRS):
+        with beginning("the first call of IREE's default"):
             outputs = self.program.outputs(build.vmfb)
         if outputs.failure is not None:
             raise DeviceError(
