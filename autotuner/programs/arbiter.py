@@ -7,7 +7,6 @@ else: then the same program on the host's processor decides between the two.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -36,8 +35,6 @@ _ROOM = 3.0
 """Two right builds may differ by so many times what a last digit of the inputs changes."""
 _MOST = 0.1
 """However a model amplifies its rounding: a relative error beyond this is wrong."""
-_CALLS, _CALLS_SECONDS = 5, 1.0
-"""How often the default is called once more, at the most; no further call begins after so many seconds."""
 _MEANING = ("--iree-input-", "--iree-torch-", "--iree-stablehlo-")
 """Flags of the user that say what the program means. All others say how it is compiled, which may be what is wrong."""
 _GENERIC = f"{CPU_FLAG}=generic"
@@ -164,17 +161,14 @@ class Arbiter:
 
     def _call_again(self) -> None:
         """Where two builds disagree, the default must at least agree with itself."""
-        again, self._again, began = self._again, None, time.monotonic()
-        for _ in range(_CALLS):
-            if again is None or time.monotonic() - began > _CALLS_SECONDS:
-                return
-            if self._compared(again(), self.default).failure == "wrong-result":
-                raise UsageError(
-                    f"{self.name} gives other outputs at each call of the model, on the same inputs: nothing can be "
-                    "compared with them.",
-                    remedy="Give --input with values that the model is made for: a position that is written twice has "
-                    "no one result.",
-                )
+        again, self._again = self._again, None
+        if again is not None and self._compared(again(), self.default).failure == "wrong-result":
+            raise UsageError(
+                f"{self.name} gives other outputs at each call of the model, on the same inputs: nothing can be "
+                "compared with them.",
+                remedy="Give --input with values that the model is made for: a position that is written twice has "
+                "no one result.",
+            )
 
     def _asked(self) -> HostAnswer | None:
         if self.host is None:

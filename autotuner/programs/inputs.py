@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +14,6 @@ from autotuner.problems import Array, Operand
 from autotuner.problems.dtypes import element_type, known_type
 from autotuner.programs.signature import Argument, Signature
 from autotuner.system.parsing import SeveralArraysError, read_npy
-from autotuner.system.text import short
 
 _BETWEEN = re.compile(r"[\s,\[\]]+")
 """What stands between the values of an input."""
@@ -145,7 +143,7 @@ def _type_remedy(*, f64: bool, argument: Argument) -> str:
 def _check_valued(text: str, argument: Argument) -> None:
     """Its values are for IREE's tools to read; that its file is there and fits can be told here."""
     refuse_absent(text)
-    form, typed, values = text.partition("=")
+    form, typed, _ = text.partition("=")
     if text.startswith("@"):
         _fit_array(text, Path(text[1:]), argument)
         return
@@ -156,14 +154,6 @@ def _check_valued(text: str, argument: Argument) -> None:
     if not typed:
         return
     _fit_type(text, form.rpartition("x")[2], argument)
-    words = [] if "@" in values else [word for word in _BETWEEN.split(values) if word]
-    count = math.prod(shape)
-    if words and len(words) not in (1, count):
-        raise UsageError(
-            f"--input {short(text)} has {len(words)} values, not {count}.", remedy="Give all of them, or one for all."
-        )
-    if strange := next((word for word in words if not _is_number(word)), None):
-        raise UsageError(f"--input {short(text)}: {short(strange)} is no number.", remedy="Give numbers.")
 
 
 def _fit_array(text: str, path: Path, argument: Argument) -> None:

@@ -14,12 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from iree.compiler import ir
-
 from autotuner.build.executor import BuildExecutor
 from autotuner.errors import NoCandidateError
 from autotuner.iree.compile import FLOW, PREPROCESSED, Compiled, CompilerRefusal, first_error, shell_line
-from autotuner.iree.mlir import Dispatch, by_name, parse, resources, walk
+from autotuner.iree.mlir import Dispatch, by_name, resources
 from autotuner.iree.run import DispatchTime
 from autotuner.problems import OPERATIONS
 from autotuner.problems.accuracy import RMS, UNITS, Precision, lower_precision
@@ -33,8 +31,6 @@ from autotuner.targets import Target
 
 KINDS: Mapping[str, str] = {operation.kind: name for name, operation in OPERATIONS.items()}
 """What the kinds of root operations are called on the command line."""
-_WORDS = {"conv": ("linalg.conv_", "linalg.depthwise_conv_"), "gemm": ("matmul", "matvec"), "attention": ("attention",)}
-"""What the names of operations have in them."""
 _ROOM = 3.0
 _LEAST, _LEAST_F64 = 1e-4, 1e-6
 """Where the sum comes to less: errors of f32 and f64 are small beside those of any lower precision."""
@@ -117,13 +113,6 @@ def check_program(model: Model, text: str, *, timed: bool) -> None:
         load_expected(model.expected, signature)
     elif model.inputs:
         check_inputs(model.inputs, signature, name=model.name)
-
-
-def operations_in(text: str) -> set[str]:
-    """The operations of a preprocessed program that take time, as the command line calls them."""
-    with ir.Context() as context:
-        names = {op.name for op in walk(parse(text, context).operation)}
-    return {kind for kind, words in _WORDS.items() if any(word in name for name in names for word in words)}
 
 
 def expected_error(

@@ -109,13 +109,11 @@ def test_where_the_host_cannot_be_asked_the_default_stays_and_that_is_said() -> 
     assert "--expected FILE.npy" in said
 
 
-@pytest.mark.parametrize("later", [[BAD], [GOOD, OTHER]])
-def test_a_default_that_does_not_agree_with_itself_is_no_answer(later: list[Computed]) -> None:
+def test_a_default_that_does_not_agree_with_itself_is_no_answer() -> None:
     """As where a model writes to one position twice, of those that were made up."""
     host = Asked(HostAnswer(GOOD))
     arbiter = host.arbiter()
-    calls = iter(later)
-    arbiter.begin(GOOD, again=lambda: next(calls))
+    arbiter.begin(GOOD, again=lambda: BAD)
     with pytest.raises(UsageError, match="gives other outputs at each call of the model") as caught:
         arbiter.check(BAD)
     assert "--input" in caught.value.remedy
@@ -135,7 +133,7 @@ def test_a_default_is_called_again_only_where_something_differs_from_it() -> Non
     assert not calls
     assert not arbiter.check(BAD).ok
     assert not arbiter.check(OTHER).ok
-    assert 1 <= len(calls) <= 5, "once for all"
+    assert len(calls) == 1, "once for all"
 
 
 def test_what_the_user_expects_is_right_and_nobody_is_asked() -> None:
@@ -273,8 +271,6 @@ def test_a_right_route_wins_over_a_default_that_is_wrong(tmp_path: Path) -> None
     plain, right = document["routes"]
     assert (plain["failure"], plain["us"]) == ("wrong-result", pytest.approx(1000 * BASE_MS))
     assert right["error"] < 1e-5
-    assert result.details.report is not None
-    assert "compared with those of the same program on llvm-cpu. IREE's default" in result.details.report.read_text()
 
 
 def test_a_wrong_default_that_is_faster_is_not_kept_and_the_right_route_is_named(tmp_path: Path) -> None:

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from autotuner.build import Builder, BuildJob
 from autotuner.devices.device import Computed
-from autotuner.devices.process import ProcessDevice
 from autotuner.iree.mlir import Dispatch
-from autotuner.iree.run import DispatchTime, Invocation
-from autotuner.iree.tools import Tools
+from autotuner.iree.run import DispatchTime
 from autotuner.problems import Array
 from autotuner.problems.dtypes import element_type
 from autotuner.programs.arbiter import same_outputs
 from autotuner.programs.flow import FlowDispatch, Group, Value
-from autotuner.programs.model import Model, ModelBuilder
-from autotuner.programs.structure import ModelStructure, Shares, expected_error, from_statistics, read_structure
-from autotuner.targets import Target
-from benchmarks.models.encoder import Encoder
+from autotuner.programs.structure import Shares, expected_error, from_statistics
 from tests.support.simulated_kernels import accumulated
 
 TOKENS, WIDTH, HIDDEN = 32, 64, 128
@@ -188,61 +181,6 @@ def test_the_expected_error_follows_types_sums_and_calls() -> None:
     # What passes through f16 is no better for being printed in f32.
     assert expected_error([], [_piece("4xf16", 1), _piece("4xf32", 1)]) > 4e-4
     assert expected_error([], [_piece("4xi32", 3)]) == 1e-4
-
-
-# --- real programs --------------------------------------------------------------------------------------------------
-
-SMALL = {"layers": 1, "tokens": 16, "width": 32, "heads": 2, "hidden": 64}
-TILED = ("--iree-opt-data-tiling",)
-
-
-@dataclass(frozen=True)
-class Real:
-    """An encoder that is compiled and run."""
-
-    encoder: Encoder
-    builder: Builder
-    folder: Path
-
-    def structure(self) -> ModelStructure:
-        path = self.encoder.write(self.folder / "encoder.mlir")
-        program = ModelBuilder(self.builder.tools, self.builder.cache, Model(path))
-        return read_structure(program, Target.parse("cpu").compile_flags, target="cpu", timeout=120)
-
-    def outputs(
-        self, name: str, *, flags: tuple[str, ...] = (), weights: Mapping[str, Array] | None = None
-    ) -> Computed:
-        folder = self.folder / name
-        folder.mkdir()
-        text = self.encoder.write(folder / "encoder.mlir", weights=weights).read_text()
-        job = BuildJob(text, (*Target.parse("cpu").compile_flags, *flags), timeout=120)
-        build = self.builder.build(job)
-        assert build.ok, build.stderr
-        dtype = self.encoder.dtype
-        values = np.random.default_rng(5).normal(size=(SMALL["tokens"], SMALL["width"])).astype(np.float32)
-        values.astype(element_type(dtype).numpy).tofile(folder / "input.bin")
-        call = Invocation("main", (f"{SMALL['tokens']}x{SMALL['width']}x{dtype}=@{folder / 'input.bin'}",), (dtype,))
-        tools: Tools = self.builder.tools
-        return ProcessDevice(tools, "local-sync", folder).check(build.vmfb, [call], timeout=120)[0]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("dtype", ["bf16"])
-def test_another_route_of_a_real_encoder_passes_and_one_with_a_product_missing_does_not(
-    dtype: str, builder: Builder, tmp_path: Path
-) -> None:
-    real = Real(Encoder(**SMALL, dtype=dtype), builder, tmp_path)
-    structure = real.structure()
-    rounding = expected_error(structure.groups, structure.others)
-    usual = real.outputs("usual")
-    tiled = same_outputs(real.outputs("tiled", flags=TILED), usual, tolerance=None, rounding=rounding)
-    assert tiled.ok, (tiled.detail, rounding)
-    weights = real.encoder.weights()
-    missing = weights["l0_wide"].copy()
-    missing[-1] = 0
-    wrong = real.outputs("missing", weights={**weights, "l0_wide": missing})
-    check = same_outputs(wrong, usual, tolerance=None, rounding=rounding)
-    assert check.failure == "wrong-result", (check.error, rounding)
 
 
 def test_what_the_runtime_never_counted_did_not_run() -> None:

@@ -20,7 +20,6 @@ from autotuner.programs.structure import (
     KINDS,
     ModelStructure,
     check_program,
-    operations_in,
     read_structure,
     structure_in,
 )
@@ -44,20 +43,21 @@ class ReadModel:
 def read_model(model: Model, target: Target, options: Options, session: Session, account: Account) -> ReadModel:
     """The model and its dispatches; what imports it keeps to the budget, too.
 
-    What is timed needs the default's module anyway: the dispatches are read from the compile that makes it, and beside
-    it the route that is expected to win is compiled.
+    What is timed needs the default's module anyway: the dispatches are read from the compile that makes it. What is
+    wrong with the call is told while that goes on.
     """
     account.stage("reading the model")
     check_words(model, target, options, workspace=session.workspace.root)
     with account.clocked("space"):
         builder = open_model(model, session)
+    timed, timeout = session.device != NO_DEVICE, compile_timeout(options, account.clock)
     ahead: dict[Route, Future[Compiled]] = {}
-    timeout = compile_timeout(options, account.clock)
-    if session.device != NO_DEVICE:
-        ahead = _begun(model, target, session, builder, timeout=timeout)
-    elif model.inputs or model.function:
-        with suppress(CompilerRefusal), account.clocked("space"):
-            _checked(target, builder, timeout=timeout, timed=False)
+    if timed:
+        ahead = {PLAIN: session.executor.start_whole(builder.job(target.compile_flags, timeout=timeout))}
+    if timed or model.inputs or model.function:
+        with suppress(CompilerRefusal), account.clocked("space"):  # the compile has it in full
+            text = builder.preprocessed(target.compile_flags, timeout=timeout)
+            check_program(builder.program, text, timed=timed)
     return ReadModel(builder, structure_of(target, options, builder, account, ahead), ahead)
 
 
@@ -84,31 +84,6 @@ def structure_of(
             return structure_in(build, builder, flags=flags, target=target.name)
         timeout = compile_timeout(options, account.clock)
         return read_structure(builder, target.compile_flags, target=target.name, timeout=timeout)
-
-
-def _begun(
-    model: Model, target: Target, session: Session, builder: ModelBuilder, *, timeout: float
-) -> dict[Route, Future[Compiled]]:
-    """The default's compile, and that of the route which the operations of the program speak for."""
-
-    def start(route: Route) -> Future[Compiled]:
-        job = builder.job([*target.compile_flags, *route.flags], timeout=timeout)
-        return session.executor.start_whole(job)
-
-    found = {PLAIN: start(PLAIN)}
-    with suppress(CompilerRefusal):  # the default's compile has it in full
-        ops = operations_in(_checked(target, builder, timeout=timeout, timed=True))
-        # Of some attentions the default is wrong: what is compiled instead is known only with its dispatches.
-        expected = choose(target, model.routes, ops).first[1:2] if "attention" not in ops else ()
-        found |= {route: start(route) for route in expected}
-    return found
-
-
-def _checked(target: Target, builder: ModelBuilder, *, timeout: float, timed: bool) -> str:
-    """The preprocessed program, once the call is known to fit it."""
-    text = builder.preprocessed(target.compile_flags, timeout=timeout)
-    check_program(builder.program, text, timed=timed)
-    return text
 
 
 def question_unread(model: Model, target: Target, session: Session) -> Question:

@@ -177,7 +177,6 @@ def report_text(result: ModelResult) -> str:
         str(result),
         "```",
         "",
-        *_right(details),
         *_markdown(_ROUTES, map(_route, details.routes)),
         "",
     ]
@@ -192,16 +191,6 @@ def report_text(result: ModelResult) -> str:
 def _markdown(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     lines = [titles, ["---"] * len(titles), *rows]
     return ["| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in line) + " |" for line in lines]
-
-
-def _right(details: ModelDetails) -> list[str]:
-    """What outputs were compared with; nothing without a device."""
-    arbiter = details.arbiter
-    if arbiter is None:
-        return []
-    wrong = f" {arbiter.words[0].upper()}{arbiter.words[1:]}." if arbiter.words else ""
-    undecided = f" The same program on llvm-cpu did not decide: {arbiter.why_none}." if arbiter.why_none else ""
-    return [f"Outputs are compared with those of {arbiter.against}.{wrong}{undecided}", ""]
 
 
 def _route(one: Contestant) -> tuple[str, ...]:
