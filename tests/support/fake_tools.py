@@ -151,10 +151,8 @@ class FakeTools:
 
     def __post_init__(self) -> None:
         real = Tools.find()
-        for folder in (self.known, *(self.folder / name for name in ("roles", "claims", "bin"))):
+        for folder in (self.known, self.folder / "roles", self.folder / "claims"):
             folder.mkdir(parents=True, exist_ok=True)
-        # Not beside the compiler: what the two make is not the same.
-        self._script("bin/iree-opt", '#!/bin/sh\nexec REAL "$@"\n', real.iree_opt)
         cases = "\n".join(f"{pattern}) ms={ms} ;;" for pattern, ms in self.rules) or "'') ;;"
         self.tools = Tools(
             self._script("iree-compile", _COMPILE, real.iree_compile, ROLES=" ".join(self.compile_roles) or "''"),

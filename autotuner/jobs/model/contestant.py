@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from autotuner.carriers.carrier import Parts
@@ -18,6 +18,9 @@ from autotuner.tuning.result import Measured
 
 _FILES = 100
 """What a spec weighs beside flags: a file to keep and to renew. As much a microkernel, which is code of one's own."""
+
+Member = Entry | KernelEntry
+"""What is put into a model."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,16 @@ class Contestant:
     def by_flags(self) -> bool:
         """Nothing but its flagfile ships."""
         return not (self.entries or self.kernels)
+
+    @property
+    def judged(self) -> Sequence[Member]:
+        """Those that are asked whether they gain in it: beside kernels dispatches have other names."""
+        return self.kernels or self.entries
+
+    def without(self, labels: Collection[str]) -> tuple[list[Entry], list[KernelEntry]]:
+        """What is in it beside these."""
+        entries = [entry for entry in self.entries if entry.label not in labels]
+        return entries, [entry for entry in self.kernels if entry.label not in labels]
 
     @property
     def module(self) -> Compiled:

@@ -127,8 +127,13 @@ class _ModelRun:
 
     @property
     def _kept(self) -> float:
-        """Seconds that are kept for the race, its confirmation and the proof of what ships, as things stand now."""
-        return self._schedule.kept_of(self.context.clock.budget)
+        """Seconds that are kept for the race, its confirmation and the proof of what ships, as things stand now.
+
+        As long as nothing is ahead of the default: for the shortest way to a verdict on what may still be found.
+        """
+        schedule = self._schedule
+        kept = schedule.kept_of(self.context.clock.budget)
+        return kept if len(self.found.lineup.racing) > 1 or self._made else min(kept, schedule.least)
 
     def _compiling(self, some: Sequence[Contestant]) -> float:
         """Seconds of the longest compile of these, here and now."""
@@ -161,7 +166,7 @@ class _ModelRun:
         """The dispatches of the routes that promise most, and the race of what came out."""
         context, stop = self.context, self.context.session.stop
         if not stop.requested:
-            self.kernels = try_kernels(race, self.plain, kept=self._kept)
+            self.kernels = try_kernels(race, self.plain, kept=self._schedule.least)
             self._tune(race)
             before = len(race.tried)
             race.rounds(lambda: context.clock.budget - self._kept)

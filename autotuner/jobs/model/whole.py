@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from autotuner.build.ship import write_parts
@@ -16,7 +16,7 @@ from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import PREPROCESSED, Compiled, CompilerRefusal, first_error, shell_line
 from autotuner.iree.folder import SPEC
 from autotuner.iree.run import benchmark_command
-from autotuner.jobs.model.contestant import Contestant
+from autotuner.jobs.model.contestant import Contestant, Member
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.entries import Entry, KernelCalls, KernelEntry, Place, applied, assemble
 from autotuner.jobs.model.parts import PartSearch
@@ -33,29 +33,6 @@ _TURNS = 3
 """How often two models are timed where one of them is taken, or read."""
 _DELIVERED = 0.7
 """Of what was gained alone, at least, when nobody looks for what loses in the model."""
-
-Member = Entry | KernelEntry
-
-
-@dataclass(frozen=True)
-class _Made:
-    """The model with some entries and kernels."""
-
-    name: str
-    entries: tuple[Entry, ...]
-    kernels: tuple[KernelEntry, ...]
-    parts: Parts
-    build: Compiled
-
-    @property
-    def judged(self) -> tuple[Member, ...]:
-        """Those that are asked whether they gain: beside kernels dispatches have other names."""
-        return self.kernels or self.entries
-
-    def without(self, labels: Collection[str]) -> tuple[list[Entry], list[KernelEntry]]:
-        """What is in it beside these."""
-        entries = [entry for entry in self.entries if entry.label not in labels]
-        return entries, [entry for entry in self.kernels if entry.label not in labels]
 
 
 @dataclass
@@ -96,24 +73,11 @@ class WholeModel:
         numbered = [replace(entry, number=number) for number, entry in enumerate(kernels)]
         called = self._called(numbered, name) if kernels else ()
         made = self._applied(entries, called, name, row)
-        made = self._without_losers(made, row) if made is not None else None
+        made = self._without_losers(made) if made is not None else None
         if made is None:
             context.session.store.record_failure(row, "not-applied", stderr="nothing was left of it")
             return None
-        error = self._error(made, row)
-        if error is None:
-            return None
-        return Contestant(
-            made.name,
-            route,
-            row,
-            made.build,
-            error=error if math.isfinite(error) else None,
-            on=self.on,
-            entries=made.entries,
-            kernels=made.kernels,
-            parts=made.parts,
-        )
+        return self._compared(made)
 
     # --- what is in it ----------------------------------------------------------------------------------------------
 
@@ -144,30 +108,28 @@ class WholeModel:
             return None
 
     def _applied(
-        self, entries: Sequence[Entry], kernels: Sequence[KernelEntry], name: str, row: int | None = None
-    ) -> _Made | None:
+        self, entries: Sequence[Entry], kernels: Sequence[KernelEntry], name: str, row: int
+    ) -> Contestant | None:
         """The model with those that are found in it; None where none is, or it does not compile."""
         while entries or kernels:
-            made = self._build(entries, kernels, name)
-            if not made.build.ok:
-                why = f"the model does not compile with it: {first_error(made.build.stderr, most=160)}"
+            made = self._build(entries, kernels, name, row)
+            if not made.module.ok:
+                why = f"the model does not compile with it: {first_error(made.module.stderr, most=160)}"
                 self._drop(made.judged, why)
-                if row is not None:
-                    self.context.session.store.record_failure(
-                        row, made.build.failure or "compile-error", stderr=made.build.stderr
-                    )
+                failure = made.module.failure or "compile-error"
+                self.context.session.store.record_failure(row, failure, stderr=made.module.stderr)
                 return None
             # Entries of a tuning spec may take an operation from a kernel, and a kernel one from an entry.
-            there = self._proven(made.kernels, made.build.dumped[PREPROCESSED][0]) if kernels else ()
+            there = self._proven(made.kernels, made.module.dumped[PREPROCESSED][0]) if kernels else ()
             found = tuple(entry for entry in made.entries if self._applies(entry, made))
             if len(there) == len(made.kernels) and len(found) == len(made.entries):
                 return made
             entries, kernels = found, there
         return None
 
-    def _applies(self, entry: Entry, made: _Made) -> bool:
+    def _applies(self, entry: Entry, made: Contestant) -> bool:
         """An entry that is nowhere in the compiled model is dropped."""
-        often, why = applied(made.build, entry)
+        often, why = applied(made.module, entry)
         self.parts.set_row(entry.label, applied=often)
         if not often:
             self._drop([entry], f"it does not apply in the model: {why}")
@@ -184,7 +146,7 @@ class WholeModel:
                 self._drop([entry], "it is called nowhere in the model")
         return tuple(entry for entry, often in zip(kernels, found, strict=True) if often)
 
-    def _build(self, entries: Sequence[Entry], kernels: Sequence[KernelEntry], name: str) -> _Made:
+    def _build(self, entries: Sequence[Entry], kernels: Sequence[KernelEntry], name: str, row: int) -> Contestant:
         """The model with these, in a folder of its own with what a person needs to repeat it."""
         context, structure = self.context, self.parts.structure
         folder, brought = context.folder / name, self._kernel_parts(kernels) if kernels else None
@@ -205,7 +167,8 @@ class WholeModel:
             lines.append(shell_line(benchmark_command(session.tools, build.vmfb, benchmark, device=session.device)))
         write_whole(folder / "command.txt", "\n".join(lines) + "\n")
         write_whole(folder / "stderr.txt", build.stderr)
-        return _Made(name, tuple(entries), tuple(kernels), parts, build)
+        made = Contestant(name, self.on.route, row, build, on=self.on, parts=parts)
+        return replace(made, entries=tuple(entries), kernels=tuple(kernels))
 
     def _files(self, name: str) -> Outputs:
         """Those of a model that is tried, in a folder of its own."""
@@ -225,18 +188,18 @@ class WholeModel:
 
     # --- what loses in it -------------------------------------------------------------------------------------------
 
-    def _without_losers(self, made: _Made, row: int) -> _Made | None:
+    def _without_losers(self, made: Contestant) -> Contestant | None:
         """The model without what is slower inside it than the compiler's own code; as it is where that is not known."""
         lost = self._losers(made) if self.race is not None and self.on.build is not None else {}
         if not lost:
             return made
         entries, kernels = made.without(lost)
         try:
-            fewer = self._applied(entries, kernels, f"{made.name}-fewer", row)
+            fewer = self._applied(entries, kernels, f"{made.id}-fewer", made.row)
         except OutOfTimeError:
             self.context.note(f"no time to compile the model without {count(len(lost), 'entry')} that lose: they stay")
             return made
-        if fewer is not None and self.faster(made.build, fewer.build):
+        if fewer is not None and self.faster(made.module, fewer.module):
             self.context.note(f"the model is faster with all that was put into it: {', '.join(lost)} stay")
             return made
         for member in made.judged:
@@ -244,14 +207,14 @@ class WholeModel:
                 self._drop([member], lost[member.label])
         return fewer
 
-    def _losers(self, made: _Made) -> dict[str, str]:
+    def _losers(self, made: Contestant) -> dict[str, str]:
         """By the runtime's statistics; where it tells nothing, those without which the whole model is faster."""
         self.context.stage("looking for what loses inside the model")
-        before, after = self._readings(self.on.module, made.build)
+        before, after = self._readings(self.on.module, made.module)
         if before is not None and after is not None:
             told = slower_kernels(made.kernels, before, after) if made.kernels else None
             return slower_entries(made.entries, before, after) if told is None else told
-        turns = self._in_turns(made.build, self.on.module, PAIRS)
+        turns = self._in_turns(made.module, self.on.module, PAIRS)
         expected = sum(member.share * member.gain for member in made.judged)
         if turns.failed or not turns.blocks or 1 - 1 / turns.lead("one", "other") >= _DELIVERED * expected:
             return {}
@@ -260,15 +223,15 @@ class WholeModel:
         except OutOfTimeError:
             return {}
         finally:
-            shutil.rmtree(self.context.folder / f"without-{made.name}", ignore_errors=True)
+            shutil.rmtree(self.context.folder / f"without-{made.id}", ignore_errors=True)
 
-    def _left_out(self, made: _Made, group: Sequence[Member]) -> dict[str, str]:
+    def _left_out(self, made: Contestant, group: Sequence[Member]) -> dict[str, str]:
         """Those of a group without which the model is faster: it is halved where the model is faster without all."""
-        if self.context.session.stop.requested or not self.has_time(2 * made.build.seconds):
+        if self.context.session.stop.requested or not self.has_time(2 * made.module.seconds):
             return {}
         entries, kernels = made.without({member.label for member in group})
-        fewer = self._build(entries, kernels, f"without-{made.name}").build
-        turns = self._in_turns(fewer, made.build, PAIRS) if fewer.ok else Turns({})
+        fewer = self._build(entries, kernels, f"without-{made.id}", made.row).module
+        turns = self._in_turns(fewer, made.module, PAIRS) if fewer.ok else Turns({})
         if turns.failed or not turns.blocks or not turns.beats("one", "other"):
             return {}
         if len(group) == 1:
@@ -332,19 +295,19 @@ class WholeModel:
         with context.clocked("time"):
             return take_turns([*modules], race.takes(*some).race, still, seed=context.options.seed)
 
-    def _error(self, made: _Made, row: int) -> float | None:
-        """How far the outputs are from those that are right (inf: not known); None where they are wrong."""
+    def _compared(self, made: Contestant) -> Contestant | None:
+        """With how far its outputs are from those that are right; None where they are wrong."""
         if self.race is None:
-            return math.inf
+            return made
         store = self.context.session.store
         with process.however_late():  # one call of what took a compile
-            check = self.race.check(made.build)
+            check = self.race.check(made.module)
         if check.failure is not None:
-            store.record_failure(row, check.failure, stderr=check.detail)
+            store.record_failure(made.row, check.failure, stderr=check.detail)
             self._drop(made.judged, f"the model's outputs are not the untuned one's: {check.detail}")
             return None
-        store.record_check(row, error=check.error)
-        return check.error
+        store.record_check(made.row, error=check.error)
+        return replace(made, error=check.error if math.isfinite(check.error) else None)
 
     def _drop(self, members: Sequence[Member], why: str) -> None:
         for one in members:

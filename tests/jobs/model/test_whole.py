@@ -10,7 +10,6 @@ from typing import cast
 import pytest
 
 from autotuner import Gemm
-from autotuner.carriers.carrier import Parts
 from autotuner.carriers.microkernel import function_name
 from autotuner.devices.process import ProcessDevice
 from autotuner.iree.compile import Compiled
@@ -20,7 +19,7 @@ from autotuner.jobs.model.contestant import Contestant, Lineup
 from autotuner.jobs.model.entries import Entry, KernelEntry
 from autotuner.jobs.model.first_kernels import unranked
 from autotuner.jobs.model.tuner import put_together
-from autotuner.jobs.model.whole import WholeModel, _Made, slower_kernels
+from autotuner.jobs.model.whole import WholeModel, slower_kernels
 from autotuner.measure.contest import Turns
 from autotuner.programs.structure import STATISTICS, Shares, repeated
 from autotuner.targets import PLAIN, Route
@@ -155,9 +154,9 @@ def losers(monkeypatch: pytest.MonkeyPatch, saves: dict[str, float], *, most: in
     def compiled(some: Sequence[KernelEntry]) -> Compiled:
         return module(str(US - sum(saves[one.label] for one in some)))
 
-    def build(_: WholeModel, __: object, some: Sequence[KernelEntry], name: str) -> _Made:
+    def build(_: WholeModel, __: object, some: Sequence[KernelEntry], *___: object) -> Contestant:
         built.append(len(some))
-        return _Made(name, (), tuple(some), Parts(), compiled(some))
+        return replace(KERNELS, kernels=tuple(some), build=compiled(some))
 
     def in_turns(_: WholeModel, one: Compiled, other: Compiled, turns: int) -> Turns:
         rows = {"one": float(one.vmfb.name), "other": float(other.vmfb.name)}
@@ -169,7 +168,7 @@ def losers(monkeypatch: pytest.MonkeyPatch, saves: dict[str, float], *, most: in
     monkeypatch.setattr(WholeModel, "has_time", lambda *_: len(built) < most)
     context, on = BareContext(), replace(PLAINLY, build=compiled(()))
     whole = WholeModel(unranked(context, on, NOTHING), on, race_of(context))
-    return sorted(whole._losers(_Made("made", (), members, Parts(), compiled(members)))), len(built)
+    return sorted(whole._losers(replace(KERNELS, kernels=members, build=compiled(members)))), len(built)
 
 
 def test_a_model_that_gains_what_its_entries_gained_alone_is_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
