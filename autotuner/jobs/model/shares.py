@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
-from autotuner.build import Builder
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import Compiled
 from autotuner.jobs.model.context import Context
@@ -43,14 +42,13 @@ def _alone(context: Context, route: Route, structure: ModelStructure) -> Shares:
     pieces.sort(key=lambda pair: called_flops(pair[1], pair[0].root), reverse=True)
     problems = [DispatchProblem(piece, group.root, f"piece_{n}") for n, (group, piece) in enumerate(pieces)]
     session, options, clock = context.session, context.options, context.clock
-    builder = Builder(session.tools, context.builder.cache)
     target = on_route(context.target, route)
-    timer = DefaultTimer(target, session, builder, options.effort, options.seed, jobs=session.jobs)
+    timer = DefaultTimer(target, session, options.effort, options.seed)
     us: dict[str, float] = {}
     with suppress(OutOfTimeError), process.until(clock.at(clock.elapsed + _RANKING * clock.budget)):
         for problem, default in timer.time(problems, should_stop=lambda: session.stop.requested):
-            if default.us is not None and isinstance(problem, DispatchProblem):
-                us[problem.piece.export] = default.us * problem.piece.calls
+            if isinstance(default, float) and isinstance(problem, DispatchProblem):
+                us[problem.piece.export] = default * problem.piece.calls
     work = {piece.export: called_flops(piece, group.root) for group, piece in pieces}
     known = sum(work[name] for name in us)
     rate = sum(us.values()) / known if known else 1.0

@@ -7,9 +7,16 @@ from concurrent.futures import wait
 from dataclasses import dataclass
 from pathlib import Path
 
-from autotuner.build import Builder, BuildJob, Compiled
+from autotuner.build import BuildJob, Compiled
 from autotuner.devices.device import Timing
-from autotuner.errors import AutotuneError, DeviceError, NoCandidateError, OutOfTimeError
+from autotuner.errors import (
+    AutotuneError,
+    DeviceError,
+    EnvironmentFailure,
+    NoCandidateError,
+    OutOfTimeError,
+    StorageError,
+)
 from autotuner.iree.compile import first_error
 from autotuner.iree.run import Benchmark, failed_because
 from autotuner.jobs.opening import lengthened
@@ -23,39 +30,35 @@ from autotuner.tuning.session import Session
 
 
 @dataclass(frozen=True)
-class Default:
-    """The default's time, or why there is none."""
-
-    us: float | None
-    error: AutotuneError | None = None
-
-
-@dataclass(frozen=True)
 class DefaultTimer:
     """Builds and times defaults: a handful at a time, so that the compiler is not on the cores being timed."""
 
     target: Target
     session: Session
-    builder: Builder
     effort: Effort
     seed: int
-    jobs: int
 
     def time(
         self, problems: Sequence[Problem], *, should_stop: Callable[[], bool]
-    ) -> Iterator[tuple[Problem, Default]]:
-        """Each problem's default, in order, until it is told to stop."""
-        size = 2 * self.jobs
+    ) -> Iterator[tuple[Problem, float | AutotuneError]]:
+        """What each problem's default takes in µs, or why that is not known, in order, until it is told to stop."""
+        size = 2 * self.session.jobs
         for start in range(0, len(problems), size):
             some = problems[start : start + size]
             builds = [self.session.executor.start(self._job(problem)) for problem in some]
             wait(builds)
-            with self.builder.cache.scratch() as folder:
+            with self.session.builder.cache.scratch() as folder:
                 for problem, build in zip(some, builds, strict=True):
                     if should_stop():
                         return
-                    if not isinstance(build.exception(), OutOfTimeError):
+                    if isinstance(build.exception(), OutOfTimeError):
+                        continue
+                    try:
                         yield problem, self._time(problem, build.result(), folder)
+                    except StorageError:
+                        raise
+                    except (NoCandidateError, EnvironmentFailure) as error:
+                        yield problem, error
 
     def _job(self, problem: Problem, repeat: int = 1) -> BuildJob:
         return BuildJob(
@@ -67,22 +70,21 @@ class DefaultTimer:
             figures=self.target.figures,
         )
 
-    def _time(self, problem: Problem, build: Compiled, folder: Path) -> Default:
+    def _time(self, problem: Problem, build: Compiled, folder: Path) -> float:
         if not build.ok:
-            words = first_error(build.stderr)
-            return Default(None, NoCandidateError(f"IREE's default does not compile: {words}"))
+            raise NoCandidateError(f"IREE's default does not compile: {first_error(build.stderr)}")
         try:
             data = Data.write(self.target.prepare(problem), folder / "inputs", seed=self.seed)
-        except MemoryError:
-            return Default(None, too_large(problem))
+        except MemoryError as error:
+            raise too_large(problem) from error
         benchmark = Benchmark(data.invocation(), self.effort.repetition_seconds, self.effort.run_timeout)
         try:
             timing = self._timed(problem, build, benchmark)
         except DeviceError as error:
-            return Default(None, DeviceError(f"IREE's default cannot be timed: {error.message}"))
+            raise DeviceError(f"IREE's default cannot be timed: {error.message}") from error
         if not timing.ok:
-            return Default(None, DeviceError(f"IREE's default cannot be timed: {failed_because(timing.detail)}"))
-        return Default(timing.median)
+            raise DeviceError(f"IREE's default cannot be timed: {failed_because(timing.detail)}")
+        return timing.median
 
     def _timed(self, problem: Problem, build: Compiled, benchmark: Benchmark) -> Timing:
         """All on the first device, so that shares are of one chip; on the next one where that is lost."""

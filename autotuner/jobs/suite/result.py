@@ -121,8 +121,6 @@ def _single(row: Row) -> Group:
 # --- the document -----------------------------------------------------------------------------------------------------
 
 
-_LISTED = 1000
-"""Skipped lines that the document holds; a broken log may have any number."""
 _UNTRIED = ("below-threshold", "left-out", "skipped", "waiting")
 _REASONS = {
     "compile-only": "no device: built and proven, not timed; shares are an estimate by flops",
@@ -186,7 +184,7 @@ class SuiteDetails:
             "one_compile": {"problems": len(self.together), "us_saved": self.us_saved, "saved": self.saved},
             "groups": [group.to_json() for group in self.groups],
             "results": str(self.folder),
-            "skipped": [one.to_json() for one in self.workload.skipped[:_LISTED]],
+            "skipped": [one.to_json() for one in self.workload.skipped],
             "skipped_count": sum(one.lines for one in self.workload.skipped),
         }
 

@@ -161,14 +161,7 @@ class _SuiteRun:
             return
         self.session.reporter.stage(f"timing IREE's default of {len(todo)} problems")
         limit = self.clock.budget * _DEFAULTS_SHARE
-        timer = DefaultTimer(
-            target=self.target,
-            session=self.session,
-            builder=self.builder,
-            effort=self.options.effort,
-            seed=self.options.seed,
-            jobs=self.session.jobs,
-        )
+        timer = DefaultTimer(self.target, self.session, self.options.effort, self.options.seed)
         problems = [entry.problem for entry in todo]
 
         def should_stop() -> bool:
@@ -176,11 +169,11 @@ class _SuiteRun:
 
         with process.until(self.clock.at(limit + LATE_SECONDS)), suppress(OutOfTimeError):
             for problem, default in timer.time(problems, should_stop=should_stop):
-                if default.error is not None:
-                    self._fail(problem.name, default.error)
-                elif default.us is not None:
-                    known[problem.name] = default.us
-                    self.own.time(problem.name, default.us)
+                if isinstance(default, AutotuneError):
+                    self._fail(problem.name, default)
+                else:
+                    known[problem.name] = default
+                    self.own.time(problem.name, default)
         for name in waiting:
             if name not in known and self.rows[name].verdict == "waiting" and not self.run.stopped:
                 self._set(name, verdict="left-out", reason="--budget was used up before its default was timed")
