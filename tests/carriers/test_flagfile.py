@@ -92,6 +92,14 @@ def test_files_that_are_gone_are_those_of_the_same_name_in_the_folder(tmp_path: 
     assert Flagfile(tmp_path / "a.flags", given).found_in(folder).flags == found
 
 
+def test_files_that_are_there_are_named_by_their_whole_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "b=c.mlir").write_text("")
+    given = f"{SUBSTITUTION}=main$async_dispatch_0="
+    found = Flagfile(Path("a.flags"), (f"{given}b=c.mlir",)).found_in(tmp_path / "elsewhere")
+    assert found.flags == (f"{given}{tmp_path / 'b=c.mlir'}",)
+
+
 def test_whatever_a_target_a_route_or_a_shipped_file_needs_is_accepted() -> None:
     for target in all_targets():
         assert not objection(target.compile_flags)

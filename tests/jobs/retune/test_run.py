@@ -42,7 +42,7 @@ from autotuner.targets import Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import Plan
 from tests.support.command_line import in_this_process
-from tests.support.pretended_device import Pretended, pretend
+from tests.support.pretended_device import WARM, Pretended, pretend
 from tests.support.spec_files import TIMED, make_spec
 
 Retune = Callable[..., subprocess.CompletedProcess[str]]
@@ -109,6 +109,7 @@ def test_without_a_device_entries_are_proven_and_nothing_is_written(
     before = path.read_text()
     document = answered(retune(path, "--device", "none", "--json"))
     assert document["verdict"] == "compile-only"
+    assert "next       run the same command where the device is" in retune(path, "--device", "none").stdout
     (row,) = document["entries"]
     assert (row["state"], row["applied"], row["old"]["us"]) == ("kept", 1, TIMED.us)
     assert document["written"] == []
@@ -211,18 +212,21 @@ def test_a_configured_executable_is_kept_with_the_very_code_that_was_raced(
     assert Path(str(document["spec"])).is_file()
 
 
+@pytest.mark.parametrize("others", [(), (OTHER.name,)])
 def test_a_file_that_would_give_other_code_fails_alone(
     write: Callable[..., Path],
     specs: dict[str, str],
     retune: Retune,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
+    others: tuple[str, ...],
 ) -> None:
     """Somebody edits a spec while it is raced."""
     pretend(monkeypatch, warm=0.5)
     monkeypatch.setattr(Pretended, "_is_default", lambda _, module: not any(CPU.spec_flag in w for w in module.command))
     path = write(SMALL.name)
-    write(OTHER.name)
+    for name in others:
+        write(name)
     edited = path.read_text().replace(specs[SMALL.name], specs[f"{SMALL.name}, otherwise"])
     timed = Pretended.time
 
@@ -237,9 +241,9 @@ def test_a_file_that_would_give_other_code_fails_alone(
     rows = {row["problem"]: row for row in document["entries"]}
     assert (rows[SMALL.name]["state"], document["states"]["failed"]) == ("failed", 1)
     assert rows[SMALL.name]["reason"] == f"it is not written: {SMALL.name}: what is written gives it other code."
-    assert [Path(one["from"]).stem for one in document["written"]] == [OTHER.name]
-    assert rows[OTHER.name]["state"] == "kept"
-    assert (done.returncode, document["verdict"]) == (0, "win")
+    assert [Path(one["from"]).stem for one in document["written"]] == [*others]
+    assert all(rows[name]["state"] == "kept" for name in others)
+    assert (done.returncode, document["verdict"]) == ((0, "win") if others else (5, "inconclusive"))
 
 
 @pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler on this machine")
@@ -321,6 +325,26 @@ def test_a_spec_in_a_model_is_raced_as_a_whole_and_what_is_for_another_model_sta
     assert (found[OTHER.name].verdict, found[OTHER.name].us) == (TIMED.verdict, TIMED.us)
 
 
+def test_an_entry_of_a_model_is_shown_with_what_the_whole_model_took_before(
+    write: Callable[..., Path], retune: Retune, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pretend(monkeypatch, warm=0.5)
+    path, model = write("both"), tmp_path / "model.mlir"
+    shutil.copy(EXAMPLES / "one.mlir", model)
+    with Store.open(None, workspace=tmp_path) as store:
+        words = ("autotune", "model", str(model))
+        run = store.start_run(NewRun("model", "", words, {"name": "model"}, "cpu", "local-task", seed=0))
+        took = {"best": {"us": 0.45 * WARM}, "baseline": {"us": 0.9 * WARM}, "speedup": None}
+        won = {"verdict": "win", "spec": str(path), "flagfile": str(path.with_suffix(".flags"))}
+        store.finish_run(run, "finished", result={**won, **took})
+    document = answered(retune(path, "--model", model, "--budget", "20m", "--json"))
+    rows = {row["problem"]: row for row in document["entries"]}
+    own, other = rows[SMALL.name], rows[OTHER.name]
+    assert (own["us"], own["before_us"], own["before_baseline_us"]) == (0.5 * WARM, 0.45 * WARM, 0.9 * WARM)
+    assert own["old"]["us"] == TIMED.us, "what its dispatch took alone"
+    assert (other["state"], other["us"], other["before_us"]) == ("skipped", None, TIMED.us), "it was not raced"
+
+
 def test_a_default_that_has_become_as_fast_is_found_and_nothing_is_written(
     write: Callable[..., Path], retune: Retune, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -331,6 +355,8 @@ def test_a_default_that_has_become_as_fast_is_found_and_nothing_is_written(
     document = answered(retune(path, "--model", model, "--budget", "20m", "--json"))
     (row,) = document["entries"]
     assert (row["state"], document["verdict"], document["written"]) == ("dropped", "no-winner", [])
+    told = retune(path, "--model", model, "--budget", "20m")
+    assert "next       compile without the spec" in told.stdout
     assert row["reason"].startswith("no longer faster than IREE's default: 1.000x")
 
 
