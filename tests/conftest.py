@@ -92,13 +92,16 @@ def share_digests(digests: Path) -> Callable[[Path], None]:
 
 
 @pytest.fixture(scope="session")
-def warm(tmp_path_factory: pytest.TempPathFactory, share_digests: Callable[[Path], None]) -> Path:
+def warm(tmp_path_factory: pytest.TempPathFactory, share_digests: Callable[[Path], None], together: Path) -> Path:
     """A build cache, and the labels of what is in it, that tests share where building is not what they look at.
 
-    Not with other processes: whoever has the same cache waits for the same device.
+    Other processes have another cache with the same builds: whoever has the same cache waits for the same device.
     """
     folder = tmp_path_factory.mktemp("warm")
     share_digests(folder / "cache")
+    for shared in ("cache/builds", "labels"):
+        (together / "warm" / shared).mkdir(parents=True, exist_ok=True)
+        (folder / shared).symlink_to(together / "warm" / shared)
     return folder
 
 

@@ -53,7 +53,7 @@ class OnHost:
         defines = [f"-D{name}={value}" for name, value in (wanted.macros() | launch).items()]
         assert COMPILER is not None
         made = process.run(
-            [COMPILER, "-std=c++17", "-O2", "-w", *defines, folder / "run.cpp", "-o", folder / "run"], timeout=300
+            [COMPILER, "-std=c++17", "-O1", "-w", *defines, folder / "run.cpp", "-o", folder / "run"], timeout=300
         )
         assert made.ok, made.why()
         return cls(folder / "run", problem, numbers["parts"])

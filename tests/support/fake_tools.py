@@ -172,7 +172,7 @@ class FakeTools:
             **words,
             "REAL": f"'{real}'",
             "HERE": "${0%/*}",
-            "KNOWN": str(self.known),
+            "KNOWN": str(self.known.resolve()),  # the same for all who share it
             "HANGING": str(HANGING),
         }.items():
             text = text.replace(word, value)

@@ -23,7 +23,6 @@ from autotuner.tuning.options import Effort
 from tests.support.contract import hold_contract
 from tests.support.fake_tools import (
     DATA_TILING,
-    ONE_ROUTE,
     PROBLEM,
     SPEC,
     TWO_ROUTES,
@@ -32,16 +31,18 @@ from tests.support.fake_tools import (
     codegen,
     run,
 )
-from tests.support.patience import ENOUGH, LATE, one_of_three
+from tests.support.patience import LATE, one_of_three
 
 Fake = Callable[..., FakeTools]
 
 
 @one_of_three
-def test_a_run_with_real_timing_ends_in_a_verdict(workspace: Path) -> None:
+def test_a_run_with_real_timing_ends_in_a_verdict_and_what_is_kept_can_be_pasted(
+    workspace: Path, tmp_path: Path
+) -> None:
     problem = Gemm.parse(shape="192x192x256", dtype="f32")
     quick = Effort(trials=3, budget=10, compile_only_trials=3, race_entrants=2)
-    result = run(None, workspace, problem=problem, target=TWO_ROUTES, effort=quick)
+    result = run(None, workspace, problem=problem, target=TWO_ROUTES, effort=quick, keep=("all",))
     document = result.to_json()
     hold_contract(document, workspace, in_time=False)
     assert document["verdict"] in ("win", "no-winner", "inconclusive")
@@ -60,6 +61,17 @@ def test_a_run_with_real_timing_ends_in_a_verdict(workspace: Path) -> None:
     if document["verdict"] != "inconclusive" and NO_TIME not in document["notes"]:
         assert document["cold"]["baseline_us"] > 0
         assert document["warm"]["baseline_us"] > 0
+    pasted(workspace / "candidates" / result.run / "baseline", tmp_path)
+
+
+def pasted(folder: Path, elsewhere: Path) -> None:
+    """The command of a kept folder builds and times what is there."""
+    words = ["bash", "-e", str(folder / "command.txt")]
+    done = subprocess.run(words, cwd=elsewhere, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (folder / "module.vmfb").is_file()
+    times = json.loads(done.stdout)["benchmarks"]
+    assert sum(b["run_type"] == "iteration" for b in times) == 3
 
 
 @one_of_three
@@ -301,20 +313,6 @@ def test_keep_says_which_folders_stay(fake: Fake, workspace: Path, keep: str) ->
         files = {"problem.mlir", "command.txt", "stderr.txt"} | ({"spec.mlir"} if name != "baseline" else set())
         assert files <= {p.name for p in folder.iterdir()}
         assert ("the device is lost" in (folder / "stderr.txt").read_text()) == (name in failed)
-
-
-def test_the_command_of_a_kept_folder_works_when_it_is_pasted(workspace: Path, tmp_path: Path) -> None:
-    quick = Effort(trials=1, budget=ENOUGH, compile_only_trials=1)
-    problem = Gemm.parse(shape="192x192x256", dtype="f32")
-    result = run(None, workspace, problem=problem, target=ONE_ROUTE, effort=quick, keep=("all",))
-    folder = workspace / "candidates" / result.run / "baseline"
-    done = subprocess.run(
-        ["bash", "-e", str(folder / "command.txt")], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert (folder / "module.vmfb").is_file()
-    times = json.loads(done.stdout)["benchmarks"]
-    assert sum(b["run_type"] == "iteration" for b in times) == 3
 
 
 def test_a_winner_ships_into_a_workspace_of_any_name(fake: Fake, tmp_path: Path) -> None:
