@@ -337,12 +337,12 @@ def test_what_the_budget_does_not_suffice_for_and_what_contributes_little_is_lef
 ) -> None:
     # The time of all of them is more than one needs on any machine, and less than another has to have after it.
     monkeypatch.setattr("autotuner.jobs.suite.run.LEAST_SECONDS", 1000.0)
-    file = write(here, SHAPES + "gemm,32x32x32,f32,400\ngemm,16x16x16,f32,1\n")
+    file = write(here, SHAPES.replace("f32,3", "f32,400") + "gemm,32x32x32,f32,3\ngemm,16x16x16,f32,1\n")
     result = run(file, fake_tools(here), budget=900.0, threshold=0.5)
     rows = {row.problem: row for row in result.details.rows}
-    assert rows["gemm_32x32x32_f32_f32_nn"].verdict == "no-winner"
-    assert rows[LARGE].verdict == "left-out"
-    assert "--budget" in rows[LARGE].reason
+    assert rows[LARGE].verdict == "no-winner"
+    assert rows["gemm_32x32x32_f32_f32_nn"].verdict == "left-out"
+    assert "--budget" in rows["gemm_32x32x32_f32_f32_nn"].reason
     assert rows[SMALL].verdict == rows["gemm_16x16x16_f32_f32_nn"].verdict == "below-threshold"
     assert any("leaves out 1 problem (" in note for note in result.notes)
     assert result.verdict == "inconclusive"
@@ -353,7 +353,7 @@ def test_what_the_budget_did_not_suffice_for_has_the_time_that_others_leave(
 ) -> None:
     # At the start there is time for one of the two. That one ends long before its time, and the other has enough.
     monkeypatch.setattr("autotuner.jobs.suite.run.LEAST_SECONDS", ENOUGH)
-    result = run(write(here), None, device="none", budget=1.9 * ENOUGH)
+    result = run(write(here), fake_tools(here), device="none", budget=1.9 * ENOUGH)
     assert {row.problem: row.verdict for row in result.details.rows} == {LARGE: "compile-only", SMALL: "compile-only"}
     assert not [note for note in result.notes if "leaves out" in note]
 
