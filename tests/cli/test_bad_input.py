@@ -7,7 +7,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -242,7 +242,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_workspace_on_another_file_system_than_the_cache_works(small_disk: Path) -> None:
     subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
     words = (*BUILT, "--workspace", str(small_disk), "--trials", "1", "--quiet", "--json")
-    done = autotune(*words, cwd=small_disk.parent)
+    done = in_this_process(*words, cwd=small_disk.parent, cache=small_disk.parent / "cache")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["counts"]["built"] == 2
 
@@ -260,12 +260,15 @@ def test_a_disk_that_fills_up_in_the_middle_is_exit_5_and_one_line(small_disk: P
     # What failed for want of space is not remembered as the candidates' fault.
     subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
     fewer = [word if word != "40" else "2" for word in words]
-    again = autotune(*fewer, "--quiet", "--json", "--resume", cwd=home)
+    again = in_this_process(*fewer, "--quiet", "--json", "--resume", cwd=home, cache=home / "cache")
     assert again.returncode == 0, again.stderr
     assert sum(json.loads(again.stdout)["counts"]["failed"].values()) == 0
 
 
-def test_a_cache_on_a_full_disk_is_exit_5_and_one_line(small_disk: Path, tmp_path: Path) -> None:
+def test_a_cache_on_a_full_disk_is_exit_5_and_one_line(
+    small_disk: Path, tmp_path: Path, share_digests: Callable[[Path], None]
+) -> None:
+    share_digests(small_disk / "cache")
     with (small_disk / "ballast").open("wb") as file:
         file.write(b"x" * 240_000)
     environment = {**os.environ, "NO_COLOR": "1", "AUTOTUNE_CACHE_DIR": str(small_disk / "cache")}

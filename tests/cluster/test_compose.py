@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,8 @@ def test_every_service_is_built_from_this_repository_and_reads_the_certificates(
     assert [name for name, one in SERVICES.items() if "profiles" in one] == ["gpu0"]
 
 
-def test_its_commands_join_each_other_by_tls(tmp_path: Path) -> None:
+def test_its_commands_join_each_other_by_tls(tmp_path: Path, share_digests: Callable[[Path], None]) -> None:
+    share_digests(tmp_path / "cache")
     subprocess.run([FOLDER / "certificates.sh"], cwd=tmp_path, check=True, capture_output=True, timeout=ENOUGH)
     # What containers have and a process of this machine has not: the folder, the name, the port, the GPU.
     here = {"/certificates/": f"{tmp_path}/", "--port=8786": "--port=0", "cuda://0": "local-task"}
