@@ -38,7 +38,7 @@ from autotuner.store.rows import NewRun, RunKind, RunRow
 from autotuner.store.store import Store
 from autotuner.system.cache import Cache
 from autotuner.system.progress import Stop
-from autotuner.targets import Target
+from autotuner.targets import Target, catalog
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import Plan
 from tests.support.command_line import in_this_process
@@ -390,6 +390,7 @@ def test_every_entry_of_a_spec_is_raced_on_its_own_problem(
         self.warm = 0.5 if "64x48" in str(benchmark.invocation.inputs) else 1.0
         return timed(self, module, benchmark, **how)
 
+    monkeypatch.setattr(catalog, "CPU_ROUTES", catalog.CPU_ROUTES[:1])
     monkeypatch.setattr(Pretended, "time", small_alone_gains)
     document = answered(retune(write("both"), "--budget", "20m", "--trials", "1", "--json"))
     rows = {row["problem"]: row for row in document["entries"]}
