@@ -100,7 +100,8 @@ ENDS = (
     End(
         "`inconclusive`",
         "Something may be faster, but the time or the noise of the machine did not allow a proof.",
-        "run the same command with a longer --budget, on a quieter machine if this was noisy: builds are kept",
+        "give a longer --budget (of a bundle, to `autotune bundle run`), on a quieter machine if this was noisy: "
+        "builds are kept",
         lambda result: result.verdict == "inconclusive",
     ),
     End(

@@ -54,7 +54,7 @@ def result(verdict: FinalVerdict, *, timed: int = 0, interrupted: bool = False) 
         (replace(result("no-winner", timed=3), reference=WRONG), "do not use IREE's default"),
         (replace(result("no-winner", timed=3), stand_in="decomposed"), "do not use IREE's default"),
         (replace(result("inconclusive"), reference=WRONG), "do not use IREE's default"),
-        (result("inconclusive"), "run the same command with a longer --budget"),
+        (result("inconclusive"), "give a longer --budget"),
         (replace(result("inconclusive"), cause="obstacles"), "mend what the reason names"),
         (result("inconclusive", timed=3, interrupted=True), "--resume: it goes on from here"),
         (result("win", timed=3, interrupted=True), "--resume: it goes on from here"),

@@ -117,7 +117,7 @@ def test_without_a_verdict_the_other_machine_is_to_have_more_time(
     result = said_to_win(manifest, tmp_path, judgement=Judgement("inconclusive", "the time was up", BASELINE))
     told = in_this_process("bundle", "import", str(result), cwd=home)
     assert told.returncode == 0, told.stderr
-    assert "next       there, give `autotune bundle run` a longer --budget" in told.stdout
+    assert "give a longer --budget (of a bundle, to `autotune bundle run`)" in told.stdout
 
 
 def test_an_import_that_is_stopped_is_to_be_given_again(
@@ -129,7 +129,7 @@ def test_an_import_that_is_stopped_is_to_be_given_again(
     monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(tmp_path / "cold"))
     told = bring_home(result, options=Options(workspace=home, jobs=1), stop=stop)
     assert (told.verdict, told.interrupted, told.files.spec) == ("inconclusive", True, None)
-    assert "import the same file again: builds are kept" in str(told)
+    assert "(a bundle, or its import: once more)" in str(told)
     monkeypatch.undo()
     with Store.open(None, workspace=home, create=False) as store:
         assert store.run(told.run).status == "interrupted"
