@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from time import monotonic
 
 import numpy as np
 
@@ -144,11 +145,13 @@ class Loop:
         return Pool(self.jobs, overlapped, self._over, self.seconds, self.devices)
 
     def measure(self, build: Compiled) -> Measure:
-        """What a device has to do for a build."""
-        best = self.evaluator.best_us
+        """What a device has to do for a build. What hangs takes a quarter of the time that the search has left, and not
+        that of the verdict; but every candidate has twice what a timing of the default takes."""
+        best, ends, least = self.evaluator.best_us, self.cut_off(), 2 * self.evaluator.calibration.timing_seconds
 
         def measure(device: Device) -> Measured:
-            with self.clocked("time"):
+            now = monotonic()
+            with self.clocked("time"), process.until(now + max((ends - now) / 4, least)):
                 return self.evaluator.measure(build, device, best_us=best)
 
         return measure

@@ -64,6 +64,13 @@ def test_a_benchmark_that_hangs_does_not_outlast_the_budget(fake: Fake, workspac
     assert failures(workspace, result.run) == {}
 
 
+@one_of_three
+def test_a_benchmark_that_hangs_takes_no_verdict_from_the_others(fake: Fake, workspace: Path) -> None:
+    result = run(fake(rules=[(SPEC, 20.0)], bench_roles=["benchmark-hangs"]), workspace, budget=30.0)
+    assert result.verdict == "win"
+    assert "built" in {row.state for row in codegen(workspace, result.run)}
+
+
 @pytest.mark.long
 @one_of_three
 def test_a_compile_of_what_ships_that_never_ends_is_cut_off_and_nothing_ships(fake: Fake, workspace: Path) -> None:
