@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -34,7 +33,6 @@ _LOOK = 0.2
 """Seconds between two looks at what the end takes."""
 _END_SHARE = 0.4
 """Of the time, at most, for comparing the best of each problem in the end."""
-_TELLING = threading.Lock()
 
 
 def expected_gain(loop: Loop, share: float) -> float:
@@ -68,8 +66,6 @@ class Part:
     error: AutotuneError | None = None
     loop: Loop | None = None
     """Once it is open."""
-    told: Callable[[Part], None] = lambda _: None
-    """Hears of its end; of one part after the other."""
     compared: bool = field(default=False, init=False)
     """The device has nothing more to do for it."""
     _row: ExitStack = field(default_factory=ExitStack, init=False)
@@ -104,7 +100,7 @@ class Part:
         run = self.run
         run.read_space()
         if (recalled := run.recalled()) is not None:
-            self._ended(recalled)
+            self.found = recalled
             return None
         run.open(self._row.enter_context(run.begun()))
         self._begun = True
@@ -175,19 +171,13 @@ class Part:
         self.run.clean()
         self.run.run.finish(result)
         self._row.close()
-        self._ended(self.run.found(result))
+        self.found = self.run.found(result)
 
     def _fail(self, error: AutotuneError | MemoryError) -> None:
         if isinstance(error, (StorageError, ToolMissingError)):
             raise error
         self.error = error if isinstance(error, AutotuneError) else too_large(self.run.problem)
         self._row.__exit__(type(self.error), self.error, self.error.__traceback__)
-        self._ended(None)
-
-    def _ended(self, found: Found | None) -> None:
-        self.found = found
-        with _TELLING:
-            self.told(self)
 
     def interrupt(self, error: BaseException) -> None:
         """Somebody else's error, or the user, ends all of it."""
