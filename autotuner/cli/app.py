@@ -16,12 +16,10 @@ import typer
 
 from autotuner._version import __version__
 from autotuner.cli import ab, bench, model, operations, results, retune, suite
-from autotuner.cli.compare import compare
 from autotuner.cli.elsewhere import bundle, worker
 from autotuner.cli.nightly import nightly
 from autotuner.cli.options import HELP, examples
 from autotuner.cli.output import OutputError, give_up_stdout, guarded
-from autotuner.cli.report import report
 from autotuner.cli.spec import app as spec
 from autotuner.errors import (
     EXIT_INTERRUPTED,
@@ -46,8 +44,8 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "retune": retune.TUNING,
     "import": results.import_results,
     "worker": worker,
-    "report": report,
-    "compare": compare,
+    "report": results.report,
+    "compare": results.compare_sets,
     "nightly": nightly,
     "history": results.history,
     "export": results.export,

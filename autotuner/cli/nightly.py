@@ -29,7 +29,7 @@ def nightly(
     from autotuner.cli.console import emit_json, make_console, make_reporter
     from autotuner.jobs.nightly.plan import read_plan
     from autotuner.jobs.nightly.run import run_night
-    from autotuner.report.compare import find_rule
+    from autotuner.report.compare import limit_of
     from autotuner.report.page import OUR_PAGE
     from autotuner.system.files import claim
     from autotuner.system.locks import file_lock
@@ -39,7 +39,7 @@ def nightly(
         raise UsageError("--page runs nothing.", remedy="Leave the other option out.")
     plan = read_plan(file)
     try:
-        find_rule(plan.limits.rule, percent=plan.limits.threshold)
+        limit_of(plan.threshold)
     except UsageError as error:
         raise UsageError(f"{file}: [compare]: {error.message}", remedy=error.remedy) from error
     if dry_run:
@@ -63,8 +63,7 @@ def nightly(
 def _write(plan: "Plan", *, force: bool) -> "Night":
     """The page is up to date after every part: whoever looks in the night sees how far it is."""
     from autotuner.jobs.nightly.run import read
-    from autotuner.report.nightly import look_at
-    from autotuner.report.nights import page
+    from autotuner.report.nightly import look_at, page
     from autotuner.report.page import OUR_PAGE
     from autotuner.system.files import write_whole
 
@@ -75,12 +74,11 @@ def _write(plan: "Plan", *, force: bool) -> "Night":
 
 def _print(night: "Night") -> None:
     from autotuner.cli.console import emit
-    from autotuner.report.nightly import alarm_words
 
     emit(f"verdict  {night.verdict}")
     emit(f"night    {night.night or 'none yet'}, {len(night.nights)} in all")
     for alarm in night.alarms:
-        emit(f"alarm    {alarm_words(*alarm)}")
+        emit(f"alarm    {alarm}")
     for part in night.parts:
         emit(f"part     {part.part}: {part.status}{f', {part.reason}' if part.reason else ''}")
     for note in night.notes:

@@ -73,7 +73,7 @@ autotune retune . --device none
 autotune bench --shape 512x512x1024 --backends iree,tuned,numpy
 autotune bench unet --target sm_80 --backends iree,tuned,torch
 autotune compare golden/ . --markdown --fail-on-regression
-autotune compare golden.json 20260301-021500-0a1b2c -o compare.html
+autotune compare golden.json 20260301-021500-0a1b2c
 autotune report -o report.html
 autotune report 20260301-021500-0a1b2c -o run.html
 autotune nightly nightly.toml

@@ -1,4 +1,4 @@
-"""`autotune history`, `export`, `import`, `cache` and `doctor`: what is stored, and what works here."""
+"""`autotune history`, `export`, `import`, `report`, `compare`, `cache`, `doctor`: what is stored, what works here."""
 
 import re
 from dataclasses import asdict, replace
@@ -11,14 +11,16 @@ import typer
 from autotuner.cli import options as o
 from autotuner.cli.options import option
 from autotuner.cli.request import Given
-from autotuner.errors import UsageError
+from autotuner.errors import EXIT_REGRESSION, UsageError
 from autotuner.system.text import count
 
 if TYPE_CHECKING:
+    from autotuner.report.compare import Comparison
     from autotuner.store.queries import RunFilter
     from autotuner.store.store import Store
 
 Run = Annotated[str | None, typer.Argument(metavar="RUN", help="A run, as `history` names it. [default: all]")]
+_SET = "A run, a workspace, a database (FILE.db or URL) or an export (.json)."
 FILTERS = ("limit", "op", "shape", "target", "device", "since", "verdict", "trend")
 MOST_RUNS = 2**31 - 1
 """More than a database can be asked for means all."""
@@ -187,6 +189,88 @@ def import_results(
     else:
         known = f"; {count(total.known, 'run')} known already" if total.known else ""
         emit(f"imported {count(total.runs, 'run')} with {count(total.candidates, 'candidate')}{known}")
+
+
+def report(
+    runs: Annotated[
+        list[str] | None, typer.Argument(metavar="RUN", help="Runs, as `history` names them. [default: all]")
+    ] = None,
+    output: Annotated[Path, option("-o --output", "The file of the page.")] = Path("report.html"),
+    force: o.Force = False,
+    workspace: o.Workspace = Path(),
+    storage: o.Storage = None,
+    no_color: o.NoColor = False,
+) -> None:
+    """Make one page of runs that opens from a file. It has verdicts, charts, proofs, failures, all candidates."""
+    from autotuner.cli.console import emit
+    from autotuner.report.page import OUR_PAGE
+    from autotuner.report.report import report as make_page
+    from autotuner.store.store import Store
+    from autotuner.system.files import claim, write_whole
+
+    del no_color  # what is said here has none
+    if output.suffix not in (".html", ".htm"):
+        raise UsageError(f"-o {output} is not an .html file.", remedy="Name a page, such as -o report.html.")
+    claim(output, OUR_PAGE, force=force)
+    with Store.open(storage, workspace=workspace, create=False) as store, store.intact():
+        page = make_page(store, runs or (), workspace=workspace)
+    write_whole(output, page, OUR_PAGE, force=force)
+    what = count(len(set(runs)), "run") if runs else "all runs"
+    emit(f"{output}: {what}, {len(page.encode()) / 1e6:.1f} MB")
+
+
+def compare_sets(
+    golden: Annotated[str, typer.Argument(metavar="GOLDEN", help=f"What was good. {_SET}")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="What is to be judged by it, in the same forms.")],
+    threshold: Annotated[float | None, option("--threshold", "Per cent that count as a change. [default: 1]")] = None,
+    as_markdown: Annotated[bool, option("--markdown", "As markdown, for a pull request.")] = False,
+    as_json: o.Json = False,
+    fail_on_regression: Annotated[
+        bool, option("--fail-on-regression", "Exit 6 where something is slower, or fails now.")
+    ] = False,
+    workspace: o.Workspace = Path(),
+    storage: o.Storage = None,
+    no_color: o.NoColor = False,
+) -> None:
+    """Say which kernels of NEW are slower or faster than in GOLDEN. Each with where it was measured."""
+    from autotuner.cli.console import emit, emit_json
+    from autotuner.report.compare import compare, limit_of, open_set
+    from autotuner.report.compared import document, markdown
+
+    if as_markdown and as_json:
+        raise UsageError("--markdown and --json are two forms of one output.", remedy="Choose one.")
+    limit = limit_of(threshold)
+    first, second = (open_set(one, workspace=workspace, storage=storage) for one in (golden, new))
+    found = compare(first, second, limit)
+    if not found.rows:
+        raise UsageError(f"neither {found.golden} nor {found.new} holds a time.", remedy="Tune something first.")
+    if as_json:
+        emit_json(document(found))
+    elif as_markdown:
+        emit(markdown(found), end="")
+    else:
+        _print_comparison(found, no_color=no_color)
+    if fail_on_regression and found.regressed:
+        raise typer.Exit(EXIT_REGRESSION)
+    if fail_on_regression and not found.compared:
+        remedy = "Name sets that share problems and a device."
+        raise UsageError("nothing could be compared, so nothing is known of regressions.", remedy=remedy)
+
+
+def _print_comparison(found: "Comparison", *, no_color: bool) -> None:
+    from autotuner.cli.console import emit, show
+    from autotuner.report.compared import environment, kernels
+
+    emit(f"verdict  {found.verdict}")
+    emit(f"rule     {found.rule}")
+    emit(f"golden   {found.golden}")
+    emit(f"new      {found.new}")
+    for note in found.notes:
+        emit(f"note     {note}")
+    emit("")
+    show(kernels(found).listing(), no_color=no_color)
+    emit("")
+    show(environment(found).listing(), no_color=no_color)
 
 
 def cache(

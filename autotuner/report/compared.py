@@ -1,25 +1,17 @@
-"""A comparison as tables for people, as JSON, as markdown for a pull request, and as a page."""
+"""A comparison as tables for people, as JSON, and as markdown for a pull request."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from autotuner.report.charts import Mark, brief, forest, log_axis
 from autotuner.report.compare import Comparison, Row
-from autotuner.report.page import Chart, Section, View, has_charts, render
 from autotuner.report.tables import Field, Table
 from autotuner.store.figures import Figure
-from autotuner.system.text import count, printable
+from autotuner.system.text import printable
 
 SCHEMA = 1
-QUIET = ("same", "ignored")
-"""What markdown leaves out of its table and counts: a pull request's reader looks for what changed."""
 _ESCAPED = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]()<>#|~!@"})
-MOST_SHOWN = 60
-"""Kernels in the chart: those that moved most. The table has all."""
-_COLOURS = {"regression": "@bad", "improvement": "@good", "same": "@muted", "unclear": "@warn", "unstable": "@warn"}
 
 
 def _fact(side: tuple[str, ...]) -> str:
@@ -27,14 +19,15 @@ def _fact(side: tuple[str, ...]) -> str:
 
 
 _KERNELS = (
-    Field("problem", lambda row: row.problem, head=True),
-    Field("target", lambda row: row.target, head=True),
-    Field("kernel", lambda row: row.kernel, head=True),
+    Field("problem", lambda row: row.figure.problem, head=True),
+    Field("target", lambda row: row.figure.target, head=True),
+    Field("kernel", lambda row: row.figure.kernel, head=True),
     Field("verdict", lambda row: row.verdict, "badge"),
-    Field("new/golden", lambda row: ratio(row), "number"),
+    Field("new/golden", lambda row: "" if row.ratio is None else f"{row.ratio:.4f}", "number"),
     Field("golden µs", lambda row: microseconds(row.golden), "number"),
     Field("new µs", lambda row: microseconds(row.new), "number"),
-    Field("state", lambda row: place(row)),
+    Field("state", lambda row: row.figure.place),
+    Field("device", lambda row: row.figure.device),
     Field("note", lambda row: row.note, "long"),
 )
 _ENVIRONMENT = (
@@ -61,8 +54,8 @@ def _record(row: Row) -> dict[str, Any]:
         for name in ("us", "low", "high", "run")
         for side, figure in (("golden", row.golden), ("new", row.new))
     }
-    told = {name: getattr(row, name) for name in ("problem", "target", "kernel", "cache", "verdict", "ratio", "note")}
-    return {**told, "state": place(row).partition("/")[0], **sides}
+    told = {name: getattr(row.figure, name) for name in ("problem", "target", "kernel", "cache", "state", "device")}
+    return {**told, "verdict": row.verdict, "ratio": row.ratio, "note": row.note, **sides}
 
 
 def document(found: Comparison) -> dict[str, Any]:
@@ -71,8 +64,8 @@ def document(found: Comparison) -> dict[str, Any]:
         "schema": SCHEMA,
         "golden": found.golden,
         "new": found.new,
-        "rule": {"name": found.rule.name, "limit": found.rule.limit, "about": found.rule.about},
-        "regressed": found.regressed,
+        "rule": {"name": "interval", "limit": found.limit, "about": found.rule},
+        "regressed": bool(found.regressed),
         "counts": found.counts,
         "rows": [_record(row) for row in found.rows],
         "environment": [
@@ -85,11 +78,11 @@ def document(found: Comparison) -> dict[str, Any]:
 
 def markdown(found: Comparison) -> str:
     """For a pull request: the verdict, what changed, and where the environments differ."""
-    changed = replace(found, rows=tuple(row for row in found.rows if row.verdict not in QUIET))
+    changed = replace(found, rows=tuple(row for row in found.rows if row.verdict != "same"))
     differing = replace(found, environment=tuple(found.differing))
     same = "The environments do not differ." if found.environment else "No environment is known."
     blocks = [
-        [f"**{_escaped(found.verdict)}** (rule {_escaped(found.rule.words)})"],
+        [f"**{_escaped(found.verdict)}** ({found.rule})"],
         _markdown(kernels(changed)) if changed.rows else [],
         _markdown(environment(differing)) if found.differing else [same],
         [f"- {_escaped(note)}" for note in found.notes],
@@ -112,10 +105,6 @@ def _escaped(text: str) -> str:
     return printable(text).translate(_ESCAPED)
 
 
-def ratio(row: Row) -> str:
-    return "" if row.ratio is None else f"{row.ratio:.4f}"
-
-
 def microseconds(figure: Figure | None) -> str:
     """The time and, where it is known, its interval."""
     if figure is None:
@@ -124,59 +113,3 @@ def microseconds(figure: Figure | None) -> str:
     bounds = figure.interval
     interval = "" if bounds is None else f" ({bounds[0]:.{digits}f} to {bounds[1]:.{digits}f})"
     return f"{figure.us:.{digits}f}{interval}"
-
-
-def place(row: Row) -> str:
-    """In which state both were timed; both states where they differ."""
-    places = dict.fromkeys(figure.place for figure in (row.golden, row.new) if figure is not None)
-    return " and ".join(places)
-
-
-# --- a page ----------------------------------------------------------------------------------------------------------
-
-
-def page(found: Comparison) -> str:
-    """One file that stands alone."""
-    chart = _chart(found.rows) if has_charts() else None
-    certain = any(row.verdict in ("same", "improvement", "ignored") for row in found.rows)
-    differing = f"{count(len(found.differing), 'line')} differ." if found.differing else "Nothing differs."
-    view = View(
-        anchor="compare",
-        title=f"{found.new} compared with {found.golden}",
-        verdict=found.verdict,
-        tone="bad" if found.regressed else "good" if certain else "warn",
-        words=found.notes,
-        facts=(("Golden", found.golden), ("New", found.new), ("Rule", f"{found.rule.words}: {found.rule.about}")),
-        sections=(
-            Section("kernels", "Kernels", wide=(chart,) if chart else (), tables=(kernels(found),)),
-            Section("environment", "Environment", (differing,), tables=(environment(found),)),
-        ),
-    )
-    return render([view])
-
-
-def _chart(rows: Sequence[Row]) -> Chart | None:
-    """New over golden with both intervals' bounds, the largest changes first."""
-    known = [row for row in rows if row.ratio is not None]
-    known.sort(key=lambda row: abs((row.ratio or 1.0) - 1), reverse=True)
-    shown = known[:MOST_SHOWN][::-1]
-    marks = [
-        Mark(
-            " ".join((brief(row.problem), brief(row.kernel), row.target, place(row))),
-            row.ratio or 1.0,
-            *_bounds(row),
-            _COLOURS.get(row.verdict, "@muted"),
-        )
-        for row in shown
-    ]
-    left_out = "" if len(known) == len(shown) else f" The {len(shown)} that moved most of {len(known)}."
-    note = f"To the right of 1: slower. Lines reach as far as both intervals allow.{left_out}"
-    return forest("What changed", {"": marks}, axis=log_axis("new / golden"), note=note) if marks else None
-
-
-def _bounds(row: Row) -> tuple[float, float]:
-    ratio = row.ratio or 1.0
-    before, after = (figure.interval if figure is not None else None for figure in (row.golden, row.new))
-    if before is None or after is None or not before[0]:
-        return ratio, ratio
-    return after[0] / before[1], after[1] / before[0]

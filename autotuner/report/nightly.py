@@ -1,9 +1,8 @@
-"""Night after night: what a night came to beside the golden set and beside the nights before it; trends."""
+"""Night after night: what a night came to beside the golden set or the nights before it, and the page of it."""
 
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -12,15 +11,20 @@ from typing import Any
 from autotuner.errors import EXIT_REGRESSION, AutotuneError
 from autotuner.jobs.nightly.plan import Plan
 from autotuner.jobs.nightly.run import Entry, nights
-from autotuner.report.compare import Comparison, ResultSet, Row, compare, find_rule
+from autotuner.report.charts import scatter
+from autotuner.report.compare import Comparison, ResultSet, Row, compare, limit_of, open_set
 from autotuner.report.compared import document as comparison_document
-from autotuner.report.sets import open_set
+from autotuner.report.compared import environment, kernels
+from autotuner.report.page import Chart, Section, View, render
+from autotuner.report.tables import Field, Table, us
 from autotuner.store.figures import Figure, Measurements
 from autotuner.system.text import count
 
 SCHEMA = 1
 RECENT, LEAST_RECENT = 7, 3
 """The last times that a kernel was measured, which a night is compared with; with fewer it is not."""
+MOST_CHARTS = 24
+"""Series that are drawn: those that moved most. The table has all."""
 
 
 @dataclass(frozen=True)
@@ -34,42 +38,33 @@ class Point:
 
 @dataclass(frozen=True)
 class Trend:
-    """One kernel over the nights, in the state that it has most nights of."""
+    """One kernel over the nights, in one state."""
 
-    problem: str
-    target: str
-    kernel: str
-    device: str
     points: tuple[Point, ...]
 
     @property
+    def last(self) -> Figure:
+        return self.points[-1].figure
+
+    @property
     def name(self) -> str:
-        return f"{self.problem} {self.kernel} on {self.target}"
+        return f"{self.last.problem} {self.last.kernel} on {self.last.target}"
 
     @property
     def change(self) -> float:
         """The last night's time over the first one's."""
-        return self.points[-1].figure.us / self.points[0].figure.us
+        return self.last.us / self.points[0].figure.us
 
 
 def trends(entries: Sequence[Entry]) -> tuple[Trend, ...]:
-    """Of the default and the best with a warm cache."""
-    found: dict[tuple[str, ...], list[Point]] = {}
+    """Of what was timed with a warm cache; of several figures of a night the last counts."""
+    found: dict[tuple[tuple[str, ...], ...], dict[str, Point]] = {}
     for entry in entries:
         for figure in entry.figures:
             if figure.cache == "warm" and figure.us > 0:
                 point = Point(entry.night, str(entry.environment.get("iree", "")), figure)
-                found.setdefault((*figure.key, figure.device), []).append(point)
-    return tuple(_trend(key, points) for key, points in sorted(found.items()))
-
-
-def _trend(key: tuple[str, ...], points: Sequence[Point]) -> Trend:
-    """In one state; of several figures of a night the last counts."""
-    states = Counter(point.figure.state for point in points)
-    (state, _), *_ = states.most_common(1)
-    problem, target, kernel, device = key
-    own = {point.night: point for point in points if point.figure.state == state}
-    return Trend(problem, target, kernel, device, tuple(own.values()))
+                found.setdefault((figure.key, figure.conditions), {})[entry.night] = point
+    return tuple(Trend(tuple(points.values())) for _, points in sorted(found.items()))
 
 
 # --- a night ---------------------------------------------------------------------------------------------------------
@@ -83,10 +78,8 @@ class Night:
     nights: Sequence[str]
     parts: tuple[Entry, ...]
     trends: tuple[Trend, ...]
-    golden: Comparison
-    """With the golden set; nothing is in it where that cannot be used."""
-    recent: Comparison
-    """With the nights before."""
+    compared: Comparison
+    """With the golden set, or without one with the nights before."""
     no_golden: AutotuneError | None = None
     """Why the golden set that the file names cannot be used."""
 
@@ -99,7 +92,7 @@ class Night:
         if self.no_golden is None:
             return []
         export = f"autotune export --json --workspace {shlex.quote(str(self.plan.workspace))} > golden.json"
-        make = f"`{export}` makes one of what is measured; without `golden` the first night of each kernel counts"
+        make = f"`{export}` makes one of what is measured; without `golden` the last nights count"
         return [f"the golden set cannot be used: {self.no_golden} {make}"]
 
     @property
@@ -109,15 +102,27 @@ class Night:
         return [part for part in self.parts if part.status == "failed" and part.part in planned]
 
     @property
-    def alarms(self) -> list[tuple[Comparison, Row]]:
-        """What is slower than in the nights before; with `fail` also what is slower than the golden set."""
-        sides = (self.recent, *([self.golden] if self.plan.limits.fail else []))
-        return [(side, row) for side in sides for row in side.rows if row.verdict == "regression"]
+    def alarms(self) -> list[str]:
+        """What is slower or fails now, and whether IREE is another one since."""
+        before, after = self._versions
+        version = f" (IREE {before} → {after})" if before != after else ""
+        return [f"{row.name}: {self._became(row)}{version}" for row in self.compared.regressed]
+
+    def _became(self, row: Row) -> str:
+        if row.ratio is None:
+            return f"failed: {row.note}"
+        return f"{row.ratio - 1:.1%} slower than {self.compared.golden}"
+
+    @property
+    def _versions(self) -> tuple[str, str]:
+        """The IREE of both sides."""
+        known = {fact.name: fact for fact in self.compared.environment}
+        return (", ".join(known["iree"].golden), ", ".join(known["iree"].new)) if "iree" in known else ("", "")
 
     @property
     def exit_code(self) -> int:
         """6 for an alarm, otherwise that of the first part that failed, or of a golden set that cannot be used."""
-        if self.alarms or (self.plan.limits.fail and self.golden.regressed):
+        if self.compared.regressed:
             return EXIT_REGRESSION
         return next((part.exit_code for part in self.failed), self.no_golden.exit_code if self.no_golden else 0)
 
@@ -126,7 +131,7 @@ class Night:
         told = [
             count(len(self.alarms), "alarm") if self.alarms else "no alarm",
             *([f"{count(len(self.failed), 'part')} failed"] if self.failed else []),
-            *([f"against the golden set: {self.golden.verdict}"] if self.golden.compared else []),
+            *([f"against {self.compared.golden}: {self.compared.verdict}"] if self.compared.compared else []),
         ]
         return "; ".join(told)
 
@@ -139,32 +144,16 @@ class Night:
             "verdict": self.verdict,
             "exit_code": self.exit_code,
             "parts": [_part(entry) for entry in self.parts],
-            "alarms": [_alarm(*alarm) for alarm in self.alarms],
-            "compare": comparison_document(self.golden) if self.golden.compared else None,
+            "alarms": [self._alarm(row) for row in self.compared.regressed],
+            "compare": comparison_document(self.compared) if self.compared.compared else None,
             "page": str(self.plan.page),
             "notes": self.notes,
         }
 
-
-def alarm_words(side: Comparison, row: Row) -> str:
-    """A kernel that became slower: by how much, than what, and whether IREE is another one since."""
-    slower = f"{(row.ratio or 1.0) - 1:.1%} slower than {side.golden}"
-    before, after = _versions(side)
-    version = f" (IREE {before} → {after})" if before != after else ""
-    return f"{row.problem} {row.kernel} on {row.target}: {slower}{version}"
-
-
-def _versions(side: Comparison) -> tuple[str, str]:
-    """The IREE of both sides of a comparison."""
-    known = {fact.name: fact for fact in side.environment}
-    return (", ".join(known["iree"].golden), ", ".join(known["iree"].new)) if "iree" in known else ("", "")
-
-
-def _alarm(side: Comparison, row: Row) -> dict[str, Any]:
-    before, after = _versions(side)
-    series = f"{row.problem} {row.kernel} on {row.target}"
-    size = (row.ratio or 1.0) - 1
-    return {"series": series, "size": size, "than": side.golden, "iree_before": before, "iree": after}
+    def _alarm(self, row: Row) -> dict[str, Any]:
+        before, after = self._versions
+        size = None if row.ratio is None else row.ratio - 1
+        return {"series": row.name, "size": size, "than": self.compared.golden, "iree_before": before, "iree": after}
 
 
 def _part(entry: Entry) -> dict[str, Any]:
@@ -179,19 +168,19 @@ def look_at(plan: Plan, entries: Sequence[Entry]) -> Night:
     tonight = [entry for entry in entries if entry.night == night]
     ends = {entry.part: entry for entry in tonight if entry.status != "begun"}
     parts = {**ends, **{entry.part: entry for entry in tonight if entry.part not in ends}}
-    before = [entry for entry in entries if entry.night != night]
-    new = _set(f"the night of {night}", ends.values())
-    rule = find_rule(plan.limits.rule, percent=plan.limits.threshold)
-    golden, trouble = ResultSet("the first night of each kernel", Measurements()), None
+    golden, trouble = ResultSet("the golden set", Measurements()), None
     try:
-        golden = open_set(plan.golden, workspace=plan.workspace) if plan.golden is not None else _first(before)
+        if plan.golden is not None:
+            golden = replace(golden, found=open_set(plan.golden, workspace=plan.workspace).found)
+        else:
+            golden = _recent([entry for entry in entries if entry.night != night])
     except AutotuneError as error:
         trouble = error
-    recent = compare(_recent(before), new, rule)
-    return Night(plan, when, (*parts.values(),), trends(entries), compare(golden, new, rule), recent, trouble)
+    compared = compare(golden, _tonight(f"the night of {night}", ends.values()), limit_of(plan.threshold))
+    return Night(plan, when, (*parts.values(),), trends(entries), compared, trouble)
 
 
-def _set(name: str, entries: Iterable[Entry]) -> ResultSet:
+def _tonight(name: str, entries: Iterable[Entry]) -> ResultSet:
     own = [*entries]
     figures = tuple(figure for entry in own for figure in entry.figures)
     failures = tuple(failure for entry in own for failure in entry.failures)
@@ -199,20 +188,9 @@ def _set(name: str, entries: Iterable[Entry]) -> ResultSet:
     return ResultSet(name, Measurements(figures, failures, environments))
 
 
-def _first(entries: Sequence[Entry]) -> ResultSet:
-    """The first figure of each kernel in the history."""
-    first: dict[tuple[object, ...], Figure] = {}
-    environments = []
-    for entry in entries:
-        new = [figure for figure in entry.figures if (figure.key, figure.conditions) not in first]
-        first |= {(figure.key, figure.conditions): figure for figure in reversed(new)}
-        environments += [entry.environment] if new else []
-    return ResultSet("the first night of each kernel", Measurements(tuple(first.values()), (), tuple(environments)))
-
-
 def _recent(entries: Sequence[Entry]) -> ResultSet:
     """The median of each kernel's last figures; its interval reaches over all of theirs."""
-    found: dict[tuple[object, ...], list[Figure]] = {}
+    found: dict[object, list[Figure]] = {}
     for figure in (figure for entry in entries for figure in entry.figures):
         found.setdefault((figure.key, figure.conditions), []).append(figure)
     last = [own[-RECENT:] for own in found.values() if len(own) >= LEAST_RECENT]
@@ -228,3 +206,84 @@ def _recent(entries: Sequence[Entry]) -> ResultSet:
     )
     environments = tuple(entry.environment for entry in entries[-1:] if entry.environment)
     return ResultSet("the last nights", Measurements(figures, (), environments))
+
+
+# --- its page --------------------------------------------------------------------------------------------------------
+
+
+def page(night: Night) -> str:
+    """One file that stands alone."""
+    view = View(
+        anchor="night",
+        title=f"{night.plan.name}: the night of {night.night}" if night.night else f"{night.plan.name}: no night yet",
+        verdict=night.verdict,
+        tone="bad" if night.exit_code else "good",
+        words=(*night.alarms, *night.notes),
+        facts=(
+            ("Nights", f"{len(night.nights)}"),
+            ("Series", f"{len(night.trends)}"),
+            ("Rule", night.compared.rule),
+            ("File", str(night.plan.path)),
+        ),
+        commands=(("Run what is due now", shlex.join(["autotune", "nightly", str(night.plan.path)])),),
+        sections=(
+            Section("parts", "Parts of the night", tables=(Table.of("Parts of the night", night.parts, _PARTS),)),
+            Section("compared", f"Beside {night.compared.golden}", tables=(kernels(night.compared),)),
+            Section(
+                "trends",
+                "Trends",
+                charts=tuple(map(_chart, _interesting(night.trends))),
+                tables=(Table.of("All series", night.trends, _TRENDS),),
+            ),
+            Section("environment", "Environment", tables=(environment(night.compared),)),
+        ),
+    )
+    return render([view])
+
+
+def _reason(entry: Entry) -> str:
+    failed = (f"{one.problem} failed: {one.reason}" for one in entry.failures)
+    return "; ".join([entry.reason, *failed]).strip("; ")
+
+
+_PARTS = (
+    Field("part", lambda entry: entry.part),
+    Field("status", lambda entry: "interrupted" if entry.status == "begun" else entry.status, "badge"),
+    Field("kernels", lambda entry: f"{len(entry.figures)}", "number"),
+    Field("seconds", lambda entry: f"{entry.seconds:.0f}", "number"),
+    Field("exit", lambda entry: f"{entry.exit_code}", "number"),
+    Field("reason", _reason, "long"),
+    Field("run", lambda entry: entry.run or "", "code"),
+    Field("command", lambda entry: shlex.join(["autotune", *entry.command]), "code"),
+)
+_TRENDS = (
+    Field("series", lambda one: one.name),
+    Field("state", lambda one: one.last.state),
+    Field("device", lambda one: one.last.device),
+    Field("nights", lambda one: f"{len(one.points)}", "number"),
+    Field("first µs", lambda one: us(one.points[0].figure.us), "number"),
+    Field("last µs", lambda one: us(one.last.us), "number"),
+    Field("last/first", lambda one: f"{one.change:.4f}", "number"),
+    Field("IREE", lambda one: one.points[-1].iree),
+)
+
+
+def _interesting(series: Sequence[Trend]) -> list[Trend]:
+    """Those that moved most."""
+    known = [one for one in series if len(one.points) > 1]
+    return sorted(known, key=lambda one: abs(one.change - 1), reverse=True)[:MOST_CHARTS]
+
+
+def _chart(one: Trend) -> Chart:
+    line = scatter(
+        one.name,
+        [point.night for point in one.points],
+        [point.figure.us for point in one.points],
+        mode="lines+markers",
+        texts=[f"IREE {point.iree}" for point in one.points],
+        hover="%{x}<br>%{y:.4g} µs<br>%{text}",
+        line={"color": "@c1", "width": 1.5},
+        marker={"size": 5},
+    )
+    layout = {"xaxis": {"type": "category"}, "yaxis": {"title": {"text": "µs"}}, "showlegend": False}
+    return Chart(one.name, {"data": [line], "layout": layout}, height=240)

@@ -6,7 +6,7 @@ A page is one `View` or several: what was found, in a summary, and sections of w
   `number` are sorted by the number that they begin with, so a column has one unit.
 - `Chart`: a figure of plotly as plain data, drawn when it is seen. A colour that begins with `@` is one of style.css's
   (`@c1` to `@c8`, `@ink`, `@muted`, `@line`, `@accent`, `@good`, `@warn`, `@bad`, `@low`, `@mid`, `@high`). Text in it
-  goes through `plain`. A page with charts wants the extra [report].
+  goes through `plain`. Without the extra [report] a page has no charts.
 
 Everything that a template is given is escaped. Only the frame's own scripts run: the page's policy has their digests.
 """
@@ -20,14 +20,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
 from autotuner._version import __version__
-from autotuner.errors import EnvironmentFailure
 from autotuner.report.tables import TONES, Table, Tone, tone
 from autotuner.system.files import begins
 from autotuner.system.settings import packaged
@@ -37,6 +35,7 @@ OUR_PAGE = begins(
     rb'<meta name="generator" content="autotune \d[^\n"]*">\n'
 )
 """Is a file a page that autotune made? By the frame's own beginning."""
+NO_CHARTS = "Charts need plotly: pip install 'autotune-iree[report]'."
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +104,14 @@ def render(
     left_out: Sequence[str] = (),
 ) -> str:
     """A page of one thing, or of several below an overview, with what is left out."""
-    plotly, script = _plotly() if any(True for view in views for _ in view.figures) else "", _script()
+    drawn = any(True for view in views for _ in view.figures)
+    plotly, script = _plotly() if drawn else "", _script()
     return _template().render(
         title=title or views[0].title,
         views=views,
         overview=overview,
         left_out=left_out,
+        no_charts=NO_CHARTS if drawn and not plotly else "",
         version=__version__,
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         style=Markup(_read("style.css")),
@@ -147,18 +148,13 @@ def _read(name: str) -> str:
 
 @cache
 def _plotly() -> str:
+    """What draws charts; a page says the same in tables where it is not installed."""
     try:
         from plotly.offline import get_plotlyjs  # takes 0.3 s, and only charts need it
-    except ImportError as error:
-        remedy = 'Run: pip install "autotune-iree[report]"'
-        raise EnvironmentFailure("charts need the plotly package.", remedy=remedy) from error
+    except ImportError:
+        return ""
     script: str = get_plotlyjs()
     return script.replace("\r\n", "\n")  # as a browser reads it, or the digest would be another's
-
-
-def has_charts() -> bool:
-    """Whether what draws charts is installed: a page that says the same in tables is made without."""
-    return find_spec("plotly") is not None
 
 
 @cache

@@ -22,7 +22,6 @@ def commands(run: str) -> dict[str, tuple[str, ...]]:
         "json": ("export", run, "--json", "-o", "out.json"),
         "report": ("report", run, "-o", "out.html"),
         "report of all": ("report",),
-        "compare": ("compare", run, run, "-o", "out.html"),
         "nightly": ("nightly", "night.toml", "--page"),
     }
 
@@ -37,7 +36,7 @@ def words(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[tuple[str, ..
     with Store.open(None, workspace=tmp_path) as store:
         run = won_run(store)
     (tmp_path / "night.toml").write_text(NIGHTLY)
-    place = PLACES.get(request.param, "out.html" if request.param == "compare" else f"out.{request.param}")
+    place = PLACES.get(request.param, f"out.{request.param}")
     (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
     return commands(run)[request.param], tmp_path / place
 

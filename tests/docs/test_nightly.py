@@ -32,7 +32,7 @@ def test_the_file_is_a_plan(tmp_path: Path) -> None:
     (tmp_path / "nightly.toml").write_text(block("toml", "nightly.toml"))
     plan = read_plan(tmp_path / "nightly.toml")
     assert [(part.name, part.every) for part in plan.parts] == [("unet-cpu", 7), ("attention-cpu", 1)]
-    assert plan.limits.rule == "interval"
+    assert plan.threshold == 1.0
 
 
 def test_the_workflow_is_one_that_runs_autotune_each_night() -> None:

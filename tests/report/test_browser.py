@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.report import compared as compare_page
-from autotuner.report import nights as nightly_page
-from autotuner.report.nightly import look_at
+from autotuner.report.nightly import look_at, page
 from autotuner.report.report import report
 from autotuner.store.store import Store
 from tests.report import browser as browsers
@@ -106,26 +104,18 @@ def test_every_kind_of_page_is_complete_quiet_and_alone(chromium: Browser, pages
         assert chromium.run("document.querySelectorAll('img, iframe, object, svg a').length") == 0
 
 
-def test_the_pages_of_compare_and_nightly_are_complete_quiet_and_alone(chromium: Browser, tmp_path: Path) -> None:
-    night = look_at(a_plan(tmp_path), entries(count=12, step_at=10))
-    pages = {
-        "nightly": (
-            nightly_page.page(night),
-            [f"night-{name}" for name in ("parts", "recent", "trends", "golden", "environment")],
-        ),
-        "compare": (compare_page.page(night.golden), ["compare-kernels", "compare-environment"]),
-    }
-    for name, (text, sections) in pages.items():
-        file = tmp_path / f"{name}.html"
-        file.write_text(text)
-        chromium.visit(file.as_uri())
-        drawn(chromium)
-        assert chromium.run("[...document.querySelectorAll('section h2[id]')].map((h) => h.id)") == sections
-        assert chromium.run("document.querySelectorAll('[data-chart] .main-svg').length") > 0
-        assert chromium.complaints() == []
-        assert chromium.requests() == [file.as_uri()]
-        assert chromium.run("document.querySelectorAll('img').length") == 0
-    assert CHIP in pages["nightly"][0].replace("&lt;", "<").replace("&gt;", ">")
+def test_the_page_of_a_night_is_complete_quiet_and_alone(chromium: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "night.html"
+    file.write_text(page(look_at(a_plan(tmp_path), entries(count=12, step_at=10))))
+    chromium.visit(file.as_uri())
+    drawn(chromium)
+    sections = [f"night-{name}" for name in ("parts", "compared", "trends", "environment")]
+    assert chromium.run("[...document.querySelectorAll('section h2[id]')].map((h) => h.id)") == sections
+    assert chromium.run("document.querySelectorAll('[data-chart] .main-svg').length") > 0
+    assert chromium.complaints() == []
+    assert chromium.requests() == [file.as_uri()]
+    assert chromium.run("document.querySelectorAll('img').length") == 0
+    assert CHIP in file.read_text().replace("&lt;", "<").replace("&gt;", ">")
 
 
 def test_a_script_that_got_into_the_page_would_not_run(chromium: Browser, pages: Pages) -> None:

@@ -22,10 +22,9 @@ _TYPES: Mapping[str, type] = {
     **dict.fromkeys(("trials", "seed", "every", "sample", "top"), int),
     **dict.fromkeys(_TEXTS, list),
     "threshold": float,
-    "fail": bool,
 }
 """Of the values of keys; those of all others are text."""
-_WORDS = {int: "a whole number", list: "a list of texts", float: "a number", bool: "true or false", str: "a text"}
+_WORDS = {int: "a whole number", list: "a list of texts", float: "a number", str: "a text"}
 _TOP = ("name", "workspace", "golden", "page", "defaults", "parts", "compare")
 _COMMON = (
     *("target", "device", "budget", "effort", "trials", "seed", "every", "flags", "microkernels", "cache"),
@@ -52,16 +51,6 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """When a comparison counts."""
-
-    rule: str = "interval"
-    threshold: float | None = None
-    fail: bool = False
-    """Exit 6 for what is slower than the golden set, and not only for what is slower than in the last nights."""
-
-
-@dataclass(frozen=True)
 class Plan:
     """What the file says."""
 
@@ -71,7 +60,8 @@ class Plan:
     golden: str | None
     page: Path
     parts: tuple[Part, ...]
-    limits: Limits = Limits()
+    threshold: float | None = None
+    """Per cent that count as a change."""
 
     @property
     def history(self) -> Path:
@@ -114,8 +104,8 @@ def _plan(path: Path, table: Mapping[str, Any]) -> Plan:
     golden = top.get("golden")
     if golden is not None and "://" not in golden and (path.parent / golden).exists():
         golden = str(path.parent / golden)
-    limits = Limits(**_checked(table.get("compare", {}), ("rule", "threshold", "fail"), where="[compare]"))
-    return Plan(path, name, workspace, golden, page, parts, limits)
+    limits = _checked(table.get("compare", {}), ("threshold",), where="[compare]")
+    return Plan(path, name, workspace, golden, page, parts, limits.get("threshold"))
 
 
 def _list(parts: Any) -> list[Any]:
@@ -166,7 +156,7 @@ def _checked(table: Any, known: Collection[str], *, where: str) -> dict[str, Any
             remedy = f"Did you mean `{close[0]}`?" if close else f"Known are: {', '.join(known)}."
             raise UsageError(f"{where} has no key `{short(key)[1:-1]}`.", remedy=remedy)
         kind = _TYPES.get(key, str)
-        right = isinstance(value, int | float if kind is float else kind) and isinstance(value, bool) == (kind is bool)
+        right = isinstance(value, int | float if kind is float else kind) and not isinstance(value, bool)
         if not right or (kind is list and not all(isinstance(one, str) for one in value)):
             raise UsageError(f"`{key}` in {where} is {short(value)}.", remedy=f"Give {_WORDS[kind]}.")
         if kind is str and (not value or "\0" in value or value.startswith("-")):

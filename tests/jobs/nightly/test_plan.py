@@ -31,9 +31,7 @@ budget = "90s"
 name = "net"
 
 [compare]
-rule = "ratio"
 threshold = 3
-fail = true
 """
 
 
@@ -56,8 +54,7 @@ def test_a_file_says_what_is_run_how_long_and_how_it_is_judged(tmp_path: Path) -
     assert "--target=cpu" in model.command
     assert plan.golden == str(tmp_path / "golden.json")
     assert plan.history == tmp_path / "work" / "results" / "nightly" / "h200.jsonl"
-    limits = plan.limits
-    assert (limits.rule, limits.threshold, limits.fail) == ("ratio", 3, True)
+    assert plan.threshold == 3
 
 
 @pytest.mark.parametrize(
@@ -69,7 +66,7 @@ def test_a_file_says_what_is_run_how_long_and_how_it_is_judged(tmp_path: Path) -
         ("sample = 3", "top = 3", "[[parts]] number 1 has no key `top`. Known are: target,"),
         ("sample = 3", 'sample = "3"', "`sample` in [[parts]] number 1 is '3'. Give a whole number."),
         ("sample = 3", "sample = true", "`sample` in [[parts]] number 1 is True. Give a whole number."),
-        ("fail = true", "fail = 1", "`fail` in [compare] is 1. Give true or false."),
+        ("threshold = 3", "fail = true", ": [compare] has no key `fail`. Known are: threshold."),
         ("[compare]", "[alarm]", "the file has no key `alarm`."),
         ("every = 7", "every = 0", "`every` in [[parts]] number 1 is 0."),
         ('budget = "30m"', "", "[[parts]] number 1 has no budget."),

@@ -15,8 +15,7 @@ from autotuner.errors import StorageError
 from autotuner.jobs.nightly import run as history
 from autotuner.jobs.nightly.plan import Plan, read_plan
 from autotuner.jobs.nightly.run import GRACE_SECONDS, Entry, due, run_night
-from autotuner.report.nightly import look_at
-from autotuner.report.nights import page
+from autotuner.report.nightly import look_at, page
 from autotuner.space.table import Config
 from autotuner.store.figures import Figure
 from autotuner.store.rows import NewRun
