@@ -15,9 +15,7 @@ from autotuner.errors import UsageError
 class RetuneWords:
     """Prove and race a spec's entries again, after a new IREE. Each is kept, replaced or dropped."""
 
-    path: Annotated[
-        Path, typer.Argument(metavar="SPEC|WORKSPACE", help="A spec (.mlir), a flagfile (.flags), or all of a folder.")
-    ]
+    path: Annotated[Path, typer.Argument(metavar="SPEC|WORKSPACE", help="A spec (.mlir), or all of a folder.")]
     model: Annotated[
         Path | None, option("--model", "The model that the spec is for. [default: as the spec's own command names it]")
     ] = None
@@ -68,7 +66,7 @@ TUNING = tuning_command(
     instead={
         "target": option("--target", "Which target's specs. [default: as they record it]", show_default=False),
         "trials": option("--trials", "At most this many candidates where an entry is searched again."),
-        "budget": option("--budget", "At most this long for all. [default: 30s for each problem, 90s for a model]"),
+        "budget": option("--budget", "At most this long for all. [default: 60s for each problem or model]"),
         "output": option("-o --output", "Where the new spec goes. [default: specs/retuned/<name>.mlir]"),
         "resume": option("--resume/--fresh", "Do not race again what this retuning has raced / start anew."),
         "dry_run": option("--dry-run", "Print the entries, how long each may take and why some are left; no more."),

@@ -73,7 +73,7 @@ def retune(
     options: Options | None = None,
     **watched: Unpack[Watched],
 ) -> RetuneResult:
-    """Proves and races every entry of a spec, a flagfile or a workspace again, with the IREE of `options`.
+    """Proves and races every entry of a spec or a workspace again, with the IREE of `options`.
 
     Without `target` it is the one that the specs record; `model` is the program of a model's spec where that is not
     where it was. `result.details.rows` has each entry with its `state` and `reason`, `result.details.written` the new

@@ -1,24 +1,35 @@
-"""What is retuned, and what is not; and how long it may take."""
+"""What is retuned, for which problem or model, and what cannot be; and how long it may take."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
-from autotuner.errors import StorageError, UsageError
-from autotuner.jobs.retune.origin import Left, Memory, Origins, Part, choose_target, known_target
-from autotuner.jobs.retune.unit import Unit, find_units
-from autotuner.programs.model import Model
-from autotuner.store.reader import Reader
+from autotuner.carriers.provenance import Provenance
+from autotuner.errors import AutotuneError, UsageError
+from autotuner.jobs.retune.result import EntryRow, State
+from autotuner.jobs.retune.unit import Key, Unit, find_specs, read_unit
+from autotuner.problems import Problem, problem_named
+from autotuner.problems.render import problem_mlir
+from autotuner.programs.model import FORMATS, Model
+from autotuner.specfiles.entries import Entry
 from autotuner.system.digests import path_digest
 from autotuner.system.text import count
 from autotuner.targets import Target
 from autotuner.tuning.dry_run import Rehearsal
 from autotuner.tuning.options import Options
+from autotuner.tuning.session import Session
 
-SECONDS, MODEL_SECONDS = 30.0, 90.0
-"""For each problem and each model, unless --budget says otherwise: a race, and a search where it is lost."""
+SECONDS = 60.0
+"""For each program, unless --budget says otherwise: a race, and a search where it is lost."""
+_NO_MODEL = "the model that it was made for is not there: give --model"
+_NO_PROBLEM = "it does not name one problem that it is for: give --model, or tune it again with its own command"
+_WRITTEN = ("-o", "--output")
 
 
 @dataclass(frozen=True)
@@ -26,7 +37,7 @@ class Wanted:
     """What a user asks."""
 
     path: Path
-    """A spec, a flagfile or a workspace."""
+    """A spec or a workspace."""
     target: Target | None = None
     """None: the one that the specs record."""
     model: Model | None = None
@@ -37,12 +48,44 @@ class Wanted:
 
 
 @dataclass(frozen=True)
+class Part:
+    """Entries of a unit that one program proves: a problem's, or all of a model's."""
+
+    unit: Unit
+    entries: Mapping[Key, Entry]
+    problem: Problem | None = None
+    model: Model | None = None
+
+    @property
+    def name(self) -> str:
+        return self.problem.name if self.problem is not None else self.model.name if self.model else ""
+
+    def row(self, key: Key, state: State, reason: str, **more: Any) -> EntryRow:
+        """What became of one of its entries; one that is skipped stays as it is."""
+        entry, old = self.entries[key], self.entries[key].provenance
+        if state == "skipped":
+            more["said"] = old or Provenance()
+        name, alone = old.problem if old else self.name, self.model is None
+        return EntryRow(key[0], entry.name, name, state, reason, old=old, alone=alone, id=key[1], **more)
+
+    def program(self, session: Session, target: Target) -> tuple[str | Path, tuple[str, ...]]:
+        """What it compiles, and the flags that this needs itself."""
+        if self.model is not None:
+            return self.model.opened_in(session.workspace, session.tools).source, ()
+        if self.problem is None:
+            raise ValueError("a part is a problem or a model")
+        problem = target.prepare(self.problem)
+        return problem_mlir(problem), problem.flags
+
+
+@dataclass(frozen=True)
 class Plan:
     """What is retuned, and what is not."""
 
     target: Target
     parts: tuple[Part, ...]
-    left: tuple[Left, ...]
+    left: tuple[EntryRow, ...]
+    """Skipped, each with its reason."""
     reads: tuple[str, ...]
 
     @property
@@ -51,75 +94,125 @@ class Plan:
 
     def seconds(self, options: Options) -> float:
         """For all of it; each part has as much of what is left as those after it."""
-        return options.budget or sum(MODEL_SECONDS if part.model else SECONDS for part in self.parts)
+        return options.budget or SECONDS * len(self.parts)
 
     def rehearsal(self, options: Options) -> Rehearsal:
         """What would be proven and raced, how long that may take, and what is left."""
         seconds = self.seconds(options)
-        each = seconds / max(len(self.parts), 1)
-        document = {
-            "target": self.target.name,
-            "seconds": seconds,
-            "parts": [
-                {
-                    "spec": str(part.unit.path),
-                    "problem": part.name,
-                    "entries": [entry.name for entry in part.entries.values()],
-                    "seconds": each,
-                    "old": part.old.to_json() if part.old else None,
-                    "place": dict(part.config),
-                }
-                for part in self.parts
-            ],
-            "skipped": [{"spec": str(o.unit.path), "entry": o.entry, "reason": o.reason} for o in self.left],
-        }
+        parts = [
+            {
+                "spec": str(part.unit.spec),
+                "problem": part.name,
+                "entries": [entry.name for entry in part.entries.values()],
+                "seconds": seconds / len(self.parts),
+                "old": [one.to_json() for entry in part.entries.values() if (one := entry.provenance)],
+            }
+            for part in self.parts
+        ]
+        skipped = [{"spec": str(one.spec), "entry": one.entry, "reason": one.reason} for one in self.left]
+        document = {"target": self.target.name, "seconds": seconds, "parts": parts, "skipped": skipped}
         lines = [f"{count(len(self.parts), 'program')} on {self.target.name}, at most {seconds:.0f} s"]
         for part in self.parts:
-            what = ", ".join(entry.name for entry in part.entries.values()) or "flags alone"
-            old = f"; {part.old.figures()} by IREE {part.old.iree or '(not recorded)'}" if part.old else ""
-            lines.append(f"{part.unit.path}: {part.name}: {what}{old}")
-        for one in self.left:
-            lines.append(f"{one.unit.path}:{f' {one.entry}' if one.entry else ''} skipped: {one.reason}")
+            said = [f"{entry.name}{_found(entry.provenance)}" for entry in part.entries.values()]
+            lines.append(f"{part.unit.spec}: {part.name}: {', '.join(said)}")
+        lines += [f"{one.spec}: {f'{one.entry} ' if one.entry else ''}skipped: {one.reason}" for one in self.left]
         return Rehearsal(document, "\n".join(lines))
 
 
+def _found(old: Provenance | None) -> str:
+    return f" ({old.figures()} by IREE {old.iree or '(not recorded)'})" if old else ""
+
+
 def read_plan(wanted: Wanted, options: Options) -> Plan:
-    """Reads the files and what the results know of them; compiles nothing."""
-    units = find_units(wanted.path, trust=wanted.trust)
-    if len(units) > 1 and (options.output is not None or wanted.model is not None):
+    """Reads the files; compiles nothing."""
+    specs = find_specs(wanted.path)
+    if len(specs) > 1 and (options.output is not None or wanted.model is not None):
         word = "-o" if options.output is not None else "--model"
-        raise UsageError(f"{word} is for one spec, and there are {len(units)}.", remedy="Name one of them.")
-    home = _home(wanted.path)
-    folders = (Path(), *((home,) if home else ()), options.workspace)
-    origins = Origins(_memory(home, options), folders, wanted.model, wanted.allow)
-    target = choose_target(units, origins, wanted.target)
+        raise UsageError(f"{word} is for one spec, and there are {len(specs)}.", remedy="Name one of them.")
+    units: list[Unit] = []
+    left: list[EntryRow] = []
+    for spec in specs:
+        try:
+            units.append(read_unit(spec, trust=wanted.trust))
+        except AutotuneError as error:
+            if len(specs) == 1:
+                raise
+            left.append(EntryRow(spec, "", "", "skipped", str(error)))
+    target = wanted.target or _recorded_target(units)
     parts: list[Part] = []
-    left: list[Left] = []
     for unit in units:
-        own = origins.target_of(unit)
-        if not unit.problem and own not in ("", target.name) and known_target(own) is not None:
-            left.append(Left(unit, "", f"it is for {own}: --target {own} retunes it"))
+        if others := {one.target for one in unit.provenances if one.target} - {target.name}:
+            words = f"it is for {min(others)}: --target {min(others)} retunes it"
+            left.append(EntryRow(unit.spec, "", "", "skipped", words))
             continue
-        found, others = origins.parts(unit)
+        found, not_found = _parts(unit, wanted, (Path(), options.workspace, unit.spec.parent.parent))
         parts += found
-        left += others
-    if not parts and len(units) == 1 and left:
-        raise UsageError(f"{units[0].path}: {left[0].reason}", remedy="")
+        left += not_found
+    if not parts and len(specs) == 1 and left:
+        raise UsageError(f"{specs[0]}: {left[0].reason}", remedy="")
     reads = tuple(path_digest(path) for unit in units for path in unit.reads if path.exists())
     return Plan(target, tuple(parts), tuple(left), reads)
 
 
-def _home(path: Path) -> Path | None:
-    """The workspace that a spec lies in."""
-    if path.is_dir():
-        return path
-    folder = path.absolute().parent
-    return folder.parent if folder.name == "specs" else None
+def _recorded_target(units: Sequence[Unit]) -> Target:
+    """The one that all units have."""
+    names = sorted({one.target for unit in units for one in unit.provenances if one.target})
+    if not names:
+        raise UsageError("nothing says for which target these specs are.", remedy="Give --target.")
+    if len(names) > 1:
+        raise UsageError(f"the specs are for {', '.join(names)}.", remedy="Give --target: one of them at a time.")
+    return Target.parse(names[0])
 
 
-def _memory(home: Path | None, options: Options) -> Memory:
-    """What the results know; nothing where there are none."""
-    for workspace in ([home] if home and options.storage is None else []) + [options.workspace]:
-        with suppress(StorageError), Reader.open(options.storage, workspace=workspace, create=False) as reader:
-            return Memory.read(reader)
-    return Memory()
+def _parts(unit: Unit, wanted: Wanted, folders: Sequence[Path]) -> tuple[list[Part], list[EntryRow]]:
+    """What can be proven again, by what each entry says of itself; and what cannot, with the reason."""
+    words = next((_split(one.command) for one in unit.provenances if one.command), ())
+    if wanted.model is not None or words[1:2] == ("model",) or "--model" in words:
+        model = wanted.model or model_of_command(words, folders)
+        if model is None:
+            return [], [EntryRow(unit.spec, "", "", "skipped", _NO_MODEL)]
+        return [Part(unit, unit.entries, model=model)], []
+    found: dict[str, Part] = {}
+    left = []
+    for key, entry in unit.entries.items():
+        problem = problem_named(entry.provenance.problem if entry.provenance else "")
+        if problem is None:
+            left.append(Part(unit, {key: entry}).row(key, "skipped", _NO_PROBLEM))
+            continue
+        part = found.get(problem.name) or Part(unit, {}, problem.allowing(wanted.allow))
+        found[problem.name] = replace(part, entries={**part.entries, key: entry})
+    return list(found.values()), left
+
+
+def model_of_command(words: Sequence[str], folders: Sequence[Path]) -> Model | None:
+    """The model that a recorded command was about, where its file still is.
+
+    Which errors are allowed is not taken from there: a spec may be a stranger's.
+    """
+    before = ("", *words)
+    named = [
+        word
+        for word, option in zip(words, before, strict=False)
+        if Path(word).suffix in FORMATS and option not in _WRITTEN
+    ]
+    found = next((folder / word for word in named for folder in folders if (folder / word).is_file()), None)
+    if found is None:
+        return None
+    function = next(_given(words, "--function"), None)
+    inputs, parameters = (tuple(_given(words, option)) for option in ("--input", "--parameters"))
+    return Model(found, function=function, inputs=inputs, parameters=parameters)
+
+
+def _given(words: Sequence[str], option: str) -> Iterator[str]:
+    """What was given to an option, each time."""
+    for word, value in pairwise((*words, "")):
+        if word == option:
+            yield value
+        elif word.startswith(f"{option}="):
+            yield word.partition("=")[2]
+
+
+def _split(command: str) -> tuple[str, ...]:
+    with suppress(ValueError):
+        return tuple(shlex.split(command))
+    return ()

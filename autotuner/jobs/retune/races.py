@@ -2,76 +2,25 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
 
 from autotuner.errors import AutotuneError, BusyError, OutOfTimeError, StorageError, ToolMissingError, UsageError
 from autotuner.jobs.ab.arms import DEFAULT, Arm, FlagfileArm, SpecArm
 from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.run import experiment
-from autotuner.jobs.retune.origin import Part
-from autotuner.jobs.retune.unit import Unit
-from autotuner.measure.blocks import Interval
-from autotuner.microkernels.variants import Kernel
-from autotuner.problems import Problem
+from autotuner.jobs.retune.plan import Part
+from autotuner.jobs.retune.result import Raced, State
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.store.rows import RunRow
-from autotuner.system.names import is_name
 from autotuner.tuning.options import Options, Task
-from autotuner.tuning.plan import CODEGEN, KERNEL
-from autotuner.tuning.result import FinalVerdict, Result
+from autotuner.tuning.result import Files
 from autotuner.tuning.run import Run
 from autotuner.tuning.tune import search
 
-State = Literal["kept", "replaced", "dropped", "skipped", "failed"]
-LEAST_SEARCH = 15.0
-"""Seconds: in less a search finds nothing that a race could confirm."""
-_TRIALS = 48
-"""Candidates near the old place."""
 _ENDS = (StorageError, BusyError, ToolMissingError)
 """What ends the whole: it is not an entry's fault."""
-
-
-@dataclass(frozen=True)
-class Raced:
-    """The old winner against the new default."""
-
-    verdict: FinalVerdict
-    reason: str
-    us: float | None = None
-    baseline_us: float | None = None
-    speedup: Interval | None = None
-    run: str = ""
-    binary: str = ""
-    """The digest of its code."""
-    failure: str = ""
-    """Why it cannot be raced: it does not compile, run, or compute the right thing any more."""
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Raced:
-        """By the document of an experiment."""
-        speedup, best = document["speedup"], document["best"] or {}
-        interval = Interval(speedup["median"], speedup["low"], speedup["high"]) if speedup else None
-        return cls(
-            document["verdict"],
-            document["reason"],
-            best.get("us"),
-            document["baseline"]["us"],
-            interval if interval and math.isfinite(interval.high) else None,
-            document["run"],
-            next((arm.get("binary", "") for arm in document["arms"][1:]), ""),
-        )
-
-    @property
-    def ratio(self) -> str:
-        return f"{self.speedup.median:.3f}x ({self.speedup.bounds})" if self.speedup else ""
-
-
-# --- what follows -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -79,8 +28,8 @@ class Searched:
     """What a search near its old place came to."""
 
     reason: str
-    found: Path | None = None
-    """The flagfile of what is faster than the new default."""
+    found: Files | None = None
+    """Of what is faster than the new default."""
 
 
 def standing(*, lost: str, raced: Raced | None) -> tuple[bool, str]:
@@ -111,16 +60,6 @@ def decide(*, lost: str, raced: Raced | None, searched: Searched | None) -> tupl
     return "dropped", f"{reason}; a search near its place: {searched.reason}"
 
 
-# --- the runs ---------------------------------------------------------------------------------------------------------
-
-
-def arm_of(unit: Unit, *, trust: bool) -> Arm:
-    """A unit as a user compiles it."""
-    if unit.flagfile is not None:
-        return FlagfileArm(unit.path.name, unit.flagfile.path, trust)
-    return SpecArm(unit.path.name, unit.spec, trust)
-
-
 @dataclass(frozen=True)
 class Races:
     """What is timed for one part after the other."""
@@ -130,7 +69,10 @@ class Races:
 
     def against_default(self, part: Part, budget: float) -> Raced:
         """The old winner and the new default, in turns: the experiment of `ab`."""
-        arm = arm_of(part.unit, trust=self.trust)
+        unit = part.unit
+        arm: Arm = SpecArm(unit.spec.name, unit.spec, self.trust)
+        if unit.flagfile is not None:
+            arm = FlagfileArm(unit.spec.name, unit.flagfile.path, self.trust)
         if (recalled := self._recalled(part, arm)) is not None:
             return recalled
         wanted = Experiment(DEFAULT, arm, part.problem, part.model)
@@ -142,34 +84,33 @@ class Races:
         except (OutOfTimeError, UsageError) as error:
             return Raced("inconclusive", error.message)
         except AutotuneError as error:
-            return self._failed(error)
+            return Raced("inconclusive", error.message, failure="" if self._default_failed() else error.message)
         return Raced.of(found.to_json())
 
-    def search(self, part: Part, seconds: float) -> Searched:
-        """What a search near the old place came to, in so long."""
+    def search(self, part: Part, seconds: float, *, output: Path) -> Searched:
+        """What a search near the old place came to, in so long; a winner's files are at `output`."""
         if part.problem is None:
-            again = f": {part.old.command}" if part.old and part.old.command else ""
-            return Searched(f"a model is not searched here, tune it again{again}")
-        if seconds < LEAST_SEARCH:
-            return Searched(f"less than {LEAST_SEARCH:.0f} s were left for it (--budget)")
+            return Searched("a model is not searched here, tune it again with its own command")
+        options = replace(self._options(seconds), output=output)
+        configured = [entry for entry in part.entries.values() if entry.lowering_config]
+        places = [CompilationInfo(one.lowering_config, one.translation_info) for one in configured]
+        task = Task(recall=True, cold=False, places=places)
+        target, within = self.run.target, self.run.within(f"{part.name}, near its old place: ")
         try:
-            found = self._found(part, part.problem, seconds)
+            found = search(target.prepare(part.problem), target, options=options, session=within, task=task).result
         except _ENDS:
             raise
         except AutotuneError as error:
             return Searched(error.message)
-        ratio, flagfile = found.speedup, found.flagfile
-        if found.verdict != "win" or ratio is None or flagfile is None:
+        if found.verdict != "win" or found.speedup is None:
             return Searched(f"{found.verdict}, {found.reason}")
-        return Searched(f"{ratio.median:.3f}x over the default ({ratio.bounds})", flagfile)
-
-    # --- one run each -----------------------------------------------------------------------------------------------
+        return Searched(f"{found.speedup.median:.3f}x over the default ({found.speedup.bounds})", found.files)
 
     def _recalled(self, part: Part, arm: Arm) -> Raced | None:
         """With --resume, a race that this run has finished."""
         for row in self._parts() if self.run.earlier is not None else ():
             document = row.result or {}
-            names = [str(arm.get("name")) for arm in document.get("arms", ())]
+            names = [str(one.get("name")) for one in document.get("arms", ())]
             same = row.kind == "ab" and row.problem.get("name") == part.name and names == [DEFAULT.name, arm.name]
             if same and row.status == "finished":
                 with suppress(KeyError, TypeError, AttributeError):
@@ -180,37 +121,12 @@ class Races:
         with self.run.session.store.intact():
             return self.run.session.store.parts(self.run.id)
 
-    def _failed(self, error: AutotuneError) -> Raced:
+    def _default_failed(self) -> bool:
         """A default that does not work is no fault of the old winner's."""
-        begun = self._parts()
-        rows = self.run.session.store.candidates(begun[-1].id) if begun else []
-        if any(row.kind == "baseline" and row.state == "failed" for row in rows):
-            return Raced("inconclusive", f"IREE's default cannot be raced: {error.message}")
-        return Raced("inconclusive", error.message, failure=error.message)
-
-    def _found(self, part: Part, problem: Problem, seconds: float) -> Result[Any]:
-        output = self.run.folder / "again" / f"{part.unit.name}-{part.name}.mlir"
-        options = replace(self._options(seconds), output=output, trials=self.run.options.trials or _TRIALS)
-        # The results have the place as it was asked for; a spec alone has it as the compiler takes it.
-        infos = [
-            CompilationInfo(one.lowering_config, one.translation_info)
-            for one in part.entries.values()
-            if one.lowering_config
-        ]
-        seeds, places = ([part.config], ()) if part.config else ((), infos)
-        task = Task(recall=True, cold=False, seeds=seeds, places=places)
-        wanted = replace(options, microkernels=_kernels(part.config) or options.microkernels)
-        within = self.run.within(f"{part.name}, near its old place: ")
-        prepared = self.run.target.prepare(problem)
-        return search(prepared, self.run.target, options=wanted, session=within, task=task).result
+        rows = [row for part in self._parts()[-1:] for row in self.run.session.store.candidates(part.id)]
+        return any(row.kind == "baseline" and row.state == "failed" for row in rows)
 
     def _options(self, budget: float) -> Options:
         options = self.run.options
         cache = "warm" if options.cache == "both" else options.cache
         return replace(options, budget=max(budget, 1.0), output=None, cache=cache, resume=self.run.earlier is not None)
-
-
-def _kernels(config: Mapping[str, Any]) -> tuple[Kernel, ...]:
-    """The microkernel that a configuration is of."""
-    name = str(config.get(KERNEL, CODEGEN))
-    return (Kernel(name),) if name != CODEGEN and is_name(name) else ()

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.text import Text
 
 from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.provenance import Provenance
 from autotuner.errors import EnvironmentFailure
-from autotuner.jobs.retune.races import Raced, State
-from autotuner.jobs.retune.ship import Written
-from autotuner.measure.blocks import ALPHA
+from autotuner.measure.blocks import ALPHA, Interval
 from autotuner.system.listing import Listing
 from autotuner.system.text import count, microseconds
 from autotuner.tuning.result import Best, Counts, Files, FinalVerdict, Measured, Result
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
     from autotuner.tuning.printer import Printer
     from autotuner.tuning.run import Run
 
-STATES: tuple[State, ...] = ("kept", "replaced", "dropped", "skipped", "failed")
-_STYLES = {
+State = Literal["kept", "replaced", "dropped", "skipped", "failed"]
+STYLES: Mapping[State, str] = {
     "kept": "green",
     "replaced": "bold green",
     "dropped": "yellow",
@@ -35,13 +34,48 @@ _STYLES = {
 
 
 @dataclass(frozen=True)
+class Raced:
+    """The old winner against the new default."""
+
+    verdict: FinalVerdict
+    reason: str
+    us: float | None = None
+    baseline_us: float | None = None
+    speedup: Interval | None = None
+    run: str = ""
+    binary: str = ""
+    """The digest of its code."""
+    failure: str = ""
+    """Why it cannot be raced: it does not compile, run, or compute the right thing any more."""
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Raced:
+        """By the document of an experiment."""
+        speedup, best = document["speedup"], document["best"] or {}
+        interval = Interval(speedup["median"], speedup["low"], speedup["high"]) if speedup else None
+        return cls(
+            document["verdict"],
+            document["reason"],
+            best.get("us"),
+            document["baseline"]["us"],
+            interval if interval and math.isfinite(interval.high) else None,
+            document["run"],
+            next((arm.get("binary", "") for arm in document["arms"][1:]), ""),
+        )
+
+    @property
+    def ratio(self) -> str:
+        return f"{self.speedup.median:.3f}x ({self.speedup.bounds})" if self.speedup else ""
+
+
+@dataclass(frozen=True)
 class EntryRow:
     """One entry, and what became of it."""
 
     spec: Path
-    """The file that it stands in; a flagfile where flags alone had won."""
+    """The file that it stands in."""
     entry: str
-    """Empty where flags alone had won, or where nothing of a file can be read."""
+    """Empty where nothing of a file can be retuned."""
     problem: str
     state: State
     reason: str
@@ -49,13 +83,18 @@ class EntryRow:
     """How many operations it is proven to reach."""
     old: Provenance | None = None
     """What it says of itself: an entry of a model, of its dispatch alone."""
-    before: Provenance | None = None
-    """Of what is raced: the whole of a model."""
     raced: Raced | None = None
     """Against the new default: the whole of a model."""
+    alone: bool = True
+    """Its problem was raced, and not a model that has it."""
+    id: str = ""
+    """What tells it from others of its file."""
+    said: Provenance | None = None
+    """What it says of itself from now on; None where it does not stay."""
 
     def to_json(self) -> dict[str, Any]:
-        raced, old, before = self.raced, self.old, self.before
+        raced, old = self.raced, self.old
+        before = old if self.alone else None
         return {
             "spec": str(self.spec),
             "entry": self.entry,
@@ -71,6 +110,20 @@ class EntryRow:
             "before_baseline_us": before.baseline_us if before else None,
             "old": old.to_json() if old else None,
         }
+
+
+@dataclass(frozen=True)
+class Written:
+    """The files that a unit became."""
+
+    unit: Path
+    files: Files
+    program: Path | None = None
+    """The model that all of it is for."""
+
+    def to_json(self) -> dict[str, Any]:
+        names = {"spec": self.files.spec, "flagfile": self.files.flagfile}
+        return {"from": str(self.unit), **{name: str(path) if path else None for name, path in names.items()}}
 
 
 @dataclass(frozen=True)
@@ -98,7 +151,7 @@ class RetuneDetails:
     def to_json(self) -> dict[str, Any]:
         return {
             "entries": [row.to_json() for row in self.rows],
-            "states": {state: self.counted[state] for state in STATES},
+            "states": {state: self.counted[state] for state in STYLES},
             "written": [one.to_json() for one in self.written],
         }
 
@@ -150,7 +203,7 @@ def _verdict(details: RetuneDetails, *, timed: bool, interrupted: bool) -> Final
 
 def _reason(details: RetuneDetails) -> str:
     counted = details.counted
-    parts = [f"{counted[state]} {state}" for state in STATES if counted[state]]
+    parts = [f"{counted[state]} {state}" for state in STYLES if counted[state]]
     return f"of {count(len(details.rows), 'entry')} {', '.join(parts) or 'none was looked at'}"
 
 
@@ -187,10 +240,12 @@ def _next(result: RetuneResult) -> str:
 def _table(rows: Sequence[EntryRow]) -> Listing:
     found = []
     for row in rows:
-        old, raced = row.before, row.raced
-        before = f"{microseconds(old.us)}{f' (IREE {old.iree})' if old.iree else ''}" if old and old.us else ""
+        old, raced = row.old, row.raced
+        before = ""
+        if row.alone and old and old.us:
+            before = f"{microseconds(old.us)}{f' (IREE {old.iree})' if old.iree else ''}"
         now = microseconds(raced.us) if raced and raced.us else ""
         default = microseconds(raced.baseline_us) if raced and raced.baseline_us else ""
         name = row.entry or row.spec.name
-        found.append((name, row.problem, before, now, default, Text(row.state, _STYLES[row.state]), row.reason))
+        found.append((name, row.problem, before, now, default, Text(row.state, STYLES[row.state]), row.reason))
     return Listing.of(["entry", "problem", "before", "now", "default now", "state", "reason"], found)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Unpack
 
 from autotuner.carriers.provenance import Provenance
 from autotuner.errors import AutotuneError, NoCandidateError, OutOfTimeError, StorageError, UsageError
 from autotuner.iree.compile import shell_line
 from autotuner.jobs.opening import compile_timeout
-from autotuner.jobs.retune.origin import Part
-from autotuner.jobs.retune.plan import Plan, Wanted, read_plan
-from autotuner.jobs.retune.races import Raced, Races, Searched, decide, standing
-from autotuner.jobs.retune.result import EntryRow, RetuneDetails, RetuneResult, retune_result
-from autotuner.jobs.retune.ship import OtherCodeError, Staying, Writer, Written, program_of
-from autotuner.jobs.retune.unit import Key, Proof, Prover
+from autotuner.jobs.retune.plan import Part, Plan, Wanted, read_plan
+from autotuner.jobs.retune.races import Races, Searched, decide, standing
+from autotuner.jobs.retune.result import EntryRow, Raced, RetuneDetails, RetuneResult, Written, retune_result
+from autotuner.jobs.retune.ship import OtherCodeError, Writer
+from autotuner.jobs.retune.unit import Key, Proof, Prover, Unit
 from autotuner.system import process
 from autotuner.system.progress import Clock
 from autotuner.system.text import count
@@ -24,9 +21,6 @@ from autotuner.targets import NO_DEVICE
 from autotuner.tuning.options import Options
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session, Watched
-
-_UNWRITTEN = (UsageError, NoCandidateError, OutOfTimeError)
-"""What keeps one unit from being written, and no other."""
 
 
 def retune(wanted: Wanted, *, options: Options | None = None, **watched: Unpack[Watched]) -> RetuneResult:
@@ -57,103 +51,75 @@ class _RetuneRun:
     run: Run
     rows: list[EntryRow] = field(default_factory=list)
     written: list[Written] = field(default_factory=list)
-    stays: dict[Path, Staying] = field(default_factory=dict)
-    """By spec."""
+    raced: list[tuple[Part, str]] = field(default_factory=list)
+    """What stays, with the code that was raced."""
 
     def __post_init__(self) -> None:
         self.races = Races(self.run, self.wanted.trust)
-        self.writer = Writer(self.run, self.wanted.in_place, self.wanted.trust)
-        self.writes = self.run.timed or self.run.options.output is not None or self.wanted.in_place
+        self.writer = Writer(self.run, self.wanted)
 
     def go(self) -> RetuneResult:
-        run = self.run
-        if self.writes:
-            self.writer.claim(self.plan.units)
+        run, plan = self.run, self.plan
+        writes = run.timed or run.options.output is not None or self.wanted.in_place
+        if writes:
+            self.writer.claim(plan.units)
         if run.earlier is not None:
             ended = sum(part.status == "finished" for part in run.session.store.parts(run.id))
             run.account.note(f"going on with run {run.id}: {count(ended, 'run')} below it finished")
-        self.rows += [
-            EntryRow(one.unit.path, one.entry, "", "skipped", one.reason, old=one.old, before=one.old)
-            for one in self.plan.left
-            if not run.stopped
-        ]
-        for number, part in enumerate(self.plan.parts):
+        self.rows += plan.left if not run.stopped else ()
+        for number, part in enumerate(plan.parts):
             if not run.stopped:
-                self._part(part, run.clock.elapsed + run.clock.left / (len(self.plan.parts) - number))
-        if self.writes and not run.stopped:
+                self.rows += self._part(part, run.clock.elapsed + run.clock.left / (len(plan.parts) - number))
+        if writes and not run.stopped:
             with process.however_late():  # nothing is timed any more
-                for staying in self.stays.values():
-                    self._write(staying)
+                for unit in plan.units:
+                    self._write(unit)
         result = retune_result(run, RetuneDetails(tuple(self.rows), tuple(self.written)))
         run.finish(result)
         return result
 
     # --- one part -------------------------------------------------------------------------------------------------
 
-    def _part(self, part: Part, ends: float) -> None:
+    def _part(self, part: Part, ends: float) -> list[EntryRow]:
         """Proven, raced, and searched again until so many seconds after the start."""
-        account = self.run.account
-        account.stage(f"proving {part.unit.path.name} in {part.name}")
-        if part.accepted and self.wanted.allow is None:
-            account.note(f"{part.accepted} when it was tuned, and are again")
+        self.run.account.stage(f"proving {part.unit.spec.name} in {part.name}")
         try:
             proofs = self._proven(part)
         except StorageError:
             raise
         except AutotuneError as error:
-            self._leave(part, f"it cannot be proven: {error.message}")
-            return
+            return [part.row(key, "skipped", f"it cannot be proven: {error.message}") for key in part.entries]
         # What the user's own model does not have may be for another one: it stays as it is.
         others = {key for key, proof in proofs.items() if proof.unmatched and self.wanted.model is not None}
-        lost = [proof.lost for key, proof in proofs.items() if proof.lost and key not in others]
-        if others and len(others) == len(proofs):
-            self._leave(part, f"nothing in {part.name} matches it")
-            return
-        # A model goes on without what no longer applies; a single problem has nothing else.
-        gone = lost[0] if lost and (part.problem is not None or len(lost) == len(proofs) - len(others)) else ""
-        raced, searched = self._timed(part, gone, ends)
-        state, reason = decide(lost=gone, raced=raced, searched=searched)
-        kept: dict[Key, Provenance] = {}
-        for key, entry in part.entries.items():
-            own_state, own_reason = state, reason
-            if key in others:
-                own_state, own_reason = "skipped", f"nothing in {part.name} matches it: it stays as it is"
-                kept[key] = entry.provenance or Provenance()
-            elif state == "kept" and proofs[key].lost:
-                own_state, own_reason = "dropped", proofs[key].lost
-            elif state == "kept":
-                kept[key] = self._provenance(entry.provenance, raced, part)
-            self.rows.append(
-                EntryRow(
-                    key[0],
-                    entry.name,
-                    entry.provenance.problem if entry.provenance else part.name,
-                    own_state,
-                    own_reason,
-                    proofs[key].applied,
-                    old=entry.provenance or part.old,
-                    before=entry.provenance if key in others else part.old,
-                    raced=None if key in others else raced,
-                )
-            )
-        if not part.entries:
-            self.rows.append(EntryRow(part.unit.path, "", part.name, state, reason, 0, part.old, part.old, raced))
-        if state in ("kept", "replaced"):
-            self._stay(part, kept, raced, searched)
+        rows = [part.row(key, "skipped", f"nothing in {part.name} matches it: it stays as it is") for key in others]
+        own = {key: proof for key, proof in proofs.items() if key not in others}
+        return rows + (self._decided(part, own, ends) if own else [])
 
     def _proven(self, part: Part) -> dict[Key, Proof]:
         run = self.run
         with run.account.clocked("build"):
-            program, own = program_of(part, run)
+            program, own = part.program(run.session, run.target)
             timeout = compile_timeout(run.options, run.clock)
             return Prover(part.unit, program, own, run.target, run.session.tools, timeout).prove(part.entries)
 
-    def _leave(self, part: Part, reason: str) -> None:
-        rows = [(key[0], entry.name) for key, entry in part.entries.items()] or [(part.unit.path, "")]
-        self.rows += [
-            EntryRow(path, name, part.name, "skipped", reason, old=part.old, before=part.old) for path, name in rows
-        ]
-        self._stay(part, {key: entry.provenance or Provenance() for key, entry in part.entries.items()})
+    def _decided(self, part: Part, proofs: dict[Key, Proof], ends: float) -> list[EntryRow]:
+        """A model goes on without what no longer applies; a single problem has nothing else."""
+        lost = [proof.lost for proof in proofs.values() if proof.lost]
+        gone = lost[0] if lost and (part.problem is not None or len(lost) == len(proofs)) else ""
+        raced, searched = self._timed(part, gone, ends)
+        state, reason = decide(lost=gone, raced=raced, searched=searched)
+        if state == "kept" and raced and raced.binary:
+            self.raced.append((part, raced.binary))
+        rows = []
+        for key, proof in proofs.items():
+            if state == "kept" and proof.lost:
+                rows.append(part.row(key, "dropped", proof.lost, raced=raced))
+            else:
+                said = self._provenance(part.entries[key].provenance, raced, part) if state == "kept" else None
+                rows.append(part.row(key, state, reason, applied=proof.applied, raced=raced, said=said))
+        if searched is not None and searched.found is not None:
+            self.written.append(Written(part.unit.spec, searched.found))
+        return rows
 
     def _timed(self, part: Part, gone: str, ends: float) -> tuple[Raced | None, Searched | None]:
         """The race, and the search where one is worth it."""
@@ -166,7 +132,9 @@ class _RetuneRun:
         works, _ = standing(lost=gone, raced=raced)
         if works or run.stopped:
             return raced, None
-        return raced, self.races.search(part, ends - clock.elapsed)
+        # What is found anew has files of its own, unless nothing else is in the old ones.
+        name = part.name if len(part.entries) < len(part.unit.entries) else ""
+        return raced, self.races.search(part, ends - clock.elapsed, output=self.writer.place(part.unit, name).spec)
 
     def _provenance(self, old: Provenance | None, raced: Raced | None, part: Part) -> Provenance:
         """What a kept entry says of itself: a model's own entries were not raced alone."""
@@ -186,42 +154,22 @@ class _RetuneRun:
 
     # --- what stays -----------------------------------------------------------------------------------------------
 
-    def _stay(
-        self, part: Part, kept: Mapping[Key, Provenance], raced: Raced | None = None, searched: Searched | None = None
-    ) -> None:
-        before = self.stays.get(part.unit.spec) or Staying(part.unit)
-        found = {part.name: searched.found} if searched and searched.found else {}
-        binary = {part.name: raced.binary} if raced and raced.binary else {}
-        self.stays[part.unit.spec] = replace(
-            before,
-            kept={**before.kept, **kept},
-            parts=(*before.parts, part),
-            found={**before.found, **found},
-            binaries={**before.binaries, **binary},
-        )
-
-    def _write(self, staying: Staying) -> None:
-        unit, account = staying.unit, self.run.account
-        own = [row for row in self.rows if row.spec in (unit.path, *(one.path for one in unit.files))]
-        decided = any(row.state == "replaced" or (row.raced and row.raced.verdict == "win") for row in own)
-        if self.run.timed and self.run.clock.left <= 0 and not decided:
+    def _write(self, unit: Unit) -> None:
+        run, account = self.run, self.run.account
+        own = [row for row in self.rows if row.spec in unit.files]
+        kept = [row for row in own if row.state == "kept"]
+        if not kept:
+            return
+        if run.timed and run.clock.left <= 0 and not any(row.raced and row.raced.verdict == "win" for row in kept):
             account.note(f"{unit.name} is not written: the time was up before a verdict, and the old files stay")
             return
-        if off := [row.problem for row in own if not row.entry and row.state == "dropped"]:
-            names = ", ".join(part.name for part in staying.parts)
-            account.note(f"{unit.path.name} stays for {names}: compile {', '.join(off)} without it")
         account.stage(f"writing {unit.name}")
-        # What cannot be retuned stays as it is.
-        left = {one.key: one.old or Provenance() for one in self.plan.left if one.key and one.unit is unit}
+        raced = {part.name: (part, binary) for part, binary in self.raced if part.unit is unit}
+        said = {(row.spec, row.id): row.said for row in own if row.said is not None}
         try:
-            self.written += self.writer.write(replace(staying, kept={**staying.kept, **left}))
-        except (OtherCodeError, *_UNWRITTEN) as error:
+            self.written.append(self.writer.write(unit, said, raced))
+        except (OtherCodeError, UsageError, NoCandidateError, OutOfTimeError) as error:
             account.note(f"{unit.name} is not written: {error}")
             if isinstance(error, OtherCodeError):
-                self._fail(own, error)
-
-    def _fail(self, rows: list[EntryRow], error: OtherCodeError) -> None:
-        """What would have stayed of a unit is not written: the old files are."""
-        reason = f"it is not written: {error.message}"
-        failed = [row for row in rows if row.state in ("kept", "replaced")]
-        self.rows = [replace(row, state="failed", reason=reason) if row in failed else row for row in self.rows]
+                reason = f"it is not written: {error.message}"
+                self.rows = [replace(row, state="failed", reason=reason) if row in kept else row for row in self.rows]

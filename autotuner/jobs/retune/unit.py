@@ -1,15 +1,15 @@
-"""What is retuned: a spec with all that was shipped beside it, or a flagfile alone; and which entries still apply."""
+"""What is retuned: a spec with all that was shipped beside it; and which of its entries still apply."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from autotuner.carriers.flagfile import KERNELS, Flagfile, beside
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.carriers.provenance import Provenance
-from autotuner.errors import AutotuneError, UsageError
+from autotuner.errors import UsageError
 from autotuner.iree.compile import CompilerRefusal, first_error
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.recipe import file_flags
@@ -20,16 +20,9 @@ from autotuner.specfiles.vetting import executables_in
 from autotuner.targets import Target
 
 _SUFFIXES = (".mlir", ".flags")
+_FLAGS_ALONE = "Flags alone have no entries: the command that found them tunes anew, `autotune ab default FILE` races."
 Key = tuple[Path, str]
 """An entry: its file and its id there."""
-
-
-@dataclass(frozen=True)
-class UnitFile:
-    """One file of a unit that has entries."""
-
-    path: Path
-    file: SpecFile
 
 
 @dataclass(frozen=True)
@@ -37,27 +30,20 @@ class Unit:
     """Files that one compile takes together."""
 
     spec: Path
-    """What was named: the spec, or where it would be beside a flagfile that names none."""
-    flagfile: Flagfile | None = None
+    """What was named: the spec, or where it would be beside a flagfile of microkernels or executables."""
+    flagfile: Flagfile | None
     """What it names and is not there is looked for beside it: files are moved together."""
-    files: tuple[UnitFile, ...] = ()
+    files: Mapping[Path, SpecFile]
     """The spec that tunes or substitutes, the one that calls microkernels, a model's executables."""
     objects: Path | None = None
-    problem: str = ""
-    """Why it cannot be read; empty where it can."""
 
     @property
     def name(self) -> str:
         return beside(self.spec, "").name
 
     @property
-    def path(self) -> Path:
-        """What the user sees of it."""
-        return self.spec if self.files or self.flagfile is None else self.flagfile.path
-
-    @property
     def entries(self) -> dict[Key, Entry]:
-        return {(one.path, entry.id): entry for one in self.files for entry in one.file.entries}
+        return {(path, entry.id): entry for path, file in self.files.items() for entry in file.entries}
 
     @property
     def provenances(self) -> tuple[Provenance, ...]:
@@ -66,51 +52,28 @@ class Unit:
     @property
     def reads(self) -> tuple[Path, ...]:
         """All of its files."""
-        own = [one.path for one in self.files] + ([self.flagfile.path] if self.flagfile else [])
+        own = [*self.files, *([self.flagfile.path] if self.flagfile else [])]
         return tuple(dict.fromkeys([*own, *([self.objects] if self.objects else [])]))
 
-    def words(self, target: Target) -> tuple[str, ...]:
-        """What a user compiles with."""
-        if self.flagfile is not None:
-            return self.flagfile.flags
-        words = [*target.compile_flags]
-        for one in self.files:
-            words += one.file.flags(one.path, spec_flag=target.spec_flag, objects=self.objects or one.path.parent)
-        return tuple(words)
-
     def flags(self, target: Target) -> tuple[str, ...]:
-        """Those of them that name no file of it."""
+        """What a user compiles with, but for the flags that name files of it."""
         if self.flagfile is None:
             return target.compile_flags
         return file_flags(target, self.flagfile.others, path=self.flagfile.path)
 
 
-def find_units(path: Path, *, trust: bool) -> tuple[Unit, ...]:
-    """The unit of a spec or flagfile; of a workspace, or a folder of specs, all of them."""
+def find_specs(path: Path) -> tuple[Path, ...]:
+    """The spec that is named; of a workspace, or a folder of specs, all of them."""
     if path.is_dir():
         folder = path / "specs" if (path / "specs").is_dir() else path
-        found = tuple(_tried(spec, trust=trust) for spec in _specs(folder))
-        if not found:
-            raise UsageError(f"there is no spec in {folder}.", remedy="Name a spec, a flagfile or a workspace.")
-        return found
-    if not path.is_file():
-        raise UsageError(f"there is no file {path}.", remedy="Name a spec (.mlir), a flagfile (.flags) or a workspace.")
-    if path.suffix not in _SUFFIXES:
-        raise UsageError(f"{path} is neither a spec nor a flagfile.", remedy="Name an .mlir, a .flags or a folder.")
-    return (read_unit(beside(path.absolute(), ".mlir"), trust=trust),)
-
-
-def _specs(folder: Path) -> Iterator[Path]:
-    """By the names of specs, each once."""
-    stems = {beside(path, ".mlir") for path in folder.iterdir() if path.suffix in _SUFFIXES and path.is_file()}
-    return iter(sorted(path.absolute() for path in stems))
-
-
-def _tried(spec: Path, *, trust: bool) -> Unit:
-    try:
-        return read_unit(spec, trust=trust)
-    except AutotuneError as error:
-        return Unit(spec, problem=error.message)
+        stems = {beside(one, ".mlir") for one in folder.iterdir() if one.suffix in _SUFFIXES and one.is_file()}
+        if not stems:
+            raise UsageError(f"there is no spec in {folder}.", remedy="Name a spec or a workspace.")
+        return tuple(sorted(one.absolute() for one in stems))
+    if not path.is_file() or path.suffix not in _SUFFIXES:
+        wrong = f"{path} is not a spec" if path.is_file() else f"there is no file {path}"
+        raise UsageError(f"{wrong}.", remedy="Name a spec (.mlir) or a workspace.")
+    return (beside(path.absolute(), ".mlir"),)
 
 
 def read_unit(spec: Path, *, trust: bool) -> Unit:
@@ -125,12 +88,11 @@ def read_unit(spec: Path, *, trust: bool) -> Unit:
         paths += named.values()
         for folder in flagfile.executables:
             paths += executables_in(Path(folder))
-    files = tuple(UnitFile(path, read_spec(read_text(path), name=str(path), trust=trust)) for path in paths)
-    if not files and flagfile is None:
-        raise UsageError(f"there is neither {spec} nor a flagfile of its name.", remedy="Is the path right?")
-    brings = any(one.file.carrier.brings_objects for one in files)
-    objects = objects_folder(spec, flagfile).absolute() if brings else None
-    return Unit(spec, flagfile, files, objects)
+    if not paths:
+        raise UsageError(f"{beside(spec, '.flags')} names no spec.", remedy=_FLAGS_ALONE)
+    files = {path: read_spec(read_text(path), name=str(path), trust=trust) for path in paths}
+    brings = any(file.carrier.brings_objects for file in files.values())
+    return Unit(spec, flagfile, files, objects_folder(spec, flagfile).absolute() if brings else None)
 
 
 # --- does every entry still apply? ------------------------------------------------------------------------------------
@@ -160,44 +122,40 @@ class Prover:
 
     def prove(self, wanted: Mapping[Key, Entry]) -> dict[Key, Proof]:
         found: dict[Key, Proof] = {}
-        for file in self.unit.files:
-            keys = [key for key in wanted if key[0] == file.path]
+        for path, file in self.unit.files.items():
+            keys = [key for key in wanted if key[0] == path]
             if keys:
-                found |= self._file(file, keys)
+                found |= self._file(path, file, keys)
         return found
 
-    def _file(self, file: UnitFile, keys: Sequence[Key]) -> dict[Key, Proof]:
+    def _file(self, path: Path, file: SpecFile, keys: Sequence[Key]) -> dict[Key, Proof]:
+        text = read_text(path)
         try:
-            wrong = "; ".join(self._unfit(file))
-            uses = {} if wrong else {use.entry.id: use for use in self._uses(file)}
+            wrong = "; ".join(self._unfit(file, text, name=str(path)))
+            uses = {} if wrong else {use.entry.id: use for use in self._uses(file, text)}
         except CompilerRefusal as refusal:
             wrong = f"it does not compile any more: {first_error(refusal.stderr)}"
         except UsageError as error:
             wrong = error.message
         return {key: Proof(0, wrong) if wrong else _proof(uses.get(key[1])) for key in keys}
 
-    def _unfit(self, file: UnitFile) -> list[str]:
+    def _unfit(self, file: SpecFile, text: str, *, name: str) -> list[str]:
         """What is wrong with the code that a file brings, or names the processor of."""
-        carrier, target, objects = file.file.carrier, self.target, self._objects(file)
-        found = list(check_objects(file.file, objects, target)) if objects is not None else []
+        carrier, target, objects = file.carrier, self.target, self.unit.objects
+        found = list(check_objects(file, objects, target)) if carrier.brings_objects and objects else []
         if target.backend.on_host and (carrier.brings_objects or carrier.by_name):
-            found += check_processor(read_text(file.path), self.tools, target, name=str(file.path))
+            found += check_processor(text, self.tools, target, name=name)
         return [one.text for one in found if one.level == "error"]
 
-    def _uses(self, file: UnitFile) -> tuple[Use, ...]:
-        kernels = () if file.file.carrier.brings_objects else self._kernels()
-        flags = (*self.own, *self.unit.flags(self.target), *kernels)
-        objects, text = self._objects(file), read_text(file.path)
+    def _uses(self, file: SpecFile, text: str) -> tuple[Use, ...]:
+        """A tuning spec is for what microkernels leave: they go in before."""
+        unit, brings = self.unit, file.carrier.brings_objects
+        flags = [*self.own, *unit.flags(self.target)]
+        if unit.objects is not None and not brings:
+            flags += [f"{SPEC_FLAG}={path}" for path, one in unit.files.items() if one.carrier.brings_objects]
+            flags.append(f"{OBJECTS_FLAG}={unit.objects}")
+        objects = unit.objects if brings else None
         return applied(text, self.program, flags, self.tools, objects=objects, timeout=self.timeout)
-
-    def _objects(self, file: UnitFile) -> Path | None:
-        return self.unit.objects if file.file.carrier.brings_objects else None
-
-    def _kernels(self) -> tuple[str, ...]:
-        """The microkernels that go in before: a tuning spec is for what they leave."""
-        calling = [file.path for file in self.unit.files if file.file.carrier.brings_objects]
-        objects = (f"{OBJECTS_FLAG}={self.unit.objects}",) if calling else ()
-        return (*(f"{SPEC_FLAG}={path}" for path in calling), *objects)
 
 
 def _proof(use: Use | None) -> Proof:

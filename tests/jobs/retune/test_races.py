@@ -4,20 +4,24 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.jobs.retune.origin import Part
-from autotuner.jobs.retune.plan import SECONDS, Plan
-from autotuner.jobs.retune.races import Raced, Searched, decide, standing
+from autotuner.jobs.retune.plan import SECONDS, Part, Plan
+from autotuner.jobs.retune.races import Searched, decide, standing
+from autotuner.jobs.retune.result import EntryRow, Raced, RetuneDetails, State
 from autotuner.jobs.retune.unit import Unit
 from autotuner.measure.blocks import Interval
 from autotuner.problems import Gemm
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
+from autotuner.tuning.result import Files
 
 WIN = Raced("win", "fresh blocks", us=100.0, baseline_us=150.0, speedup=Interval(1.5, 1.4, 1.6))
 EQUAL = Raced("no-winner", "not faster", us=100.0, baseline_us=100.0, speedup=Interval(1.0, 0.99, 1.005))
 OPEN = Raced("inconclusive", "not raced: --budget 35s would do", us=100.0, baseline_us=150.0)
 BROKEN = Raced("inconclusive", "wrong", failure="it computes wrong results")
-FOUND, NOTHING = Searched("1.6x over the default", Path("new.flags")), Searched("no-winner, none is faster")
+FOUND, NOTHING = (
+    Searched("1.6x over the default", Files(Path("new.mlir"), Path("new.flags"))),
+    Searched("no-winner, none is faster"),
+)
 
 
 @pytest.mark.parametrize(
@@ -44,10 +48,20 @@ def test_an_entry_is_kept_replaced_or_dropped_with_its_reason(
 
 
 def test_a_rehearsal_names_each_program_and_divides_the_time() -> None:
-    parts = [Part(Unit(Path(f"{k}.mlir")), Gemm.parse(shape=f"8x8x{k}", dtype="f32")) for k in (8, 16)]
+    problems = [Gemm.parse(shape=f"8x8x{k}", dtype="f32") for k in (8, 16)]
+    parts = [Part(Unit(Path(f"{one.k}.mlir"), None, {}), {}, one) for one in problems]
     plan = Plan(Target.parse("cpu"), tuple(parts), (), ())
     assert plan.seconds(Options(budget=7.0)) == 7.0
     told = plan.rehearsal(Options())
     assert [one["seconds"] for one in told.to_json()["parts"]] == [SECONDS, SECONDS]
-    lines = [f"{one.unit.path}: {one.name}: flags alone" for one in parts]
-    assert told.text().splitlines() == ["2 programs on cpu, at most 60 s", *lines]
+    lines = [f"{one.unit.spec}: {one.name}: " for one in parts]
+    assert told.text().splitlines() == ["2 programs on cpu, at most 120 s", *lines]
+
+
+@pytest.mark.parametrize(
+    ("states", "code"),
+    [(["failed", "skipped"], 5), (["failed", "kept"], 0), (["skipped"], 0), ([], 0)],
+)
+def test_the_exit_code_tells_that_all_failed(states: list[State], code: int) -> None:
+    details = RetuneDetails(tuple(EntryRow(Path("a.mlir"), "a", "p", state, "why") for state in states))
+    assert details.exit_code == code
