@@ -32,7 +32,7 @@ class BenchWords:
         str | None,
         option(
             "--backends",
-            "Which, comma separated: iree, tuned, numpy, torch, triton, onnxruntime, hipblaslt. "
+            "Which, comma separated: iree, tuned, numpy, torch, triton, onnxruntime. "
             "[default: those that are installed]",
         ),
     ] = None
@@ -48,9 +48,6 @@ class BenchWords:
             "[default: the last that won in the workspace]",
         ),
     ] = None
-    blocks: Annotated[int, option("--blocks", "Blocks of timings of each backend, in turns.")] = 6
-    sample: Annotated[int | None, option("--sample", "Only so many problems, chosen by --seed.")] = None
-    csv: Annotated[Path | None, option("--csv", "Write the table to this file too.")] = None
     onnx: Annotated[
         Path | None, option("--onnx", "The same model for the libraries, which take ONNX, where IREE is given MLIR.")
     ] = None
@@ -62,11 +59,9 @@ class BenchWords:
 def run_bench(wanted: BenchWords, request: Request) -> None:
     """Times the problems and ends the process with the contract's exit code."""
     from autotuner.cli.tuning import show, watched
-    from autotuner.jobs.bench.backends import TUNED, Chosen, Terms, given_arm
-    from autotuner.jobs.bench.result import OUR_TABLE
+    from autotuner.jobs.bench.backends import TUNED, Terms
     from autotuner.jobs.bench.run import bench, bench_model
     from autotuner.jobs.suite.run import Selection
-    from autotuner.system.files import claim
 
     if not request.timed:
         raise UsageError("bench times, and --device none runs nothing.", remedy="Leave --device out.")
@@ -74,21 +69,18 @@ def run_bench(wanted: BenchWords, request: Request) -> None:
         raise UsageError(f"--device {request.device} names several.", remedy="Name one: bench times on one.")
     if request.cache == "cold":
         raise UsageError("bench tells cold times beside warm ones.", remedy="Give --cache both, or warm.")
-    if wanted.csv is not None:
-        claim(wanted.csv, OUR_TABLE, force=request.force)
     target, options = request.built_for(), request.options()
-    chosen = Chosen.parse(wanted.backends, wanted.pythons or ())
-    if TUNED not in chosen.names:
-        request.given.refuse(["spec"], "is for the backend `tuned`", remedy="Add it to --backends.")
     model = _model(wanted, request)
-    arm = given_arm(wanted.spec, workspace=request.workspace, trust=wanted.said.trust)
-    terms = Terms(chosen, arm, wanted.blocks, wanted.csv, wanted.onnx)
+    files = {"spec": wanted.spec, "trust": wanted.said.trust, "onnx": wanted.onnx}
+    terms = Terms.parse(wanted.backends, wanted.pythons or (), **files)
+    if TUNED not in terms.names:
+        request.given.refuse(["spec"], "is for the backend `tuned`", remedy="Add it to --backends.")
     if model is not None:
         with watched(request) as watch:
             result = bench_model(model, terms, target, options=options, **watch)
     else:
         workload = _workload(wanted, request)
-        selected = Selection(workload.allowing(request.allow_precision), sample=wanted.sample)
+        selected = Selection(workload.allowing(request.allow_precision))
         with watched(request) as watch:
             result = bench(selected.on(target, seed=request.seed), terms, target, options=options, **watch)
     show(result, request)
@@ -107,7 +99,7 @@ def _model(wanted: BenchWords, request: Request) -> "Model | None":
         request.given.refuse(["onnx", *OF_A_MODEL], "is for a model")
         return None
     request.given.refuse(["cache"], "is for single problems: a model is timed with the cache that it leaves itself")
-    request.given.refuse(["sample", "shape"], "has no meaning with a model")
+    request.given.refuse(["shape"], "has no meaning with a model")
     return wanted.said.there(path, request)
 
 
@@ -119,21 +111,22 @@ def _workload(wanted: BenchWords, request: Request) -> "Workload":
     if problem is not None and wanted.workload is not None:
         raise UsageError("--shape and NAME|FILE are two things to time.", remedy="Give one of them.")
     if problem is not None:
-        request.given.refuse(["sample"], "is for a suite")
         return Workload(problem.name, "", "", (Entry(problem),))
     if wanted.workload is None:
         raise UsageError("bench needs a name, a file or a --shape.", remedy="Try: autotune bench --shape 512x512x512.")
     return load(wanted.workload, dtype=default_dtype(request.target))
 
 
-_OF_A_SEARCH = ("effort", "trials", "isolate", "output", "keep", "microkernels", "dry_run", "chip", "fail_if_no_winner")
+_OF_A_SEARCH = (
+    *("effort", "trials", "isolate", "output", "force", "keep", "microkernels", "dry_run", "chip", "resume"),
+    "fail_if_no_winner",
+)
 TUNING = tuning_command(
     BenchWords,
     run_bench,
     words=any_problem(),
     without=(*_OF_A_SEARCH, *CLUSTER),
     instead={
-        "resume": option("--resume/--fresh", "Do not time again what this comparison has timed / start anew."),
         "cache": option(
             "--cache",
             "warm: the last level cache as calls leave it; both: cold times too.",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from autotuner.devices.conditions import Conditions
-from autotuner.devices.device import Device, Module, Timing
+from autotuner.devices.device import CallPairs, Device, Module, Timing
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.run import Benchmark
 from autotuner.measure.caches import Caches, Pair
@@ -42,6 +42,12 @@ def cold_seconds(device: Device, timing_seconds: float, *, compiling: float = 0.
 def kept_for_cold(seconds: float, left: float) -> float:
     """Of `left` seconds when the default is timed: a short run goes without the cold."""
     return seconds if seconds <= COLD_SHARE * left else 0.0
+
+
+def cold_pairs(device: Device, once: Module, benchmark: Benchmark, warm_us: float) -> CallPairs | None:
+    """Single calls with a cold cache and with a warm one: as many as fit into the time of a round."""
+    count = max(LEAST_PAIRS, min(MOST_PAIRS, int(PAIRS_US / max(warm_us, 1.0))))
+    return device.call_pairs(once, benchmark, count=count)
 
 
 @dataclass(frozen=True)
@@ -109,8 +115,7 @@ class CacheTimer:
         timing = self.device.time(modules.often, benchmark)
         if not timing.ok:
             raise TimingFailed(timing.detail)
-        count = max(LEAST_PAIRS, min(MOST_PAIRS, int(PAIRS_US / max(timing.median, 1.0))))
-        pairs = self.device.call_pairs(modules.once, benchmark, count=count)
+        pairs = cold_pairs(self.device, modules.once, benchmark, timing.median)
         if pairs is None or pairs.failure is not None:
             raise TimingFailed(pairs.detail if pairs else "nothing stays open on the device")
         self.exceeds &= pairs.exceeds

@@ -164,6 +164,12 @@ class CompilerArm(FileArm):
 DEFAULT = DefaultArm()
 
 
+def file_arm(path: Path, *, trust: bool = False) -> FileArm:
+    """A flagfile (.flags) or a spec."""
+    kind = FlagfileArm if path.suffix == ".flags" else SpecArm
+    return kind(str(path), path.absolute(), trust)
+
+
 def parse_arm(
     text: str, *, workspace: Path, objects: Sequence[Path] = (), symbol: str | None = None, trust: bool = False
 ) -> Arm:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -38,10 +38,8 @@ def task_of(problem: Problem) -> Task:
 class Given:
     """One problem or model."""
 
-    described: Mapping[str, Any]
-    """What is computed, as documents have it."""
     task: Task
-    """The same for the scripts of other libraries."""
+    """What is computed, for the scripts of other libraries."""
     invocation: Invocation
     tensors: tuple[Tensor, ...]
     elements: tuple[str, ...]
@@ -81,11 +79,10 @@ def given_problem(problem: Problem, folder: Path, *, seed: int) -> Given:
 
     paths = zip(data.paths(RANDOM), problem.operands[: -problem.results], strict=False)
     tensors = tuple(Tensor(path, operand.shape, operand.element.mlir) for path, operand in paths)
-    described = {**problem.describe(), "arguments": " ".join(problem.arguments())}
-    return Given(described, task_of(problem), data.invocation(), tensors, (wanted,), right)
+    return Given(task_of(problem), data.invocation(), tensors, (wanted,), right)
 
 
-def given_model(program: ModelProgram, described: Mapping[str, Any], path: Path, folder: Path) -> Given:
+def given_model(program: ModelProgram, path: Path, folder: Path) -> Given:
     """A model: the first backend's outputs are what the others are compared with; the arbiter says who is right.
 
     `path` is the model as other libraries take it: in ONNX.
@@ -100,4 +97,4 @@ def given_model(program: ModelProgram, described: Mapping[str, Any], path: Path,
 
     task = {"op": "model", "path": str(path.absolute()), "format": path.suffix.removeprefix(".")}
     inputs = call.inputs if call is not None else ()
-    return Given(described, task, program.call, inputs, program.call.results, right, repeated=False)
+    return Given(task, program.call, inputs, program.call.results, right, repeated=False)

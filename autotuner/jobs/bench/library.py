@@ -6,12 +6,11 @@ Who is not there is left out by name, or is an error where the user has named it
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -23,13 +22,11 @@ from autotuner.devices.device import Computed, Timing
 from autotuner.devices.sampling import open_sampler, sampled, sizes_of
 from autotuner.errors import AutotuneError, EnvironmentFailure
 from autotuner.iree.compile import FailureClass
-from autotuner.jobs.bench.backends import HIPBLASLT, IREE, LIBRARIES, TUNED, Chosen, LeftOut, Library
+from autotuner.jobs.bench.backends import LIBRARIES, LeftOut, Library, Terms
 from autotuner.jobs.bench.given import Given
-from autotuner.jobs.bench.hipblaslt import Hipblaslt
 from autotuner.jobs.bench.result import UNSUPPORTED
 from autotuner.jobs.bench.sides import Backend, Manner, NoSideError
 from autotuner.problems.dtypes import element_type
-from autotuner.store.rows import Kind
 from autotuner.system import process
 from autotuner.system.process import last_line
 from autotuner.system.settings import usable_cores
@@ -40,7 +37,6 @@ CHILD = Path(__file__).with_name("libraries") / "child.py"
 PREPARE_SECONDS = 180.0
 """A library may compile or choose a kernel when it first sees a problem."""
 _ABSENT = "No module named"
-HIPBLASLT_BENCH, _ROCM = "hipblaslt-bench", "/opt/rocm/bin"
 
 
 @dataclass(eq=False)
@@ -55,8 +51,6 @@ class LibraryProcess:
     """Between requests it is stopped: its idle threads would take the cores that others are timed on."""
 
     _prepared: Message | None = field(default=None, repr=False)
-
-    kind: ClassVar[Kind] = "library"
 
     def __post_init__(self) -> None:
         self.connection.on_open = self._prepare_again
@@ -210,42 +204,28 @@ class Libraries:
 
     @classmethod
     @contextmanager
-    def open(cls, chosen: Chosen, target: Target, session: Session) -> Iterator[Libraries]:
+    def open(cls, terms: Terms, target: Target, session: Session) -> Iterator[Libraries]:
         """One that the user has named and that is not there is an error."""
-        found = cls()
+        found, on_host = cls(), target.backend.on_host
         with ExitStack() as stack:
             folder = stack.enter_context(session.builder.cache.scratch())
-            for name in (name for name in chosen.names if name not in (IREE, TUNED)):
+            for library in (LIBRARIES[name] for name in terms.names if name in LIBRARIES):
+                name, why = library.name, library.objection(target)
                 session.reporter.stage(f"opening {name}")
-                library = LIBRARIES[name]
                 try:
-                    if why := library.objection(target):
+                    if why:
                         raise EnvironmentFailure(f"{why}.", remedy="Leave it out of --backends.")
-                    found.there[name] = (
-                        _hipblaslt(library, session)
-                        if name == HIPBLASLT
-                        else stack.enter_context(
-                            open_library(
-                                library,
-                                python=chosen.python(name),
-                                device=session.device,
-                                on_host=target.backend.on_host,
-                                folder=folder / name,
-                            )
-                        )
+                    opening = open_library(
+                        library,
+                        python=terms.python(name),
+                        device=session.device,
+                        on_host=on_host,
+                        folder=folder / name,
                     )
+                    found.there[name] = stack.enter_context(opening)
                 except EnvironmentFailure as error:
-                    if chosen.named:
+                    if terms.named:
                         raise
-                    missing = "not installed" in error.message or "there is no" in error.message
-                    reason = error.message.rstrip(".")
-                    found.left_out += (LeftOut(name, reason, library.install if missing else ""),)
+                    install = library.install if "not installed" in error.message else ""
+                    found.left_out += (LeftOut(name, error.message.rstrip("."), install),)
             yield found
-
-
-def _hipblaslt(library: Library, session: Session) -> Hipblaslt:
-    """AMD's own program, where ROCm has brought it."""
-    program = shutil.which(HIPBLASLT_BENCH) or shutil.which(HIPBLASLT_BENCH, path=_ROCM)
-    if program is None:
-        raise EnvironmentFailure(f"there is no {HIPBLASLT_BENCH} here.", remedy=f"Run: {library.install}.")
-    return Hipblaslt(Path(program), session.device)

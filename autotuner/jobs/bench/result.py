@@ -1,11 +1,10 @@
-"""What a comparison comes to: a row for each backend of each problem, as JSON, as CSV and for people."""
+"""What a comparison comes to: a row for each backend of each problem, as JSON and for people."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, fields
 from statistics import geometric_mean, median
 from typing import Any
 
@@ -14,21 +13,12 @@ from autotuner.jobs.bench.backends import IREE, TUNED, LeftOut
 from autotuner.measure.blocks import Interval
 from autotuner.measure.schedule import LEAST_PAIRS
 from autotuner.store.rows import LEFT_OUT
-from autotuner.system.files import begins
 from autotuner.system.listing import Column, Listing
-from autotuner.system.text import count, csv_text, microseconds
+from autotuner.system.text import count, microseconds
 from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import SCHEMA, RunFacts
 
 CONFIDENCE = 0.95
-COLUMNS = (
-    *("problem", "op", "arguments", "calls", "backend", "version", "how"),
-    *("us", "cold_us", "ratio", "low", "high", "gflops"),
-    *("result", "error", "failure", "reason", "spec", "mhz", "watts", "celsius"),
-)
-"""Of the CSV file. `ratio` is how many times faster than IREE's default, with its interval."""
-OUR_TABLE = begins(",".join(COLUMNS).encode() + b"\n")
-"""Is a file a table that `bench --csv` wrote?"""
 UNSUPPORTED, UNTUNED, UNTIMED = LEFT_OUT
 
 
@@ -69,24 +59,9 @@ class BackendRow:
         return known or Interval(median(ratios), min(ratios), max(ratios))
 
     def to_json(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in _OWN}
-        return {
-            "backend": self.name,
-            **own,
-            "us": self.us,
-            "blocks_us": list(self.blocks_us),
-            "device_state": self.sample.to_json(),
-        }
-
-    @classmethod
-    def from_json(cls, row: Mapping[str, Any]) -> BackendRow:
-        """What `to_json` wrote."""
-        own = {name: row[name] for name in _OWN}
-        blocks = tuple(map(float, row["blocks_us"]))
-        return cls(str(row["backend"]), **own, blocks_us=blocks, sample=Sample.from_json(row["device_state"]))
-
-
-_OWN = ("version", "how", "cold_us", "result", "error", "failure", "reason", "spec", "applied")
+        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("name", "sample")}
+        figures = {"us": self.us, "blocks_us": list(self.blocks_us), "device_state": self.sample.to_json()}
+        return {"backend": self.name, **own, **figures}
 
 
 @dataclass(frozen=True)
@@ -103,12 +78,6 @@ class ProblemRows:
     @property
     def by_name(self) -> dict[str, BackendRow]:
         return {row.name: row for row in self.rows}
-
-    @property
-    def whole(self) -> bool:
-        """Nothing is missing for want of time."""
-        timed = any(row.us for row in self.rows)
-        return timed and all(row.failure != UNTIMED for row in self.rows)
 
     def line(self) -> str:
         """Each backend with its time, or what kept it from one."""
@@ -127,26 +96,6 @@ class ProblemRows:
             rows.append({**row.to_json(), "gflops": self.gflops(row), "over_iree": over})
         return {**self.problem, "run": self.run, "calls": self.calls, "backends": rows, "notes": list(self.notes)}
 
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> ProblemRows:
-        """What `to_json` wrote."""
-        own = ("run", "calls", "backends", "notes")
-        problem = {name: value for name, value in document.items() if name not in own}
-        rows = tuple(BackendRow.from_json(row) for row in document["backends"])
-        notes = tuple(map(str, document["notes"]))
-        return cls(problem, rows, str(document["run"]), int(document["calls"]), notes)
-
-    def table(self) -> list[dict[str, Any]]:
-        """A record of each backend, by the names of `COLUMNS`."""
-        document = self.to_json()
-        named = {"problem": document["name"], **{name: document.get(name, "") for name in ("op", "arguments", "calls")}}
-        records = []
-        for row in document["backends"]:
-            over = row["over_iree"] or {}
-            figures = {"ratio": over.get("median"), "low": over.get("low"), "high": over.get("high")}
-            records.append({**named, **row, **row["device_state"], **figures})
-        return records
-
 
 @dataclass(frozen=True)
 class BenchResult:
@@ -156,7 +105,6 @@ class BenchResult:
     problems: tuple[ProblemRows, ...]
     left_out: tuple[LeftOut, ...] = ()
     blocks: int = 0
-    csv: Path | None = None
     not_reached: tuple[str, ...] = ()
     """Problems that the end came before, by name."""
     verdict: str = field(default="measured", init=False)
@@ -185,10 +133,6 @@ class BenchResult:
                 found[name] = {"by": own, "problems": len(ratios), "faster": faster, "geometric_mean": mean}
         return found
 
-    def table(self) -> str:
-        """What --csv writes: a line for each backend of each problem."""
-        return csv_text(COLUMNS, (record for one in self.problems for record in one.table()))
-
     def to_json(self) -> dict[str, Any]:
         facts = {name: self.facts[name] for name in ("run", "problem", "target", "device", "seconds", "environment")}
         one = self.problems[0].by_name if len(self.problems) == 1 else {}
@@ -205,7 +149,6 @@ class BenchResult:
             "left_out": [one.to_json() for one in self.left_out],
             "interrupted": self.interrupted,
             "not_reached": list(self.not_reached),
-            "csv": str(self.csv) if self.csv else None,
             "notes": list(self.facts["notes"]),
         }
 
@@ -227,8 +170,6 @@ class BenchResult:
             if note not in map(str, self.left_out):
                 printer.line("note", note)
         printer.line("run", f"{self.facts['run']}: `autotune export {self.facts['run']} --csv` has every row")
-        if self.csv is not None:
-            printer.line("csv", str(self.csv))
         return printer
 
     def __str__(self) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import wait
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Unpack
@@ -19,27 +20,21 @@ from autotuner.jobs.bench.backends import IREE, TUNED, Terms
 from autotuner.jobs.bench.given import Given, given_model, given_problem
 from autotuner.jobs.bench.library import Libraries
 from autotuner.jobs.bench.problem import ProblemBench
-from autotuner.jobs.bench.result import OUR_TABLE, BenchResult, ProblemRows
+from autotuner.jobs.bench.result import BenchResult, ProblemRows
 from autotuner.jobs.bench.sides import Backend, IreeBackend, Manner
 from autotuner.jobs.opening import MIN_TIME, compile_timeout, model_clock, run_timeout
 from autotuner.jobs.suite.workload import Entry, Workload
-from autotuner.measure.schedule import longer, share_of
+from autotuner.measure.schedule import longer
 from autotuner.problems.render import problem_mlir
 from autotuner.programs.model import Model
 from autotuner.programs.program import ModelProgram
 from autotuner.store.rows import Json, RunKind
 from autotuner.system import process
-from autotuner.system.digests import path_digest, read_by_flags
-from autotuner.system.files import write_whole
 from autotuner.system.progress import Clock
-from autotuner.system.text import count
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session, Watched
-
-_UNKNOWN = 0.5
-"""Of a problem is thought to be done where none is: what is left of it takes as long again."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +43,8 @@ class Item:
 
     described: Json
     """As the row and the JSON document have it."""
-    asks: Json
-    """The words that tell it from others."""
+    arguments: str
+    """The words that name it on a command line."""
     site: Callable[[Path], ArmSite]
     """Where IREE compiles it, given a folder."""
     given: Callable[[Run, Path], Given]
@@ -57,7 +52,6 @@ class Item:
     """A repetition, at least."""
     timeout: float
     calls: int = 1
-    reads: tuple[str, ...] = ()
     tuned_by: tuple[RunKind, ...] = ("single", "ab")
     """The runs that may have tuned it."""
 
@@ -73,9 +67,9 @@ def bench(
     options = options or Options()
     with Session.open(target, options, **watched) as session:
         clock = Clock(options.budget or math.inf, session.began)
-        with _Parties.met(terms, target, options, session, clock) as parties:
-            items = [parties.problem(entry) for entry in workload.entries]
-            return parties.timed(items, items[0].described if len(items) == 1 else workload.describe())
+        with _Bench.opened(terms, target, options, session, clock) as comparison:
+            items = [comparison.problem(entry) for entry in workload.entries]
+            return comparison.timed(items, items[0].described if len(items) == 1 else workload.describe())
 
 
 def bench_model(
@@ -85,15 +79,15 @@ def bench_model(
     options = options or Options()
     with (
         Session.open(target, options, **watched) as session,
-        _Parties.met(terms, target, options, session, model_clock(options, session)) as parties,
+        _Bench.opened(terms, target, options, session, model_clock(options, session)) as comparison,
     ):
-        item = parties.model(model)
-        return parties.timed([item], item.described)
+        item = comparison.model(model)
+        return comparison.timed([item], item.described)
 
 
-@dataclass(frozen=True)
-class _Parties:
-    """Who takes part in a comparison, on which terms."""
+@dataclass
+class _Bench:
+    """All problems, one after the other; for a GPU all are compiled at once."""
 
     terms: Terms
     target: Target
@@ -101,23 +95,25 @@ class _Parties:
     session: Session
     account: Account
     libraries: Libraries
+    items: Sequence[Item] = ()
+    todo: list[int] = field(default_factory=list)
+    """The places in the workload of the problems that are not reached yet."""
+    rows: dict[int, ProblemRows] = field(default_factory=dict)
+    """By the problem's place."""
+    compiled: dict[int, dict[str, IreeBackend]] = field(default_factory=dict)
+    """Likewise: IREE's modules, which are being compiled."""
 
     @classmethod
     @contextmanager
-    def met(cls, terms: Terms, target: Target, options: Options, session: Session, clock: Clock) -> Iterator[_Parties]:
+    def opened(cls, terms: Terms, target: Target, options: Options, session: Session, clock: Clock) -> Iterator[_Bench]:
         """With the libraries' processes; those that are not there are named."""
         account = Account(session.reporter, clock)
-        with process.until(clock.latest), Libraries.open(terms.chosen, target, session) as libraries:
+        with process.until(clock.latest), Libraries.open(terms, target, session) as libraries:
             for missing in libraries.left_out:
                 account.note(str(missing))
             yield cls(terms, target, options, session, account, libraries)
 
-    def timed(self, items: Sequence[Item], described: Json) -> BenchResult:
-        """The run of all of them, to its end."""
-        one = self.question(items[0]) if len(items) == 1 else self._question(described, described)
-        asked, account = replace(one, recalls=True), self.account
-        with Run.begin(asked, session=self.session, options=self.options, account=account) as run:
-            return _BenchRun(items, self, run).go()
+    # --- what is timed --------------------------------------------------------------------------------------------
 
     def problem(self, entry: Entry) -> Item:
         problem, effort = self.target.prepare(entry.problem), self.options.effort
@@ -130,157 +126,89 @@ class _Parties:
             where = partial(ArmSite.within, self.session, self.target, folder=folder, timeout=effort.compile_timeout)
             return where(program=problem_mlir(problem), flags=problem.flags, problem=problem)
 
-        described = entry.problem.describe()
-        return Item(described, described, site, given, effort.repetition_seconds, effort.run_timeout, calls=entry.calls)
+        described, arguments = entry.problem.describe(), " ".join(problem.arguments())
+        return Item(described, arguments, site, given, effort.repetition_seconds, effort.run_timeout, entry.calls)
 
     def model(self, model: Model) -> Item:
-        options, onnx = self.options, self.terms.onnx
+        options = self.options
         experiment = Experiment(DEFAULT, DEFAULT, model=model)
         opened = open_model(experiment, model, self.target, options, self.session, self.account)
-        asked = opened.question
 
         def given(run: Run, folder: Path) -> Given:
             program = opened.subject(run)
             if not isinstance(program, ModelProgram):
                 raise Bug(f"{model.path} is no model.")
-            described = {**run.problem, "arguments": str(model.path)}
-            return given_model(program, described, onnx or model.path, folder / "inputs")
+            return given_model(program, self.terms.onnx or model.path, folder / "inputs")
 
         def site(folder: Path) -> ArmSite:
             file = model.opened_in(self.session.workspace, self.session.tools)
             timeout = compile_timeout(options, self.account.clock)
             return ArmSite.within(self.session, self.target, program=file.source, folder=folder, timeout=timeout)
 
-        item = Item(asked.problem, asked.asks, site, given, MIN_TIME, run_timeout(options))
-        reads = (*asked.reads, *([path_digest(onnx)] if onnx is not None else []))
-        return replace(item, reads=reads, tuned_by=("model", "ab"))
+        described, timeout = opened.question.problem, run_timeout(options)
+        return Item(described, str(model.path), site, given, MIN_TIME, timeout, tuned_by=("model", "ab"))
 
-    def tuned(self, item: Item) -> Arm | str:
-        """What `tuned` is for it; or why there is nothing, in words."""
-        return self.terms.tuned(item.name, self.session.store.runs_of(item.name, kinds=item.tuned_by), self.target)
+    # --- the run --------------------------------------------------------------------------------------------------
 
-    def question(self, item: Item) -> Question:
-        """What is asked of one problem: its times depend on the libraries, and on what `tuned` is, too."""
-        tuned = self.tuned(item)
-        spec = [tuned] if isinstance(tuned, str) else [path_digest(path) for path in tuned.reads]
-        libraries = (f"{name} {one.version}" for name, one in self.libraries.there.items())
-        return self._question(item.described, item.asks, (*item.reads, *libraries, *spec))
-
-    def _question(self, described: Json, asks: Json, reads: Sequence[str] = ()) -> Question:
-        """A comparison reads the programs, what flags and --spec name, and what else is named."""
-        terms, session = self.terms, self.session
-        asked = {"bench": list(terms.chosen.names), "blocks": terms.blocks, "cold": self.options.cache != "warm"}
-        files = read_by_flags(self.target.user_flags, folder=session.workspace.candidates)
-        given = map(path_digest, terms.arm.reads if terms.arm is not None else ())
-        reads = (*session.tools.programs, *files, *given, *reads)
-        return Question("bench", described, self.target, asks={**asks, **asked}, reads=reads)
-
-
-@dataclass
-class _BenchRun:
-    """All problems, one after the other; for a GPU all are compiled at once."""
-
-    items: Sequence[Item]
-    parties: _Parties
-    run: Run
-    rows: dict[int, ProblemRows] = field(default_factory=dict)
-    """By the place of the problem in the workload."""
-    compiled: dict[int, dict[str, Backend]] = field(default_factory=dict)
-    """Likewise: IREE's modules, which are being compiled."""
-
-    def __post_init__(self) -> None:
-        self.session, self.options, self.terms = self.run.session, self.run.options, self.parties.terms
-        self.on_host = self.run.target.backend.on_host
-        self._open = [*range(len(self.items))]
-
-    def go(self) -> BenchResult:
-        self._recall()
-        with self.session.builder.cache.scratch() as folder:
-            for number in tuple(self._open):
-                if self.run.stopped or self.run.clock.left <= 0:
+    def timed(self, items: Sequence[Item], described: Json) -> BenchResult:
+        """All of them, to the end or as far as the time goes."""
+        self.items, self.todo = items, [*range(len(items))]
+        with (
+            self._begin(described, self.session, self.account) as run,
+            self.session.builder.cache.scratch() as folder,
+        ):
+            for number in range(len(items)):
+                if run.stopped or run.clock.left <= 0:
                     break
-                self._keep()
+                self._keep(run)
                 try:
-                    reached = self._one(number, folder)
+                    reached = self._one(run, number, folder)
                 except OutOfTimeError:
                     break
                 if reached:
-                    self._open.remove(number)
+                    self.todo.remove(number)
                 shutil.rmtree(folder / str(number), ignore_errors=True)
-        if said := self._unreached():
-            self.run.account.note(said)
-        result = self._keep()
-        self.run.finish(result)
-        return result
+            if self.todo:
+                run.account.note(self._unreached(run))
+            result = self._keep(run)
+            run.finish(result)
+            return result
 
-    def _recall(self) -> None:
-        """With --resume, what this comparison has timed to the end is not timed again."""
-        session, known = self.session, {0: self.run.known}
-        if len(self.items) > 1:
-            parts = session.store.parts(self.run.id) if self.run.earlier is not None else []
-            done = {part.key: part.result or {} for part in parts if part.status == "finished"}
-            asked = (self.parties.question(item).row(session, self.options) for item in self.items if done)
-            known = {number: done.get(one.key, {}) for number, one in enumerate(asked)}
-        for number, document in known.items():
-            with session.store.intact():
-                found = [ProblemRows.from_json(one) for one in document.get("problems") or ()]
-            if found and found[0].whole and not document.get("interrupted"):
-                self.rows[number] = found[0]
-                self._open.remove(number)
-        if self.rows:
-            self.run.account.stage(f"{len(self.rows)} of {count(len(self.items), 'problem')} timed already")
-            for note in self.rows[0].notes if len(self.items) == 1 else ():
-                self.run.account.note(note)
+    def _begin(self, described: Json, session: Session, account: Account) -> AbstractContextManager[Run]:
+        question = Question("bench", described, self.target, asks=described, reads=())
+        return Run.begin(question, session=session, options=self.options, account=account)
 
-    def _unreached(self) -> str:
-        """How many problems are left out, and what would do; nothing where all were reached."""
-        missing, problems, clock = len(self._open), len(self.items), self.run.clock
-        if not missing:
-            return ""
+    def _unreached(self, run: Run) -> str:
+        """How many problems are left out, and what would do."""
+        missing, problems, clock = len(self.todo), len(self.items), run.clock
         left = f"{missing} of {problems} problems were not reached" if problems > 1 else "nothing was timed"
-        if self.run.stopped:
-            return f"it was stopped: {left}; the same command with --resume goes on"
-        would_do = longer(max(clock.elapsed, clock.budget) * problems / max(problems - missing, _UNKNOWN))
-        return f"the time was up: {left}: {would_do}, or --resume goes on"
+        if run.stopped:
+            return f"it was stopped: {left}"
+        # Where none was reached, what is left of the first is thought to take as long again.
+        would_do = longer(max(clock.elapsed, clock.budget) * problems / max(problems - missing, 0.5))
+        return f"the time was up: {left}: {would_do}"
 
-    def _keep(self) -> BenchResult:
+    def _keep(self, run: Run) -> BenchResult:
         """What is there if nothing follows: a kill ends the command, not what was measured."""
-        terms, names = self.terms, tuple(self.items[number].name for number in self._open)
         rows = tuple(self.rows[number] for number in sorted(self.rows))
-        left_out = self.parties.libraries.left_out
-        result = BenchResult(self.run.facts(), rows, left_out, terms.blocks, terms.csv, not_reached=names)
+        names = tuple(self.items[number].name for number in self.todo)
+        result = BenchResult(run.facts(), rows, self.libraries.left_out, self.terms.blocks, not_reached=names)
         if rows:
-            self.session.store.keep_so_far(self.run.id, result.to_json())
-        if result.csv is not None and (rows or not names):
-            write_whole(result.csv, result.table(), OUR_TABLE, force=self.options.force)
+            self.session.store.keep_so_far(run.id, result.to_json())
         return result
 
-    def _compile(self, number: int, folder: Path) -> dict[str, Backend]:
-        """Begins with what is not begun; on a processor it is done before anything is timed."""
-        version = str(self.run.environment.get("iree", ""))
-        with process.behind_timings():
-            for one in [number] if self.on_host else [other for other in self._open if other not in self.compiled]:
-                item, where = self.items[one], folder / str(one)
-                arms = {IREE: DEFAULT, TUNED: self.parties.tuned(item)}
-                start = partial(IreeBackend.start, site=item.site(where), session=self.session, version=version)
-                names = [name for name in self.terms.chosen.names if name in arms]
-                self.compiled[one] = {name: start(name, arms[name]) for name in names}
-        found = self.compiled.pop(number)
-        for backend in found.values() if self.on_host else ():
-            _ = backend.kind
-        return found
-
-    def _one(self, number: int, folder: Path) -> bool:
+    def _one(self, run: Run, number: int, folder: Path) -> bool:
         """One problem; what goes wrong with it is its own end. Whether it was reached."""
-        item, backends = self.items[number], self._compile(number, folder)
+        item = self.items[number]
+        compiled = self._compile(number, run, folder)
         if len(self.items) == 1:
-            return self._bench(self.run, number, backends, folder)
-        session, whole = self.run.within(f"{number + 1}/{len(self.items)} {item.name}: "), self.run.clock
+            return self._time(run, number, compiled, folder)
+        session, whole = run.within(f"{number + 1}/{len(self.items)} {item.name}: "), run.clock
         left = whole.budget - (session.began - whole.started)
         account = Account(session.reporter, Clock(left, session.began, part=True))
         try:
-            with Run.begin(self.parties.question(item), session=session, options=self.options, account=account) as part:
-                reached = self._bench(part, number, backends, folder)
+            with self._begin(item.described, session, account) as part:
+                reached = self._time(part, number, compiled, folder)
                 rows = (self.rows[number],) if reached else ()
                 part.finish(BenchResult(part.facts(), rows, blocks=self.terms.blocks))
             for row in rows:
@@ -289,23 +217,42 @@ class _BenchRun:
         except (StorageError, OutOfTimeError):
             raise
         except AutotuneError as error:
-            self.run.account.note(f"{item.name} failed: {error}")
+            run.account.note(f"{item.name} failed: {error}")
             return True
         finally:
-            self.run.account.add(account.seconds)
+            run.account.add(account.seconds)
 
-    def _bench(self, run: Run, number: int, backends: dict[str, Backend], folder: Path) -> bool:
+    def _compile(self, number: int, run: Run, folder: Path) -> Mapping[str, Backend]:
+        """Begins with what is not begun; on a processor it is done before anything is timed."""
+        on_host, version = self.target.backend.on_host, str(run.environment.get("iree", ""))
+        with process.behind_timings():
+            for one in [number] if on_host else [other for other in self.todo if other not in self.compiled]:
+                item = self.items[one]
+                arms = {IREE: DEFAULT, TUNED: self._tuned(item)}
+                start = partial(IreeBackend.start, site=item.site(folder / str(one)), session=self.session)
+                names = [name for name in self.terms.names if name in arms]
+                self.compiled[one] = {name: start(name, arms[name], version=version) for name in names}
+        found = self.compiled.pop(number)
+        if on_host:
+            wait(backend.build for backend in found.values())
+        return found
+
+    def _tuned(self, item: Item) -> Arm | str:
+        runs = self.session.store.runs_of(item.name, kinds=item.tuned_by)
+        return self.terms.tuned(item.name, runs, self.target)
+
+    def _time(self, run: Run, number: int, compiled: Mapping[str, Backend], folder: Path) -> bool:
         item, clock = self.items[number], run.clock
         found = ProblemBench(
             run=run,
-            calls=item.calls,
-            backends={**backends, **self.parties.libraries.there},
+            backends={**compiled, **self.libraries.there},
             given=item.given(run, folder / str(number)),
-            manner=Manner(self.session.runner, item.seconds, item.timeout, self.on_host),
+            manner=Manner(self.session.runner, item.seconds, item.timeout, self.target.backend.on_host),
             blocks=self.terms.blocks,
             cold=self.options.cache != "warm",
-            ends=clock.elapsed + share_of(clock.left, [1.0] * len(self._open)),
-        ).go()
-        if found is not None:
-            self.rows[number] = found
-        return found is not None
+            ends=clock.elapsed + clock.left / len(self.todo),
+        )
+        if rows := found.go():
+            described = {**run.problem, "arguments": item.arguments}
+            self.rows[number] = ProblemRows(described, rows, run.id, item.calls, found.notes)
+        return bool(rows)

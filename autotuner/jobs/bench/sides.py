@@ -1,9 +1,10 @@
-"""The sides of a comparison, timed alike: IREE's modules on their device here; other libraries have their own files."""
+"""The sides of a comparison, timed alike: IREE's modules on their device here; other libraries in `library`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -18,11 +19,10 @@ from autotuner.jobs.bench.backends import IREE
 from autotuner.jobs.bench.given import Given
 from autotuner.jobs.bench.result import UNTUNED
 from autotuner.jobs.opening import lengthened
+from autotuner.measure.cache_timer import cold_pairs
 from autotuner.store.rows import Kind
 from autotuner.tuning.session import Session
 
-_PAIRS, _LEAST_PAIRS, _PAIRS_US = 20, 3, 250_000.0
-"""Single calls of a cold timing: so many as fit into this time, within these bounds."""
 GPU_CALL_US = 32_000.0
 """So long a call lasts on a GPU. On an NVIDIA H200 one costs about 150 µs whatever it does, and a library's graph is
 timed by the device's own clock, without that: of this it is less than 0.5 %."""
@@ -66,8 +66,8 @@ class Side(Protocol):
     def elements(self) -> tuple[str, ...]:
         """The type of each result."""
 
-    def answer(self) -> Computed | None:
-        """The results of one call; None where it does not show them."""
+    def answer(self) -> Computed:
+        """The results of one call."""
 
     def time(self, *, repetitions: int) -> Timing:
         """A block of timings."""
@@ -82,10 +82,6 @@ class Backend(Protocol):
     @property
     def version(self) -> str: ...
 
-    @property
-    def kind(self) -> Kind:
-        """Of its row in the results database."""
-
     def prepare(self, given: Given, manner: Manner) -> Side:
         """Raises NoSideError where there is none."""
 
@@ -98,26 +94,21 @@ class IreeBackend:
     """IREE, with what an arm brings to the compile of one program."""
 
     name: str
-    site: ArmSite
-    session: Session
     version: str
     build: Future[Made]
+    repeated: Callable[[Recipe, int], Compiled]
+    """Compiles it so that its dispatches are repeated."""
 
     @classmethod
     def start(cls, name: str, arm: Arm | str, site: ArmSite, session: Session, version: str) -> IreeBackend:
         """Compiles it, with the proof that what the arm brings arrives; in words, why there is no arm."""
         own = replace(site, folder=site.folder / name)
-        return cls(name, own, session, version, session.executor.here.submit(_build, arm, own, session))
 
-    @property
-    def made(self) -> Made | None:
-        """None where that failed: `prepare` says how."""
-        return None if isinstance(self.build.exception(), NoSideError) else self.build.result()
+        def repeated(recipe: Recipe, repeat: int) -> Compiled:
+            job = recipe.job(own.program, timeout=own.timeout, repeat=repeat)
+            return session.executor.start(job).result()
 
-    @property
-    def kind(self) -> Kind:
-        kernel = self.made is not None and self.made[0].carrier == "microkernel"
-        return "baseline" if self.name == IREE else "microkernel" if kernel else "codegen"
+        return cls(name, version, session.executor.here.submit(_build, arm, own, session), repeated)
 
     def prepare(self, given: Given, manner: Manner) -> IreeSide:
         """It repeats its dispatches until a call lasts long enough."""
@@ -127,19 +118,17 @@ class IreeBackend:
         times = {0: " alone", 1: ", applied once"}.get(recipe.applied, f", applied {recipe.applied} times")
         how = "IREE's default" if self.name == IREE else f"{recipe.carrier}{times}"
         benchmark = Benchmark(given.invocation, manner.seconds, manner.timeout, steady=not manner.on_host)
-        side = IreeSide(manner.device, module, benchmark, given.elements, how)
+        often = module
         if given.repeated and recipe.repeatable:
 
             def repeated(repeat: int) -> Compiled:
-                job = recipe.job(self.site.program, timeout=self.site.timeout, repeat=repeat)
-                return self.session.executor.start(job).result()
+                return self.repeated(recipe, repeat)
 
             lasting, most = manner.lasting_us, MOST_REPEATS
             often, timing = lengthened(manner.device, module, benchmark, repeated, lasting_us=lasting, most=most)
             if not timing.ok:
                 raise NoSideError(timing.failure or "run-error", timing.detail)
-            side.often = often
-        return side
+        return IreeSide(manner.device, recipe, module, often, benchmark, given.elements, how)
 
 
 def _build(arm: Arm | str, site: ArmSite, session: Session) -> Made:
@@ -157,20 +146,23 @@ def _build(arm: Arm | str, site: ArmSite, session: Session) -> Made:
     return recipe, session.executor.start(job).result()
 
 
-@dataclass
+@dataclass(frozen=True)
 class IreeSide:
     """A module that IREE compiled."""
 
     device: Device
+    recipe: Recipe
     once: Compiled
+    often: Compiled
+    """The same code with its dispatches repeated."""
     benchmark: Benchmark
     elements: tuple[str, ...]
     how: str
-    often: Compiled = field(init=False)
-    """The same code with its dispatches repeated."""
 
-    def __post_init__(self) -> None:
-        self.often = self.once
+    @property
+    def kind(self) -> Kind:
+        """Of its row in the results database, where it is not the default."""
+        return "microkernel" if self.recipe.carrier == "microkernel" else "codegen"
 
     def answer(self) -> Computed:
         (found,) = self.device.check(self.once.vmfb, [self.benchmark.invocation], timeout=self.benchmark.timeout)
@@ -182,8 +174,7 @@ class IreeSide:
     def time_cold(self, warm_us: float) -> Timing | None:
         """What a single call takes longer on inputs that are not in the cache, added to the warm time: the cost of a
         call is in both and goes out."""
-        count = max(_LEAST_PAIRS, min(_PAIRS, int(_PAIRS_US / max(warm_us, 1.0))))
-        pairs = self.device.call_pairs(self.once, self.benchmark, count=count)
+        pairs = cold_pairs(self.device, self.once, self.benchmark, warm_us)
         if pairs is None or pairs.failure is not None or not pairs.exceeds:
             return None
         return Timing((warm_us + max(pairs.extra_us, 0.0),), conditions=Conditions(self.device.state, "cold"))

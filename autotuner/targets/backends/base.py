@@ -134,8 +134,6 @@ class Backend:
     on_host: bool = False
     """Its code is for processors: it is compiled and timed on the same cores, microkernels are linked into it, and its
     space is declared here. Of other backends the compiler itself says which configurations are legal."""
-    libraries: tuple[str, ...] = ()
-    """Its vendor's programs that `bench` can time beside IREE."""
     chip_there: Callable[[str], str | None] = lambda _: None
     """Where the driver compiles its code for the chip that is there: which, of the device that its URI calls so.
     An object made for a chip must fit it; None: it is the one that IREE compiles for."""

@@ -146,7 +146,6 @@ ROCM = Backend(
     # Of the prefetch 1 gives the binary of 0, 4 that of 3. Of the waves 0 is no attribute; 1 never changes the binary,
     # 2 to 4 do where registers limit the occupancy. On NVIDIA no value changes the binary.
     free_knobs={"prefetch_num_stages": (0, 2, 3), "waves_per_eu": (0, 2, 3, 4)},
-    libraries=("hipblaslt",),
     describe_device=_describe,
     sampler=_sampler,
     sizes=_sizes,

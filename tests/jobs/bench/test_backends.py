@@ -1,8 +1,9 @@
-"""Which backends take part: by name, by what is installed, by what each can compute."""
+"""Which backends take part: by name, by what is installed, by what each can compute; and what `tuned` is."""
 
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -12,22 +13,21 @@ import pytest
 
 from autotuner.devices import child_base
 from autotuner.errors import UsageError
-from autotuner.jobs.bench.backends import LIBRARIES, NAMES, Chosen
+from autotuner.jobs.ab.arms import FlagfileArm, SpecArm
+from autotuner.jobs.bench.backends import LIBRARIES, NAMES, Terms
 from autotuner.jobs.bench.given import Task, task_of
-from autotuner.jobs.bench.libraries import numpy_library, onnxruntime_library, torch_library, triton_library
+from autotuner.jobs.bench.libraries import numpy_library, torch_library, triton_library
 from autotuner.jobs.bench.libraries.child import ELEMENTS, Arrays, Server
 from autotuner.jobs.bench.library import torch_device
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.problems.epilogue import Epilogue
+from autotuner.store.rows import RunRow
 from autotuner.targets import Target
 
 
-def test_all_backends_are_tried_where_none_is_named() -> None:
-    assert Chosen.parse(None) == Chosen(NAMES, named=False, pythons={})
-
-
-def test_a_backend_that_is_named_twice_takes_part_once() -> None:
-    assert Chosen.parse("iree, torch,iree").names == ("iree", "torch")
+def test_backends_are_those_that_are_named_once_or_all() -> None:
+    assert (Terms.parse(None).names, Terms.parse(None).named) == (NAMES, False)
+    assert Terms.parse("iree, torch,iree").names == ("iree", "torch")
 
 
 @pytest.mark.parametrize(
@@ -43,14 +43,14 @@ def test_a_backend_that_is_named_twice_takes_part_once() -> None:
 )
 def test_what_names_no_backend_or_no_python_is_refused(backends: str, pythons: tuple[str, ...], says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        Chosen.parse(backends, pythons)
+        Terms.parse(backends, pythons)
 
 
 def test_the_python_of_a_library_is_the_one_that_is_named_and_not_what_it_links_to(tmp_path: Path) -> None:
     link = tmp_path / "python"
     link.symlink_to(sys.executable)
-    chosen = Chosen.parse("numpy,torch", [f"torch={link}"])
-    assert (chosen.python("torch"), chosen.python("numpy")) == (link, Path(sys.executable))
+    terms = Terms.parse("numpy,torch", [f"torch={link}"])
+    assert (terms.python("torch"), terms.python("numpy")) == (link, Path(sys.executable))
 
 
 @pytest.mark.parametrize(("name", "target", "there"), [("numpy", "cpu", True), ("numpy", "sm_80", False)])
@@ -68,9 +68,7 @@ CONV, ATTENTION = partial(Conv, 1, 8, 8, 4, 3, 3, 4), partial(Attention, 1, 1, 8
 
 def library(name: str) -> Any:
     """One that is not opened: what it does not compute it says at once."""
-    module = {"numpy": numpy_library, "onnxruntime": onnxruntime_library, "triton": triton_library}.get(
-        name, torch_library
-    )
+    module = {"numpy": numpy_library, "triton": triton_library}.get(name, torch_library)
     found = module.Library.__new__(module.Library)
     found.on_gpu = name == "torch on a GPU"
     return found
@@ -91,7 +89,6 @@ def library(name: str) -> Any:
         ),
         ("torch on a GPU", CONV(dtype="i8"), "torch has no conv of i8"),
         ("torch on a GPU", ATTENTION(dtype="f8"), "torch has no attention of f8"),
-        ("onnxruntime", Gemm(8, 8, 8, dtype="f16"), "ONNX Runtime has no gemm of f16 with a result of f32"),
         ("triton", Gemm(8, 8, 8, dtype="i8", acc="i32"), "there is no Triton kernel for products of i8"),
         ("triton", Gemm(8, 8, 8, epilogue=Epilogue(low=0.0)), "there is no Triton kernel with an epilogue"),
     ],
@@ -118,7 +115,6 @@ def test_torch_multiplies_these_on_a_gpu(problem: Problem) -> None:
     ("task", "says"),
     [
         (task_of(CONV(dtype="f32")), "numpy has no conv here"),
-        (task_of(Gemm(8, 8, 8, dtype="f32", epilogue=Epilogue.parse("rms=1e-5"))), "numpy is not asked for rms here"),
         (task_of(Gemm(8, 8, 8, dtype="f32", epilogue=Epilogue.parse("gelu"))), "numpy is not asked for gelu here"),
         ({"op": "model", "path": "a.onnx", "format": "onnx"}, "numpy has no model here"),
         ({"op": "model", "path": "a.mlir", "format": "mlir"}, "numpy is given models in ONNX only"),
@@ -139,3 +135,59 @@ def test_libraries_are_given_inputs_of_every_type_that_they_have() -> None:
         found.dtype("i4")
     with pytest.raises(NotImplementedError, match="has no bf16"):
         Arrays().array({"file": "", "element": "bf16", "shape": [1]})
+
+
+# --- what `tuned` is --------------------------------------------------------------------------------------------------
+
+CPU = Target.parse("cpu")
+
+
+def run(number: int, verdict: str = "win", target: str = "cpu", **files: Any) -> RunRow:
+    return RunRow(
+        id=f"run{number}",
+        kind="single",
+        parent=None,
+        key="",
+        command=(),
+        problem={"name": "gemm"},
+        target=target,
+        device="local-task",
+        seed=0,
+        status="finished",
+        started=datetime.now(UTC),
+        ended=None,
+        space_size=None,
+        result={"verdict": verdict, **{name: str(path) for name, path in files.items()}},
+    )
+
+
+def test_the_newest_run_that_won_and_whose_files_are_there_counts(tmp_path: Path) -> None:
+    flags, spec, gone = tmp_path / "a.flags", tmp_path / "b.mlir", tmp_path / "gone.flags"
+    flags.touch()
+    spec.touch()
+    lost, older = run(3, "no-winner", flagfile=flags), run(1, spec=spec)
+    both = run(2, flagfile=flags, spec=spec)
+    assert Terms().tuned("gemm", [lost, both, older], CPU) == FlagfileArm(str(flags), flags)
+    assert Terms().tuned("gemm", [lost, run(2, flagfile=gone), older], CPU) == SpecArm(str(spec), spec)
+
+
+@pytest.mark.parametrize(
+    ("runs", "says"),
+    [
+        ([run(1, target="sm_80")], "it was not tuned in this workspace"),
+        ([run(1, "no-winner")], "it was tuned, and nothing won"),
+        ([run(1, flagfile=Path("/nowhere/a.flags"))], "the files of run run1 are gone"),
+    ],
+)
+def test_where_there_is_nothing_the_reason_is_said(runs: list[RunRow], says: str) -> None:
+    assert Terms().tuned("gemm", runs, CPU) == says
+
+
+def test_a_folder_has_a_spec_or_a_flagfile_of_each_problems_name(tmp_path: Path) -> None:
+    spec, flags, target = tmp_path / "a-sm_80.mlir", tmp_path / "b-sm_80.flags", Target.parse("sm_80")
+    spec.touch()
+    flags.touch()
+    terms = Terms(spec=tmp_path, trust=True)
+    assert terms.tuned("a", [], target) == SpecArm(str(spec), spec, trust=True)
+    assert terms.tuned("b", [], target) == FlagfileArm(str(flags), flags, trust=True)
+    assert "has no a-gfx942.mlir" in str(terms.tuned("a", [], Target.parse("gfx942")))

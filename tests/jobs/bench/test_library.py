@@ -28,7 +28,7 @@ MANNER = Manner(BareDevice(), seconds=0.001, timeout=60.0, on_host=True)
 
 def asked(task: Task) -> Given:
     """A task of no inputs."""
-    return Given({}, task, CALL, (), ("f32",), lambda *_: Check(None, 0.0))
+    return Given(task, CALL, (), ("f32",), lambda *_: Check(None, 0.0))
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,14 @@
-"""What a comparison says: ratios of blocks side by side, the geometric mean over problems, a CSV line for each row."""
+"""What a comparison says: ratios of blocks side by side, the geometric mean over problems, who was left out."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from typing import Any
 
 import pytest
 
-from autotuner.devices.conditions import Sample
 from autotuner.jobs.bench.backends import LeftOut
-from autotuner.jobs.bench.result import COLUMNS, BackendRow, BenchResult, ProblemRows
+from autotuner.jobs.bench.result import BackendRow, BenchResult, ProblemRows
 from autotuner.tuning.result import RunFacts
 
 IREE = BackendRow("iree", how="IREE's default", blocks_us=(100.0, 200.0, 100.0, 100.0, 100.0, 100.0), result="f32")
@@ -64,19 +61,6 @@ def test_the_summary_takes_ratios_block_by_block_too() -> None:
     ours = BackendRow("iree", blocks_us=(100.0, 100.0, 200.0))
     theirs = BackendRow("torch", blocks_us=(200.0, 50.0, 200.0))
     assert result(rows(ours, theirs)).summary()["torch"]["geometric_mean"] == 1.0
-
-
-def test_the_csv_has_a_line_for_each_backend_of_each_problem() -> None:
-    watched = BackendRow("iree", blocks_us=(100.0,), sample=Sample(mhz=1500.0), error=float("nan"))
-    table = list(csv.DictReader(io.StringIO(result(rows(watched, TORCH), rows(ABSENT, name="conv")).table())))
-    assert [(line["problem"], line["backend"], line["us"], line["ratio"]) for line in table] == [
-        ("gemm", "iree", "100.0", "1.0"),
-        ("gemm", "torch", "50.0", "2.0"),
-        ("conv", "numpy", "", ""),
-    ]
-    assert tuple(table[0]) == COLUMNS
-    assert (table[0]["mhz"], table[0]["error"], table[0]["gflops"]) == ("1500.0", "", "20.0")
-    assert table[2]["reason"] == "numpy has no conv"
 
 
 def test_the_document_is_json_and_says_who_was_left_out_and_why() -> None:

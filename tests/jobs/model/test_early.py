@@ -16,7 +16,7 @@ from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.arms import DEFAULT
 from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.run import run_experiment
-from autotuner.jobs.bench.backends import Chosen, Terms
+from autotuner.jobs.bench.backends import Terms
 from autotuner.jobs.bench.run import bench_model
 from autotuner.jobs.model.reading import check_words
 from autotuner.jobs.model.tuner import tune_model
@@ -71,7 +71,7 @@ def race(model: Model, options: Options, tools: Tools) -> object:
 
 
 def bench(model: Model, options: Options, tools: Tools) -> object:
-    return bench_model(model, Terms(Chosen(("iree",))), CPU, options=options, tools=tools)
+    return bench_model(model, Terms(("iree",)), CPU, options=options, tools=tools)
 
 
 @pytest.mark.parametrize("job", [race, bench])
