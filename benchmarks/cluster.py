@@ -163,7 +163,6 @@ class Lane:
     flags: tuple[str, ...]
     left: int
     settled: int = 0
-    worth: float = 1.0
 
     @property
     def room(self) -> int:
@@ -212,7 +211,7 @@ def _measure(workers: int, each: int, own: Facts, tools: Tools, slower: float) -
                     cluster.executor(builder, here, answers), benchmark, target.compile_flags, left=each * workers
                 )
                 began, cpu, others = time.monotonic(), _cpu(), group.cpu()
-                Pool(cluster.jobs, True, lambda: False, {}, Devices(tuple(devices))).run([lane])
+                Pool(cluster.jobs, True, lambda: False, {}, Devices(tuple(devices)), lane).run()
                 wall, used = time.monotonic() - began, _cpu() - cpu
                 scheduler, *hosts = (now - then for now, then in zip(group.cpu(), others, strict=True))
     assert lane.settled == each * workers

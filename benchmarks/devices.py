@@ -49,7 +49,6 @@ class SleepingLane:
     run: str
     executor: Executor
     left: int
-    worth: float = 1.0
     ordinal: int = 0
     first: float = math.inf
     """When the first timing began."""
@@ -119,7 +118,7 @@ def measured(count: int, *, each: int, rows: bool = True) -> Figures:
         with local_executor(jobs) as executor:
             lane = SleepingLane(store if rows else None, store.start_run(new), executor, each * count)
             cpu = time.process_time()
-            Pool(jobs, True, lambda: False, {}, devices).run([lane])
+            Pool(jobs, True, lambda: False, {}, devices, lane).run()
             ended, spent = time.monotonic(), time.process_time() - cpu
     assert len(lane.told) == each * count
     lasted = ended - lane.first

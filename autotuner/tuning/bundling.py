@@ -51,15 +51,16 @@ def make_bundle(
     claim(file, archive.our_bundle, force=options.force)
     prepared = target.prepare(problem)
     target, said = right_target(prepared, target)
-    options = replace(options, device=NO_DEVICE)
+    # Modules of several lengths are finished for each that is built, after the last of them.
+    budget = (options.budget or options.effort.budget) / (1 + _MODULE * len(ladder(prepared.flops)))
+    options = replace(options, device=NO_DEVICE, budget=budget)
     with Session.open(target, options, **watched) as session:
         if session.tools.folder is not None:
             raise UsageError(
                 f"a bundle is for IREE's wheels, and {session.tools.folder} is a build of one's own.",
                 remedy="Leave out --iree-tools and AUTOTUNE_IREE_TOOLS.",
             )
-        task = replace(BUNDLED, finishing=_MODULE * len(ladder(prepared.flops)))
-        steps = SingleRun(prepared, target, options, session, task)
+        steps = SingleRun(prepared, target, options, session, BUNDLED)
         steps.claim_outputs()
         if said:
             steps.account.note(said)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, wait
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from autotuner.build import Compiled
 from autotuner.devices.device import INVOCATION_US, Timing, choose_repeat
@@ -19,6 +17,7 @@ from autotuner.measure.judgement import Judgement
 from autotuner.measure.schedule import ARMS, LEADERS, SHIPPED
 from autotuner.measure.standing import Standing
 from autotuner.system import process
+from autotuner.system.execution import done
 from autotuner.system.progress import LATE_SECONDS
 from autotuner.system.text import count
 from autotuner.tuning.evaluate import Evaluator
@@ -39,10 +38,11 @@ def judge_finalists(loop: Loop, effort: Effort) -> Judgement:
     return judgement
 
 
-def lead_of_search(loop: Loop, effort: Effort, finalists: Finalists | None = None) -> Judgement:
+def lead_of_search(loop: Loop, effort: Effort) -> Judgement:
     """The best of the search and the baseline, timed in turns a few times: no verdict, only a choice."""
     finals = _finals(loop, effort)
-    builds = (finalists or start_leaders(loop, effort)).collect(loop.evaluator)
+    names = finals.picked(first=(BASELINE,), count=LEADERS)
+    builds = _long_builds(loop, names, invocation_us=loop.evaluator.calibration.device.invocation_us)
     if BASELINE not in builds:
         return Judgement("inconclusive", "the time was up before the finalists were built", BASELINE)
     if len(builds) == 1:
@@ -50,15 +50,9 @@ def lead_of_search(loop: Loop, effort: Effort, finalists: Finalists | None = Non
         finals.standing.require_right(judgement.reason)
         return judgement
     most = finals.schedule.leading()
-    names = [BASELINE, *[name for name in builds if name != BASELINE][:most]]
-    contest = finals.contest(names, baseline=BASELINE, stock=BASELINE)
+    compared = [BASELINE, *[name for name in builds if name != BASELINE][:most]]
+    contest = finals.contest(compared, baseline=BASELINE, stock=BASELINE)
     return finals.judge(contest, builds).lead()
-
-
-def start_leaders(loop: Loop, effort: Effort) -> Finalists:
-    """Begins the builds of those that `lead_of_search` compares."""
-    names = _finals(loop, effort).picked(first=(BASELINE,), count=LEADERS)
-    return _long_builds(loop, names, invocation_us=loop.evaluator.calibration.device.invocation_us)
 
 
 def _finals(loop: Loop, effort: Effort) -> Finals[Outcome]:
@@ -66,7 +60,7 @@ def _finals(loop: Loop, effort: Effort) -> Finals[Outcome]:
 
     def built(names: Sequence[str]) -> dict[str, Compiled]:
         loop.reporter.stage(f"building {count(len(names), 'finalist')} for the race")
-        return _long_builds(loop, names).collect(evaluator)
+        return _long_builds(loop, names)
 
     return Finals(
         evaluator.outcomes,
@@ -92,42 +86,27 @@ def _recorder(evaluator: Evaluator) -> Record:
     return record
 
 
-@dataclass(frozen=True)
-class Finalists:
-    """Builds of those that are compared in the end: some are there, others under way."""
-
-    names: tuple[str, ...]
-    builds: dict[str, Compiled]
-    jobs: Mapping[str, Future[Compiled]]
-
-    def wait(self) -> None:
-        wait(self.jobs.values())
-
-    def collect(self, evaluator: Evaluator) -> dict[str, Compiled]:
-        """Those that were built in time, in order."""
-        for name, future in self.jobs.items():
-            with suppress(OutOfTimeError):  # better fewer finalists than no verdict
-                self.builds[name] = future.result()
-            evaluator.tidy(evaluator.outcomes[name])
-        return {name: self.builds[name] for name in self.names if name in self.builds and self.builds[name].ok}
-
-
-def _long_builds(loop: Loop, names: Sequence[str], *, invocation_us: float = INVOCATION_US) -> Finalists:
+def _long_builds(loop: Loop, names: Sequence[str], *, invocation_us: float = INVOCATION_US) -> dict[str, Compiled]:
     """Builds that each last long enough, and no longer: a slow baseline repeated as often as its fastest rival would
-    take all the time there is. The binaries stay the same, only repeats change."""
+    take all the time there is. The binaries stay the same, only repeats change. Those that were built in time."""
     evaluator, clock = loop.evaluator, loop.clock
-    builds, jobs = {}, {}
+    cold = evaluator.calibration.benchmark.cache == "cold"
+    jobs = {}
     with process.until(clock.at(clock.elapsed + _BUILD_SHARE * max(clock.left, 0.0))):
         for name in names:
             outcome = evaluator.outcomes[name]
-            cold = evaluator.calibration.benchmark.cache == "cold"
             repeat = 1 if cold else choose_repeat(outcome.us or INVOCATION_US, invocation_us=invocation_us)
             known = outcome.build
             if known is not None and known.repeat >= repeat:
-                builds[name] = known
-                continue
-            jobs[name] = evaluator.start_build(outcome.candidate, loop.executor, repeat=repeat)
-    return Finalists(tuple(names), builds, jobs)
+                jobs[name] = done(known)
+            else:
+                jobs[name] = evaluator.start_build(outcome.candidate, loop.executor, repeat=repeat)
+    builds = {}
+    for name, job in jobs.items():
+        with suppress(OutOfTimeError):  # better fewer finalists than no verdict
+            builds[name] = job.result()
+        evaluator.tidy(evaluator.outcomes[name])
+    return {name: build for name, build in builds.items() if build.ok}
 
 
 # --- with a warm and with a cold cache ---------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -50,12 +50,10 @@ class Loop:
     """Builds would disturb timings: never do both at once."""
     unfinished: Sequence[Outcome] = ()
     """Candidates that an interrupted run had asked for and not finished."""
-    finishing: float = 0.0
-    """Of a candidate's compile: what is still to be done for each that is built, when the loop is over."""
     first_schedule: Schedule | None = field(default=None, init=False)
     """As it was when the default was timed; None: nothing is."""
     _room: float = field(default=math.inf, init=False)
-    """Seconds of the budget when the default had been timed; endless where others say when it is over."""
+    """Seconds of the budget when the default had been timed; endless before that."""
     _drifted: bool = field(default=False, init=False)
     """The default's first time is no longer what it takes: no ratio to it is told."""
 
@@ -109,15 +107,14 @@ class Loop:
         if not len(self.evaluator.plan.space) or self._over():
             return
         with process.until(self.clock.at(self.clock.budget)):
-            self._pool().run([self.lane()])
+            self._run(self._lane())
 
-    def lane(self, *, weigh: Callable[[Loop], float] = lambda _: 1.0, first: Sequence[Candidate] = ()) -> SearchLane:
-        """The search over the space, told what is known already; `first` are candidates that come before it."""
+    def _lane(self) -> SearchLane:
+        """The search over the space, told what is known already."""
         plan = self.evaluator.plan
         with self.clocked("search"):
             search = make_search(plan.space, seed=self.seed, first=[*plan.first, *plan.seeds])
-            left = [*(one for one in first if not self._is_done(one)), *self._left_over()]
-            lane = SearchLane(self, deque(left), search=search, weigh=weigh)
+            lane = SearchLane(self, deque(self._left_over()), search=search)
             for outcome in self.candidates():
                 if outcome not in self.unfinished:
                     lane.tell(outcome)
@@ -137,12 +134,12 @@ class Loop:
 
     def _work(self, candidates: Iterable[Candidate]) -> None:
         """Builds these, and measures them where there is a device."""
-        self._pool().run([_Listed(self, deque(candidates))])
+        self._run(_Listed(self, deque(candidates)))
 
-    def _pool(self) -> Pool:
+    def _run(self, lane: _Listed) -> None:
         """Builds that nothing is timed beside need not take turns."""
         overlapped = not self.shares_cores or not self.evaluator.measures
-        return Pool(self.jobs, overlapped, self._over, self.seconds, self.devices)
+        Pool(self.jobs, overlapped, self._over, self.seconds, self.devices, lane).run()
 
     def measure(self, build: Compiled) -> Measure:
         """What a device has to do for a build. What hangs takes a quarter of the time that the search has left, and not
@@ -171,8 +168,8 @@ class Loop:
 
     @property
     def schedule(self) -> Schedule:
-        """By what the default takes and the best so far; a part of many has a clock of its own in the end."""
-        return replace(self._scheduled(self.evaluator.best_us), clock=self.clock)
+        """By what the default takes and the best so far."""
+        return self._scheduled(self.evaluator.best_us)
 
     @property
     def hoped(self) -> Schedule:
@@ -197,10 +194,9 @@ class Loop:
         return self.clock.at(self._end())
 
     def _end(self) -> float:
-        """Seconds after the start at which what is left is for finishing what is built, or for the verdict."""
+        """Seconds after the start at which what is left is for the verdict."""
         if not self.evaluator.measures:
-            built = [o.build.took for o in self.evaluator.outcomes.values() if o.built and o.build is not None]
-            return self.clock.budget - self.finishing * sum(built) / self.jobs
+            return self.clock.budget
         if math.isinf(self._room):
             return math.inf
         return self.hoped.search_ends(self._room, rival=self.has_rival(), awaited=self._awaits_kernels())
@@ -258,10 +254,6 @@ class _Listed:
     left: deque[Candidate]
 
     @property
-    def worth(self) -> float:
-        return 1.0
-
-    @property
     def room(self) -> int:
         return len(self.left)
 
@@ -289,13 +281,7 @@ class SearchLane(_Listed):
     """A search that is asked for more, and told what became of each; what is left over from before comes first."""
 
     search: Search = field(kw_only=True)
-    weigh: Callable[[Loop], float] = field(default=lambda _: 1.0, kw_only=True)
-    """What another candidate is expected to gain."""
     _exhausted: bool = field(default=False, init=False)
-
-    @property
-    def worth(self) -> float:
-        return self.weigh(self.loop)
 
     @property
     def room(self) -> int:

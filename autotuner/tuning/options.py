@@ -185,8 +185,6 @@ class Task:
     """Only the microkernels and the baseline: an A/B experiment."""
     elsewhere: bool = False
     """Built here, timed on another machine: nothing of this machine's timings has a part in it."""
-    finishing: float = 0.0
-    """Of a candidate's compile: what is still to be done for each that is built, after the last of them."""
 
 
 WHOLE = Task()

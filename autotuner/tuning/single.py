@@ -25,7 +25,7 @@ from autotuner.system import process
 from autotuner.system.progress import Clock, clocked
 from autotuner.system.text import count
 from autotuner.targets import NO_DEVICE, Target
-from autotuner.tuning.contest import Finalists, after_verdict, judge_finalists, lead_of_search, time_caches
+from autotuner.tuning.contest import after_verdict, judge_finalists, lead_of_search, time_caches
 from autotuner.tuning.earlier import learned, question_read, question_unread, recall
 from autotuner.tuning.estimate import without_device
 from autotuner.tuning.evaluate import Evaluator
@@ -41,8 +41,6 @@ from autotuner.tuning.summary import NOTHING, Summary
 
 _NEARLY = 1.5
 """What is nearly long enough need not be built anew."""
-Judged = tuple[Judgement, Caches | None] | None
-"""None: a run that was stopped before that."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +166,8 @@ class SingleRun:
             return self.summary.result("inconclusive", late(error, self.clock))
 
     def _timed(self) -> Result:
-        loop = self.calibrated(self.session.runner)
+        self.reporter.stage("timing IREE's default")
+        loop = self._calibrated()
         if loop.too_late and not self.stop.requested:
             return self.summary.result("inconclusive", loop.hoped.too_short())
         loop.keep_time_for_the_end()
@@ -177,7 +176,14 @@ class SingleRun:
             loop.evaluate(self.plan.stock)
         self.reporter.stage(f"searching {count(len(self.plan.space), 'configuration')}")
         loop.search()
-        return self.concluded(self.judged(self.evaluator.calibration.device))
+        for note in first_crashes(self.evaluator.outcomes.values()):
+            self._note(note)
+        if self.stop.requested:
+            return self.summary.result("inconclusive", "interrupted before the race")
+        judgement = self.session.devices.on_one(self.evaluator.calibration.device, self._judged)
+        if not self.task.race:
+            return self._leading(judgement)
+        return self.ended(judgement, self._caches(judgement))
 
     # --- IREE's default -----------------------------------------------------------------------------------------
 
@@ -207,11 +213,10 @@ class SingleRun:
         # What was compiled a moment ago is not what the cache spared us.
         return made if known is None else replace(made, cached=known.cached)
 
-    def calibrated(self, device: Device) -> Loop:
-        """The loop, once IREE's default is timed: on this device, or on one that works where this does not."""
-        self.reporter.stage("timing IREE's default")
+    def _calibrated(self) -> Loop:
+        """The loop, once IREE's default is timed: on the first device, or on one that works where this does not."""
         found = self.session.devices.on_one(
-            device, lambda one: replace(self.calibrator, device=one).calibrated(self.first)
+            self.session.runner, lambda one: replace(self.calibrator, device=one).calibrated(self.first)
         )
         if found.noise is not None:
             self._note(found.noise)
@@ -231,29 +236,11 @@ class SingleRun:
 
     # --- the verdict --------------------------------------------------------------------------------------------
 
-    def judged(self, device: Device, leaders: Finalists | None = None) -> Judged:
-        """What the candidates of a search come to side by side, on this device or on one that works where this does
-        not; `leaders` are those whose builds have begun."""
-        for note in first_crashes(self.evaluator.outcomes.values()):
-            self._note(note)
-        if self.stop.requested:
-            return None
-
-        def judge(one: Device) -> Judgement:
-            one.open()  # where one that is lost was not needed any more, the time was up for want of it
-            self.evaluator.move_to(one)
-            if self.task.race:
-                return judge_finalists(self.loop, self.options.effort)
-            return lead_of_search(self.loop, self.options.effort, leaders)
-
-        judgement = self.session.devices.on_one(device, judge)
-        return judgement, self._caches(judgement) if self.task.race else None
-
-    def concluded(self, judged: Judged) -> Result:
-        """What is shipped and told of it; no device is needed any more."""
-        if judged is None:
-            return self.summary.result("inconclusive", "interrupted before the race")
-        return self.ended(*judged) if self.task.race else self._leading(judged[0])
+    def _judged(self, device: Device) -> Judgement:
+        """What the candidates of a search come to side by side on this device."""
+        device.open()  # where one that is lost was not needed any more, the time was up for want of it
+        self.evaluator.move_to(device)
+        return (judge_finalists if self.task.race else lead_of_search)(self.loop, self.options.effort)
 
     def ended(self, judgement: Judgement, caches: Caches | None) -> Result:
         """What is shipped and told of a verdict."""
@@ -365,7 +352,6 @@ class SingleRun:
             seconds=self.seconds,
             devices=self.session.devices,
             shares_cores=self.session.shares_cores,
-            finishing=self.task.finishing,
         )
         if (rows := self.run.earlier) is not None:
             binaries = {build.candidate: build.binary for build in self.store.builds(self.run.id)}

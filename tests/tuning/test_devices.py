@@ -25,7 +25,7 @@ from autotuner.targets import PLAIN, Target
 from autotuner.targets.naming import iree_uri, require_one_kind
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import Candidate
-from autotuner.tuning.pool import ForDevice, Measure, Next, Pool
+from autotuner.tuning.pool import Measure, Pool
 from tests.support.fake_tools import SPEC, FakeTools, run
 from tests.support.patience import ENOUGH
 
@@ -75,7 +75,6 @@ class Lane:
 
     executor: ThreadPoolExecutor
     names: list[str]
-    worth: float = 1.0
     told: list[tuple[str, Measured]] = field(default_factory=list)
 
     @property
@@ -110,7 +109,7 @@ def some(*fakes: Fake) -> tuple[Devices, list[str]]:
 def tuned(devices: Devices, count: int, *, overlapped: bool = True, over: Callable[[], bool] = lambda: False) -> Lane:
     with ThreadPoolExecutor(2) as executor:
         lane = Lane(executor, names(count))
-        Pool(2, overlapped, over, {}, devices).run([lane])
+        Pool(2, overlapped, over, {}, devices, lane).run()
     return lane
 
 
@@ -160,7 +159,7 @@ def test_a_device_that_hangs_does_not_hold_up_the_others() -> None:
                 released.set()
             return False
 
-        Pool(2, True, over, {}, devices).run([lane])
+        Pool(2, True, over, {}, devices, lane).run()
     once_each(lane, 20)
     assert sum(measured is LATE for _, measured in lane.told) <= 2, "what the thread of the other one had"
 
@@ -200,22 +199,6 @@ def test_a_candidate_that_does_not_run_is_a_failure_of_its_own_and_no_device_is_
     once_each(lane, 24)
     assert {name for name, measured in lane.told if measured.died} == {name for name in names(24) if int(name) % 3 == 0}
     assert said == []
-
-
-@pytest.mark.parametrize("overlapped", [True, False])
-def test_a_call_is_made_by_the_device_that_it_names_or_by_another_where_that_is_retired(overlapped: bool) -> None:
-    fakes = [Fake("cuda://0"), Fake("cuda://1"), Fake("cuda://2")]
-    devices, _ = some(*fakes)
-    devices.retire(devices.all[2], "it is gone")
-
-    def call(device: Device) -> Next:
-        cast(Fake, device).measure(device.uri)
-        return None
-
-    Pool(2, overlapped, lambda: False, {}, devices).run(calls=[ForDevice(call, one) for one in devices.all * 2])
-    assert [len(fake.tried) for fake in fakes][2] == 0
-    assert sum(len(fake.tried) for fake in fakes) == 6
-    assert all(len(fake.tried) >= 2 for fake in fakes[:2])
 
 
 # --- baselines --------------------------------------------------------------------------------------------------------

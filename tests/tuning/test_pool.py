@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ import pytest
 from autotuner.build import Compiled, Isa
 from autotuner.devices.device import Device
 from autotuner.devices.many import Devices
-from autotuner.errors import DeviceError, OutOfTimeError
+from autotuner.errors import OutOfTimeError
 from autotuner.measure.check import Check
 from autotuner.measure.screening import Measured
 from autotuner.system import process
@@ -25,7 +23,7 @@ from autotuner.targets import PLAIN
 from autotuner.tuning import pool as pools
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import Candidate
-from autotuner.tuning.pool import AHEAD, ForBuilder, ForDevice, Measure, Next, Pool
+from autotuner.tuning.pool import AHEAD, Measure, Pool
 from tests.support.bare_device import BareDevice
 
 ENOUGH = 120.0
@@ -68,7 +66,6 @@ class FakeLane:
     time: Callable[[], object] = lambda: None
     build_seconds: float = 0.0
     isa: Callable[[str], Isa] = lambda _: GOOD
-    worth: float = 1.0
     workshop: Workshop = field(default_factory=Workshop)
     asked: list[int] = field(default_factory=list)
     order: list[str] = field(default_factory=list)
@@ -115,8 +112,11 @@ class FakeLane:
         del outcome, measured
 
 
-def pool(jobs: int, *, overlapped: bool, over: Callable[[], bool] = lambda: False) -> Pool:
-    return Pool(jobs, overlapped, over, {}, Devices((BareDevice(),)))
+def work(lane: FakeLane, jobs: int, *, overlapped: bool, over: Callable[[], bool] = lambda: False) -> dict[str, float]:
+    """Its seconds."""
+    seconds: dict[str, float] = {}
+    Pool(jobs, overlapped, over, seconds, Devices((BareDevice(),)), lane).run()
+    return seconds
 
 
 def names(count: int) -> list[str]:
@@ -127,7 +127,7 @@ def names(count: int) -> list[str]:
 def test_every_candidate_is_built_and_timed_once(overlapped: bool) -> None:
     with ThreadPoolExecutor(2) as executor:
         lane = FakeLane(executor, names(23))
-        pool(2, overlapped=overlapped).run([lane])
+        work(lane, 2, overlapped=overlapped)
     assert sorted(lane.order) == names(23)
 
 
@@ -137,7 +137,7 @@ def test_the_next_builds_are_finished_while_the_device_times() -> None:
     with ThreadPoolExecutor(8) as executor:
         lane = FakeLane(executor, names(80), build=built.append)
         lane.time = lambda: lane.workshop.until(lambda _: len(built) >= min(len(lane.order) + 2, 80))
-        pool(8, overlapped=True).run([lane])
+        work(lane, 8, overlapped=True)
     assert sorted(lane.order) == names(80)
 
 
@@ -146,9 +146,8 @@ def test_all_builders_are_busy_where_building_is_the_slower() -> None:
     together = threading.Barrier(8, timeout=ENOUGH)
     with ThreadPoolExecutor(8) as executor:
         lane = FakeLane(executor, names(64), build=lambda _: together.wait(), build_seconds=1000.0)
-        work = pool(8, overlapped=True)
-        work.run([lane])
-    assert work.seconds["builders"] == 64 * 1000.0
+        seconds = work(lane, 8, overlapped=True)
+    assert seconds["builders"] == 64 * 1000.0
 
 
 def test_a_slow_device_is_not_asked_far_ahead() -> None:
@@ -161,7 +160,7 @@ def test_a_slow_device_is_not_asked_far_ahead() -> None:
             ahead.append(lane.known - len(lane.order))
             return False
 
-        pool(8, overlapped=True, over=over).run([lane])
+        work(lane, 8, overlapped=True, over=over)
     assert max(ahead[len(ahead) // 2 :]) <= pools._READY + 2 * AHEAD + 2
 
 
@@ -184,7 +183,7 @@ def test_compilers_give_way_to_what_is_timed_beside_them(overlapped: bool, nicer
         lane = FakeLane(
             executor, names(2), build=lambda _: said.add(niceness(behind)), time=lambda: timed.add(niceness(own))
         )
-        pool(2, overlapped=overlapped).run([lane])
+        work(lane, 2, overlapped=overlapped)
     assert (said, timed) == ({str(behind)}, {str(own)})
 
 
@@ -192,7 +191,7 @@ def test_the_device_takes_whichever_build_is_finished_first() -> None:
     with ThreadPoolExecutor(4) as executor:
         lane = FakeLane(executor, names(6))
         lane.build = lambda name: lane.workshop.until(lambda _: name != "000" or len(lane.order) == 5)
-        pool(4, overlapped=True).run([lane])
+        work(lane, 4, overlapped=True)
     assert lane.order[-1] == "000"
 
 
@@ -209,7 +208,7 @@ def test_on_the_processor_that_is_timed_nothing_is_built_meanwhile_and_turns_are
             ahead.append(lane.known - len(lane.order))
             return False
 
-        pool(2, overlapped=False, over=over).run([lane])
+        work(lane, 2, overlapped=False, over=over)
     assert not lane.workshop.both
     assert lane.workshop.most_building == 2
     assert max(ahead) <= 12  # what two builders can build in a turn, not all forty
@@ -225,7 +224,7 @@ def test_a_turn_is_as_many_builds_as_builders_where_these_take_long(monkeypatch:
             sizes.append(lane.known)
             return False
 
-        pool(2, overlapped=False, over=over).run([lane])
+        work(lane, 2, overlapped=False, over=over)
     assert sorted(set(sizes)) == [0, 2, 4, 6]
 
 
@@ -233,7 +232,7 @@ def test_a_turn_is_as_many_builds_as_builders_where_these_take_long(monkeypatch:
 def test_a_request_to_stop_is_seen_soon_and_what_is_left_is_not_timed(overlapped: bool) -> None:
     with ThreadPoolExecutor(2) as executor:
         lane = FakeLane(executor, names(500))
-        pool(2, overlapped=overlapped, over=lambda: len(lane.order) >= 5).run([lane])
+        work(lane, 2, overlapped=overlapped, over=lambda: len(lane.order) >= 5)
     assert len(lane.order) < 50
 
 
@@ -241,16 +240,8 @@ def test_a_request_to_stop_is_seen_soon_and_what_is_left_is_not_timed(overlapped
 def test_a_build_that_the_deadline_cuts_off_is_not_timed(overlapped: bool) -> None:
     with ThreadPoolExecutor(2) as executor:
         lane = FakeLane(executor, names(6), late=frozenset({"001", "004"}))
-        pool(2, overlapped=overlapped).run([lane])
+        work(lane, 2, overlapped=overlapped)
     assert sorted(lane.order) == ["000", "002", "003", "005"]
-
-
-@pytest.mark.parametrize("overlapped", [True, False])
-def test_the_search_that_promises_more_is_asked_first(overlapped: bool) -> None:
-    with ThreadPoolExecutor(1) as executor:
-        small, large = FakeLane(executor, names(4), worth=0.1), FakeLane(executor, names(40), worth=0.9)
-        pool(1, overlapped=overlapped, over=lambda: len(large.order) >= 20).run([small, large])
-    assert not small.order
 
 
 # --- what spills ------------------------------------------------------------------------------------------------------
@@ -259,7 +250,7 @@ def test_the_search_that_promises_more_is_asked_first(overlapped: bool) -> None:
 def spilled(order: Sequence[str], bad: str, *, overlapped: bool) -> list[str]:
     with ThreadPoolExecutor(1) as executor:
         lane = FakeLane(executor, [*order], isa=lambda name: BAD if name in bad else Isa() if name == "e" else GOOD)
-        pool(5, overlapped=overlapped).run([lane])
+        work(lane, 5, overlapped=overlapped)
     return lane.order
 
 
@@ -269,79 +260,3 @@ def test_of_finished_builds_those_that_spill_badly_are_measured_last() -> None:
 
 def test_without_spills_the_order_is_that_of_the_queue() -> None:
     assert spilled("abcd", "", overlapped=False) == ["a", "b", "c", "d"]
-
-
-# --- what comes before a search ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("overlapped", [True, False])
-def test_searches_are_opened_beside_each_other_and_beside_those_that_are_open(overlapped: bool) -> None:
-    workshop, numbers, heard = Workshop(), itertools.count(), list[str]()
-
-    def building() -> None:
-        workshop.change(building=1)
-        first = next(numbers) < 3  # later ones go on while the device times what the first have built
-        workshop.until(lambda now: now.most_building >= 3 and (first or now.both or not overlapped))
-        workshop.change(building=-1)
-        heard.append("built")
-
-    def timing(then: Next, device: Device) -> Next:
-        workshop.change(timing=1)
-        workshop.until(lambda now: now.both or not overlapped)
-        workshop.change(timing=-1)
-        heard.append(f"timed on {device.uri}")
-        return then
-
-    def opening(then: Next) -> Next:
-        building()
-        return ForDevice(partial(timing, then), work.devices.first)
-
-    work = pool(4, overlapped=overlapped)
-    with ThreadPoolExecutor(4) as executor:
-        lanes = [FakeLane(executor, [f"{n}{c}" for c in "abc"], workshop=workshop) for n in range(8)]
-        work.run(calls=[ForBuilder(partial(opening, ForBuilder(partial(opening, lane)))) for lane in lanes])
-    assert workshop.most_building >= 3
-    assert workshop.both == overlapped
-    assert sorted(heard) == ["built"] * 16 + ["timed on bare"] * 16
-    assert [sorted(lane.order) for lane in lanes] == [[f"{n}{c}" for c in "abc"] for n in range(8)]
-
-
-@pytest.mark.parametrize("overlapped", [True, False])
-def test_a_call_that_comes_to_nothing_does_not_hold_up_the_others(overlapped: bool) -> None:
-    def late() -> Next:
-        raise OutOfTimeError
-
-    work = pool(2, overlapped=overlapped)
-    with ThreadPoolExecutor(2) as executor:
-        lane = FakeLane(executor, ["a"])
-        nothing = ForDevice(lambda _: None, work.devices.first)
-        work.run(calls=[ForBuilder(lambda: None), ForBuilder(late), nothing, ForBuilder(lambda: lane)])
-    assert lane.order == ["a"]
-
-
-def test_what_a_call_raises_ends_all_of_it() -> None:
-    def fails(_: Device) -> Next:
-        raise DeviceError("it does not run", remedy="Try another.")
-
-    work = pool(2, overlapped=True)
-    with pytest.raises(DeviceError, match="it does not run"):
-        work.run(calls=[ForDevice(fails, work.devices.first)])
-
-
-def test_a_search_is_opened_when_that_is_worth_more_than_what_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pools, "TURN_SECONDS", 0.0)
-    begun = []
-
-    def opening(lane: FakeLane) -> Next:
-        begun.append(sum(len(lane.order) for lane in lanes))
-        return lane
-
-    with ThreadPoolExecutor(2) as executor:
-        lanes = [FakeLane(executor, names(6), worth=2.0), FakeLane(executor, names(6), worth=2.0)]
-        calls = [
-            ForBuilder(partial(opening, lanes[0]), lambda: 3.0),
-            ForBuilder(partial(opening, lanes[1]), lambda: 1.0),
-        ]
-        pool(1, overlapped=False).run(calls=calls)
-    assert begun == [0, 6]
-    assert [len(lane.order) for lane in lanes] == [6, 6]

@@ -1,20 +1,45 @@
-"""How long a search goes on: to the time that the plan keeps, or to the end where there is nothing to judge."""
+"""How long a search goes on, to the time that the plan keeps or to the end where there is nothing to judge; and what
+is shown of it on the way."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import cast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from autotuner.build.executor import BuildExecutor
+from autotuner import Gemm
+from autotuner.build import Compiled
+from autotuner.devices.device import Timing
 from autotuner.devices.many import Devices
+from autotuner.iree.run import Benchmark, Invocation
+from autotuner.measure.calibrate import Calibration
+from autotuner.measure.check import Check
 from autotuner.measure.schedule import Schedule
-from autotuner.system.progress import Clock, Silent, Stop
+from autotuner.measure.screening import Measured
+from autotuner.space import Config, Space
+from autotuner.space.table import Knob
+from autotuner.store.rows import NewRun
+from autotuner.store.store import Store
+from autotuner.system.progress import Clock, Progress, Silent, Stop
+from autotuner.targets import PLAIN, Target
 from autotuner.tuning.evaluate import Evaluator
 from autotuner.tuning.loop import Loop
-from autotuner.tuning.plan import BASELINE
+from autotuner.tuning.outcome import Outcome
+from autotuner.tuning.plan import BASELINE, Candidate, Plan
+from tests.support.bare_device import BareDevice
 from tests.support.clocks import Simulated
+
+NOT_ASKED = cast(Any, None)
+BUILT = Compiled(None, "", 1.0, (), Path(), took=1.0)
+LIKELIEST = Config.of({"tile": 8})
+PLAN = replace(
+    Plan.bare(Gemm.parse(shape="8x8x8", dtype="f32"), Target.parse("cpu")),
+    space=Space.product([Knob("tile", (4, 8))]),
+    first=(LIKELIEST,),
+)
 
 
 def schedule(clock: Clock) -> Schedule:
@@ -25,27 +50,36 @@ KEPT = schedule(Simulated(60.0)).ahead(baseline_us=1000.0, best_us=500.0).reserv
 """Of a minute, when the default is timed after five seconds."""
 
 
-def outcome(name: str, us: float, kind: str = "codegen", *, settled: bool = True) -> SimpleNamespace:
-    candidate = SimpleNamespace(id=name, kind="baseline" if name == BASELINE else kind, config=name)
-    return SimpleNamespace(candidate=candidate, us=us, settled=settled, build=SimpleNamespace(seconds=1.0, took=1.0))
+@dataclass
+class Shown(Silent):
+    """Keeps what it is told of a search."""
+
+    seen: list[Progress] = field(default_factory=list)
+
+    def progress(self, now: Progress) -> None:
+        self.seen.append(now)
 
 
-def loop(clock: Clock, *rivals: SimpleNamespace, kernels: tuple[str, ...] = ()) -> Loop:
-    contenders = [outcome(BASELINE, 1000.0), *rivals]
-    evaluator = SimpleNamespace(
-        outcomes={one.candidate.id: one for one in contenders},
-        contenders=lambda: contenders,
-        measures=True,
-        best_us=min(one.us for one in contenders),
-        calibration=SimpleNamespace(benchmark=SimpleNamespace(seconds=0.02)),
-        plan=SimpleNamespace(space=[1], stock=[], kernels=dict.fromkeys(kernels), first=("likeliest",)),
-    )
+def outcome(name: str, us: float | None, kind: str = "codegen", config: Config = NOT_ASKED) -> Outcome:
+    candidate = Candidate(name, kind, PLAIN, 1, config or Config(()))  # type: ignore[arg-type]
+    return Outcome(candidate, 0, us=us, build=BUILT)
+
+
+def loop(
+    clock: Clock,
+    *rivals: Outcome,
+    kernels: Sequence[str] = (),
+    store: Store = NOT_ASKED,
+    reporter: Silent | None = None,
+) -> Loop:
+    """A search whose default takes 1 ms."""
+    plan = replace(PLAN, kernels=cast(Mapping[str, Any], dict.fromkeys(kernels)))
+    evaluator = Evaluator(plan, NOT_ASKED, store, "", Path(), frozenset(), 1.0, Devices(()))
+    benchmark, right = Benchmark(Invocation("main", (), ()), 0.02, 60.0), Check(None, 0.0)
+    evaluator.calibrate(Calibration(BareDevice(), NOT_ASKED, benchmark, 1, BUILT, 0.1, 0.1, Timing((1000.0,)), right))
+    evaluator.outcomes |= {one.id: one for one in (outcome(BASELINE, 1000.0, "baseline"), *rivals)}
     made = Loop(
-        cast(Evaluator, evaluator),
-        cast(BuildExecutor, None),
-        clock,
-        Stop(),
-        Silent(),
+        *(evaluator, NOT_ASKED, clock, Stop(), reporter or Silent()),
         seed=0,
         trials=10,
         jobs=2,
@@ -63,25 +97,23 @@ def test_with_a_rival_the_search_ends_when_only_the_time_of_a_verdict_is_left() 
     searching = loop(clock, outcome("c1", 500.0))
     ends = 60.0 - KEPT
     assert searching.cut_off() == pytest.approx(clock.at(ends))
-    clock.now = ends - 0.1
-    assert not searching._over()
-    clock.now = ends + 0.1
-    assert searching._over()
+    for now, over in ((ends - 0.1, False), (ends + 0.1, True)):
+        clock.now = now
+        assert searching._over() == over
 
 
 @pytest.mark.parametrize(
-    ("tried", "waits"),
+    ("kernels", "waits"),
     [
         ((), True),  # in a short budget the compiler's own code is there first, and would be all that is judged
-        (("c2", True), False),
-        (("likeliest", False), True),  # of several that are built at once any may be there first
-        (("likeliest", True), False),
+        ((outcome("c2", 900.0, "microkernel"),), False),
+        # Of several that are built at once any may be there first.
+        ((outcome("c2", 900.0, "microkernel"), outcome("c3", None, "microkernel", LIKELIEST)), True),
+        ((outcome("c2", 900.0, "microkernel"), outcome("c3", 900.0, "microkernel", LIKELIEST)), False),
     ],
 )
-def test_microkernels_are_waited_for_while_a_verdict_fits(tried: tuple[str, bool] | tuple[()], waits: bool) -> None:
+def test_microkernels_are_waited_for_while_a_verdict_fits(kernels: Sequence[Outcome], waits: bool) -> None:
     clock = Simulated(60.0, now=5.0)
-    kernels = [outcome("c9", 900.0, "microkernel", settled=not tried or tried[0] == "likeliest")] if tried else []
-    kernels += [outcome(tried[0], 900.0, "microkernel", settled=tried[1])] if tried else []
     searching = loop(clock, outcome("c1", 500.0), *kernels, kernels=("gemm_triton",))
     clock.now = 60.0 - KEPT + 0.1
     assert searching._over() == (not waits)
@@ -89,46 +121,29 @@ def test_microkernels_are_waited_for_while_a_verdict_fits(tried: tuple[str, bool
     assert searching._over()
 
 
-def test_without_a_rival_it_goes_on_to_the_end() -> None:
+def test_without_a_rival_it_goes_on_to_the_end_and_then_no_verdict_fits() -> None:
     clock = Simulated(60.0, now=5.0)
     searching = loop(clock)
     assert searching.cut_off() == pytest.approx(clock.at(60.0))
-    clock.now = 59.9
-    assert not searching._over(), "there is time on the clock"
-    clock.now = 60.5
-    assert searching._over()
-
-
-def test_no_verdict_fits_where_a_rival_cannot_be_built_and_compared() -> None:
-    clock = Simulated(60.0, now=5.0)
-    searching = loop(clock)
     assert not searching.too_late
-    clock.now = 60.0
+    for now, over in ((59.9, False), (60.5, True)):
+        clock.now = now
+        assert searching._over() == over
     assert searching.too_late
 
 
-def test_of_what_is_only_built_the_loop_leaves_the_time_to_finish_it() -> None:
-    """A bundle has modules of several lengths of each."""
-    clock = Simulated(60.0, now=5.0)
-    built = SimpleNamespace(built=True, build=SimpleNamespace(took=4.0))
-    evaluator = SimpleNamespace(
-        outcomes={"a": built, "b": built, "c": SimpleNamespace(built=False, build=None)}, measures=False
-    )
-    building = Loop(
-        cast(Evaluator, evaluator),
-        cast(BuildExecutor, None),
-        clock,
-        Stop(),
-        Silent(),
-        seed=0,
-        trials=10,
-        jobs=2,
-        seconds={},
-        devices=Devices(()),
-        shares_cores=True,
-        finishing=0.5,
-    )
-    assert building.cut_off() == pytest.approx(clock.at(60.0 - 0.5 * 8.0 / 2))
-    for now, over in ((57.9, False), (58.1, True)):
-        clock.now = now
-        assert building._over() == over
+def test_progress_counts_what_there_is_and_tells_no_ratio_to_a_time_that_drifted(tmp_path: Path) -> None:
+    shown = Shown()
+    with Store.open(None, workspace=tmp_path) as store:
+        searching = loop(Simulated(60.0), outcome("c1", 500.0), store=store, reporter=shown)
+        run = store.start_run(NewRun("single", "", (), {}, "cpu", "local-task", seed=0))
+        rows = [store.add_candidate(run, ordinal=n, config=Config(()), kind="codegen", route="plain") for n in (0, 1)]
+        found = searching.evaluator.outcomes
+        found[BASELINE].row, found["c1"].row = rows
+        searching.report()
+        searching.settle(found["c1"], Measured(Check(None, 0.0), Timing((500.0,)), drift=Timing((1500.0,))))
+        searching.report()
+    assert [(now.trials, now.timed, now.baseline_us, now.best_us) for now in shown.seen] == [
+        (2, 2, 1000.0, 500.0),
+        (2, 2, None, 500.0),
+    ]

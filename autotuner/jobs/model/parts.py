@@ -1,16 +1,16 @@
 """Searches the parts of a model on one route: its dispatches, and the operations that microkernels compute.
 
-Each part goes through the core loop as a problem of its own. All share builders, devices and time.
+Each part goes through the core loop as a problem of its own, the largest first, with its share of the time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autotuner.build import BuildJob
 from autotuner.carriers.microkernel import SPEC_FLAG, executable_target
-from autotuner.errors import OutOfTimeError
+from autotuner.errors import AutotuneError, OutOfTimeError, StorageError, ToolMissingError
 from autotuner.iree.compile import CONFIGURED, ROOT_ATTRIBUTES, CompilerRefusal
 from autotuner.iree.mlir import read_root
 from autotuner.jobs.model.breakdown import kind_of
@@ -18,6 +18,8 @@ from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.entries import Entry, KernelEntry, Library, Place, gain_of
 from autotuner.jobs.model.rows import DispatchRow, KernelRow, Row, Untunable
 from autotuner.jobs.model.shares import on_route
+from autotuner.measure.check import too_large
+from autotuner.measure.schedule import share_of
 from autotuner.microkernels.instance import search_folders
 from autotuner.microkernels.library import find
 from autotuner.microkernels.variants import Kernel, Variants
@@ -28,15 +30,14 @@ from autotuner.programs.flow import Group, root_key
 from autotuner.programs.structure import ModelStructure, Shares
 from autotuner.space import Config
 from autotuner.space.table import Value
-from autotuner.system.progress import Clock
+from autotuner.system.progress import LEAST_BUDGET, Clock
 from autotuner.system.text import count
 from autotuner.targets import Route
 from autotuner.tuning.options import Task
 from autotuner.tuning.plan import KERNEL
-from autotuner.tuning.pool import WORK
 from autotuner.tuning.result import Result
-from autotuner.tuning.single import Found, SingleRun
-from autotuner.tuning.together import Part, Together
+from autotuner.tuning.single import Found
+from autotuner.tuning.tune import search
 
 PACKED = "packed"
 """The parameter of a manifest that has constant weights packed before the program runs."""
@@ -248,11 +249,7 @@ class PartSearch:
         self.context.session.reporter.note(self.ranking())
         wanted = [row for row in self.rows.values() if row.state == "ranked" and self._searched(row)]
         wanted.sort(key=lambda row: row.share, reverse=True)
-        names = [f"[{number}/{len(wanted)}] {row.label}: " for number, row in enumerate(wanted, 1)]
-        parts = {row.label: self._part(row, name, budget) for row, name in zip(wanted, names, strict=True)}
-        if budget > 0:
-            self._search(list(parts.values()), budget)
-        found = {label: self._ended(label, part, budget) for label, part in parts.items()}
+        found = {row.label: self._ended(row.label, came_to, budget) for row, came_to in self._search(wanted, budget)}
         entries = [self._entry(row, found[row.label]) for row in self.dispatches if row.label in found]
         times = self._codegen_us()
         searched = [self._kernel(row, found[row.label], times) for row in self.places if row.label in found]
@@ -290,7 +287,8 @@ class PartSearch:
         """Without a device nothing tells which variant of a kernel is the fastest."""
         return self.context.timed or isinstance(row, DispatchRow)
 
-    def _part(self, row: Row, name: str, budget: float) -> Part:
+    def _tuned(self, row: Row, name: str, seconds: float) -> Found | AutotuneError:
+        """What goes wrong with a part is its own end, not that of the others."""
         context, kernels = self.context, self._kernels(row) if isinstance(row, KernelRow) else ()
         if isinstance(row, DispatchRow):
             leading = row.group.leading(self.shares.us)
@@ -299,9 +297,16 @@ class PartSearch:
             problem = row.place.problem
         seeds = context.session.store.winners(context.target.name)[:_SEEDS] if not kernels else ()
         task = Task(race=False, ship=False, cold=False, recall=True, seeds=seeds, microkernels_alone=bool(kernels))
-        options = replace(context.options, budget=max(budget, 1.0), microkernels=kernels)
+        options = replace(context.options, budget=seconds, microkernels=kernels)
         target = on_route(context.target, self.route)
-        return Part(row.label, SingleRun(problem, target, options, context.run.within(name), task), row.share)
+        try:
+            return search(problem, target, options=options, session=context.run.within(name), task=task)
+        except (StorageError, ToolMissingError):
+            raise
+        except AutotuneError as error:
+            return error
+        except MemoryError:
+            return too_large(problem)
 
     def _kernels(self, row: KernelRow) -> tuple[Kernel, ...]:
         """All that fit a place, as the user has them."""
@@ -311,38 +316,34 @@ class PartSearch:
         own = {kernel.name: kernel for kernel in self.context.options.microkernels}
         return tuple(own.get(name, Kernel(name)) for name in names)
 
-    def _search(self, parts: Sequence[Part], budget: float) -> None:
-        """Side by side; without a device one after the other, each with its part of the time by its share."""
-        context, session = self.context, self.context.session
-        if context.timed:
-            overlapped, seconds = not session.shares_cores, context.run.account.seconds
-            Together(parts, session.jobs, overlapped, session.stop, seconds, session.devices).tune(budget)
-            return
-        clock = Clock(budget)
-        for number, part in enumerate(parts):
-            if session.stop.requested or (number and clock.left <= 0):
-                return
-            rest = sum(other.share for other in parts[number:])
-            part.tune(max(clock.left, 1.0) * (part.share / rest if rest else 1.0))
+    def _search(self, wanted: Sequence[Row], budget: float) -> Iterator[tuple[Row, Found | AutotuneError | None]]:
+        """The largest share first; what one leaves of its time the others have. None: there was no time for it."""
+        stop, clock = self.context.session.stop, Clock(budget)
+        for number, row in enumerate(wanted, 1):
+            left = max(clock.left, 0.0)
+            least = LEAST_BUDGET if number > 1 else min(LEAST_BUDGET, left)
+            seconds = share_of(left, [one.share for one in wanted[number - 1 :]], least=least)
+            tuned = seconds > 0 and not stop.requested
+            yield row, self._tuned(row, f"[{number}/{len(wanted)}] {row.label}: ", seconds) if tuned else None
 
     # --- what came of it --------------------------------------------------------------------------------------------
 
-    def _ended(self, label: str, part: Part, budget: float) -> Found | None:
+    def _ended(self, label: str, came_to: Found | AutotuneError | None, budget: float) -> Found | None:
         """What a search came to; where it came to nothing its row says why."""
         context = self.context
-        if part.found is None:
-            if part.error is None or isinstance(part.error, OutOfTimeError):
-                self._no_time(label, budget)
-            else:
-                self.set_row(label, state="skipped", reason=part.error.message)
-                context.note(f"{label}: {part.error.message}")
+        if came_to is None or isinstance(came_to, OutOfTimeError):
+            self._no_time(label, budget)
             return None
-        result = part.found.result
+        if isinstance(came_to, AutotuneError):
+            self.set_row(label, state="skipped", reason=came_to.message)
+            context.note(f"{label}: {came_to.message}")
+            return None
+        result = came_to.result
         self.results.append(result)
-        context.run.account.add({step: used for step, used in result.seconds.items() if step not in WORK})
+        context.run.account.add(result.seconds)
         context.session.reporter.note(f"{label}: {result.verdict}, {result.reason}")
         self.set_row(label, result=result)
-        return part.found
+        return came_to
 
     def _no_time(self, label: str, budget: float) -> None:
         """It was not tuned, and nothing but the budget is in the way."""
