@@ -135,7 +135,7 @@ class Kernel:
     @property
     def evaluates(self) -> bool:
         """Its weights are folded, transposed or packed before it is called: of constants, by the compiler."""
-        folded = any(match.function in ("folded", "normed") for match in self.forms.matches)
+        folded = any(match.function == "folded" for match in self.forms.matches)
         return folded or any(b.own and not b.mutable for b in self.buffers)
 
 

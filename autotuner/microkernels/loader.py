@@ -89,7 +89,6 @@ def load(file: Path) -> Manifest:
         parameters=parameters,
         values=values,
         estimate=table.expression("estimate", known) if table.has("estimate") else None,
-        saves=table.expression("saves", sizes, default="0"),
         epilogues=epilogues,
         objects=objects,
         provider=provider,

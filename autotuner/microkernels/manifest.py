@@ -17,7 +17,6 @@ from autotuner.microkernels.instance import (
     LARGEST,
     MOST_THREADS,
     NAMED,
-    NOTHING,
     PREBUILT,
     PROBLEM,
     Binding,
@@ -71,8 +70,6 @@ class Manifest:
     provider: Provided
     estimate: Expression | None = None
     """Nanoseconds that a choice of parameters is expected to take: the search begins with the least."""
-    saves: Expression = NOTHING
-    """By the problem, in its unit: what a part that it computes too (a norm) takes in a dispatch of its own."""
     epilogues: tuple[str, ...] = ()
     """What it can do with its sums before it stores them: any of `autotuner.problems.epilogue.PARTS`, in any choice."""
 
@@ -192,10 +189,6 @@ class Manifest:
     def expected(self, numbers: Mapping[str, int]) -> int:
         """By its estimate, of numbers that `fit` gave; 0 where it has none."""
         return self._evaluate("estimate", self.estimate, numbers) if self.estimate else 0
-
-    def saved(self, problem: Problem) -> int:
-        """What it saves beside the time of the kernel: a dispatch of its own."""
-        return self._evaluate("saves", self.saves, self._declared(problem).variables())
 
     def moves(self, problem: Problem) -> bool:
         """Whether IREE transposes around it what goes through it: what it is given first, or what it gives."""

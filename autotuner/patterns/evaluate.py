@@ -1,5 +1,5 @@
-"""What operations of a program compute, found by computing it: from positions and constants, or from samples of what it
-is given. Two spellings that give the same numbers are one."""
+"""What operations of a program compute, found by computing it: tensors of positions and constants, functions of floats.
+Two spellings that give the same numbers are one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from autotuner.problems.epilogue import erf
 _LARGEST = 1 << 26
 """Elements at the most: a mask of 8192 queries and as many keys."""
 _RESHAPES = (graph.COLLAPSE, graph.EXPAND, "tensor.cast")
-_WIDENED, _NARROWED = "arith.extf", "arith.truncf"
 _FLOATS: Mapping[str, Callable[..., Any]] = {
     "arith.addf": np.add,
     "arith.subf": np.subtract,
@@ -46,7 +45,7 @@ _WHOLE: Mapping[str, Callable[..., Any]] = {
     "arith.muli": np.multiply,
     "arith.maxsi": np.maximum,
     "arith.minsi": np.minimum,
-    **dict.fromkeys(("arith.extsi", "arith.sitofp", "arith.index_cast", _NARROWED, _WIDENED), lambda value: value),
+    **dict.fromkeys(("arith.extsi", "arith.sitofp", "arith.index_cast", "arith.truncf", "arith.extf"), lambda x: x),
 }
 """Not of bits, which have no sign and do not add up as numbers."""
 _BITS: Mapping[str, Callable[..., Any]] = {
@@ -82,19 +81,9 @@ def held(value: float, element: str) -> float:
 def known_values(value: Any) -> Array | None:
     """The elements of a tensor that is made of positions and constants alone, exactly; a dimension along which nothing
     changes has one. None: they depend on what the program is given, or on what is not understood here."""
-    return _values(value, {}, exact=True)
-
-
-def sampled(value: Any, given: Mapping[Any, Array]) -> Array | None:
-    """The elements of a tensor for these of others, in f64, whatever is rounded on the way. A sample may have fewer
-    elements along a dimension than the program."""
-    return _values(value, given, exact=False)
-
-
-def _values(value: Any, given: Mapping[Any, Array], *, exact: bool) -> Array | None:
     try:
-        return _Values(given, exact=exact).tensor(value)
-    except (_UnknownError, ValueError):  # the latter from numpy: shapes that only samples have
+        return _Values().tensor(value)
+    except _UnknownError:
         return None
 
 
@@ -105,9 +94,8 @@ class _UnknownError(Exception):
 class _Values:
     """Evaluates what a result needs and no more: a body may have arguments that hold nothing."""
 
-    def __init__(self, given: Mapping[Any, Array], *, exact: bool) -> None:
-        self._known: dict[Any, Array] = dict(given)
-        self._exact = exact
+    def __init__(self) -> None:
+        self._known: dict[Any, Array] = {}
 
     def tensor(self, value: Any) -> Array:
         """With a dimension for each of the tensor's, of one element where nothing changes."""
@@ -119,114 +107,60 @@ class _Values:
         if not graph.is_tensor(value) or not ir.RankedTensorType(value.type).has_static_shape:
             raise _UnknownError
         if op.name in (graph.CONSTANT, graph.FILL):
-            constant = self._constant(value if op.name == graph.CONSTANT else op.operands[0])
-            return constant.reshape([1] * graph.rank(value))
+            return _constant(value if op.name == graph.CONSTANT else op.operands[0]).reshape([1] * graph.rank(value))
         if op.name == graph.GENERIC:
             return self._generic(op)
         if op.name in _RESHAPES:
-            return _reshaped(self.tensor(op.operands[0]), graph.shape(op.operands[0]), graph.shape(value))
+            return self._whole(op).reshape(graph.shape(value))
         if op.name == graph.TRANSPOSE:
             return np.transpose(self.tensor(op.operands[0]), *graph.integers(op, "permutation"))
         if op.name == graph.BROADCAST:
             return np.expand_dims(self.tensor(op.operands[0]), tuple(*graph.integers(op, "dimensions")))
         if op.name == graph.SLICE and len(op.operands) == 1:
-            return self._slice(op, graph.shape(value))
+            cuts = zip(*graph.integers(op, "static_offsets", "static_sizes", "static_strides"), strict=True)
+            parts = tuple(slice(at, at + length * step, step) for at, length, step in cuts)
+            return self._whole(op)[parts].reshape(graph.shape(value))
         raise _UnknownError
 
-    def _slice(self, op: Any, sizes: list[int]) -> Array:
-        whole = self.tensor(op.operands[0])
-        starts, lengths, steps = graph.integers(op, "static_offsets", "static_sizes", "static_strides")
-        if any(size not in (1, there) for size, there in zip(whole.shape, graph.shape(op.operands[0]), strict=True)):
-            raise _UnknownError
-        cuts = [
-            slice(None) if size == 1 else slice(at, at + length * step, step)
-            for size, at, length, step in zip(whole.shape, starts, lengths, steps, strict=True)
-        ]
-        return _reshaped(whole[tuple(cuts)], lengths, sizes)
+    def _whole(self, op: Any) -> Array:
+        """All elements of an operation's first operand."""
+        return np.broadcast_to(self.tensor(op.operands[0]), graph.shape(op.operands[0]))
 
     def _generic(self, op: Any) -> Array:
-        reduced, axes = graph.reductions(op), graph.loops(op)
+        axes, sizes = graph.loops(op), graph.shape(op.results[0])
+        if len(op.results) != 1 or any(graph.reductions(op)) or axes[-1] != list(range(len(sizes))):
+            raise _UnknownError
         arguments, operations = graph.body(op)
-        if len(op.results) != 1:
-            raise _UnknownError
-        own = _Body(self, dict(zip(arguments, zip(op.operands, axes, strict=True), strict=True)), len(reduced))
-        last = operations[-1].operands[0]
-        if any(reduced):
-            return self._total(own, reduced, axes[-1], last)
-        if axes[-1] != list(range(len(reduced))):
-            raise _UnknownError
-        made = own.value(last)
-        return made if made.ndim else made.reshape([1] * len(reduced))
+        given = dict(zip(arguments, zip(op.operands, axes, strict=True), strict=True))
+        made = self._scalar(operations[-1].operands[0], given, sizes)
+        return made if made.ndim else made.reshape([1] * len(sizes))
 
-    def _total(self, own: _Body, reduced: list[bool], axes: list[int | None], last: Any) -> Array:
-        """Of what a body adds to what there is so far: the last dimension alone is added up."""
-        *_, (start, (zeros, _)) = own.operands.items()
-        kept = list(range(len(reduced) - 1))
-        summed = reduced == [False for _ in kept] + [True] and axes in (kept, [*kept, None])
-        if not summed or self.tensor(zeros).any():
-            raise _UnknownError
-        none, one = (own.starting(start, float(n)).value(last) for n in (0, 1))
-        if not np.allclose(one - none, 1.0):
-            raise _UnknownError
-        whole = np.broadcast_to(none, (*none.shape[:-1], own.sizes[len(kept)]))
-        total: Array = whole.sum(axis=-1, keepdims=len(axes) > len(kept))
-        return total
-
-    def _constant(self, value: Any) -> Array:
-        """A number, or the one that a whole tensor is filled with."""
-        number = np.asarray(_known(graph.number(value)))
-        return number.astype(_numpy(value.type) if self._exact else np.float64)
-
-    def step(self, op: Any, values: list[Array]) -> Array:
-        """What an operation of a body gives."""
-        if op.name == graph.CONSTANT:
-            return self._constant(op.results[0])
-        if math.prod(np.broadcast_shapes(*(value.shape for value in values))) > _LARGEST:
-            raise _UnknownError
-        if self._exact:
-            with np.errstate(all="ignore"):
-                return np.asarray(_exactly(op, values)).astype(_numpy(op.results[0].type), copy=False)
-        if op.name == _WIDENED or (op.name == _NARROWED and values[0].ndim):
-            return values[0]
-        if op.name == _NARROWED:  # of a constant it is the number that is meant
-            return np.asarray(held(float(values[0]), str(op.results[0].type)))
-        made: Array = _known(computed(op, values))
-        return made
-
-
-class _Body:
-    """What a region computes, with a dimension for each loop."""
-
-    def __init__(self, tensors: _Values, operands: Mapping[Any, Any], count: int) -> None:
-        self._tensors, self.operands, self._count = tensors, operands, count
-        self._known: dict[Any, Array] = {}
-
-    def starting(self, start: Any, value: float) -> _Body:
-        """The same, with this for what there is so far."""
-        other = _Body(self._tensors, self.operands, self._count)
-        other._known[start] = np.asarray(value)
-        return other
-
-    @property
-    def sizes(self) -> dict[int | None, int]:
-        """Of the loops."""
-        pairs = [(axes, graph.shape(value)) for value, axes in self.operands.values()]
-        return {axis: size for axes, sizes in pairs for axis, size in zip(axes, sizes, strict=True)}
-
-    def value(self, value: Any) -> Array:
+    def _scalar(self, value: Any, given: Mapping[Any, Any], sizes: Sequence[int]) -> Array:
+        """A value of a body, with a dimension for each loop; `given` has the operands of its arguments."""
         if value not in self._known:
-            self._known[value] = self._compute(value)
+            self._known[value] = self._computed(value, given, sizes)
         return self._known[value]
 
-    def _compute(self, value: Any) -> Array:
-        if value in self.operands:
-            operand, axes = self.operands[value]
-            return _along(self._tensors.tensor(operand), axes, self._count)
+    def _computed(self, value: Any, given: Mapping[Any, Any], sizes: Sequence[int]) -> Array:
+        if value in given:
+            operand, axes = given[value]
+            return _along(self.tensor(operand), axes, len(sizes))
         op = _made_by(value)
         if op.name == "linalg.index":
             loop = ir.IntegerAttr(op.attributes["dim"]).value
-            return np.arange(self.sizes[loop]).reshape([-1 if axis == loop else 1 for axis in range(self._count)])
-        return self._tensors.step(op, [self.value(operand) for operand in op.operands])
+            return np.arange(sizes[loop]).reshape([-1 if axis == loop else 1 for axis in range(len(sizes))])
+        if op.name == graph.CONSTANT:
+            return _constant(value)
+        values = [self._scalar(operand, given, sizes) for operand in op.operands]
+        if math.prod(np.broadcast_shapes(*(one.shape for one in values))) > _LARGEST:
+            raise _UnknownError
+        with np.errstate(all="ignore"):
+            return np.asarray(_exactly(op, values)).astype(_numpy(value.type), copy=False)
+
+
+def _constant(value: Any) -> Array:
+    """A number, or the one that a whole tensor is filled with."""
+    return np.asarray(_known(graph.number(value))).astype(_numpy(value.type))
 
 
 def _exactly(op: Any, values: list[Array]) -> Any:
@@ -243,14 +177,6 @@ def _exactly(op: Any, values: list[Array]) -> Any:
     if op.name in _WHOLE and not bits:
         return _WHOLE[op.name](*values)
     return _known(computed(op, values))
-
-
-def _reshaped(array: Array, old: list[int], new: list[int]) -> Array:
-    if [size for size in old if size != 1] != [size for size in new if size != 1]:
-        return np.broadcast_to(array, old).reshape(new)
-    # Dimensions of one element come and go: others stay, also where a sample has fewer elements.
-    kept = [size for size, there in zip(array.shape, old, strict=True) if there != 1]
-    return array.reshape([1 if size == 1 else kept.pop(0) for size in new])
 
 
 def _along(array: Array, axes: list[int | None], count: int) -> Array:

@@ -37,8 +37,6 @@ class Match:
     """What bodies do with constants of their own, as they have them once `prepare` is done: names of operations."""
     flat: bool = False
     """It has a batch, all entries of which are rows of the problem."""
-    norm: tuple[str, ...] | None = None
-    """Its rows are normed first; which of a norm's own operands stand behind the others: `scale`, `shift`."""
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -48,9 +46,7 @@ class Match:
     @property
     def function(self) -> str:
         """What kind of function stands between it and the kernel's own; empty: none."""
-        if self.channelwise:
-            return "folded"
-        return "flat" if self.flat else "normed" if self.norm is not None else ""
+        return "folded" if self.channelwise else "flat" if self.flat else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,12 @@
 """The operations of a program that could be replaced, each with all that it can be taken for.
 
 A main operation is a `Site`. Each `Pattern` is asked what it sees there: the operation with what moves its heads, with
-a gate, with an epilogue and a norm, or alone. A new pattern is a class with `match`, listed in `PATTERNS`.
+a gate, with an epilogue, or alone. A new pattern is a class with `match`, listed in `PATTERNS`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, Protocol
@@ -20,7 +20,6 @@ from autotuner.patterns.epilogues import Tail, read_tails
 from autotuner.patterns.forms import Forms, Join, Pad, apply_script, prepare, read_forms, read_pads, read_slice
 from autotuner.patterns.joins import GateAndOther, Layer, QueriesKeysValues, is_made_by, joined_mlir, read_gated
 from autotuner.patterns.mains import Grouped, channel_of, is_flat, read_grouped, read_problems
-from autotuner.patterns.norms import Norm, read_norm
 from autotuner.problems import Attention, Conv, Gemm, Operand, Problem
 from autotuner.problems.accuracy import Precision
 from autotuner.problems.dtypes import ROUNDED
@@ -129,12 +128,6 @@ class Site:
         split = self.grouped is not None and str(self.weights.type) != self.problem.operands[1].mlir
         return split or is_flat(self.op, self.problem)
 
-    @cached_property
-    def norm(self) -> Norm | None:
-        """Of its rows, where weights are known with which it can become one."""
-        normable = isinstance(self.problem, Gemm) and self.problem.takes_norms and graph.is_constant(self.weights)
-        return read_norm(self.image) if normable else None
-
 
 class Pattern(Protocol):
     """Recognises one kind of thing that a program does."""
@@ -169,7 +162,7 @@ class Alone:
 
 
 class Gated:
-    """A product of which half the columns are gates, and its rows normed, perhaps."""
+    """A product of which half the columns are gates."""
 
     def match(self, site: Site) -> Iterator[Reading]:
         problem = site.problem
@@ -180,13 +173,11 @@ class Gated:
         if gate is not None and match is not None:
             epilogue = Epilogue(activation=gate.activation, gated=True)
             gating = replace(problem, out=gate.rounded, epilogue=epilogue)
-            yield from _normed(site, gating, gate.root, (site.weights,))
             yield Reading(gating, Forms((match,)), graph.is_constant(site.weights))
 
 
 class Followed:
-    """A product or a convolution with all of the epilogue that it can have, then with less of it; the rows of a product
-    are normed, perhaps."""
+    """A product or a convolution with all of the epilogue that it can have, then with less of it."""
 
     def match(self, site: Site) -> Iterator[Reading]:
         problem = site.problem
@@ -194,10 +185,7 @@ class Followed:
             return
         for tail in site.tails:
             whole = _with_tail(problem, tail)
-            inputs = (site.weights, *tail.inputs)
-            match = None if whole is None else read_slice(tail.root, (site.image, *inputs))
-            if whole is not None:
-                yield from _normed(site, whole, tail.root, inputs)
+            match = None if whole is None else read_slice(tail.root, (site.image, site.weights, *tail.inputs))
             if whole is not None and match is not None:
                 match = replace(match, channelwise=tail.folded, flat=site.flat)
                 forms = Forms((match,), site.pads if site.padded else (), site.detached)
@@ -206,23 +194,6 @@ class Followed:
 
 PATTERNS: tuple[Pattern, ...] = (Heads(), Alone(), Gated(), Followed())
 """All that is recognised around a main operation, the largest first."""
-
-
-def _normed(site: Site, problem: Gemm | Conv, root: Any, inputs: Sequence[Any]) -> Iterator[Reading]:
-    """A product with the norm of its rows, whose scale and shift become parts of its weights and its bias, where it can
-    have it. `inputs` are all of the product but its rows."""
-    norm = site.norm
-    if not isinstance(problem, Gemm) or norm is None or (norm.shift is not None and problem.epilogue.gated):
-        return
-    rows, own = problem.operands[0], norm.parameters
-    if not _is_or_becomes(norm.rows, rows) or {graph.element(value) for value in own.values()} - {rows.element.mlir}:
-        return
-    match = read_slice(root, (norm.rows, *inputs, *own.values()))
-    if match is not None:
-        bias = problem.epilogue.bias or norm.shift is not None
-        epilogue = replace(problem.epilogue, norm=norm.kind, eps=norm.eps, bias=bias)
-        forms = Forms((replace(match, norm=tuple(own)),), (), site.detached)
-        yield Reading(replace(problem, epilogue=epilogue), forms, constant=True)
 
 
 def _with_tail(problem: Gemm | Conv, tail: Tail) -> Gemm | Conv | None:

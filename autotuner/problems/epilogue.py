@@ -1,11 +1,11 @@
-"""What is done with the sums of a product or a convolution before they are stored: a norm's factors, bias, residual,
-clip, activation, gates."""
+"""What is done with the sums of a product or a convolution before they are stored: bias, residual, clip, activation,
+gates."""
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Self
@@ -102,27 +102,22 @@ def erf(x: Array) -> Array:
     return np.asarray(np.copysign(piece, x))
 
 
-PARTS = ("norm", "bias", "residual", "relu", "clip", "activation", "gated")
-"""As manifests name what a kernel can do; a clip includes a relu, an activation is any of `ACTIVATIONS`, a norm any of
-`NORMS`."""
-NORMS: Mapping[str, int] = {"rms": 1, "layer": 2}
-"""What sums of a row are multiplied by: 1 / sqrt(eps + the mean of its squares), or of its squared distances from its
-mean."""
+PARTS = ("bias", "residual", "relu", "clip", "activation", "gated")
+"""As manifests name what a kernel can do; a clip includes a relu, an activation is any of `ACTIVATIONS`."""
 OPERANDS = ("bias", "residual")
 GATED = "gated"
 TURN = 8
 """Columns of gates that stand together, before as many that they are for: a thread of a matrix unit has both."""
 _REMEDY = (
     f"Give bias, residual, and one of relu, clip=LOW:HIGH, {', '.join(ACTIVATIONS)}, with commas between them, "
-    "such as bias,relu; or one of these functions and gated, such as silu,gated. rms=EPS or layer=EPS may come first."
+    "such as bias,relu; or one of these functions and gated, such as silu,gated."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
     """clip(sums + bias + residual, low, high) or activation(sums + bias + residual), each part of it if at all; or
-    activation(gates) * others, where `TURN` columns of gates and as many others take turns. With a norm each row of the
-    sums is multiplied by a number first."""
+    activation(gates) * others, where `TURN` columns of gates and as many others take turns."""
 
     bias: bool = False
     """One number for each output channel (column)."""
@@ -134,22 +129,15 @@ class Epilogue:
     """One of `ACTIVATIONS`, where there is no clip."""
     gated: bool = False
     """The result has half as many columns as there are sums."""
-    norm: str = ""
-    """One of `NORMS`, of the product's rows."""
-    eps: float = 0.0
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """`bias,residual,relu` or `bias,clip=0:6`; empty: nothing."""
         words = text.lower().split(",") if text else []
         low = high = None
-        activation = norm = ""
-        eps = 0.0
+        activation = ""
         for word in words:
-            name, given, value = word.partition("=")
-            if given and name in NORMS:
-                norm, eps = name, _epsilon(word, value)
-            elif word == "relu":
+            if word == "relu":
                 low = 0.0
             elif word.startswith("clip="):
                 low, high = _limits(word.removeprefix("clip="))
@@ -159,9 +147,9 @@ class Epilogue:
                 raise UsageError(f"unknown --epilogue {word[:40]!r}.", remedy=_REMEDY)
         if len({_kind(word) for word in words}) < len(words):
             raise UsageError(f"--epilogue {text[:80]!r} says something twice.", remedy=_REMEDY)
-        if GATED in words and {word for word in words if _kind(word) != "norm"} != {activation, GATED}:
+        if GATED in words and set(words) != {activation, GATED}:
             raise UsageError(f"--epilogue {text[:80]!r}: gates want a function, and no more.", remedy=_REMEDY)
-        return cls("bias" in words, "residual" in words, low, high, activation, GATED in words, norm, eps)
+        return cls("bias" in words, "residual" in words, low, high, activation, GATED in words)
 
     def __bool__(self) -> bool:
         return self != Epilogue()
@@ -195,8 +183,7 @@ class Epilogue:
         limits = ":".join(map(_number, (self.low, self.high)))
         clip = ["relu"] if self.relu else [f"clip={limits}"] if self.clips else []
         last = [word for word in (self.activation, GATED if self.gated else "") if word]
-        norm = [f"{self.norm}={_number(self.eps)}"] if self.norm else []
-        return ",".join([*norm, *self.operands, *clip, *last])
+        return ",".join([*self.operands, *clip, *last])
 
     @property
     def suffix(self) -> str:
@@ -225,7 +212,6 @@ class Epilogue:
             "clip": int(self.clips and not self.relu),
             "activation": ACTIVATIONS[self.activation].number if self.activation else 0,
             "gated": int(self.gated),
-            "norm": NORMS.get(self.norm, 0),
         }
 
     def numbers(self) -> dict[str, int]:
@@ -241,20 +227,7 @@ class Epilogue:
             "ACTIVATION": activation.number if activation else 0,
             "FACTOR_BITS": _bits(activation.factor if activation else 0.0),
             "GATED": int(self.gated),
-            "NORM": NORMS.get(self.norm, 0),
-            "EPS_BITS": _bits(self.eps),
         }
-
-    def factors(self, rows: Array) -> Array:
-        """What the sums of each row are multiplied by, one for each."""
-        off = rows - rows.mean(axis=-1, keepdims=True) if self.norm == "layer" else rows
-        return np.asarray(1.0 / np.sqrt((off * off).mean(axis=-1, keepdims=True) + self.eps))
-
-    def added(self, sums: Array, more: Sequence[Array]) -> Array:
-        """The sums with what is added to them; bias and residual have the shape that they are added in."""
-        for operand in more:
-            sums = sums + operand
-        return sums
 
     def finished(self, sums: Array) -> Array:
         """What becomes of the sums with all that is added to them."""
@@ -302,9 +275,7 @@ class Epilogue:
             "activation": ACTIVATIONS[self.activation].number if self.activation else 0,
             "factor": f"{ACTIVATIONS[self.activation].factor:.9e}" if self.activation else "",
             "gated": self.gated,
-            "norm": self.norm,
-            "eps": f"{self.eps:.9e}",
-            "there": bool(replace(self, norm="", eps=0.0)),
+            "there": bool(self),
         }
 
 
@@ -320,10 +291,9 @@ def in_turns(sums: Array) -> tuple[Array, Array]:
 
 
 def refuse_epilogue(epilogue: Epilogue, acc: ElementType, *, product: bool = True) -> None:
-    """It works on sums of floats; those of a product have rows, and half of them may be gates."""
-    if (epilogue.gated or epilogue.norm) and not product:
-        remedy = f"Leave {GATED if epilogue.gated else epilogue.norm} out."
-        raise UsageError(f"--epilogue {epilogue.text} is for products.", remedy=remedy)
+    """It works on sums of floats; half of those of a product may be gates."""
+    if epilogue.gated and not product:
+        raise UsageError(f"--epilogue {epilogue.text} is for products.", remedy=f"Leave {GATED} out.")
     if epilogue and not acc.is_float:
         remedy = "Leave it out, or choose f32 sums."
         raise UsageError(f"--epilogue {epilogue.text} is not for sums in {acc.name}.", remedy=remedy)
@@ -340,20 +310,8 @@ def _limits(text: str) -> tuple[float | None, float | None]:
     return low, high
 
 
-def _epsilon(word: str, text: str) -> float:
-    try:
-        eps = float(np.float32(text))
-    except ValueError:
-        eps = -1.0
-    if not 0.0 <= eps < math.inf:
-        raise UsageError(f"--epilogue {word[:40]}: what is added must be no less than 0.", remedy=_REMEDY)
-    return eps
-
-
 def _kind(word: str) -> str:
     """What a word says; there is one of a kind."""
-    if word.partition("=")[0] in NORMS:
-        return "norm"
     return word if word in (*OPERANDS, GATED) else ""
 
 

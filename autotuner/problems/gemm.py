@@ -88,9 +88,6 @@ class Gemm(Product):
         gemm = cls(m, n, k, checked_batch, kind, parse_accumulator(acc, dtype=kind), layout)
         gemm = replace(gemm, out=parse_rounded(out, acc=gemm.acc), epilogue=Epilogue.parse(epilogue))
         refuse_epilogue(gemm.epilogue, element_type(gemm.acc))
-        if gemm.epilogue.norm and not gemm.takes_norms:
-            remedy = "Leave it out, or choose --layout nn or nt, f16 or bf16 and sums in f32, without --batch."
-            raise UsageError(f"--epilogue {gemm.epilogue.text} is not for this product.", remedy=remedy)
         if gemm.epilogue.gated and n % (2 * TURN):
             remedy = f"Give a multiple of {2 * TURN}: {TURN} columns of gates and {TURN} that they are for take turns."
             raise UsageError(f"--shape {shape}: {n} columns have no gates.", remedy=remedy)
@@ -122,11 +119,6 @@ class Gemm(Product):
         out = f"_{self.out}" if self.out else ""
         types = f"{self.dtype}_{self.acc}{out}_{self.layout}"
         return f"gemm_{batch}{self.m}x{self.n}x{self.k}_{types}{self.epilogue.suffix}"
-
-    @property
-    def takes_norms(self) -> bool:
-        """Its rows are rows in memory, of numbers that a norm is worth being computed with the product for."""
-        return self.batch == 1 and self.layout[0] == "n" and self.types in (("f16", "f32"), ("bf16", "f32"))
 
     @property
     def columns(self) -> int:
@@ -164,9 +156,6 @@ class Gemm(Product):
             "shape": c.shape,
             "turn": TURN,
             "lhs": a.mlir,
-            "rows": Operand(c.shape[:-1], element_type("f32")).mlir,
-            "depth": f"{self.k:.9e}",
-            "element": self.element.mlir,
             "rhs": b.mlir,
             "out": c.mlir,
             "sum": Operand((*c.shape[:-1], self.n), element_type(self.acc)).mlir,
@@ -177,9 +166,6 @@ class Gemm(Product):
             "transpose_lhs": self.layout[0] == "t",
             "transpose_rhs": self.layout[1] == "t",
         }
-
-    def row_factors(self, inputs: tuple[Array, ...]) -> Array | float:
-        return self.epilogue.factors(inputs[0]) if self.epilogue.norm else 1.0
 
     def plain(self, left: Array, right: Array) -> Array:
         a = left.swapaxes(-1, -2) if self.layout[0] == "t" else left

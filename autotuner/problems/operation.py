@@ -176,36 +176,26 @@ class Product(Operation):
     def plain(self, left: Array, right: Array) -> Array:
         """The sums of products of the two operands alone."""
 
-    def row_factors(self, inputs: tuple[Array, ...]) -> Array | float:
-        """What the sums of each row are multiplied by."""
-        del inputs
-        return 1.0
-
     def broadcast(self, more: tuple[Array, ...]) -> tuple[Array, ...]:
         """What is added to the sums, in a shape that can be."""
         return more
 
     def reference(self, inputs: tuple[Array, ...]) -> Array:
-        wide = widened(inputs, flops=self.flops)
-        return self.epilogue.finished(self._sums_of(wide, self.row_factors(wide)))
+        return self.epilogue.finished(self._sums_of(widened(inputs, flops=self.flops)))
 
-    def _sums_of(self, inputs: tuple[Array, ...], factors: Array | float) -> Array:
+    def _sums_of(self, inputs: tuple[Array, ...]) -> Array:
         """The product with all that is added to it."""
-        return self.epilogue.added(self.plain(*inputs[:2]) * factors, self.broadcast(inputs[2:]))
+        return sum(self.broadcast(inputs[2:]), self.plain(*inputs[:2]))
 
     def bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
-        wide = widened(inputs, flops=self.flops)
-        factors = self.row_factors(wide)
-        spread = np.sqrt(self._sums_of(squared(inputs), factors * factors))
+        spread = np.sqrt(self._sums_of(squared(inputs)))
         rounds = reference_rounds(inputs, flops=self.flops)
-        sums = self._sums_of(wide, factors) if self.epilogue.finishes else reference
+        sums = self._sums_of(widened(inputs, flops=self.flops)) if self.epilogue.finishes else reference
         bound = sum_bound(sums, spread, self._sums, rounded_reference=rounds)
         return self.epilogue.bound(bound, sums, reference, out=self._sums.out)
 
     def whole_inputs(self, seed: int) -> tuple[Array, ...] | None:
-        if self.epilogue.activation or self.epilogue.norm:
-            return None
-        return whole_inputs(self.operands[:-1], self._sums, seed)
+        return None if self.epilogue.activation else whole_inputs(self.operands[:-1], self._sums, seed)
 
     @property
     def _sums(self) -> Sums:

@@ -246,7 +246,7 @@ def test_another_processor_than_the_hosts_decides_the_instructions(builder: Buil
 
 def test_layout_and_epilogue_are_macros() -> None:
     none = {"BIAS": 0, "RESIDUAL": 0, "CLIP_LOW": 0, "CLIP_HIGH": 0, "LOW_BITS": 0, "HIGH_BITS": 0}
-    none |= {"ACTIVATION": 0, "FACTOR_BITS": 0, "GATED": 0, "NORM": 0, "EPS_BITS": 0}
+    none |= {"ACTIVATION": 0, "FACTOR_BITS": 0, "GATED": 0}
     problem: Problem = Gemm.parse(shape="8x8x8", dtype="f32", layout="tn")
     assert problem_macros(problem) == {"TRANSPOSE_LHS": 1, "TRANSPOSE_RHS": 0, **none}
     conv = Conv.parse(shape="2x7x8x4", filter="3x3x6", epilogue="bias,relu")

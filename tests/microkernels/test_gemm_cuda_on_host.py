@@ -98,14 +98,10 @@ CASES: dict[str, tuple[Gemm, dict[str, int]]] = {
         {"bm": 256, "bn": 128},
     ),
     "batch": (Gemm.parse(shape="200x520x512", batch=6, layout="tn", epilogue="bias,residual"), {"bm": 64, "bn": 128}),
-    # Some share rows and columns, of one tile or several, also with a norm.
+    # Some share rows and columns, of one tile or several.
     "rows and columns shared": (
         Gemm.parse(shape="512x1264x520", layout="nt", epilogue="bias"),
         {"bm": 64, "bn": 160, "both": 7},
-    ),
-    "norm of two by two": (
-        Gemm.parse(shape="456x1024x640", layout="nt", epilogue="rms=1e-6"),
-        {"bm": 64, "bn": 128, "both": 3},
     ),
     # The depth of a tile, shared by a cluster, or in parts.
     "cluster": (Gemm.parse(shape="384x512x2048", layout="nt", epilogue="bias,gelu"), {"bm": 128, "bn": 128, "fill": 1}),
@@ -127,15 +123,6 @@ CASES: dict[str, tuple[Gemm, dict[str, int]]] = {
         {"bm": 192, "bn": 112, "fill": 1, "turned": 1},
     ),
     "thin, shared by four": (Gemm.parse(shape="72x2048x520", out="f16"), {"bm": 64, "bn": 80, "both": 4, "turned": 1}),
-    # Norms of rows, of one tile and of several.
-    "layer norm": (
-        Gemm.parse(shape="456x1032x640", out="f16", layout="nt", epilogue="layer=1e-5,bias,gelu"),
-        {"bm": 128, "bn": 176},
-    ),
-    "rms norm": (
-        Gemm.parse(shape="1000x1088x264", dtype="bf16", out="bf16", layout="nt", epilogue="rms=1e-6,silu,gated"),
-        {"bm": 64, "bn": 96},
-    ),
     # Two numbers in the place of one.
     "f8": (f8("520x1032x528", out="bf16", epilogue="bias,relu"), {"bm": 128, "bn": 160, "both": 2}),
     "f8, thin": (f8("16x2048x2048", epilogue="bias"), {"bm": 64, "bn": 16, "fill": 1, "turned": 1}),
@@ -143,7 +130,7 @@ CASES: dict[str, tuple[Gemm, dict[str, int]]] = {
 
 
 EVERY_TIME = {"some tiles", "shared rows", "rows and columns shared", "transposed", "batch", "cluster", "parts"}
-EVERY_TIME |= {"thin, gated", "norm of two by two", "f8, thin", "begins behind the end", "copied for others"}
+EVERY_TIME |= {"thin, gated", "f8, thin", "begins behind the end", "copied for others"}
 EVERY_TIME |= {"a step given back too early"}
 
 

@@ -244,7 +244,6 @@ SCRATCHED = SCRATCH.replace("\n[objects.gfx942]", "")
         ('"m % tile == 0"', "1.5", r"conditions\[0\]: it is neither a whole number nor"),
         ('"gemm_128"', '"gemm 128"', "symbol: 'gemm 128' cannot be a symbol"),
         ('"gemm_128"', '"gemm_128"\nnaming = "misa"', "symbol: .*not the name of a MISA"),
-        ("symbol =", 'saves = "m // tile"\nsymbol =', "saves: .*unknown name 'tile'"),
         ('constants = ["m"', 'constants = ["shared"', r"constants\[0\]: .*unknown name 'shared'"),
         ("-1, ", "-1, " * 64, "constants: it has 68 entries.*0 to 64"),
         ('workgroup_size = ["4 * subgroup"]', "workgroup_size = []", "workgroup_size: it has 0 entries.*1 to 3"),

@@ -66,23 +66,6 @@ OTHERS = {
         ],
         "a difference": [(GATING, GATING.replace("mulf", "subf"))],
     },
-    "norm_torch_rms": {
-        "it is a result, too": [
-            ("return %made :", "return %made, %y : tensor<2x8x32xf16>, tensor<2x8x8xf16> //"),
-            ("-> tensor<2x8x32xf16> {\n  %zero", "-> (tensor<2x8x32xf16>, tensor<2x8x8xf16>) {\n  %zero"),
-        ],
-        "weights that are given": [
-            (X, f"{X}, %weights: tensor<8x32xf16>"),
-            ("  %weights = util.global.load @weights : tensor<8x32xf16>\n", ""),
-        ],
-        "a scale that is given": [
-            (X, f"{X}, %scale: tensor<8xf16>"),
-            ("  %scale = util.global.load @scale : tensor<8xf16>\n", ""),
-        ],
-        "no mean": [("arith.constant 8.0 : f16", "arith.constant 9.0 : f16")],
-        "a product": [("math.rsqrt", "math.sqrt")],
-        "a sum": [("arith.mulf %a, %b", "arith.addf %a, %b")],
-    },
     "heads": {
         "nothing is moved": [("%v2 = tensor.collapse_shape %v1", "%v2 = tensor.collapse_shape %many")],
         "not as they are": [("linalg.yield %in", "%more = arith.addf %in, %in : f16\n    linalg.yield %more")],
@@ -96,7 +79,6 @@ OTHERS = {
 LEFT = {
     "queries_keys_values": [LAYER, LAYER, LAYER, ["attention_2x3x8x8x4_f16_bshd"]],
     "gate": [GATE, PLAIN],
-    "norm_torch_rms": [PLAIN],
     "heads": [BARE],
 }
 """What is still there: the largest of each operation, or one of these."""

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
-from autotuner.carriers.microkernel import SPEC_FLAG, function_name, spec_mlir
+from autotuner.carriers.microkernel import SPEC_FLAG, spec_mlir
 from autotuner.iree.tools import Tools
 from autotuner.patterns.joins import joined_mlir
 from autotuner.patterns.operations import forms_of, read_joins
-from autotuner.problems import Array, Attention, Gemm
+from autotuner.problems import Array, Attention
 from autotuner.problems.render import problem_mlir
 from autotuner.system import process
 from autotuner.targets import Target
@@ -60,9 +60,6 @@ def attention(layout: str, *, causal: bool) -> str:
     [
         (example("gate"), "matmul|math.exp", False),
         (example("queries_keys_values"), "batch_matmul", False),
-        (example("norm_torch_rms"), "matmul|sqrt|powf", False),
-        (example("norm_torch_layer"), "matmul|sqrt|powf", False),
-        (example("norm_onnx_rms"), "matmul|sqrt|powf", False),
         (example("heads"), "linalg.transpose|linalg.generic", False),
         *[
             (attention(layout, causal=causal), "linalg.transpose|linalg.generic", True)
@@ -70,7 +67,7 @@ def attention(layout: str, *, causal: bool) -> str:
             for causal in (False, True)
         ],
     ],
-    ids=["gate", "joined", "torch rms", "torch layer", "onnx rms", "heads", "bshd", "bshd causal", "packed", "causal"],
+    ids=["gate", "joined", "heads", "bshd", "bshd causal", "packed", "causal"],
 )
 def test_a_spec_calls_a_kernel_for_the_whole_of_it(
     text: str, gone: str, own: bool, tools: Tools, tmp_path: Path
@@ -108,33 +105,3 @@ def test_a_joined_program_computes_the_same(name: str, tools: Tools, tmp_path: P
 def test_a_gate_and_what_it_is_for_are_one_product() -> None:
     (operation,) = read(example("gate"))
     assert operation.problems[0] == GATED
-
-
-@pytest.mark.parametrize("name", ["norm_torch_rms", "norm_torch_layer", "norm_onnx_rms"])
-def test_a_norm_in_the_weights_leaves_the_numbers_as_they_are(name: str, tools: Tools, tmp_path: Path) -> None:
-    (file := tmp_path / "program.mlir").write_text(example(name))
-    (operation,) = read(preprocess(tools, file, FLAGS, timeout=120))
-    problem = operation.problems[0]
-    assert isinstance(problem, Gemm)
-    spec = tmp_path / "spec.mlir"
-    spec.write_text(
-        computing_itself(spec_mlir([kernel_call(problem)], forms=[forms_of(operation.readings[:1])]), problem)
-    )
-    cpu = Target.parse("cpu").compile_flags
-    x = np.random.default_rng(3).standard_normal((2, 8, 8)).astype(np.float16)
-    plain, folded = (computed(tools, file, [*cpu, *more], x) for more in ((), (f"{SPEC_FLAG}={spec}",)))
-    assert np.abs(plain).max() > 0.5
-    np.testing.assert_allclose(folded, plain, rtol=5e-3, atol=5e-3)
-
-
-def computing_itself(spec: str, problem: Gemm) -> str:
-    """The spec with the problem's own operations in the place of its kernel."""
-    own = problem_mlir(problem)
-    head, body = own[own.index("func.func") :].split("{\n", 1)
-    inputs = re.findall(r"(%\w+: tensor<[^>]*>)(?=, )", head)
-    function = f"util.func private @{function_name(0)}({', '.join(inputs)}) -> {problem.output.mlir} {{\n"
-    function += body.rstrip().removesuffix("}").replace("  return ", "  util.return ") + "  }\n"
-    there = re.compile(rf"  util\.func private @{function_name(0)}\(.*?\n  }}\n", re.S)
-    replaced, count = there.subn(lambda _: function, spec, count=1)
-    assert count == 1
-    return own[: own.index("func.func")] + replaced

@@ -52,8 +52,7 @@ GEMMS = [
     Gemm.parse(shape="12x20x33", dtype="f8", out="bf16"),
     Gemm.parse(shape="100x1x77", dtype="i8"),
     Gemm.parse(shape="96x16x8", dtype="f8", layout="tn", out="bf16", epilogue="bias,sigmoid"),
-    Gemm.parse(shape="12x32x33", dtype="f16", out="f16", epilogue="rms=1e-5,silu,gated"),
-    Gemm.parse(shape="12x20x33", dtype="bf16", layout="nt", epilogue="layer=1e-5,bias,residual"),
+    Gemm.parse(shape="12x32x33", dtype="f16", out="f16", epilogue="silu,gated"),
 ]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +30,6 @@ ALL = "bias,residual,clip=-0.5:6"
     "text",
     [
         *("", "bias", "residual", "relu", "bias,residual,relu", ALL, "clip=:6", "clip=0.1:", "bias,gelu", "silu,gated"),
-        *("rms=1e-05", "layer=0,bias,residual,gelu", "rms=1e-06,silu,gated"),
     ],
 )
 def test_its_words_give_it_again(text: str) -> None:
@@ -51,7 +49,6 @@ def test_limits_are_kept_to_the_last_bit(limit: float) -> None:
     [
         *("elu", "bias,bias", "relu,clip=0:6", "gelu,silu", "relu,silu", "clip=6:0", "clip=:", "clip=nan:1", "clip=1"),
         *(",", "gated", "relu,gated", "bias,silu,gated", "silu,gated,gated"),
-        *("rms", "rms=", "rms=-1", "layer=inf", "rms=1e-5,layer=1e-5"),
     ],
 )
 def test_other_words_are_refused(text: str) -> None:
@@ -105,30 +102,6 @@ def test_gates_let_as_much_through_as_they_are_for() -> None:
         Gemm.parse(shape="3x24x5", epilogue="silu,gated")
     with pytest.raises(UsageError, match="is for products"):
         Conv.parse(shape="1x4x4x2", filter="1x1x16", epilogue="silu,gated")
-
-
-def test_a_norm_gives_each_row_a_factor() -> None:
-    gemm = Gemm.parse(shape="3x16x8", epilogue="layer=0.5,bias,relu")
-    a, b, bias = (one.astype(float) for one in gemm.inputs(0))
-    factors = 1 / np.sqrt(a.var(axis=1, keepdims=True) + 0.5)
-    inputs = gemm.inputs(0)
-    reference = gemm.reference(inputs)
-    assert np.allclose(reference, np.maximum(a @ b * factors + bias, 0))
-    bound = gemm.bound(inputs, reference)
-    limit = bound.worst_of(reference.size) * bound.deviation + bound.slack
-    assert (np.abs(np.maximum(a @ b * factors.astype(np.float32) + bias, 0) - reference) <= limit).all()
-    assert (np.abs(np.maximum(a @ b * factors * 1.001 + bias, 0) - reference) > limit).any()
-    rms = Gemm.parse(shape="3x16x8", epilogue="rms=0.5,silu,gated")
-    sums = a @ b / np.sqrt((a * a).mean(axis=1, keepdims=True) + 0.5)
-    assert np.allclose(rms.reference(rms.inputs(0)), sums[:, :8] / (1 + np.exp(-sums[:, :8])) * sums[:, 8:])
-
-
-@pytest.mark.parametrize("more", [{"dtype": "f32"}, {"layout": "tn"}, {"batch": 2}, {"acc": "f16"}])
-def test_a_norm_wants_rows_of_narrow_numbers(more: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="rms=1e-05 is not for this product"):
-        Gemm.parse(shape="8x8x8", epilogue="rms=1e-5", **more)
-    with pytest.raises(UsageError, match="is for products"):
-        Conv.parse(shape="1x4x4x2", filter="1x1x16", epilogue="rms=1e-5")
 
 
 def test_what_is_added_to_a_rounded_product_has_its_narrow_type() -> None:

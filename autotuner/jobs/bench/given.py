@@ -29,7 +29,7 @@ def task_of(problem: Problem) -> Task:
     if isinstance(problem, Gemm | Conv):
         own = problem.epilogue
         task |= {"added": list(own.operands), "low": own.low, "high": own.high}
-        task |= {"activation": own.activation, "norm": own.norm}
+        task |= {"activation": own.activation}
     types = {"dtype": problem.operands[0].element.mlir, "acc": problem.types[1], "result": problem.output.element.mlir}
     return {**task, "op": problem.op, **types, "allow": problem.allow}
 

@@ -3,9 +3,8 @@ they arrive."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from autotuner._version import __version__
@@ -21,7 +20,7 @@ from autotuner.microkernels.manifest import Manifest
 from autotuner.microkernels.variants import Variants, find_manifests, fits
 from autotuner.patterns.forms import Forms
 from autotuner.patterns.operations import Operation, Reading, forms_of, read_joins, read_operations
-from autotuner.problems import Gemm, Problem
+from autotuner.problems import Problem
 from autotuner.problems.accuracy import Precision
 from autotuner.programs.flow import FlowDispatch, Group
 from autotuner.space import Config
@@ -209,11 +208,6 @@ class Place:
     share: float = 0.0
 
 
-def has_norm(problem: Problem) -> bool:
-    """It is a product with the norm of its rows."""
-    return isinstance(problem, Gemm) and bool(problem.epilogue.norm)
-
-
 @dataclass(frozen=True)
 class Library:
     """The microkernels that were asked for, and what is known of which problem they compute."""
@@ -223,8 +217,6 @@ class Library:
     chip: str
     executable_target: str
     """What the compiler makes code for, on a processor."""
-    norms: bool = True
-    """Products may take the norms of their rows with them."""
     allow: Precision = ""
     """The accuracy that is accepted of what they compute."""
     _first: dict[Problem, tuple[str, ...]] = field(default_factory=dict)
@@ -256,20 +248,13 @@ class Library:
         found: dict[Problem, list[Reading]] = {}
         for operation in operations:
             for reading in operation.readings:
-                if self._takes_norm(reading.problem) and self.first(reading.problem):
+                if self.first(reading.problem):
                     found.setdefault(reading.problem, []).append(reading)
                     break
         return [
             Place(problem, forms_of(readings), len(readings), self.first(problem), all(r.constant for r in readings))
             for problem, readings in found.items()
         ]
-
-    def _takes_norm(self, problem: Problem) -> bool:
-        """Whether it has none, or is expected to gain by it: the norm alone is a dispatch more."""
-        if not isinstance(problem, Gemm) or not problem.epilogue.norm:
-            return True
-        alone = replace(problem, epilogue=replace(problem.epilogue, norm="", eps=0.0))
-        return self.norms and self._least(problem) <= self._least(alone)
 
     def first(self, problem: Problem) -> tuple[str, ...]:
         """Of the kernels that take the problem as it is the one that is expected to be fastest; only a search needs the
@@ -288,11 +273,6 @@ class Library:
 
     def all(self, problem: Problem) -> tuple[str, ...]:
         return tuple(manifest.name for manifest in self.manifests if self._fits(manifest, problem))
-
-    def _least(self, problem: Problem) -> float:
-        """What the best kernel for it is expected to add to the program; infinite where nothing says that."""
-        fitting = (manifest for manifest in self.manifests if self._fits(manifest, problem))
-        return min((self._expected(one, problem) - one.saved(problem) for one in fitting), default=math.inf)
 
     def _expected(self, manifest: Manifest, problem: Problem) -> float:
         # Nothing is built: the workspace does not matter.

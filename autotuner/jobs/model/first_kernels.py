@@ -14,7 +14,7 @@ from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import PREPROCESSED
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context
-from autotuner.jobs.model.entries import Library, Place, has_norm
+from autotuner.jobs.model.entries import Library, Place
 from autotuner.jobs.model.parts import PartSearch, executable_target_of
 from autotuner.jobs.model.routes import RouteRace
 from autotuner.jobs.model.shares import measure_shares
@@ -138,34 +138,15 @@ def attempts(routes: Sequence[KernelRoute]) -> list[KernelRoute]:
 
 
 def kernels_first(whole: WholeModel, library: Library) -> Contestant | None:
-    """All microkernels that fit, by their defaults, in one compile: where they gain most is searched after that.
-
-    Where some take norms of their rows with them, they are put beside those that do not: the faster stays.
-    """
-    parts, name = whole.parts, f"{KERNELS}-{whole.on.route.name}"
+    """All microkernels that fit, by their defaults, in one compile: where they gain most is searched after that."""
     found: Contestant | None = None
     try:
         with process.until(whole.ends):
-            normed, found = _by_defaults(whole, library, name)
-            rows = parts.rows
-            if normed and (whole.context.timed or found is None):
-                _, apart = _by_defaults(whole, replace(library, norms=False), f"{name}-norms-apart")
-                if apart is None or (found is not None and whole.faster(found.module, apart.module)):
-                    parts.rows = rows
-                else:
-                    found = apart
+            if kernels := whole.parts.find_kernels(library):
+                found = whole.make(f"{KERNELS}-{whole.on.route.name}", (), kernels)
     except OutOfTimeError:
-        if found is not None:
-            parts.rows = rows
         whole.context.note("no time to compile the model with microkernels: a longer --budget would try them")
     return whole.timed(found) if found else None
-
-
-def _by_defaults(whole: WholeModel, library: Library, name: str) -> tuple[bool, Contestant | None]:
-    """Whether some kernels take norms, and the model with all of them."""
-    kernels = whole.parts.find_kernels(library)
-    normed = any(has_norm(entry.place.problem) for entry in kernels)
-    return normed, whole.make(name, (), kernels) if kernels else None
 
 
 def unranked(context: Context, one: Contestant, plain: ModelStructure) -> PartSearch:

@@ -111,12 +111,6 @@ __device__ __forceinline__ void all_products() { asm volatile("wgmma.wait_group.
 
 // --- Shared memory --------------------------------------------------------------------------------------------------
 
-__device__ __forceinline__ void load_words(u32 (&words)[4], u32 from) {
-  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-               : "r"(from));
-}
-
 __device__ __forceinline__ void load_words(u32& low, u32& high, u32 from) {
   asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(low), "=r"(high) : "r"(from));
 }
@@ -125,12 +119,6 @@ __device__ __forceinline__ u32 load_word(u32 from) {
   u32 word;
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(from));
   return word;
-}
-
-__device__ __forceinline__ float load1(u32 from) {
-  float x;
-  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(from));
-  return x;
 }
 
 __device__ __forceinline__ void load4(float* to, u32 from) {

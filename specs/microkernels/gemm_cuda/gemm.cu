@@ -1,5 +1,4 @@
-// Matrix products for NVIDIA's Hopper: two warps copy, groups of four multiply 64 rows each, or twice 64. Where rows are
-// normed first (NORM), two more read what is copied of them and give the groups a factor for each.
+// Matrix products for NVIDIA's Hopper: two warps copy, groups of four multiply 64 rows each, or twice 64.
 //
 // Tiles come by descriptors (TMA), some steps ahead. Workgroups of a cluster share what they read (CM above one another, CN
 // beside one another: each copies a part for all), the depth of a tile (SPLIT), whose sums they add up through shared
@@ -30,45 +29,6 @@ constexpr int STRIP = WHOLE ? BN : 64, PITCH = STRIP * 4 + 32;  // columns that 
 
 constexpr int THREADS = 128 * (GROUPS + 1), BEGUN = 14, COPYING = 15;
 
-#if NORM
-constexpr int KNOWN = 9, TAKEN = 10, NORMING = GROUPS * 128 + 64;  // barriers between those that norm and those that multiply
-
-// What two warps do: of every tile the rows' mean squares, or variances, as their steps come, and of each the factor that its
-// sums get. The factors of a tile are put where those of the last were once every group has taken these.
-__device__ __forceinline__ void norm_rows(const Steps& all, u32 factors) {
-  const int row = threadIdx.x - 64;
-  int done = 0;
-  for (int tile = blockIdx.x / CLUSTER; tile < all.tiles; tile += all.clusters) {
-    float squares[BM / 64] = {}, means[BM / 64] = {};
-    for (int s = 0; s < all.steps; s++, done++) {
-      const int stage = done % STAGES;
-      wait(all.barriers + stage * 16, done / STAGES & 1);
-#pragma unroll
-      for (int i = 0; i < BM / 64; i++)
-#pragma unroll 4
-        for (int piece = 0; piece < 8; piece++) {
-          u32 words[4];
-          load_words(words, all.ring + stage * STAGE + (row + i * 64) * 128 + ((piece ^ row % 8) << 4));
-#pragma unroll
-          for (int j = 0; j < 4; j++) {
-            const float low = widened((u16)words[j], LHS_BF16), high = widened((u16)(words[j] >> 16), LHS_BF16);
-            squares[i] += low * low + high * high;
-            if (NORM == 2) means[i] += low + high;
-          }
-        }
-      __syncwarp();
-      if (threadIdx.x % 32 < MATES) arrive(all.barriers + stage * 16 + 8, all.mate(threadIdx.x % 32));
-    }
-    if (tile >= all.clusters) together(TAKEN, NORMING);
-    for (int i = 0; i < BM / 64; i++) {
-      const float mean = means[i] / k, spread = fmaxf(squares[i] / k - mean * mean, 0.0f);
-      store1(factors + (row + i * 64) * 4, rsqrtf(spread + bits(EPS_BITS)));
-    }
-    together(KNOWN, NORMING);
-  }
-}
-#endif
-
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #if CLUSTER > 1
     __cluster_dims__(CLUSTER, 1, 1)
@@ -91,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   const u32 ring = (shared_of(memory) + 1023) & ~1023u;
   const u32 strips = WHOLE ? ring : ring + STAGES * STAGE;
   const u32 barriers = ring + STAGES * STAGE + (STAGED && !WHOLE ? GROUPS * 64 * PITCH : 0);
-  const u32 factors = barriers + 256, shifts = factors + (NORM ? 1024 : 0);
+  const u32 shifts = barriers + 256;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int rank = CLUSTER > 1 ? rank_in_cluster() : 0;
   const Steps all(ring, barriers, rank);
@@ -99,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   if (threadIdx.x == 0)
     for (int i = 0; i < STAGES; i++) {
       init(barriers + i * 16, 2);
-      init(barriers + i * 16 + 8, (GROUPS + (NORM ? 2 : 0)) * MATES);
+      init(barriers + i * 16 + 8, GROUPS * MATES);
     }
   else if (threadIdx.x == 32) {
     prefetch(&x_map);
@@ -120,9 +80,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #endif
     if (warp == 0 && lane == 0) copy_all<true>(all, TURNED ? b : a);
     if (warp == 1 && lane == 0) copy_all<false>(all, TURNED ? a : b);
-#if NORM
-    if (warp >= 2) norm_rows(all, factors);
-#endif
     __syncwarp();
     if (SPLIT > 1) {
       whole_cluster();
@@ -160,9 +117,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
     all_products();
     if (steps > 0 && t < MATES) arrive(barriers + (done + STAGES - 1) % STAGES * 16 + 8, all.mate(t));
-#if NORM
-    together(KNOWN, NORMING);
-#endif
     if (BIAS && !STAGED && !TURNED) {
       all_brought();
       together(group + 1, 128);
@@ -171,7 +125,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
     for (int high = 0; high < HIGH; high++) {
       const int part = (group * HIGH + high) * 64, row = at.row + part;
-      const Result to = {c, factors + part * 4, bias, residual, m, n, at.entry};
+      const Result to = {c, bias, residual, m, n, at.entry};
 #if TURNED
       stage_turned(ring, sums[high], part, t);
 #elif SPLIT > 1
@@ -199,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       whole_cluster();
     else
       together(8, GROUPS * 128);
-    put_turned({c, factors, bias, residual, m, n, at.entry}, ring, at.row, at.column, group * 128 + t, {share, all.beside});
+    put_turned({c, bias, residual, m, n, at.entry}, ring, at.row, at.column, group * 128 + t, {share, all.beside});
     if (SPLIT > 1) whole_cluster();
 #else
     if (SPLIT > 1) {
@@ -207,14 +161,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll 1
       for (int high = 0; high < HIGH; high++) {
         const int part = (group * HIGH + high) * 64;
-        const Result to = {c, factors, bias, residual, m, n, at.entry};
+        const Result to = {c, bias, residual, m, n, at.entry};
         put_staged<BN>(to, ring + part * PITCH, at.row + part, at.column, t, {share, all.beside});
       }
       whole_cluster();  // none leaves while another still reads its sums
     }
-#endif
-#if NORM
-    if (tile + clusters < tiles) been_there(TAKEN, NORMING);
 #endif
   }
 }

@@ -57,7 +57,6 @@ struct Numbers {
 
 struct Result {
   void* c;
-  u32 factors;
   const void *bias, *residual;
   int m, n, entry;
 };
@@ -93,9 +92,9 @@ __device__ __forceinline__ void bring_bias(u32 to, const void* bias, int column,
 }
 
 // Two columns of a piece, with all that is done with them.
-__device__ __forceinline__ void finish_two(const float (&sums)[BN / 2], int piece, int half, float factor, u32 bias, float (&two)[2]) {
+__device__ __forceinline__ void finish_two(const float (&sums)[BN / 2], int piece, int half, u32 bias, float (&two)[2]) {
 #pragma unroll
-  for (int i = 0; i < 2; i++) two[i] = sums[(GATED ? piece * 2 : piece) * 4 + half * 2 + i] * (NORM ? factor : 1.0f);
+  for (int i = 0; i < 2; i++) two[i] = sums[(GATED ? piece * 2 : piece) * 4 + half * 2 + i];
 #if BIAS
   const u32 at = bias + piece * 8 * (BIAS_F32 ? 4 : 2);
   if (BIAS_F32) {
@@ -110,7 +109,7 @@ __device__ __forceinline__ void finish_two(const float (&sums)[BN / 2], int piec
 #pragma unroll
   for (int i = 0; i < 2; i++) {
     two[i] = finished(two[i]);
-    if (GATED) two[i] *= sums[(piece * 2 + 1) * 4 + half * 2 + i] * (NORM ? factor : 1.0f);
+    if (GATED) two[i] *= sums[(piece * 2 + 1) * 4 + half * 2 + i];
   }
 }
 
@@ -125,17 +124,13 @@ __device__ __forceinline__ void put_directly(const Result& to, const float (&sum
   for (int half = 0; half < 2; half++) {
     const int row = first_row + line + half * 8;
     const u64 begin = ((u64)to.entry * to.m + row) * n + column;
-    float factor = 1.0f;
-#if NORM
-    factor = load1(to.factors + (line + half * 8) * 4);
-#endif
 #pragma unroll
     for (int round = 0; round < PIECES; round += DEALT) {
       float two[DEALT][2] = {};
       u32 words[4];
 #pragma unroll
       for (int i = 0; i < DEALT; i++)
-        if (round + i < PIECES) finish_two(sums, round + i, half, factor, bias, two[i]);
+        if (round + i < PIECES) finish_two(sums, round + i, half, bias, two[i]);
 #pragma unroll
       for (int i = 0; i < 4; i++)
         words[i] = WIDE ? __float_as_uint(two[i / 2 % DEALT][i % 2]) : pair(two[i % DEALT][0], two[i % DEALT][1]);
@@ -230,13 +225,8 @@ __device__ __forceinline__ void put_staged(const Result& to, u32 from, int row, 
       if (!inside[u]) continue;
       const int i = begin + u * 128, line = share.number * ROWS + i / ACROSS, x = i % ACROSS * EACH;
       const u32 at = from + line * PITCH + (GATED ? x / 8 * 16 + x % 8 : x) * 4;
-      float sums[EACH], others[EACH], factor = 1.0f;
+      float sums[EACH], others[EACH];
       add_up(sums, others, at, share);
-#if NORM
-      factor = load1(to.factors + line * 4);
-#pragma unroll
-      for (int j = 0; j < EACH; j++) sums[j] *= factor, others[j] *= factor;
-#endif
       put_finished(to, where[u], sums, others, shifts[u], more[u]);
     }
   }

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from autotuner.jobs.model.entries import Library
-from autotuner.microkernels.expressions import Expression
 from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import Variants
@@ -19,9 +18,8 @@ from autotuner.problems.render import problem_mlir
 from tests.support.arguments import parse_arguments
 from tests.support.patterns import GATE, GATED, JOINED, PACKED, example
 
-ATTENTION, GATES, NORM = (example(name) for name in ("queries_keys_values", "gate", "norm_torch_rms"))
+ATTENTION, GATES = (example(name) for name in ("queries_keys_values", "gate"))
 PLAIN = Gemm.parse(shape="16x32x8", out="f16")
-NORMED = Gemm.parse(shape="16x32x8", out="f16", epilogue="rms=1.001358e-05")
 NO_RUN: Any = None
 """Only notes need one."""
 
@@ -67,13 +65,6 @@ def test_a_kernel_that_knows_no_gates_takes_both_products_alone() -> None:
     ]
 
 
-def test_a_product_takes_the_norm_of_its_rows_unless_that_is_apart() -> None:
-    manifest = replace(load(shipped_folder() / "gemm_triton" / FILE), epilogues=("norm", "bias"))
-    library = Library(NO_RUN, (manifest,), "sm_90", "")
-    for one, problem in ((library, NORMED.name), (replace(library, norms=False), PLAIN.name)):
-        assert [place.problem.name for place in one.places(NORM)] == [problem]
-
-
 @pytest.mark.parametrize(
     ("shape", "epilogue", "kernel"),
     [
@@ -114,15 +105,3 @@ def test_of_two_kernels_for_an_attention_the_first_is_expected_to_be_fastest() -
     expected = {one.name: Variants.of(one, problem, "sm_90", workspace=Path()).expected for one in manifests}
     for order in (manifests, manifests[::-1]):
         assert Library(NO_RUN, tuple(order), "sm_90", "").first(problem) == (min(expected, key=expected.__getitem__),)
-
-
-def test_a_norm_stays_apart_where_the_product_is_expected_to_lose_more_than_it_takes() -> None:
-    manifest = replace(load(shipped_folder() / "gemm_triton" / FILE), epilogues=("norm", "bias"))
-    for cost, problem in ((1_000, NORMED.name), (9_000, PLAIN.name)):
-        slower = replace(
-            manifest,
-            estimate=Expression.parse(f"10000 + {cost} * norm", names=("norm",)),
-            saves=Expression.parse("5500 if norm else 0", names=("norm",)),
-        )
-        library = Library(NO_RUN, (slower,), "sm_90", "")
-        assert [place.problem.name for place in library.places(NORM)] == [problem]

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import pytest
 
 from autotuner import Attention, Gemm, Options, Problem
-from autotuner.errors import OutOfTimeError
 from autotuner.jobs.model import first_kernels
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.entries import Library, Place
@@ -18,7 +17,6 @@ from autotuner.jobs.model.first_kernels import (
     attempts,
     in_order,
     kernel_routes,
-    kernels_first,
     try_kernels,
     unranked,
     worth_tuning,
@@ -161,37 +159,6 @@ def test_a_model_that_is_slow_with_kernels_is_tried_on_the_fastest_route_too(mon
 def test_on_a_gpu_kernels_that_lead_are_tried_on_the_fastest_route_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """An encoder layer: the default has two dispatches for a layer norm, flags that fuse more have one."""
     assert attempted(monkeypatch, best=2000.0, target=GPU).compiled == ["plain", "im2col+O3"]
-
-
-def judged(
-    monkeypatch: pytest.MonkeyPatch, times: dict[bool, float | None], *, timed: bool = True
-) -> tuple[str | None, bool]:
-    """Which model stays, where kernels with norms and without take so long (None: it is wrong); is something said?"""
-    context = BareContext(timed=timed)
-    on = tried(PLAIN, 1.0)
-
-    def by_defaults(_: WholeModel, library: Library, name: str) -> tuple[bool, Contestant | None]:
-        if library.norms not in times:
-            raise OutOfTimeError("no time")
-        us = times[library.norms]
-        return library.norms, None if us is None else replace(on, id=name, us=us, build=replace(on.module, seconds=us))
-
-    monkeypatch.setattr(first_kernels, "_by_defaults", by_defaults)
-    monkeypatch.setattr(WholeModel, "faster", lambda _, one, other: one.seconds < other.seconds)
-    monkeypatch.setattr(WholeModel, "timed", lambda _, made: made)
-    whole = WholeModel(unranked(context, on, NOTHING), on, None)
-    made = kernels_first(whole, Library(context, (), "sm_90", ""))
-    return made.id if made else None, bool(context.said)
-
-
-def test_norms_go_with_their_products_only_where_the_model_is_faster_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    normed, apart = "kernels-plain", "kernels-plain-norms-apart"
-    assert judged(monkeypatch, {True: 100.0, False: 110.0}) == (normed, False)
-    assert judged(monkeypatch, {True: 110.0, False: 100.0}) == (apart, False)
-    assert judged(monkeypatch, {True: None, False: 100.0}) == (apart, False), "the model was wrong with them"
-    assert judged(monkeypatch, {True: 100.0, False: None}) == (normed, False), "it was wrong without"
-    assert judged(monkeypatch, {True: 100.0}) == (normed, True), "no time for the other"
-    assert judged(monkeypatch, {True: 100.0}, timed=False) == (normed, False), "no device tells"
 
 
 def chosen(monkeypatch: pytest.MonkeyPatch, *, kernels_us: float, target: Target = GPU) -> tuple[str, list[str]]:

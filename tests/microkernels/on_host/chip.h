@@ -239,9 +239,6 @@ static void all_products() {
 static float load1(u32 from) { return read<float>(*now->workgroup, from); }
 static u32 load_word(u32 from) { return read<u32>(*now->workgroup, from); }
 static void load_words(u32& low, u32& high, u32 from) { low = load_word(from), high = load_word(from + 4); }
-static void load_words(u32 (&words)[4], u32 from) {
-  for (int i = 0; i < 4; i++) words[i] = load_word(from + i * 4);
-}
 static void load4(float* to, u32 from) {
   if (from % 16) fail("shared memory is read unaligned");
   for (int i = 0; i < 4; i++) to[i] = load1(from + i * 4);

@@ -143,9 +143,8 @@ class Server:
         title = self._library.title
         if task["op"] == "model" and task["format"] != "onnx":
             raise NotImplementedError(f"{title} is given models in ONNX only")
-        for word in ("activation", "norm"):
-            if task.get(word):
-                raise NotImplementedError(f"{title} is not asked for {task[word]} here")
+        if task.get("activation"):
+            raise NotImplementedError(f"{title} is not asked for {task['activation']} here")
         make: Callable[[Task, list[Any]], Call] | None = getattr(self._library, task["op"], None)
         if make is None:
             raise NotImplementedError(f"{title} has no {task['op']} here")
