@@ -35,7 +35,7 @@ from autotuner.iree.tools import Tools
 from autotuner.jobs.suite.suites import SUITES
 from autotuner.microkernels.instance import search_folders
 from autotuner.microkernels.library import find
-from autotuner.microkernels.providers.cuda import find_nvrtc, nvrtc_version
+from autotuner.microkernels.providers.cuda import find_nvrtc, nvrtc_release
 from autotuner.microkernels.providers.triton import triton_version
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Problem
@@ -173,7 +173,7 @@ class Winner:
     def _maker(self) -> str:
         name = self.row["best"]["config"][KERNEL]
         if find(name, search_folders(Path())).provider.kind == "cuda":
-            return f"NVRTC {nvrtc_version(find_nvrtc())}"
+            return f"NVRTC {nvrtc_release(find_nvrtc())}"
         return f"Triton {triton_version()}"
 
     def _provenance(self) -> Provenance:

@@ -73,5 +73,7 @@ class KernelFile:
     """Of PTX: what the driver must know."""
     defined: frozenset[str] = frozenset()
     undefined: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+    """Names of a processor's object that are visible from outside."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """Of PTX: each kernel from its name to the next one's, comments and strings blanked."""

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgpack
 from elftools.elf.elffile import ELFFile
-from elftools.elf.enums import ENUM_ST_VISIBILITY
 from elftools.elf.sections import NoteSection, SymbolTableSection
 from elftools.elf.segments import NoteSegment
 
@@ -203,18 +202,20 @@ def _from_host(path: Path, elf: ELFFile, chip: str) -> KernelFile:
     table = next((tables[kind] for kind in order if kind in tables), None)
     # Weak ones are not among the undefined: a linker leaves those at zero.
     functions: dict[str, None] = {}
-    defined, undefined = set(), set()
+    defined, undefined, shown = set(), set(), set()
     if table is not None and table["sh_entsize"] < 16:
         raise ValueError("its symbols are too short")
     for symbol in table.iter_symbols() if table is not None else ():
         binding, kind = symbol["st_info"]["bind"], symbol["st_info"]["type"]
-        if not symbol.name or binding not in ("STB_GLOBAL", "STB_WEAK"):
+        if not symbol.name or binding not in _OUTSIDE:
             continue
         if symbol["st_shndx"] == "SHN_UNDEF":
             if binding == "STB_GLOBAL":
                 undefined.add(symbol.name)
             continue
         defined.add(symbol.name)
+        if symbol["st_other"]["visibility"] in ("STV_DEFAULT", "STV_PROTECTED"):
+            shown.add(symbol.name)
         # Assembly without a .type directive gives functions no type.
         if kind == "STT_FUNC" or (kind == "STT_NOTYPE" and _is_code(elf, symbol["st_shndx"])):
             functions[symbol.name] = None
@@ -226,46 +227,10 @@ def _from_host(path: Path, elf: ELFFile, chip: str) -> KernelFile:
         linked=elf["e_type"] != "ET_REL",
         defined=frozenset(defined),
         undefined=tuple(sorted(undefined - _LINKERS_OWN)),
+        shown=tuple(sorted(shown)),
     )
 
 
 def _is_code(elf: ELFFile, section: int | str) -> bool:
     executable = 4  # SHF_EXECINSTR
     return isinstance(section, int) and bool(elf.get_section(section)["sh_flags"] & executable)
-
-
-# --- Names of a processor's objects that others could bind to -------------------------------------------------------
-
-
-def hide(data: bytes) -> bytes:
-    """A relocatable ELF with hidden names; a ValueError where it is none, or damaged.
-
-    Of those that are not defined here only the weak ones are hidden: a linker then leaves them at zero. The others take
-    on the visibility of the object that defines them.
-    """
-    changed = bytearray(data)
-    for at in _visible(data):
-        changed[at] = changed[at] & ~0b11 | ENUM_ST_VISIBILITY["STV_HIDDEN"]  # other bits are the architecture's own
-    return bytes(changed)
-
-
-def shows_names(data: bytes) -> bool:
-    """Some name of this relocatable ELF is visible from outside."""
-    return any(True for _ in _visible(data))
-
-
-def _visible(data: bytes) -> Iterator[int]:
-    """Where the visibility of each symbol stands that others could bind to at run time."""
-    elf = open_elf(data)
-    if elf.elfclass != 64 or not elf.little_endian or elf["e_type"] != "ET_REL":
-        raise ValueError("it is no relocatable object of 64 bits")
-    form = elf.structs.Elf_Sym
-    for table in elf.iter_sections("SHT_SYMTAB"):
-        assert isinstance(table, SymbolTableSection)
-        if table["sh_entsize"] != form.sizeof() or table["sh_offset"] + table["sh_size"] > len(data):
-            raise ValueError("its symbols do not lie within it")
-        for number, symbol in enumerate(table.iter_symbols()):
-            binding = symbol["st_info"]["bind"]
-            shown = symbol["st_other"]["visibility"] in ("STV_DEFAULT", "STV_PROTECTED") and binding in _OUTSIDE
-            if shown and (binding == "STB_WEAK" or symbol["st_shndx"] != "SHN_UNDEF"):
-                yield table["sh_offset"] + number * form.sizeof() + 5  # st_name and st_info come before

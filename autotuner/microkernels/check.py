@@ -69,7 +69,7 @@ def check(instance: Instance) -> list[Mismatch]:
     if kernel is None:
         return [*wrong, _missing(instance.symbol, [kernel.symbol for kernel in kernels])]
     if not is_gpu(instance.chip):
-        return [*wrong, *_check_symbols(files)]
+        return [*wrong, *_check_symbols(files, instance.chip)]
     return [*wrong, *_check_arguments(kernel, instance), *_check_launch(kernel, instance)]
 
 
@@ -97,7 +97,13 @@ def _listed(names: Sequence[str]) -> str:
     return (", ".join(names[:_SHOWN]) or "none") + more
 
 
-def _check_symbols(files: Sequence[KernelFile]) -> Iterator[Mismatch]:
+def _check_symbols(files: Sequence[KernelFile], chip: str) -> Iterator[Mismatch]:
+    # What is visible from outside is called through a table that the loader of IREE's embedded executables leaves as it
+    # is on aarch64: the first call of the kernel would end in SIGSEGV.
+    shown = [name for file in files for name in file.shown]
+    if shown and chip == "aarch64":
+        remedy = "Compile it with -fvisibility=hidden: a call of a visible name crashes there."
+        yield Mismatch("visible names", "none on aarch64", _listed(shown), remedy)
     defined = frozenset[str]().union(*(file.defined for file in files))
     wanted = sorted({name for file in files for name in file.undefined} - defined)
     if wanted:

@@ -6,15 +6,15 @@ import ast
 import operator
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from autotuner.errors import UsageError
 from autotuner.system.parsing import parsed
 
 MAX_LENGTH = 500
-_MAX_DEPTH = 40
-_BITS = 64
-"""Intermediate values stay below this many bits: no expression can eat memory or time."""
+"""Characters: what they can say has no more than some thousand bits on the way, and eats neither memory nor time."""
+_WIDEST = 64
+"""Bits that a number is shifted by, at the most."""
 LOWEST, HIGHEST = -(1 << 31), (1 << 32) - 1
 """What fits a 32-bit constant, signed or not."""
 _GRAMMAR = (
@@ -47,12 +47,10 @@ class Expression:
             result = _read(self.text)[0](values)
         except ZeroDivisionError:
             raise _refusal(self.text, "divides by zero", "Guard it: `A // B if B else 0`.") from None
-        except OverflowError:
-            raise _refusal(self.text, f"needs more than {_BITS} bits on the way", "Give smaller numbers.") from None
         except ValueError as error:
             raise _refusal(self.text, f"has no value: {error}", "Give other numbers.") from None
         if not LOWEST <= result <= HIGHEST:
-            raise _refusal(self.text, f"gives {result}, which does not fit 32 bits", "Give a smaller one.")
+            raise _refusal(self.text, "gives what does not fit 32 bits", "Give a smaller one.")
         return result
 
     def _refuse_unknown(self, names: Collection[str]) -> None:
@@ -90,41 +88,32 @@ def pack(third: int, second: int, first: int, zeroth: int) -> int:
     return word
 
 
-def _shift_left(number: int, by: int) -> int:
-    if not 0 <= by < _BITS:
+def _shifted(shift_by: Callable[[int, int], int], number: int, by: int) -> int:
+    if not 0 <= by < _WIDEST:
         raise ValueError(f"it shifts by {by}")
-    return number << by
+    return shift_by(number, by)
 
 
-def _shift_right(number: int, by: int) -> int:
-    if by < 0:
-        raise ValueError(f"it shifts by {by}")
-    return number >> by
-
-
-_MANY = 99
-_FUNCTIONS: Mapping[str, tuple[Callable[..., int], range]] = {
-    "ceil_div": (ceil_div, range(2, 3)),
-    "magic": (magic, range(1, 2)),
-    "max": (max, range(2, _MANY)),
-    "min": (min, range(2, _MANY)),
-    "pack": (pack, range(4, 5)),
-    "shift": (shift, range(1, 2)),
+_FUNCTIONS: Mapping[str, tuple[Callable[..., int], int]] = {
+    "ceil_div": (ceil_div, 2),
+    "magic": (magic, 1),
+    "max": (max, 2),
+    "min": (min, 2),
+    "pack": (pack, 4),
+    "shift": (shift, 1),
 }
-"""Each with how many numbers it takes."""
+"""Each with how many numbers it takes; the largest and the smallest are of any number from there on."""
 FUNCTIONS = tuple(_FUNCTIONS)
-_BINARY: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+_OPERATORS: Mapping[type[ast.AST], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
-    ast.LShift: _shift_left,
-    ast.RShift: _shift_right,
+    ast.LShift: partial(_shifted, operator.lshift),
+    ast.RShift: partial(_shifted, operator.rshift),
     ast.BitAnd: operator.and_,
     ast.BitOr: operator.or_,
-}
-_COMPARISON: Mapping[type[ast.cmpop], Callable[[int, int], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
@@ -157,18 +146,14 @@ def _read(text: str) -> tuple[Step, frozenset[str]]:
         raise _refusal(text, str(error), remedy) from None
 
 
-def _step(node: ast.expr, names: set[str], depth: int = 0) -> Step:
+def _step(node: ast.expr, names: set[str]) -> Step:
     """What a part does, with the names in it put to `names`; all that is not known here is refused."""
-    if depth > _MAX_DEPTH:
-        raise _UnfitError(f"is nested more than {_MAX_DEPTH} deep")
 
     def below(*parts: ast.expr) -> list[Step]:
-        return [_step(part, names, depth + 1) for part in parts]
+        return [_step(part, names) for part in parts]
 
     match node:
         case ast.Constant(value=number) if type(number) is int:
-            if number.bit_length() > _BITS:
-                raise _UnfitError(f"has a number of more than {_BITS} bits")
             return lambda _values: number
         case ast.Name(id=name):
             names.add(name)
@@ -178,42 +163,29 @@ def _step(node: ast.expr, names: set[str], depth: int = 0) -> Step:
             return lambda values: int(not denied(values))
         case ast.UnaryOp(op=ast.USub()):
             (positive,) = below(node.operand)
-            return _bounded(lambda values: -positive(values))
-        case ast.BinOp() if type(node.op) in _BINARY:
-            (first, second), combine = below(node.left, node.right), _BINARY[type(node.op)]
-            return _bounded(lambda values: combine(first(values), second(values)))
+            return lambda values: -positive(values)
         case ast.BoolOp():
             steps, decide = below(*node.values), all if isinstance(node.op, ast.And) else any
             return lambda values: int(decide(step(values) for step in steps))
-        case ast.Compare() if len(node.ops) == 1 and type(node.ops[0]) in _COMPARISON:
-            (left, right), holds = below(node.left, *node.comparators), _COMPARISON[type(node.ops[0])]
-            return lambda values: int(holds(left(values), right(values)))
+        case ast.BinOp(left=left, op=sign, right=right) | ast.Compare(left=left, ops=[sign], comparators=[right]) if (
+            type(sign) in _OPERATORS
+        ):
+            (first, second), combine = below(left, right), _OPERATORS[type(sign)]
+            return lambda values: int(combine(first(values), second(values)))
         case ast.IfExp():
             asked, then, otherwise = below(node.test, node.body, node.orelse)
             return lambda values: (then if asked(values) else otherwise)(values)
         case ast.Call(func=ast.Name(id=name), keywords=[]):
             function, arguments = _function(name, len(node.args)), below(*node.args)
-            return _bounded(lambda values: function(*[step(values) for step in arguments]))
+            return lambda values: function(*[step(values) for step in arguments])
     raise _UnfitError("has something else in it than numbers and names")
-
-
-def _bounded(step: Step) -> Step:
-    """What may give numbers that are larger than those it is given."""
-
-    def bounded(values: Mapping[str, int]) -> int:
-        number = step(values)
-        if number.bit_length() > _BITS:
-            raise OverflowError
-        return number
-
-    return bounded
 
 
 def _function(name: str, count: int) -> Callable[..., int]:
     if name not in _FUNCTIONS:
         raise _UnfitError(f"calls {name!r}, which is no function here")
-    function, counts = _FUNCTIONS[name]
-    if count not in counts:
+    function, wanted = _FUNCTIONS[name]
+    if count != wanted and (count < wanted or function not in (max, min)):
         raise _UnfitError(f"gives {name} {count} values")
     return function
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import filecmp
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +15,6 @@ from autotuner.microkernels.loader import FILE, checked_name, load
 from autotuner.microkernels.manifest import Manifest
 from autotuner.system.settings import packaged
 from autotuner.system.templates import render
-
-_KEPT = "__pycache__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +73,12 @@ def _one_of(name: str, files: Sequence[Path]) -> Path:
 
 def _alike(folder: Path, other: Path) -> bool:
     """Both have the same files, but for what Python keeps of them."""
-    names, others = (
-        {str(path.relative_to(home)) for path in home.rglob("*") if path.is_file() and _KEPT not in path.parts}
+    own, others = (
+        {path.relative_to(home): path.read_bytes() for path in home.rglob("*") if path.is_file()}
         for home in (folder, other)
     )
-    same, _, _ = filecmp.cmpfiles(folder, other, names, shallow=False)
-    return names == others == set(same)
+    names = [name for name in (*own, *others) if "__pycache__" not in name.parts]
+    return all(own.get(name) == others.get(name) for name in names)
 
 
 def is_shipped(name: str) -> bool:

@@ -219,13 +219,13 @@ def _buffer(
     operand = entry.choice("operand", (*operands, SCRATCH))
     if operand == SCRATCH:
         element = entry.choice("element", ELEMENTS, default="i8")
-        buffer = Buffer(operand, element, _zeroed(entry, known), bytes=entry.expression("bytes", known))
+        buffer = Buffer(operand, element, expression("zeroed"), bytes=entry.expression("bytes", known))
     elif operand == "out":
         entry.choice("access", ("write",))
         # A result of another type than the kernel writes would be read or written beyond its end: no default there.
         element = entry.choice("element", (*ELEMENTS, PROBLEM, *((NAMED,) if naming else ())))
         layout, parts = _layout(entry, operation, operand), expression("parts", "1")
-        buffer = Buffer(operand, element, _zeroed(entry, known), layout, parts=parts)
+        buffer = Buffer(operand, element, expression("zeroed"), layout, parts=parts)
     else:
         entry.choice("access", ("read",))
         element = entry.choice("element", (*ELEMENTS, PROBLEM), default=PROBLEM)
@@ -242,13 +242,6 @@ def _layout(entry: Table, operation: type[Operation], operand: str) -> str:
     if len(set(spelled)) < len(spelled) or not set(spelled) <= set(letters):
         raise entry.error("layout", f"{short(layout)} is not a layout of {operand}.", f"Use each of {letters!r} once.")
     return layout
-
-
-def _zeroed(entry: Table, known: Collection[str]) -> Expression:
-    value = entry.values.get("zeroed")
-    if isinstance(value, bool):
-        return Expression(str(int(entry.has("zeroed") and value)))
-    return entry.expression("zeroed", known, default="0")
 
 
 def _panelled(entry: Table, operation: type[Operation], operand: str) -> str:

@@ -35,11 +35,6 @@ UNITS = "units"
 _MAX_PANEL, _MAX_PARTS = 4096, 64
 
 
-def _told(name: str, number: int) -> str:
-    allowed_by = " (--allow-precision f16 allows them)" if name == "sums_in_f16" and not number else ""
-    return f"{name} = {number}{allowed_by}"
-
-
 class DoesNotFitError(UsageError):
     """A sound microkernel that cannot compute this problem on this chip."""
 
@@ -98,18 +93,6 @@ class Manifest:
         for values in itertools.product(*self.parameters.values()):
             yield dict(zip(self.parameters, values, strict=True))
 
-    def computes(self, problem: Problem, chip: str) -> bool:
-        """Could some choice of its parameters fit? Of what is refused here, none does."""
-        try:
-            known = self._declared(problem).variables()
-            # What the problem alone decides need not be asked of every choice of parameters.
-            for condition in self.conditions:
-                if condition.names <= known.keys():
-                    self._hold(condition, known)
-        except DoesNotFitError:
-            return False
-        return not self.provider.chips or chip in self.provider.chips
-
     def fit(
         self,
         problem: Problem,
@@ -129,11 +112,8 @@ class Manifest:
         self, problem: Problem, chip: str, *, symbol: str | None = None, features: Collection[str] = ()
     ) -> dict[str, int]:
         """The numbers that are the same for every choice of parameters, or a refusal of all of them."""
-        declared = self._declared(problem)
-        if self.provider.chips and chip not in self.provider.chips:
-            raise self._unfit(f"it is not for {chip}.", self._made_for(chip))
         numbers = {
-            **declared.variables(),
+            **self.declared(problem, chip).variables(),
             SUBGROUP: subgroup_of(chip),
             LANES: lanes_of(chip, features),
             UNITS: units_of(chip),
@@ -199,7 +179,7 @@ class Manifest:
 
     def _hold(self, condition: Expression, numbers: Mapping[str, int]) -> None:
         if not self._evaluate("conditions", condition, numbers):
-            given = ", ".join(_told(name, numbers[name]) for name in sorted(condition.names))
+            given = ", ".join(f"{name} = {numbers[name]}" for name in sorted(condition.names))
             raise self._unfit(f"it needs {condition.text}, and here {given}.", "Choose another shape or kernel.")
 
     def bind(
@@ -247,11 +227,13 @@ class Manifest:
         there = self._declared(problem).operand_names
         return tuple(b for b in self.buffers if b.operand in there or (b.is_scratch and self._bytes(b, numbers)))
 
-    def _made_for(self, chip: str) -> str:
-        """What is said where it is not for this chip: code for this one may run on those that it is for."""
-        known = f"It is for: {', '.join(self.provider.chips)}."
-        later = [one for one in self.provider.chips if object_for(one, (chip,))]
-        return f"{known} If that is the GPU that will run it, say so: --chip {later[0]}." if later else known
+    def declared(self, problem: Problem, chip: str) -> Operation:
+        """The problem, when it is one that this kernel computes on this chip: its conditions are not asked yet."""
+        declared = self._declared(problem)
+        if self.provider.chips and chip not in self.provider.chips:
+            known = ", ".join(self.provider.chips)
+            raise self._unfit(f"it is not for {chip}.", f"It is for: {known}. --chip names the GPU that will run it.")
+        return declared
 
     def _declared(self, problem: Problem) -> Operation:
         """The problem, when it is one that this kernel computes."""

@@ -13,8 +13,6 @@ from autotuner.microkernels.expressions import Expression
 from autotuner.microkernels.instance import LARGEST
 from autotuner.system.text import printable, short
 
-_MAX_BYTES = 1 << 18
-_LONGEST_KEY = 120
 _T = TypeVar("_T")
 
 
@@ -28,7 +26,7 @@ class Table:
     asked: set[str] = field(default_factory=set)
 
     def error(self, key: str, what: str, remedy: str) -> UsageError:
-        return UsageError(f"{self.file}: {printable(f'{self.prefix}{key}')[:_LONGEST_KEY]}: {what}", remedy=remedy)
+        return UsageError(f"{self.file}: {printable(f'{self.prefix}{key}')}: {what}", remedy=remedy)
 
     def has(self, key: str) -> bool:
         self.asked.add(key)
@@ -101,9 +99,10 @@ class Table:
             raise self.error(unknown[0], "no such key.", f"Known keys: {', '.join(sorted(self.asked))}.")
 
     def _expression(self, key: str, value: object, names: Collection[str]) -> Expression:
-        if isinstance(value, bool) or not isinstance(value, int | str):
+        if not isinstance(value, int | str):
             raise self.error(key, "it is neither a whole number nor an expression.", 'Write 1 or "m // 128".')
-        return self.within(key, lambda: Expression.parse(str(value), names=names))
+        text = value if isinstance(value, str) else str(int(value))
+        return self.within(key, lambda: Expression.parse(text, names=names))
 
     def _known(self, key: str, value: str, allowed: Collection[str]) -> str:
         if value not in allowed:
@@ -128,14 +127,9 @@ _WORDS: Mapping[type, str] = {dict: "table", list: "list", str: "text"}
 def read(file: Path) -> Table:
     """The whole file, or what is wrong with it."""
     try:
-        with file.open("rb") as handle:
-            data = handle.read(_MAX_BYTES + 1)
+        return Table(file, tomllib.loads(file.read_text(encoding="utf-8")))
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}.", remedy="Is the name right?") from error
-    if len(data) > _MAX_BYTES:
-        raise UsageError(f"{file} is larger than {_MAX_BYTES >> 10} KiB.", remedy="A manifest is a short text.")
-    try:
-        return Table(file, tomllib.loads(data.decode()))
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"{file} is not TOML: {short(str(error))}.", remedy="Correct that line; docs/microkernels.md has the form."

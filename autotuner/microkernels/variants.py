@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-from elftools.common.exceptions import ELFError
 
 from autotuner.errors import ToolMissingError, UsageError
-from autotuner.iree.objects import hide
 from autotuner.iree.processor import read_features
 from autotuner.microkernels import check
-from autotuner.microkernels.chips import is_gpu
 from autotuner.microkernels.instance import Call, Instance, search_folders, shipped_folder
 from autotuner.microkernels.library import all_manifests, find
 from autotuner.microkernels.manifest import DoesNotFitError, Manifest
 from autotuner.microkernels.providers import PROVIDERS
-from autotuner.microkernels.providers.provider import Request, kept_object
+from autotuner.microkernels.providers.provider import Request
 from autotuner.problems import Problem
 from autotuner.space import ABSENT, Config, Knob, Space
 from autotuner.system.cache import Cache
-from autotuner.system.digests import content_digest, path_digest
+from autotuner.system.digests import path_digest
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.targets.naming import which_device
 
@@ -83,30 +79,19 @@ class Variants:
         own = kernel or Kernel(manifest.name)
         wanted = {name: value for name, value in (first or {}).items() if value in manifest.parameters.get(name, ())}
         settings = itertools.chain([{**next(manifest.settings()), **wanted}] if wanted else [], manifest.settings())
-        given = manifest.given(problem, chip, symbol=own.symbol, features=read_features(executable_target))
-        found: list[tuple[bool, int, dict[str, int]]] = []
-        refused: DoesNotFitError | None = None
-        for setting in settings:
-            try:
-                cost = manifest.expected(manifest.choose(given, setting))
-            except DoesNotFitError as error:
-                refused = refused or error
-            else:
-                found.append((not wanted.items() <= setting.items(), cost, setting))
-                if first is not None and manifest.estimate is None:
-                    break
-        if not found:
-            why = refused.message.removeprefix(f"{manifest.name}: ") if refused else ""
-            remedy = "Choose another shape or kernel."
-            raise DoesNotFitError(f"{manifest.name}: none of its variants fits: {why}", remedy=remedy)
-        order = sorted(found, key=lambda one: one[:2]) if manifest.estimate else []
-        if first is not None and order:
-            found, order = order[:1], []
+        features = read_features(executable_target)
+        fitting = _fitting(manifest, manifest.given(problem, chip, symbol=own.symbol, features=features), settings)
+        found = list(fitting)
+        if manifest.estimate is not None:
+            found.sort(key=lambda one: (not wanted.items() <= one[1].items(), one[0]))
+        if first is not None:
+            found = found[:1]
         knobs = [Knob(name, tuple(sorted(choices))) for name, choices in manifest.parameters.items()]
-        rows = [[knob.values.index(setting[knob.name]) for knob in knobs] for *_, setting in found]
+        rows = [[knob.values.index(setting[knob.name]) for knob in knobs] for _, setting in found]
         space = Space(knobs, np.array(rows, np.int64).reshape(len(rows), len(knobs)))
-        ranked = tuple(Config(tuple(setting.items())) for *_, setting in order)
-        least = min((cost for _, cost, _ in order), default=math.inf)
+        many = manifest.estimate is not None and first is None
+        ranked = tuple(Config(tuple(setting.items())) for _, setting in found) if many else ()
+        least = found[0][0] if many else math.inf
         return cls(manifest, problem, chip, space, workspace, own.objects, own.symbol, executable_target, ranked, least)
 
     def digest(self) -> str:
@@ -135,8 +120,6 @@ class Variants:
         }
         instance = self._instance(parameters, suffix)
         check.refuse(instance)
-        if not is_gpu(self.chip):
-            instance = replace(instance, objects=tuple(map(hidden_copy, instance.objects)))
         return Call(instance, self.problem)
 
     def _instance(self, parameters: dict[str, int], suffix: str) -> Instance:
@@ -151,36 +134,33 @@ class Variants:
         return built.called(bind(objects=(built.path,), symbol=self.symbol, reports=built.reports))
 
 
-def hidden_copy(path: Path) -> Path:
-    """The same object where all of its names are hidden already, a copy of the same name otherwise.
-
-    A name that is visible from outside is called through a table that a dynamic loader fills. The loader of IREE's
-    embedded executables leaves that table as it is on aarch64: the first call of the kernel ends in SIGSEGV.
-    """
-    data = path.read_bytes()
-    try:
-        changed = hide(data)
-    except (ValueError, ELFError) as error:
-        raise UsageError(f"{path} is a damaged object: {error}.", remedy="Make or copy it again.") from None
-    if changed == data:
-        return path
-
-    def make(making: Path) -> dict[str, int]:
-        making.write_bytes(changed)
-        return {}
-
-    return kept_object(path.name, content_digest(changed), make)[0]
+def _fitting(
+    manifest: Manifest, given: Mapping[str, int], settings: Iterable[dict[str, int]]
+) -> Iterator[tuple[int, dict[str, int]]]:
+    """The choices of parameters that fit, each with what it is expected to take; a refusal where none does."""
+    refused: DoesNotFitError | None = None
+    none = True
+    for setting in settings:
+        try:
+            cost = manifest.expected(manifest.choose(given, setting))
+        except DoesNotFitError as error:
+            refused = refused or error
+        else:
+            none = False
+            yield cost, setting
+    if none:
+        why = refused.message.removeprefix(f"{manifest.name}: ") if refused else ""
+        remedy = "Choose another shape or kernel."
+        raise DoesNotFitError(f"{manifest.name}: none of its variants fits: {why}", remedy=remedy)
 
 
 def fits(manifest: Manifest, problem: Problem, chip: str, *, executable_target: str = "") -> bool:
     """Does any choice of its parameters compute the problem? Mostly the first one tells."""
-    with contextlib.suppress(DoesNotFitError):
+    try:
         given = manifest.given(problem, chip, features=read_features(executable_target))
-        for setting in manifest.settings():
-            with contextlib.suppress(DoesNotFitError):
-                manifest.choose(given, setting)
-                return True
-    return False
+        return any(True for _ in _fitting(manifest, given, manifest.settings()))
+    except DoesNotFitError:
+        return False
 
 
 def find_variants(
@@ -194,7 +174,7 @@ def find_variants(
     """Those that were asked for, which must fit, or with `auto` all that do; and why others were left out."""
     found: list[Variants] = []
     manifests, notes = find_manifests(wanted, chip=chip, workspace=workspace)
-    unfit: dict[str, list[str]] = {}
+    left_out = []
     for manifest, kernel in manifests:
         try:
             variants = Variants.of(
@@ -203,21 +183,25 @@ def find_variants(
         except DoesNotFitError as error:
             if kernel is not None:
                 raise
-            why = error.message.removeprefix(f"{manifest.name}: ").rstrip(".")
-            unfit.setdefault(why, []).append(manifest.name)
+            left_out.append((manifest.name, error.message.removeprefix(f"{manifest.name}: ")))
         else:
             found.append(variants)
-    for why, names in unfit.items():
-        notes.append(f"microkernel{'s' * (len(names) > 1)} left out ({why}): {', '.join(names)}")
-    return found, notes
+    return found, [*notes, *_notes(left_out)]
+
+
+def _notes(left_out: Iterable[tuple[str, str]]) -> list[str]:
+    """One for each reason, of names and why they are left out."""
+    names: dict[str, list[str]] = {}
+    for name, why in left_out:
+        names.setdefault(why.rstrip("."), []).append(name)
+    return [f"microkernel{'s' * (len(ones) > 1)} left out ({why}): {', '.join(ones)}" for why, ones in names.items()]
 
 
 def refuse_unfit(wanted: Sequence[Kernel], problem: Problem, *, chip: str, workspace: Path) -> None:
     """Before anything is compiled: a kernel that was named and is not there, or computes something else."""
-    named = [kernel for kernel in wanted if kernel.name != AUTO]
-    for manifest, kernel in find_manifests(named, chip=chip, workspace=workspace)[0]:
-        if not manifest.computes(problem, chip):
-            Variants.of(manifest, problem, chip, workspace=workspace, kernel=kernel)  # says why not
+    for kernel in wanted:
+        if kernel.name != AUTO:
+            find(kernel.name, search_folders(workspace)).declared(problem, chip)
 
 
 def find_manifests(
@@ -226,23 +210,19 @@ def find_manifests(
     """Those that were asked for, each once, with what the user said of it or None where `auto` found it; and notes."""
     folders = search_folders(workspace)
     found: dict[str, tuple[Manifest, Kernel | None]] = {}
-    notes = []
+    left_out = []
     for kernel in wanted:
         if kernel.name != AUTO:
-            manifest = find(kernel.name, folders)
-            found[manifest.name] = (manifest, kernel)
+            found[kernel.name] = (find(kernel.name, folders), kernel)
             continue
         listing = all_manifests(folders)
-        notes += [f"microkernel {broken.name} is left out: {broken.why}" for broken in listing.broken]
-        without: dict[str, list[str]] = {}
+        left_out += [(broken.name, broken.why) for broken in listing.broken]
         for manifest in listing.manifests:
             if lacking := _lacking(manifest, chip):
-                without.setdefault(lacking, []).append(manifest.name)
+                left_out.append((manifest.name, lacking))
             else:
                 found.setdefault(manifest.name, (manifest, None))
-        for lacking, names in without.items():
-            notes.append(f"microkernel{'s' * (len(names) > 1)} {', '.join(names)} left out: {lacking}")
-    return list(found.values()), notes
+    return list(found.values()), _notes(left_out)
 
 
 def _lacking(manifest: Manifest, chip: str) -> str:

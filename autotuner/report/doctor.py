@@ -14,7 +14,7 @@ from autotuner.iree import versions
 from autotuner.iree.compile import CompilerRefusal
 from autotuner.iree.run import list_devices
 from autotuner.iree.tools import Tools
-from autotuner.microkernels.providers.cuda import REMEDY, find_nvrtc, nvrtc_version
+from autotuner.microkernels.providers.cuda import REMEDY, find_nvrtc, nvrtc_release
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
 from autotuner.system.cache import Cache
@@ -88,11 +88,9 @@ def _nvrtc() -> Finding:
     """What kernels in CUDA C++ are built by; all else does without."""
     try:
         library = find_nvrtc()
-        return Finding("NVRTC", "ok", f"{nvrtc_version(library)}, from {library.parent}")
+        return Finding("NVRTC", "ok", f"of CUDA {nvrtc_release(library)}, from {library.parent}")
     except ToolMissingError:
         return Finding("NVRTC", "absent", "not installed: no microkernel in CUDA C++ can be built", REMEDY)
-    except AutotuneError as error:
-        return Finding("NVRTC", "broken", error.message, error.remedy)
 
 
 def _compiles(target: Target, builder: Builder) -> Finding:

@@ -26,7 +26,7 @@ from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.errors import UsageError
 from autotuner.iree.compile import Compile, inspect
 from autotuner.iree.mlir import walk
-from autotuner.iree.objects import read_object, shows_names
+from autotuner.iree.objects import read_object
 from autotuner.iree.processor import target_table
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.chips import runs_on
@@ -89,7 +89,7 @@ def _object(path: Path, called: str, recorded: str | None, target: Target | None
         if there is None and runs_on(wanted, chip):
             return Finding("note", f"{called} is for {chip}: it runs on that chip, and not on every {wanted}")
         return Finding("error", f"{called} is for {chip}, not for {wanted}: build it for {wanted}")
-    if chip == "aarch64" and shows_names(data):
+    if chip == "aarch64" and found.shown:
         return Finding(
             "error", f"{called} shows its names, and there a call of one crashes: build it with -fvisibility=hidden"
         )

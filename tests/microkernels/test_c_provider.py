@@ -203,10 +203,9 @@ def test_an_object_for_another_machine_is_refused(tmp_path: Path) -> None:
         compile_object(tmp_path / "kernel.c", {}, chip="s390")
 
 
-@pytest.mark.parametrize("name", ["sub/folder/part.h", "with blank.inc"])
-def test_whatever_is_included_counts(tmp_path: Path, name: str) -> None:
-    source, included = tmp_path / "kernel.c", tmp_path / name
-    included.parent.mkdir(parents=True, exist_ok=True)
+def test_whatever_is_included_counts(tmp_path: Path) -> None:
+    source, included = tmp_path / "kernel.c", tmp_path / (name := "sub/with blank.inc")
+    included.parent.mkdir()
     source.write_text('#include "outer.h"\nint kernel(void) { return ANSWER; }\n')
     (tmp_path / "outer.h").write_text(f'#include "{name}"\n')
     included.write_text("#define ANSWER 1\n")
@@ -215,14 +214,6 @@ def test_whatever_is_included_counts(tmp_path: Path, name: str) -> None:
     assert compile_object(source, {}, chip=CHIP) == first
     included.write_text("#define ANSWER 2\n")
     assert compile_object(source, {}, chip=CHIP).read_bytes() != first.read_bytes()
-
-
-def test_what_only_the_assembler_reads_is_refused(tmp_path: Path) -> None:
-    source = tmp_path / "kernel.c"
-    source.write_text('__asm__(".incbin \\"data.bin\\"");\n')
-    with pytest.raises(UsageError, match="assembler") as caught:
-        compile_object(source, {}, chip=CHIP)
-    assert "#include" in caught.value.remedy
 
 
 def test_instructions_are_those_that_the_processor_has() -> None:

@@ -60,7 +60,7 @@ def gcc(tmp_path: Path) -> Callable[..., Path]:
 
     def make(text: str, name: str = "k.o", *flags: str) -> Path:
         (tmp_path / "k.c").write_text(text)
-        options = flags or ("-c", "-ffreestanding")
+        options = flags or ("-c", "-ffreestanding", "-fvisibility=hidden")
         subprocess.run([found, "-O1", *options, tmp_path / "k.c", "-o", tmp_path / name], check=True, timeout=ENOUGH)
         return tmp_path / name
 
@@ -272,7 +272,17 @@ def test_an_object_of_another_machine(tmp_path: Path, gcc: Callable[..., Path]) 
     foreign = tmp_path / "foreign.o"
     foreign.write_bytes(whole[:18] + bytes([machine]) + whole[19:])
     assert only(check(on_cpu(foreign)), "chip").found == other
-    assert check(on_cpu(foreign, chip=other)) == []
+
+
+def test_names_that_are_visible_crash_on_aarch64(gcc: Callable[..., Path]) -> None:
+    text = "static int own; void help(float *c) { c[own] = 1; } void gemm(float *c) { help(c); }"
+    shown, hidden = (gcc(text, f"{flag}.o", "-c", "-fPIC", f"-fvisibility={flag}") for flag in ("default", "hidden"))
+    for path in (shown, hidden):
+        whole = path.read_bytes()
+        path.write_bytes(whole[:18] + bytes([183]) + whole[19:])
+    told = only(check(on_cpu(shown, chip="aarch64")), "visible names")
+    assert (told.found, "-fvisibility=hidden" in told.remedy) == ("gemm, help", True)
+    assert check(on_cpu(hidden, chip="aarch64")) == []
 
 
 def test_symbols_that_nobody_defines(gcc: Callable[..., Path]) -> None:
@@ -286,7 +296,9 @@ def test_symbols_that_nobody_defines(gcc: Callable[..., Path]) -> None:
     helps = gcc("float help(float x) { return x; }", "helps.o")
     assert check(on_cpu(uses, helps)) == []
     text = "#include <string.h>\nvoid gemm(float *c, float *a, size_t n) { memcpy(c, a, n); }"
-    assert only(check(on_cpu(gcc(text, "copies.o", "-c"))), "undefined symbols").found == "memcpy"
+    assert (
+        only(check(on_cpu(gcc(text, "copies.o", "-c", "-fvisibility=hidden"))), "undefined symbols").found == "memcpy"
+    )
 
 
 def test_a_shared_library_instead_of_an_object(gcc: Callable[..., Path]) -> None:

@@ -28,7 +28,6 @@ def value(text: str) -> int:
         ("(m + n) * (k - 1)", 3672),
         ("1 << 4 | k & 3", 19),
         ("m >> 3", 64),
-        ("m >> 200", 0),
         ("m % 128 == 0", 1),
         ("n % 128 == 0", 0),
         ("not m", 0),
@@ -39,6 +38,7 @@ def value(text: str) -> int:
         ("ceil_div(n, k)", 15),
         ("ceil_div(-n, k)", -14),
         ("min(m, n, k) + max(m, n)", 519),
+        ("big * big // big - 1", (1 << 31) - 1),
         ("pack(7, 5, 10, 4)", 117770756),
         ("shift(10)", 4),
         ("magic(10)", 2576980378),
@@ -56,7 +56,6 @@ def test_expressions_have_the_value_that_they_seem_to_have(text: str, expected: 
         ("", "is not an expression"),
         ("m +", "is not an expression"),
         ("007", "is not an expression"),
-        ("9" * 80, "more than 64 bits"),
         *((text, "has something else") for text in ("m ** 2", "m / 2", "m.real", "m[0]", "1.5", "'a'", "(m := 1)")),
         *((text, "has something else") for text in ("True", "m is n", "m < n < k", "min(*m, n)", "min(m, n)(k)")),
         *((text, "has something else") for text in ("~m", "m ^ n", "lambda: m", "min(m, n, key=k)", "[m for m in n]")),
@@ -72,18 +71,14 @@ def test_expressions_have_the_value_that_they_seem_to_have(text: str, expected: 
         ("pack(0, 0, 256, 0)", "pack takes bytes, not 256"),
         ("1 << 64", "shifts by 64"),
         ("1 >> -1", "shifts by -1"),
-        ("big * big * big", "more than 64 bits"),
+        ("big * big * big", "does not fit 32 bits"),
         ("big * 2", "does not fit 32 bits"),
         ("-big - 1", "does not fit 32 bits"),
         ("m" + " + m" * 200, "has 801 characters"),
-        ("(" * 90 + "m" + ")" * 90, ""),
-        ("-" * 60 + "m", "nested more than 40 deep"),
+        ("-" * 499 + "m", "is not an expression"),
     ],
 )
 def test_a_refusal_names_the_expression_and_says_what_to_do(text: str, says: str) -> None:
-    if not says:
-        assert value(text) == VALUES["m"]
-        return
     with pytest.raises(UsageError, match=says) as caught:
         value(text)
     assert text[:40] in caught.value.message.replace("\\n", "\n").replace("\\", "")

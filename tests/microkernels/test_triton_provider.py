@@ -82,7 +82,7 @@ def shipped(name: str) -> Manifest:
 def gemm_job(problem: Problem = GEMM, chip: str = "sm_90", parameters: Mapping[str, int] = SMALL) -> Job:
     manifest = shipped("gemm_triton")
     assert manifest.provider.source is not None
-    return plan(request(manifest, problem, chip, parameters), manifest.provider.source.read_bytes())
+    return plan(request(manifest, problem, chip, parameters), manifest.provider.source.read_text())
 
 
 # --- Without Triton -------------------------------------------------------------------------------------------------
@@ -141,13 +141,13 @@ def test_hidden_arguments_of_amd_stay_where_they_are() -> None:
 
 def test_the_source_is_read_for_its_parameters_and_not_run(tmp_path: Path) -> None:
     mark = tmp_path / "ran"
-    source = f"open({str(mark)!r}, 'w')\ndef kernel(a, n, BM: tl.constexpr, BN: 'tl.constexpr'): pass\n".encode()
+    source = f"open({str(mark)!r}, 'w')\ndef kernel(a, n, BM: tl.constexpr, BN: 'tl.constexpr'): pass\n"
     assert kernel_parameters(source, "kernel") == [("a", False), ("n", False), ("BM", True), ("BN", True)]
     assert not mark.exists()
     with pytest.raises(UsageError, match="no function"):
         kernel_parameters(source, "other")
     with pytest.raises(UsageError, match="not Python"):
-        kernel_parameters(b"def", "kernel")
+        kernel_parameters("def", "kernel")
 
 
 def test_a_job_has_types_alignment_and_constexprs() -> None:
@@ -167,7 +167,7 @@ def test_a_job_has_types_alignment_and_constexprs() -> None:
 def test_pointers_that_a_problem_lacks_are_none_and_no_arguments() -> None:
     manifest = shipped("conv_triton")
     assert manifest.provider.source is not None
-    source = manifest.provider.source.read_bytes()
+    source = manifest.provider.source.read_text()
     conv, parameters = Conv.parse(shape="1x8x8x64", filter="3x3x64", out="f16"), {"bm": 64, "bn": 32, "num_warps": 4}
     bare, whole = (
         plan(request(manifest, replace(conv, epilogue=Epilogue.parse(text)), "sm_90", parameters), source)
@@ -182,21 +182,20 @@ def test_pointers_that_a_problem_lacks_are_none_and_no_arguments() -> None:
 
 
 def test_the_key_follows_all_that_the_object_depends_on() -> None:
-    job, other = gemm_job(), {"k": b"a", "epilogue.py": b"c"}
+    job, other = gemm_job(), {"k": "a", "epilogue.py": "c"}
     changed = [replace(job, chip="sm_80"), replace(job, options={}), replace(job, aligned=[(0, 16)])]
     changed.append(replace(job, constexprs=job.constexprs | {"BM": 32}))
-    keys = {cache_key(one, {"k": b"a"}, "3.4") for one in (job, *changed)}
-    keys |= {cache_key(job, {"k": b"a"}, "3.5"), cache_key(job, {"k": b"b"}, "3.4"), cache_key(job, other, "3.4")}
+    keys = {cache_key(one, {"k": "a"}, "3.4") for one in (job, *changed)}
+    keys |= {cache_key(job, {"k": "a"}, "3.5"), cache_key(job, {"k": "b"}, "3.4"), cache_key(job, other, "3.4")}
     assert len(keys) == 8
-    assert cache_key(gemm_job(Gemm.parse(shape="2048x1024x1024", dtype="f16")), {"k": b"a"}, "3.4") in keys
+    assert cache_key(gemm_job(Gemm.parse(shape="2048x1024x1024", dtype="f16")), {"k": "a"}, "3.4") in keys
 
 
 def test_constexprs_that_nothing_names_are_refused() -> None:
-    pointers = b"a, b, bias, residual, counters, c, partial"
-    source = b"def gemm_triton(%s, M, N, K, DEPTH: tl.constexpr): pass" % pointers
+    source = "def gemm_triton(a, b, bias, residual, counters, c, partial, M, N, K, DEPTH: tl.constexpr): pass"
     with pytest.raises(UsageError, match="DEPTH"):
         plan(request(shipped("gemm_triton"), GEMM, "sm_90", SMALL), source)
-    source = b"def gemm_triton(a, b, BM: tl.constexpr, c, M, N, K): pass"
+    source = "def gemm_triton(a, b, BM: tl.constexpr, c, M, N, K): pass"
     with pytest.raises(UsageError, match="7 pointers, then 3 constants"):
         plan(request(shipped("gemm_triton"), GEMM, "sm_90", SMALL), source)
 
@@ -217,19 +216,15 @@ def test_only_sources_of_the_workspace_are_run(tmp_path: Path) -> None:
         trusted_source(wanted)
 
 
-def test_a_source_brings_what_it_imports_from_its_folder_and_what_all_share(tmp_path: Path) -> None:
+def test_a_source_brings_what_lies_in_its_folder_and_what_all_share(tmp_path: Path) -> None:
     own = tmp_path / "kernel.py"
-    own.write_text("import triton\nfrom epilogue import put\nimport tiles, os.path\n")
-    (tmp_path / "tiles.py").write_text("from epilogue import number\nimport more\n")
-    (tmp_path / "more.py").write_text("import tiles\n")
-    for unasked in ("other", "triton"):
-        (tmp_path / f"{unasked}.py").write_text("")
+    own.write_text("import triton\nfrom epilogue import put\nimport tiles\n")
+    (tmp_path / "tiles.py").write_text("from epilogue import number\n")
     found = read_sources(own)
-    assert next(iter(found)) == SOURCE
-    assert set(found) == {SOURCE, "epilogue.py", "tiles.py", "more.py"}
-    assert found["epilogue.py"] == (shipped_folder() / "epilogue.py").read_bytes()
-    (tmp_path / "epilogue.py").write_text("")
-    assert read_sources(own)["epilogue.py"] == b""
+    assert (found[SOURCE], set(found)) == (own.read_text(), {SOURCE, "epilogue.py", "kernel.py", "tiles.py"})
+    assert found["epilogue.py"] == (shipped_folder() / "epilogue.py").read_text()
+    (tmp_path / "epilogue.py").write_text("# mine")
+    assert read_sources(own)["epilogue.py"] == "# mine"
 
 
 # --- With Triton ----------------------------------------------------------------------------------------------------

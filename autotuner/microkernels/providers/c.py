@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from autotuner.errors import EnvironmentFailure, ToolMissingError, UsageError
-from autotuner.iree.objects import hide
+from autotuner.errors import EnvironmentFailure, ToolMissingError
 from autotuner.microkernels.chips import choose_isa
 from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.providers.provider import (
@@ -34,7 +32,6 @@ FLAGS = (
 )
 _NO_MEMSET = "-fno-tree-loop-distribute-patterns"
 """GCC alone needs and knows it: it makes calls of memset from loops even where there is none."""
-_BY_ASSEMBLER = re.compile(r"\.(?:incbin|include)\b")
 
 
 @dataclass(frozen=True)
@@ -104,16 +101,9 @@ def compile_object(
 
     def make(making: Path) -> dict[str, int]:
         run("-c", "-o", making)
-        making.write_bytes(hide(making.read_bytes()))  # whatever the source's own attributes say
         return {}
 
-    text = run("-E", "-P")
-    if _BY_ASSEMBLER.search(text):
-        raise UsageError(
-            f"{source} has the assembler read a file, which the C compiler does not tell of.",
-            remedy="Put the data into a header and #include it.",
-        )
-    key = Cache.key([compiler.version, chip, *flags, content_digest(text.encode())])
+    key = Cache.key([compiler.version, chip, *flags, content_digest(run("-E", "-P").encode())])
     return kept_object(f"{source.stem}-{key[:24]}.o", key, make)[0]
 
 

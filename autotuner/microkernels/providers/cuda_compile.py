@@ -1,4 +1,4 @@
-"""Run as a program: compiles CUDA C++ by NVRTC, without a GPU, or says which NVRTC there is.
+"""Run as a program: compiles CUDA C++ by NVRTC, without a GPU.
 
 It stands by itself, so that it starts at once; what NVRTC does to its process, it does to this one.
 """
@@ -34,11 +34,6 @@ class Nvrtc:
         self._library = ctypes.CDLL(library)
         self._library.nvrtcGetErrorString.restype = ctypes.c_char_p
 
-    def version(self) -> str:
-        major, minor = ctypes.c_int(), ctypes.c_int()
-        self._must("nvrtcVersion", ctypes.byref(major), ctypes.byref(minor))
-        return f"{major.value}.{minor.value}"
-
     def compile(self, job: Job) -> tuple[bytes | None, str]:
         """The cubin, None where the source is refused, and what the compiler had to say."""
         program = ctypes.c_void_p()
@@ -73,11 +68,8 @@ def _strings(texts: list[str]) -> ctypes.Array[ctypes.c_char_p]:
 
 
 def main(arguments: list[str]) -> int:
-    """`LIBRARY` prints its version; `JOB OUT` compiles the job in one file into another."""
+    """`JOB OUT`: compiles the job in one file into another."""
     try:
-        if len(arguments) == 1:
-            sys.stdout.write(Nvrtc(arguments[0]).version())
-            return 0
         job = Job(**json.loads(Path(arguments[0]).read_text()))
         cubin, log = Nvrtc(job.library).compile(job)
     except (OSError, AttributeError) as error:

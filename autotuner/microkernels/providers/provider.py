@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -140,39 +139,25 @@ class Provider(Protocol):
 # --- Sources --------------------------------------------------------------------------------------------------------
 
 
-def read_source(path: Path) -> bytes:
+def read_source(path: Path) -> str:
     try:
-        return path.read_bytes()
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Is the path right?") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not text in UTF-8.", remedy="Is it the source?") from error
 
 
-def read_named(source: Path, named: Callable[[Path, bytes], Iterable[str]]) -> dict[str, bytes]:
-    """The files that a source names, and those that they name, by these names.
-
-    They are looked for in its own folder, then among what comes with autotune, and nowhere else; a link that leads out
-    of these folders is refused. What is not found is left to the compiler.
-    """
-    found: dict[str, bytes] = {}
-    waiting = [(source, read_source(source))]
-    while waiting:
-        for name in named(*waiting.pop()):
-            path = None if name in found else _own_file(name, source.absolute().parent)
-            if path is not None:
-                found[name] = read_source(path)
-                waiting.append((path, found[name]))
+def read_beside(source: Path, ending: str) -> dict[str, str]:
+    """What a source may include or import, by its names: the files of its own folder, before those that come with
+    autotune. A link that leads out of these folders is refused."""
+    found: dict[str, str] = {}
+    for home in (shipped_folder(), source.absolute().parent):
+        for path in sorted(home.glob(f"*{ending}")):
+            if not path.resolve().is_relative_to(home.resolve()):
+                raise UsageError(f"{path} leads out of its folder.", remedy="Copy the file: it must lie there itself.")
+            found[path.name] = read_source(path)
     return found
-
-
-def _own_file(name: str, folder: Path) -> Path | None:
-    for home in (folder, shipped_folder()):
-        path = home / name
-        if not path.is_file():
-            continue
-        if not path.resolve().is_relative_to(home.resolve()):
-            raise UsageError(f"{path} leads out of its folder.", remedy="Copy the file: it must lie there itself.")
-        return path
-    return None
 
 
 # --- Objects that are made once -------------------------------------------------------------------------------------
@@ -181,15 +166,22 @@ def _own_file(name: str, folder: Path) -> Path | None:
 def kept_object(name: str, key: str, make: Callable[[Path], Mapping[str, int]]) -> tuple[Path, Mapping[str, int]]:
     """The object of this key and what was reported of it: in the cache, whole or not at all, whoever else is at it.
 
-    `make` writes the file that it is given and gives the report. The folder is one of iree-compile's search paths, so
-    no two contents share one.
+    `make` writes the file that it is given, in a folder that is thrown away, and gives the report. The object's folder
+    is one of iree-compile's search paths, so no two contents share one.
     """
     final = cache_dir() / "microkernels" / key[:2] / key[:24] / name
+    note = final.with_name(f"{name}.json")
     with one_at_a_time(final):
-        report = _kept(final)
+        report = _kept(final, note)
         if report is None:
             try:
-                report = _make(final, make)
+                final.parent.mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryDirectory(prefix=".making-", dir=final.parent) as folder:
+                    making = Path(folder) / name
+                    report = dict(make(making))
+                    told = json.dumps({"sha256": file_digest(making), "report": report})
+                    os.replace(making, final)
+                note.write_text(told)  # last
             except OSError as error:
                 raise StorageError(
                     f"the cache {cache_dir()} cannot be written: {error.strerror}.",
@@ -198,32 +190,10 @@ def kept_object(name: str, key: str, make: Callable[[Path], Mapping[str, int]]) 
     return final, report
 
 
-def _kept(final: Path) -> dict[str, int] | None:
+def _kept(final: Path, note: Path) -> dict[str, int] | None:
     """Its report, if it is there and what was written: a disk that lost a block leaves an object that is wrong."""
     try:
-        note = json.loads(_note(final).read_text())
-        report = {str(name): int(value) for name, value in note["report"].items()}
-        return report if note["sha256"] == file_digest(final) else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        told = json.loads(note.read_text())
+        return dict(told["report"]) if told["sha256"] == file_digest(final) else None
+    except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _make(final: Path, make: Callable[[Path], Mapping[str, int]]) -> dict[str, int]:
-    final.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=".making-", suffix=final.suffix, dir=final.parent)
-    os.close(handle)
-    making = Path(name)
-    try:
-        report = dict(make(making))
-        note = json.dumps({"sha256": file_digest(making), "report": report})
-        os.replace(making, final)
-        _note(final).write_text(note)
-    finally:
-        with contextlib.suppress(OSError):
-            making.unlink(missing_ok=True)
-    return report
-
-
-def _note(final: Path) -> Path:
-    """Written last."""
-    return final.with_name(f"{final.name}.json")

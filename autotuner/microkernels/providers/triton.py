@@ -7,14 +7,12 @@ only its user puts it.
 from __future__ import annotations
 
 import ast
-import hashlib
 import importlib.metadata
 import json
 import math
 import os
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -27,7 +25,7 @@ from autotuner.microkernels.providers.provider import (
     ObjectRefusalError,
     Request,
     kept_object,
-    read_named,
+    read_beside,
     read_source,
 )
 from autotuner.microkernels.providers.triton_compile import ALIGNED, JOB, OBJECT, RESULT, SOURCE, Job
@@ -50,7 +48,7 @@ _POINTERS = {
     "f8E4M3FNUZ": "*fp8e4b8",
 }
 CONSTEXPR = "constexpr"
-_FORMAT = "triton-4"
+_FORMAT = "triton-5"
 
 
 @dataclass(frozen=True)
@@ -73,8 +71,7 @@ class Triton:
         name = f"{request.manifest.name}-{key[:24]}.{'hsaco' if job.backend == 'hip' else 'ptx'}"
 
         def make(making: Path) -> dict[str, int]:
-            with tempfile.TemporaryDirectory(prefix=".making-", dir=making.parent) as folder:
-                return _compile(job, source, sources, Path(folder), making, timeout=request.timeout)
+            return _compile(job, source, sources, making, timeout=request.timeout)
 
         path, report = kept_object(name, key, make)
         shared = {"shared": report["shared"]}
@@ -93,25 +90,9 @@ def trusted_source(request: Request) -> Path:
     return real
 
 
-def read_sources(source: Path) -> Mapping[str, bytes]:
-    """By the names under which the compiling process finds them: the kernel's own, and what it imports of its own."""
-    return {SOURCE: read_source(source), **read_named(source, _imported)}
-
-
-def _imported(path: Path, text: bytes) -> Iterator[str]:
-    """Modules that stand by themselves; the source is read, not run. What is no Python is told by who needs it."""
-    del path
-    try:
-        tree = parsed(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return
-    names: list[str] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            names.append(node.module)
-    yield from (f"{name}.py" for name in names if name.isidentifier() and name != "triton")
+def read_sources(source: Path) -> Mapping[str, str]:
+    """By the names under which the compiling process finds them: the kernel's own, and what it may import."""
+    return {SOURCE: read_source(source), **read_beside(source, ".py")}
 
 
 def triton_version() -> str:
@@ -124,7 +105,7 @@ def triton_version() -> str:
         ) from None
 
 
-def plan(request: Request, source: bytes) -> Job:
+def plan(request: Request, source: str) -> Job:
     """What to compile: the kernel's parameters by order, its constexprs by name from the manifest's numbers."""
     manifest, chip = request.manifest, request.chip
     numbers = request.numbers | request.told()
@@ -169,7 +150,7 @@ def plan(request: Request, source: bytes) -> Job:
     return job
 
 
-def kernel_parameters(source: bytes, symbol: str) -> list[tuple[str, bool]]:
+def kernel_parameters(source: str, symbol: str) -> list[tuple[str, bool]]:
     """The names of the kernel's parameters and whether each is a constexpr; the source is read, not run."""
     try:
         tree = parsed(source)
@@ -182,24 +163,21 @@ def kernel_parameters(source: bytes, symbol: str) -> list[tuple[str, bool]]:
     raise UsageError(f"the source has no function {symbol}.", remedy="The manifest's symbol is the kernel's name.")
 
 
-def cache_key(job: Job, sources: Mapping[str, bytes], version: str) -> str:
-    told = json.dumps(asdict(job), sort_keys=True)
-    order = json.dumps(list(job.signature))
-    texts = json.dumps({name: hashlib.sha256(text).hexdigest() for name, text in sorted(sources.items())})
-    return Cache.key([_FORMAT, version, texts, told, order])
+def cache_key(job: Job, sources: Mapping[str, str], version: str) -> str:
+    order = list(job.signature)
+    return Cache.key([_FORMAT, version, json.dumps([sources, asdict(job)], sort_keys=True), json.dumps(order)])
 
 
-def _compile(
-    job: Job, source: Path, sources: Mapping[str, bytes], folder: Path, making: Path, *, timeout: float
-) -> dict[str, int]:
+def _compile(job: Job, source: Path, sources: Mapping[str, str], making: Path, *, timeout: float) -> dict[str, int]:
     """What the compiling process reports; what it runs is what the key was made of."""
+    folder = making.absolute().parent
     (folder / JOB).write_text(json.dumps(asdict(job)))
     for name, text in sources.items():
-        (folder / name).write_bytes(text)
+        (folder / name).write_text(text, encoding="utf-8")
     # -P: nothing is imported from the folder that autotune happens to be called in.
-    done = process.run([sys.executable, "-P", triton_compile.__file__, folder.absolute()], timeout=timeout, cwd=folder)
+    done = process.run([sys.executable, "-P", triton_compile.__file__, folder], timeout=timeout, cwd=folder)
     if not done.ok:
         raise ObjectRefusalError(source, done.why())
-    report: dict[str, int] = json.loads((folder / RESULT).read_text())
     os.replace(folder / OBJECT, making)
+    report: dict[str, int] = json.loads((folder / RESULT).read_text())
     return report
