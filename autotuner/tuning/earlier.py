@@ -6,13 +6,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from autotuner.problems import Problem
 from autotuner.search.history import RUNS, SUGGESTED, Earlier, Shape, kept, suggest
 from autotuner.space import ABSENT, Config
 from autotuner.store.reader import Reader
 from autotuner.store.rows import NewRun, RunRow
 from autotuner.system.digests import read_by_flags
-from autotuner.targets import Target
 from autotuner.tuning.options import Options, Task
 from autotuner.tuning.plan import SEARCHED, Candidate, Plan
 from autotuner.tuning.result import Result, read_result
@@ -27,17 +25,17 @@ _NAMED = 3
 # --- what a run asks: --resume finds an earlier one by it -----------------------------------------------------------
 
 
-def question_unread(problem: Problem, target: Target, task: Task, session: Session) -> Question:
-    """Before the space is read."""
-    asks = {**problem.describe(), "arguments": problem.arguments()}
-    return Question(task.kind, problem.describe(), target, asks=asks, reads=session.tools.programs)
-
-
-def question_read(unread: Question, plan: Plan, session: Session) -> Question:
-    """With the space: its size, and what is known of the problem's shape."""
-    shape = plan.shape
-    problem = {**plan.problem.describe(), **({"shape": shape.to_json()} if shape else {})}
-    return replace(unread, problem=problem, reads=_reads(plan, session), space_size=len(plan.space))
+def question(plan: Plan, task: Task, session: Session) -> Question:
+    """With the size of the space, and what is known of the problem's shape."""
+    shape, described = plan.shape, plan.problem.describe()
+    return Question(
+        task.kind,
+        {**described, **({"shape": shape.to_json()} if shape else {})},
+        plan.target,
+        asks={**described, "arguments": plan.problem.arguments()},
+        reads=_reads(plan, session),
+        space_size=len(plan.space),
+    )
 
 
 def _reads(plan: Plan, session: Session) -> tuple[str, ...]:

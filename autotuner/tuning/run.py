@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 from autotuner.devices.environment import capture
 from autotuner.errors import AutotuneError, StorageError
-from autotuner.measure.blocks import ALPHA
 from autotuner.measure.schedule import longer
 from autotuner.space.table import Config
 from autotuner.store.keys import run_key
@@ -20,15 +19,9 @@ from autotuner.system.progress import Clock, Reporter, clocked
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.pool import WORK
-from autotuner.tuning.result import Counts, D, Measured, Result, RunFacts
+from autotuner.tuning.result import RunFacts
 from autotuner.tuning.session import Session
 
-_PATIENCE = 3.0
-"""Times as long as before a compile of what ships may take, where no budget ends it."""
-_FACTOR = 5.0
-"""Reading is a small part of a run: with so many times the budget there is a verdict."""
-_BUILDING = 3.0
-"""The same where all is read, and what is compared was being built: that is kept, and is a large part of the run."""
 STEPS = ("space", "build", "time", "search", *WORK)
 """What a run's seconds are counted for; the last ones say how busy device and builders were while candidates came."""
 
@@ -173,14 +166,11 @@ class Run:
                 store.finish_run(run, "interrupted")
             raise
 
-    def proof_ends(self, seconds: float) -> float:
-        """The moment at which the compile of what ships is cut off, where the same took so many seconds before.
-
-        A budget of the user's holds. Where nobody gave one, what was found is not thrown away for being late.
-        """
-        if self.options.budget is not None and not self.clock.part:
-            return self.clock.proven
-        return max(self.clock.proven, time.monotonic() + _PATIENCE * max(seconds, 1.0))
+    @property
+    def proof_ends(self) -> float:
+        """The moment at which the compile of what ships is cut off. A budget of the user's holds; where nobody gave
+        one, what was found is not thrown away for being late."""
+        return self.clock.proven if self.options.budget is not None and not self.clock.part else math.inf
 
     @property
     def unproven(self) -> str:
@@ -271,37 +261,3 @@ def _differing(run: RunRow, new: NewRun) -> str:
     had = {"seed": run.seed, "device": run.device}
     others = [f"--{name} {value}" for name, value in had.items() if value != getattr(new, name)]
     return " and ".join(others) or "other options"
-
-
-# --- where the time was up before the compiler had read what is asked ---------------------------------------------
-
-
-def too_short(question: Question, *, session: Session, options: Options, account: Account, details: D) -> Result[D]:
-    """Begun and ended."""
-    with Run.begin(question, session=session, options=options, account=account) as run:
-        result = unread(run, details)
-        run.finish(result)
-    return result
-
-
-def would_read(clock: Clock, *, building: bool = False) -> str:
-    """The budget for a verdict, where this one was up before all was read, or while it was built."""
-    return longer((_BUILDING if building else _FACTOR) * clock.budget, part=clock.part)
-
-
-def unread(run: Run, details: D, *, what: str = "the compiler had read it", building: bool = False) -> Result[D]:
-    """The result of a run that has nothing to report: the time was up before that."""
-    would_do = would_read(run.clock, building=building)
-    return Result(
-        **run.facts(),
-        verdict="inconclusive",
-        reason=f"nothing was tried, the time was up before {what}: {would_do}",
-        baseline=Measured(),
-        stock=Measured(),
-        best=None,
-        speedup=None,
-        speedup_over_stock=None,
-        confidence=1 - ALPHA,
-        counts=Counts(),
-        details=details,
-    )

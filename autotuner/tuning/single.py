@@ -26,7 +26,7 @@ from autotuner.system.progress import Clock, clocked
 from autotuner.system.text import count
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.contest import after_verdict, judge_finalists, lead_of_search, time_caches
-from autotuner.tuning.earlier import learned, question_read, question_unread, recall
+from autotuner.tuning.earlier import learned, question, recall
 from autotuner.tuning.estimate import without_device
 from autotuner.tuning.evaluate import Evaluator
 from autotuner.tuning.loop import Loop
@@ -34,7 +34,7 @@ from autotuner.tuning.options import Options, Task
 from autotuner.tuning.outcome import Outcome, first_crashes
 from autotuner.tuning.plan import BASELINE, Candidate, Plan
 from autotuner.tuning.result import Files, Result
-from autotuner.tuning.run import Account, Question, Run
+from autotuner.tuning.run import Account, Run
 from autotuner.tuning.session import Session
 from autotuner.tuning.ship import Winner, outputs, reproduced_by, ship
 from autotuner.tuning.summary import NOTHING, Summary
@@ -127,7 +127,7 @@ class SingleRun:
         """A finished run of this very problem, with its winner, where that is wanted."""
         if not self.options.resume or not self.task.recall:
             return None
-        new = self._question().row(self.session, self.options)
+        new = question(self.plan, self.task, self.session).row(self.session, self.options)
         found = recall(new, self.plan, self.session, self.options)
         if found is None:
             return None
@@ -141,7 +141,8 @@ class SingleRun:
         return Found(result, self.plan, self.winner, None if recalled else self.run, self.leader)
 
     def begun(self) -> AbstractContextManager[Run]:
-        return Run.begin(self._question(), session=self.session, options=self.options, account=self.account)
+        asked = question(self.plan, self.task, self.session)
+        return Run.begin(asked, session=self.session, options=self.options, account=self.account)
 
     def go(self, run: Run) -> Result:
         self.open(run)
@@ -306,13 +307,6 @@ class SingleRun:
         best_one = ranking[0] if ranking else None
         return replace(result, baseline=default, best=best_one, ranking=ranking, cause=found.cause)
 
-    def question_unread(self) -> Question:
-        """Before the space is read."""
-        return question_unread(self.problem, self.target, self.task, self.session)
-
-    def _question(self) -> Question:
-        return question_read(self.question_unread(), self.plan, self.session)
-
     def _learn(self) -> None:
         """What earlier runs of this chip suggest comes first; an experiment is about its own candidates."""
         if self.device == NO_DEVICE or self.task.microkernels_alone or self.task.elsewhere:
@@ -366,14 +360,14 @@ class SingleRun:
         self.reporter.stage("shipping, and compiling once more with what is shipped")
         winner = self._outcome(judgement.winner)
         if winner.build is None:
-            with process.however_late(latest=self.run.proof_ends(0.0)):
+            with process.however_late(latest=self.run.proof_ends):
                 winner.build = self.evaluator.start_build(winner.candidate, self.executor).result()
         if "best" in self.options.keep:
             self.evaluator.keep_folder(winner)
         return self._ship_files(judgement, winner, caches)
 
     def _ship_files(self, judgement: Judgement | None, winner: Outcome, caches: Caches | None = None) -> Files:
-        with process.however_late(latest=self.run.proof_ends(winner.build.took if winner.build else 0.0)):
+        with process.however_late(latest=self.run.proof_ends):
             command = reproduced_by(self.problem, self.run, task=self.task, trials=self.trials)
             facts = (caches, self.run.environment, self.clock.elapsed)
             file = self.run.folder / winner.candidate.id / PROBLEM

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Unpack
 
-from autotuner.errors import OutOfTimeError
+from autotuner.measure.schedule import beginning
 from autotuner.problems import Problem
 from autotuner.system import process
 from autotuner.targets import Target
 from autotuner.targets.base import right_target
 from autotuner.tuning.options import WHOLE, Options, Task
 from autotuner.tuning.result import Result
-from autotuner.tuning.run import too_short
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.single import Found, SingleRun
 
@@ -29,12 +28,7 @@ def tune(
     options = options or Options()
     prepared = target.prepare(problem)
     with Session.open(target, options, **watched) as session:
-        try:
-            return search(prepared, target, options=options, session=session).result
-        except OutOfTimeError:  # what has begun reports for itself
-            asked = SingleRun(prepared, target, options, session, WHOLE)
-            question, account = asked.question_unread(), asked.account
-            return too_short(question, session=session, options=options, account=account, details=None)
+        return search(prepared, target, options=options, session=session).result
 
 
 def search(problem: Problem, target: Target, *, options: Options, session: Session, task: Task = WHOLE) -> Found:
@@ -59,7 +53,8 @@ def searched(
     if said:
         steps.account.note(said)
     with process.until(steps.clock.latest):
-        steps.read_space()
+        with beginning("reading the problem"):
+            steps.read_space()
         if (recalled := steps.recalled()) is not None:
             yield recalled
             return

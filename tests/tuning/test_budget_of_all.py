@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
 
 import pytest
 
@@ -23,9 +21,7 @@ from autotuner.jobs.model.tuner import tune_model
 from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.run import Selection, tune_suite
 from autotuner.programs.model import Model
-from autotuner.store.store import Store
 from autotuner.tuning.options import parse_effort
-from tests.support.contract import KEYS
 from tests.support.fake_tools import CPU, FakeTools
 from tests.support.patience import LATE, one_of_three
 
@@ -112,48 +108,28 @@ def test_of_an_experiment_in_a_model(options: Options, tmp_path: Path) -> None:
 # --- the time before a run --------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def late(options: Options) -> Options:
-    """The command began so long ago that its time is over: all of it went into what comes before a run."""
-    return replace(options, began=time.monotonic() - 10 * BUDGET)
-
-
-def told(run: Callable[[Options], Any], late: Options) -> None:
-    """There is a result, and a row like others; in a workspace of its own, for there may be other tries."""
-    options = replace(late, workspace=late.workspace / uuid4().hex)
-    result = run(options)
-    assert result.verdict == "inconclusive"
-    assert re.search(r"--budget \d+s would do", result.reason)
-    assert result.seconds["total"] >= 10 * BUDGET
-    assert set(result.to_json()) >= KEYS
-    with Store.open(None, workspace=options.workspace) as store:
-        assert [(row.id, row.status) for row in store.runs()] == [(result.run, "finished")]
-
-
-@one_of_three
-def test_the_budget_counts_from_the_commands_beginning(late: Options) -> None:
-    with in_time():
-        told(lambda options: tune(GEMM, CPU, options=options), late)
-
-
-@one_of_three
-def test_a_model_that_there_is_no_time_to_read_has_a_result(late: Options) -> None:
-    with in_time():
-        told(lambda options: tune_model(Model(THREE), CPU, options=options), late)
-
-
-@one_of_three
-def test_importing_a_model_is_within_the_budget(late: Options, tmp_path: Path) -> None:
+def onnx(options: Options) -> object:
     pytest.importorskip("onnx")
-    (tmp_path / "model.onnx").write_bytes(b"nobody reads it")
-    with in_time():
-        told(lambda options: tune_model(Model(tmp_path / "model.onnx"), CPU, options=options), late)
+    file = options.workspace.parent / "model.onnx"
+    file.write_bytes(b"nobody reads it")
+    return tune_model(Model(file), CPU, options=options)
 
 
-@one_of_three
-def test_a_family_that_there_is_no_time_to_read_has_a_result(late: Options) -> None:
-    with in_time():
-        told(lambda options: tune_family(Family.parse(GEMM, "8,any"), CPU, options=options), late)
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(lambda options: tune(GEMM, CPU, options=options), id="problem"),
+        pytest.param(lambda options: tune_model(Model(THREE), CPU, options=options), id="model"),
+        pytest.param(onnx, id="import"),
+        pytest.param(lambda options: tune_family(Family.parse(GEMM, "8,any"), CPU, options=options), id="family"),
+    ],
+)
+def test_the_budget_counts_from_the_commands_beginning(run: Callable[[Options], object], options: Options) -> None:
+    """It began so long ago that its time is over: all of it went into what comes before a run."""
+    began = time.monotonic()
+    with pytest.raises(OutOfTimeError, match=r"the time was up before .* Give a longer --budget"):
+        run(replace(options, began=began - 10 * BUDGET))
+    assert time.monotonic() - began <= LATE
 
 
 @pytest.mark.long

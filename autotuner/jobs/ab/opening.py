@@ -28,7 +28,7 @@ from autotuner.system.text import times
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.dry_run import Rehearsal
 from autotuner.tuning.options import Options
-from autotuner.tuning.run import Account, Question, Run, would_read
+from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session
 
 
@@ -110,7 +110,7 @@ def open_model(
             structure = read_beside(target, builder, session.executor, timeout=timeout, timed=timed)
     except OutOfTimeError as error:
         late = f"the time was up before {model.path.name} was read."
-        raise OutOfTimeError(late, remedy=f"{would_read(account.clock)}.") from error
+        raise OutOfTimeError(late) from error
     description = builder.program.describe(flops=structure.flops)
     first = WORDS["default"] if wanted.a.name == DEFAULT.name else wanted.a.name
 

@@ -28,7 +28,7 @@ from autotuner.system.digests import file_digest
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result
-from autotuner.tuning.run import Account, Run, unread
+from autotuner.tuning.run import Account, Run
 from autotuner.tuning.session import Session, Watched
 
 ONCE = "once.vmfb"
@@ -87,10 +87,7 @@ class _ExperimentRun:
         run = self.run
         if run.earlier is not None:
             run.account.note(f"going on with run {run.id}")
-        try:
-            result = self._steps()
-        except OutOfTimeError:
-            result = unread(run, AbDetails(), what="both arms were compared", building=True)
+        result = self._steps()
         run.finish(result)
         if "none" in run.options.keep:
             shutil.rmtree(run.folder, ignore_errors=True)
@@ -270,7 +267,7 @@ class _ExperimentRun:
             self.shipped = (b.how.spec, b.how.flagfile)
             return
         run.account.stage("shipping, and compiling once more with what is shipped")
-        with process.however_late(latest=run.proof_ends(b.module.took)):
+        with process.however_late(latest=run.proof_ends):
             self.shipped, self.written = ship(b, self.subject, judgement, run), True
 
     # --- the end ------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Unpack
 
 from autotuner.devices.device import choose_repeat
-from autotuner.errors import AutotuneError, NoCandidateError, OutOfTimeError, WrongResultError
+from autotuner.errors import AutotuneError, NoCandidateError, WrongResultError
 from autotuner.iree.folder import MODULE, SPEC
 from autotuner.iree.run import Benchmark, benchmark_command, failed_because
 from autotuner.jobs.ab.arms import DEFAULT, Arm, parse_arm
@@ -29,9 +29,7 @@ from autotuner.tuning.dry_run import Rehearsal, rehearse
 from autotuner.tuning.options import Options, Task
 from autotuner.tuning.plan import Candidate, Plan
 from autotuner.tuning.result import Result
-from autotuner.tuning.run import too_short
 from autotuner.tuning.session import Session, Watched
-from autotuner.tuning.single import SingleRun
 from autotuner.tuning.tune import searched
 
 TRIALS = 24
@@ -68,16 +66,11 @@ def _search_variants(problem: Problem, target: Target, *, options: Options, **wa
     (kernel,) = options.microkernels
     prepared = target.prepare(problem)
     with Session.open(target, options, **watched) as session:
-        try:
-            with searched(prepared, target, options=options, session=session, task=ALONE) as found:
-                with process.however_late():
-                    result = _with_arms(found.result, found.plan, kernel, options, session)
-                if found.run is not None:
-                    found.run.finish(result)
-        except OutOfTimeError:  # what has begun reports for itself
-            asked = SingleRun(prepared, target, options, session, ALONE)
-            question, account = asked.question_unread(), asked.account
-            return too_short(question, session=session, options=options, account=account, details=AbDetails())
+        with searched(prepared, target, options=options, session=session, task=ALONE) as found:
+            with process.however_late():
+                result = _with_arms(found.result, found.plan, kernel, options, session)
+            if found.run is not None:
+                found.run.finish(result)
         return result
 
 

@@ -42,7 +42,7 @@ from autotuner.system.progress import LATE_SECONDS, Clock
 from autotuner.targets import NO_DEVICE, PLAIN, Target
 from autotuner.tuning.options import Options, Task
 from autotuner.tuning.result import Counts, Files, FinalVerdict, Result, RunFacts
-from autotuner.tuning.run import Account, Question, Run, unread
+from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.ship import ESTIMATED
 from autotuner.tuning.tune import search
@@ -320,7 +320,7 @@ class _FamilyRun:
             if self.run.stopped:
                 raise KeyboardInterrupt
             if self.run.clock.left < 0:
-                return unread(self.run, FamilyDetails(tuple(done)))
+                raise OutOfTimeError
             reasons = "; ".join(f"{one.bucket.text}: {one.reason}" for one in done)
             raise NoCandidateError(f"no bucket could be tuned: {reasons}", remedy="Try other bounds.")
         results = [one.result for one in done if one.result is not None]

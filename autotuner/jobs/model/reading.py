@@ -86,13 +86,6 @@ def structure_of(
         return read_structure(builder, target.compile_flags, target=target.name, timeout=timeout)
 
 
-def question_unread(model: Model, target: Target, session: Session) -> Question:
-    """Of a model that there was no time to read."""
-    size = model.path.stat().st_size
-    problem = {"op": "model", "name": model.name, "flops": 0, "bytes": size}
-    return Question("model", problem, target, asks=problem, reads=session.tools.programs, recalls=True)
-
-
 def question_of(model: Model, target: Target, session: Session, plain: ModelStructure) -> Question:
     asks = model.describe(flops=plain.flops)
     expected = (known_digest(path) for path in model.expected if path.is_file())

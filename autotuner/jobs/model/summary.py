@@ -77,7 +77,7 @@ class Summary:
         context, files = self.context, self.context.files
         context.stage("shipping, and compiling the model once more with what is shipped")
         try:
-            with process.however_late(latest=context.run.proof_ends(made.module.took)):
+            with process.however_late(latest=context.run.proof_ends):
                 shipped = self._ship(made, claimed(verdict, reason, judgement))
         except OutOfTimeError:
             return self.result("inconclusive", context.run.unproven, judgement)

@@ -16,8 +16,8 @@ from autotuner.jobs.model.context import Context, model_outputs
 from autotuner.jobs.model.entries import Entry, KernelEntry, Library
 from autotuner.jobs.model.first_kernels import KERNELS, FirstKernels, kernels_first, try_kernels, worth_tuning
 from autotuner.jobs.model.parts import PartSearch
-from autotuner.jobs.model.reading import question_of, question_unread, read_model, structure_of
-from autotuner.jobs.model.result import ModelDetails, ModelResult
+from autotuner.jobs.model.reading import question_of, read_model, structure_of
+from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.route_search import choose, routes_that_won
 from autotuner.jobs.model.routes import RouteRace
 from autotuner.jobs.model.shares import measure_shares
@@ -26,14 +26,14 @@ from autotuner.jobs.model.whole import WholeModel
 from autotuner.jobs.opening import MIN_TIME, model_clock, model_program
 from autotuner.measure.judge import Judge, JudgePhase
 from autotuner.measure.judgement import Judgement
-from autotuner.measure.schedule import Schedule, late, longer
+from autotuner.measure.schedule import Schedule, beginning, late, longer
 from autotuner.programs.model import Model
 from autotuner.programs.structure import ModelStructure
 from autotuner.system import process
 from autotuner.targets import PLAIN, Target
 from autotuner.targets.base import without_wrong_attention
 from autotuner.tuning.options import Options
-from autotuner.tuning.run import Account, Run, too_short
+from autotuner.tuning.run import Account, Run
 from autotuner.tuning.session import Session, Watched
 
 _WHOLE = 0.3
@@ -58,11 +58,8 @@ def tune_within(model: Model, target: Target, *, options: Options, session: Sess
     model_outputs(model, target, options, session.workspace).claim(model.files(target))
     account = Account(session.reporter, model_clock(options, session))
     with process.until(account.clock.latest), process.ended_by_an_error():
-        try:
+        with beginning("reading the model"):
             found = read_model(model, target, options, session, account)
-        except OutOfTimeError:
-            question = question_unread(model, target, session)
-            return too_short(question, session=session, options=options, account=account, details=ModelDetails())
         target, said = without_wrong_attention(target, found.plain.head_widths)
         if said:
             account.note(said)

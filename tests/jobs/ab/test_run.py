@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from autotuner import Gemm
-from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError, UsageError
+from autotuner.errors import DeviceError, NoCandidateError, UsageError
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.result import AbResult
 from autotuner.problems import Problem
@@ -225,18 +225,6 @@ def test_without_a_device_both_arms_are_built_and_proven(fake: Fake, experiment:
 def test_nothing_is_kept_where_nothing_is_wanted(fake: Fake, experiment: Run, workspace: Path) -> None:
     result = experiment("default", "default", fake().tools, keep=("none",))
     assert not (workspace / "candidates" / result.run).exists()
-
-
-def test_where_the_time_is_up_before_both_are_built_the_budget_named_counts_what_is_done(
-    fake: Fake, experiment: Run, flagfile: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def late(*_: object) -> None:
-        raise OutOfTimeError("the time was up")
-
-    monkeypatch.setattr("autotuner.jobs.ab.run._ExperimentRun._build", late)
-    result = experiment("default", flagfile("tiled", TILED), fake().tools, budget=35.0)
-    assert result.verdict == "inconclusive"
-    assert result.reason.endswith("the time was up before both arms were compared: --budget 130s would do")
 
 
 def test_an_interrupted_experiment_keeps_its_rows(

@@ -130,10 +130,9 @@ def test_a_problem_whose_compile_outlasts_the_budget_is_told_as_not_reached(tool
     assert any("the time was up: nothing was timed: --budget" in note for note in found.to_json()["notes"])
 
 
-def test_a_model_that_is_not_read_in_time_is_told_with_a_budget_that_would_do(tools: Tools, tmp_path: Path) -> None:
+def test_a_model_that_is_not_read_in_time_is_told(tools: Tools, tmp_path: Path) -> None:
     """As of `ab --model`, which reads it the same way."""
     hangs = instead_of_compiler(tools, tmp_path, f'case "$*" in *.mlir*) exec sleep {HANGING} ;; esac\nexec REAL "$@"')
     options = Options(workspace=tmp_path / "workspace", budget=5.0)
-    with pytest.raises(OutOfTimeError, match=r"the time was up before three\.mlir was read\.") as caught:
+    with pytest.raises(OutOfTimeError, match=r"the time was up before three\.mlir was read\. Give a longer --budget"):
         bench_model(Model(EXAMPLES / "three.mlir"), Terms(("iree",)), CPU, options=options, tools=hangs)
-    assert caught.value.remedy == "--budget 30s would do."
