@@ -78,8 +78,8 @@ autotune report -o report.html
 autotune report 20260301-021500-0a1b2c -o run.html
 autotune nightly nightly.toml
 autotune nightly nightly.toml --dry-run
-autotune history --op gemm --since 7d --verdict win
-autotune history --shape 512x512x1024 --trend
+autotune history --op gemm --since 7d
+autotune history --shape 512x512x1024 --json
 autotune export --csv > timings.csv
 autotune export --json -o timings.json
 autotune import timings.json

@@ -1,7 +1,7 @@
 """`autotune history`, `export`, `import`, `report`, `compare`, `cache`, `doctor`: what is stored, what works here."""
 
 import re
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,17 +16,14 @@ from autotuner.system.text import count
 
 if TYPE_CHECKING:
     from autotuner.report.compare import Comparison
-    from autotuner.store.queries import RunFilter
-    from autotuner.store.store import Store
 
 Run = Annotated[str | None, typer.Argument(metavar="RUN", help="A run, as `history` names it. [default: all]")]
 _SET = "A run, a workspace, a database (FILE.db or URL) or an export (.json)."
-FILTERS = ("limit", "op", "shape", "target", "device", "since", "verdict", "trend")
+FILTERS = ("limit", "op", "shape", "target", "since")
 MOST_RUNS = 2**31 - 1
-"""More than a database can be asked for means all."""
+"""That a database can be asked for."""
 _AGO = re.compile(r"(\d{1,5})([mhdw])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_SHAPE = re.compile(r"\d+(x\d+)*")
 
 
 def history(
@@ -35,73 +32,41 @@ def history(
     limit: Annotated[int, option("--limit", "How many runs, newest first.")] = 20,
     op: Annotated[str | None, option("--op", "Of this operation: gemm, conv, model, …")] = None,
     shape: Annotated[str | None, option("--shape", "Of this shape, as the problem's name has it.")] = None,
-    target: Annotated[str | None, option("--target", "For this chip or product.")] = None,
-    device: Annotated[str | None, option("--device", "On this IREE device, or a piece of the device's name.")] = None,
+    target: Annotated[str | None, option("--target", "For this chip.")] = None,
     since: Annotated[str | None, option("--since", "Since 2026-11-01, or so long ago: 12h, 7d.")] = None,
-    verdict: Annotated[str | None, option("--verdict", "Of this verdict: win, no-winner, …")] = None,
-    trend: Annotated[bool, option("--trend", "Each problem over time, oldest run first.")] = False,
     workspace: o.Workspace = Path(),
     storage: o.Storage = None,
     as_json: o.Json = False,
     no_color: o.NoColor = False,
 ) -> None:
-    """List the runs of this workspace, or the candidates of one. --trend shows how a problem did over time.
+    """List the runs of this workspace, or the candidates of one.
 
     --op and --shape also find the parts of suites and models.
     """
     from autotuner.cli.console import emit, emit_json, show
-    from autotuner.report.history import history_records, runs_table, trend_records, trend_table
-    from autotuner.store.queries import ALL_RUNS
+    from autotuner.report.history import history_records, run_tables, runs_table
+    from autotuner.store.exports import export_json, export_records
+    from autotuner.store.queries import ALL_RUNS, RunFilter
     from autotuner.store.store import Store
 
     if run is not None:
         Given.of(context).refuse(FILTERS, "chooses among runs, and one is named")
-    if limit < 1:
-        raise UsageError(f"--limit {limit} is not positive.", remedy="Give --limit 1 or more.")
-    which = which_runs(op=op, shape=shape, target=target, device=device, since=since, verdict=verdict)
+    if not 1 <= limit <= MOST_RUNS:
+        raise UsageError(f"--limit {limit} is not a number of runs.", remedy=f"Give 1 to {MOST_RUNS}.")
+    began = parse_since(since) if since is not None else None
+    which = RunFilter(op=op and op.lower(), shape=shape and shape.lower(), target=target, since=began)
     with Store.open(storage, workspace=workspace, create=False) as store, store.intact():
-        if run is not None:
-            _show_run(store, run, as_json=as_json, no_color=no_color)
+        if run is not None and as_json:
+            emit(export_json(export_records(store, run)), end="")
             return
-        which = _with_known_target(store, which)
-        read = trend_records if trend else history_records
-        records = read(store, min(limit, MOST_RUNS), which=which)
+        records = history_records(store, limit, which=which) if run is None else []
         if as_json:
             emit_json(records)
-        elif not records and which != ALL_RUNS:
+        elif run is None and not records and which != ALL_RUNS:
             emit("no run is like that; `autotune history` lists them all")
         else:
-            for table in map(trend_table, records) if trend else [runs_table(records)]:
+            for table in run_tables(store, run) if run is not None else [runs_table(records)]:
                 show(table.listing(), no_color=no_color)
-
-
-def which_runs(
-    *,
-    op: str | None = None,
-    shape: str | None = None,
-    target: str | None = None,
-    device: str | None = None,
-    since: str | None = None,
-    verdict: str | None = None,
-) -> "RunFilter":
-    """Which runs are meant by the words of the command line."""
-    from autotuner.report.history import VERDICT_WORDS
-    from autotuner.store.queries import RunFilter
-
-    if shape is not None and not _SHAPE.fullmatch(shape.lower()):
-        remedy = "Give the sizes as the problem's name has them, such as 512x512x1024."
-        raise UsageError(f"--shape {shape!r} is not a shape.", remedy=remedy)
-    if verdict is not None and verdict not in VERDICT_WORDS:
-        remedy = f"Choose one of: {', '.join(VERDICT_WORDS)}."
-        raise UsageError(f"--verdict {verdict!r} is unknown.", remedy=remedy)
-    return RunFilter(
-        op=op.lower() if op is not None else None,
-        shape=shape.lower() if shape is not None else None,
-        target=target,
-        device=device,
-        since=parse_since(since) if since is not None else None,
-        verdict=verdict,
-    )
 
 
 def parse_since(text: str, *, now: datetime | None = None) -> datetime:
@@ -114,29 +79,6 @@ def parse_since(text: str, *, now: datetime | None = None) -> datetime:
     except (ValueError, OverflowError):
         remedy = "Write 2026-11-01, 2026-11-01T08:30, or how long ago: 12h, 7d, 2w."
         raise UsageError(f"--since {text!r} is not a date.", remedy=remedy) from None
-
-
-def _with_known_target(store: "Store", which: "RunFilter") -> "RunFilter":
-    """A product's name is that of its chip. The catalogue is only asked where no run has the name itself."""
-    from autotuner.store.queries import RunFilter
-
-    if which.target is None or store.runs(1, which=RunFilter(target=which.target)):
-        return which
-    from autotuner.targets import Target
-
-    return replace(which, target=Target.parse(which.target).name)
-
-
-def _show_run(store: "Store", run: str, *, as_json: bool, no_color: bool) -> None:
-    from autotuner.cli.console import emit, show
-    from autotuner.report.history import run_tables
-    from autotuner.store.exports import export_json, export_records
-
-    if as_json:
-        emit(export_json(export_records(store, run)), end="")
-        return
-    for table in run_tables(store, run):
-        show(table.listing(), no_color=no_color)
 
 
 def export(
@@ -213,7 +155,7 @@ def report(
         raise UsageError(f"-o {output} is not an .html file.", remedy="Name a page, such as -o report.html.")
     claim(output, OUR_PAGE, force=force)
     with Store.open(storage, workspace=workspace, create=False) as store, store.intact():
-        page = make_page(store, runs or (), workspace=workspace)
+        page = make_page(store, runs or ())
     write_whole(output, page, OUR_PAGE, force=force)
     what = count(len(set(runs)), "run") if runs else "all runs"
     emit(f"{output}: {what}, {len(page.encode()) / 1e6:.1f} MB")

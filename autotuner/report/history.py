@@ -1,4 +1,4 @@
-"""Runs as records and tables, and how one problem did over time. Reads rows of the results database, nothing else.
+"""Runs and candidates as records and tables. Reads rows of the results database, nothing else.
 
 A question for all runs together, never one for each: a store has thousands.
 """
@@ -10,23 +10,20 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from autotuner.report.tables import Field, Table, interval, us
+from autotuner.iree.figures import Isa
+from autotuner.report.tables import Field, Table, error, interval, us
 from autotuner.store.queries import ALL_RUNS, RunFilter
+from autotuner.store.reader import Reader
 from autotuner.store.rows import NO_CANDIDATES, CandidateRow, RunRow, Tally
-from autotuner.store.store import Store
 from autotuner.system.text import count
 
-VERDICT_WORDS = ("win", "no-winner", "inconclusive", "compile-only", "measured", "failed", "interrupted", "running")
-"""What the column of this name may have: a verdict (a bench only measures), or how a run ended that has none."""
 MOST = 1000
 """Candidates of a run in a table: the fastest."""
-_BAR = 20
-"""Characters of the longest bar of a trend."""
 
 Record = dict[str, Any]
 
 
-def history_records(store: Store, limit: int | None = 20, *, which: RunFilter = ALL_RUNS) -> list[Record]:
+def history_records(store: Reader, limit: int | None = 20, *, which: RunFilter = ALL_RUNS) -> list[Record]:
     """The latest of these runs, newest first, each with its parts; a run that was cut short tells how far it came.
 
     Parts of others are listed where a problem is asked for: it is meant wherever it was tuned.
@@ -34,7 +31,7 @@ def history_records(store: Store, limit: int | None = 20, *, which: RunFilter = 
     return run_records(store, store.runs(limit, top=not which.names_problem, which=which))
 
 
-def run_records(store: Store, runs: Sequence[RunRow]) -> list[Record]:
+def run_records(store: Reader, runs: Sequence[RunRow]) -> list[Record]:
     """These runs, each with its parts."""
     parts = store.below(run.id for run in runs)
     known = {run.id: run for group in (runs, *parts.values()) for run in group}
@@ -93,32 +90,25 @@ def _total(what: str) -> Field:
     return Field(what, lambda record: str(sum(one[what] for one in (record, *record["runs"]))), "number")
 
 
-_RUN = Field("run", "run", link="#run-", head=True)
-_WHEN = Field("when", _when, "brief", head=True)
-_VERDICT = Field("verdict", _verdict, "badge")
-_SPEEDUP = Field("speedup", lambda record: interval(record["speedup"], unit="x"), "number")
-_TIMES = (_us("default µs", "baseline_us"), _us("best µs", "best_us"))
 _FIELDS = (
-    _RUN,
-    _WHEN,
+    Field("run", "run", link="#run-", head=True),
+    Field("when", _when, "brief", head=True),
     Field("problem", "problem", head=True),
     Field("target, device", lambda record: f"{record['target']}, {record['device']}"),
-    _VERDICT,
-    _SPEEDUP,
-    *_TIMES,
+    Field("verdict", _verdict, "badge"),
+    Field("speedup", lambda record: interval(record["speedup"], unit="x"), "number"),
+    _us("default µs", "baseline_us"),
+    _us("best µs", "best_us"),
     _total("timed"),
     _total("failed"),
+    Field("parts", lambda record: _parts(record)),
+    Field("spec", "spec"),
 )
 
 
-def runs_table(records: Sequence[Record]) -> Table:
+def runs_table(records: Sequence[Record], caption: str = "") -> Table:
     """A run a row, its parts counted; `autotune history RUN` lists them."""
-    return Table.of("", records, (*_FIELDS, Field("parts", _parts), Field("spec", "spec")))
-
-
-def overview_table(records: Sequence[Record]) -> Table:
-    """The same on a page, which has the rest below."""
-    return Table.of("Runs", records, (*_FIELDS, Field("kind", "kind")))
+    return Table.of(caption, records, _FIELDS)
 
 
 def _parts(record: Record) -> str:
@@ -130,55 +120,10 @@ def _parts(record: Record) -> str:
     return f"{record['kind']}{of}{', '.join(f'{n} {state}' for state, n in states.items())}"
 
 
-def trend_records(store: Store, limit: int | None, *, which: RunFilter) -> list[Record]:
-    """The runs of each problem on each device, oldest first, with what changed from one to the next.
-
-    `change` is the best time over that of the run before it: below 1 is faster.
-    """
-    runs = store.runs(limit, which=which)[::-1]
-    environments = store.environments(run.id for run in runs)
-    series: dict[tuple[str, ...], list[Record]] = {}
-    for run, record in zip(runs, run_records(store, runs), strict=True):
-        where = environments.get(run.id, {})
-        key = (record["problem"], run.target, run.device, str(where.get("device_name") or ""))
-        points = series.setdefault(key, [])
-        points.append({**_point(record, where), "change": _change(record["best_us"], points)})
-    return [
-        {**dict(zip(("problem", "target", "device", "device_name"), key, strict=True)), "runs": points}
-        for key, points in series.items()
-    ]
-
-
-def _point(record: Record, where: Mapping[str, Any]) -> Record:
-    names = ("run", "parent", "started", "verdict", "default_is_right", "status", "baseline_us", "best_us", "speedup")
-    return {**{name: record[name] for name in names}, "iree": where.get("iree"), "driver": where.get("driver") or None}
-
-
-def _change(best: float | None, before: Sequence[Record]) -> float | None:
-    last = next((point["best_us"] for point in reversed(before) if point["best_us"]), None)
-    return best / last if best and last else None
-
-
-def trend_table(series: Record) -> Table:
-    """A run a row, oldest first; the bar is the best time, beside the longest of them."""
-    longest = max((point["best_us"] or 0.0 for point in series["runs"]), default=0.0)
-
-    def change(point: Record) -> str:
-        return "" if point["change"] is None else f"{(point['change'] - 1) * 100:+.1f} %"
-
-    def bar(point: Record) -> str:
-        return "█" * round(_BAR * (point["best_us"] or 0.0) / longest) if longest else ""
-
-    times = (*_TIMES, Field("change", change, "number"))
-    fields = (_WHEN, _RUN, Field("IREE", "iree"), _VERDICT, *times, _SPEEDUP, Field("best", bar))
-    title = f"{series['problem']} on {series['target']} ({series['device_name'] or series['device']})"
-    return Table.of(title, series["runs"], fields)
-
-
 # --- one run ---------------------------------------------------------------------------------------------------------
 
 
-def run_tables(store: Store, run: str) -> list[Table]:
+def run_tables(store: Reader, run: str) -> list[Table]:
     """A run's own candidates, where it has some, and the runs that are its parts."""
     parts = run_records(store, store.parts(run))
     return [
@@ -187,30 +132,34 @@ def run_tables(store: Store, run: str) -> list[Table]:
     ]
 
 
-def run_table(store: Store, run: str) -> Table:
-    """A run's candidates, fastest first, and after them those that were not timed, with the reason."""
+def run_table(store: Reader, run: str) -> Table:
+    """A run's candidates."""
+    return candidates_table(store.run(run), store.candidates(run), store.isa(run))
+
+
+def candidates_table(run: RunRow, candidates: Sequence[CandidateRow], isa: Mapping[int, Isa]) -> Table:
+    """The fastest first, and after them those that were not timed, with the reason."""
     from autotuner.measure.reference import DEFAULT  # imported where they are used: lists of runs need not wait
     from autotuner.tuning.printer import knobs
 
-    owner, tally, isa = store.run(run), store.tally(run), store.isa(run)
-    ranked = sorted(store.candidates(run), key=lambda row: (row.us is None, row.us or 0.0, row.ordinal))
-    candidates = ranked[:MOST]
+    ranked = sorted(candidates, key=lambda row: (row.us is None, row.us or 0.0, row.ordinal))
+    default = next((row for row in candidates if row.kind == "baseline"), None)
 
     def speedup(row: CandidateRow) -> str:
-        return f"{tally.baseline_us / row.us:.3f}x" if tally.baseline_us and row.us else ""
+        return f"{default.us / row.us:.3f}x" if default and default.us and row.us else ""
 
     fields = [
         Field("#", lambda row: str(row.ordinal), "number", head=True),
         Field("kind", lambda row: row.kind, head=True),
         Field("route", lambda row: row.route, head=True),
-        Field("configuration", lambda row: knobs(row.config.as_dict())),
+        Field("configuration", lambda row: knobs(row.config.as_dict()), "long"),
         *([Field("isa", lambda row: isa[row.id].summary if row.id in isa else "")] if isa else []),
         Field("µs", lambda row: us(row.us), "number"),
         Field("speedup", speedup, "number"),
+        Field("error", lambda row: error(row.error), "number"),
         Field("state", lambda row: row.failure or row.state, "badge"),
     ]
-    wrong = any(row.kind == "baseline" and row.state == "timed" and row.failure for row in candidates)
-    title = f"{owner.problem.get('name', '')} on {owner.target} ({run})"
-    title += f": {DEFAULT} gives wrong results" if wrong else ""
-    title += f"; the first {MOST} of {len(ranked)}: `autotune export --csv {run}` has all" if len(ranked) > MOST else ""
-    return Table.of(title, candidates, fields)
+    title = f"{run.problem.get('name', '')} on {run.target} ({run.id})"
+    title += f": {DEFAULT} gives wrong results" if default and default.state == "timed" and default.failure else ""
+    more = f"; the first {MOST} of {len(ranked)}: `autotune export --csv {run.id}` has all"
+    return Table.of(f"{title}{more if len(ranked) > MOST else ''}", ranked[:MOST], fields)

@@ -6,14 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from autotuner.report.charts import Mark, bars, brief, forest, log_axis
-from autotuner.report.page import Chart, Section, plain
+from autotuner.report.charts import Mark, forest
+from autotuner.report.page import Chart, Section
 from autotuner.report.reading import Run
 from autotuner.report.tables import Field, Table, error, fixed, interval, lines, number, text, us
 from autotuner.system.text import count
 
-_COLOURS = ("@c1", "@c2", "@c3", "@c4", "@c5", "@c6", "@c7", "@c8")
-_OURS = {"iree": "@ink", "tuned": "@good"}
 MOST_SHOWN = 60
 """Problems in a chart: those with most time. The table has all."""
 _Row = Mapping[str, Any]
@@ -30,7 +28,12 @@ def own_sections(run: Run) -> list[Section]:
         "bench": _libraries,
         "retune": _retuned,
     }
-    return make[run.row.kind](run.document) if run.row.kind in make and run.document else []
+    made = make[run.row.kind](run.document) if run.row.kind in make else []
+    return [section for section in made if section.facts or any(table.rows for table in section.tables)]
+
+
+def _tables(slug: str, title: str, *tables: Table, words: tuple[str, ...] = ()) -> Section:
+    return Section(slug, title, words, tables=tables)
 
 
 def _us(title: str, *path: str) -> Field:
@@ -93,6 +96,13 @@ _ROUTES = (
 )
 
 
+_TIMES = (
+    Field("kind of dispatch", "kind"),
+    Field("default, ms", lambda row: _ms(row, "before"), "number"),
+    Field("best, ms", lambda row: _ms(row, "after"), "number"),
+)
+
+
 def _model(document: _Row) -> list[Section]:
     entries, by = document.get("entries") or {}, document.get("ranked_by")
     ranked = f"Ranked by {by} on route {document.get('ranked_route')}. " if by else ""
@@ -100,47 +110,40 @@ def _model(document: _Row) -> list[Section]:
     applied = f"{found} of {shipped} shipped entries are found in the compiled model."
     told = f"{ranked}{applied if shipped else 'No entry of a spec is shipped.'}"
     title = "Dispatches that can be tuned, before and after, with what each entry gained"
-    dispatches = (
-        Table.of(title, document.get("dispatches") or [], _DISPATCHES),
-        Table.of("Dispatches with nothing to tune", document.get("others") or [], _OTHERS),
-    )
     kernels: _Rows = (document.get("microkernels") or {}).get("places") or []
-    names = list(dict.fromkeys(name for row in kernels for name in row))
-    routes: _Rows = document.get("routes") or []
-    untried = () if routes else ("No route was tried as a whole.",)
-    sections = [
-        Section("time", "Where the time goes", *_times(document.get("time") or {})),
-        Section("dispatches", "Dispatches", (told,), tables=dispatches),
-        Section("microkernels", "Microkernels", tables=(Table.of("Places", kernels, [Field(n, n) for n in names]),)),
-        Section("routes", "Routes", untried, tables=(Table.of("Routes of the whole model", routes, _ROUTES),)),
+    places = [Field(name, name) for name in dict.fromkeys(name for row in kernels for name in row)]
+    return [
+        _tables(
+            "time", "Where the time goes", Table.of("Time of one call", _times(document.get("time") or {}), _TIMES)
+        ),
+        _tables(
+            "dispatches",
+            "Dispatches",
+            Table.of(title, document.get("dispatches") or [], _DISPATCHES),
+            Table.of("Dispatches with nothing to tune", document.get("others") or [], _OTHERS),
+            words=(told,),
+        ),
+        _tables("microkernels", "Microkernels", Table.of("Places", kernels, places)),
+        _tables("routes", "Routes", Table.of("Routes of the whole model", document.get("routes") or [], _ROUTES)),
     ]
-    left_out = {"time": not document.get("time"), "microkernels": not kernels}
-    return [section for section in sections if not left_out.get(section.slug)]
 
 
-def _times(time: _Row) -> tuple[tuple[str, ...], tuple[Chart, ...]]:
-    """How they were taken, and a bar for each side of which there are some."""
-    sides = [(name, time[side]) for name, side in (("best", "after"), ("default", "before")) if time.get(side)]
-    how = dict.fromkeys(str(side["how"]) for _, side in sides if side.get("how"))
-    parts = {name: _by_kind(side) for name, side in sides}
-    kinds = dict.fromkeys(kind for own in reversed(parts.values()) for kind in own)
-    data = [
-        bars(
-            kind,
-            [own.get(kind, 0.0) / 1e3 for own in parts.values()],
-            list(parts),
-            colour=_COLOURS[i % len(_COLOURS)],
-            unit="ms",
-        )
-        for i, kind in enumerate(kinds)
+def _times(time: _Row) -> list[_Row]:
+    """A row for each kind of dispatch, with its microseconds of both sides."""
+    sides = {side: (time.get(side) or {}).get("parts") or [] for side in ("before", "after")}
+    kinds = dict.fromkeys(str(part.get("kind")) for parts in sides.values() for part in parts)
+    return [
+        {"kind": kind, **{side: sum(_us_of(part, kind) for part in parts) for side, parts in sides.items()}}
+        for kind in kinds
     ]
-    layout = {"barmode": "stack", "xaxis": {"title": {"text": "ms"}}, "yaxis": {"type": "category"}, "bargap": 0.3}
-    chart = Chart("Time of one call by kind of dispatch", {"data": data, "layout": layout}, height=240)
-    return (f"By {'; '.join(how)}.",) if how else (), (chart,) if data else ()
 
 
-def _by_kind(side: _Row) -> dict[str, float]:
-    return {str(part.get("kind")): number(part.get("us")) or 0.0 for part in side.get("parts") or []}
+def _us_of(part: _Row, kind: str) -> float:
+    return (number(part.get("us")) or 0.0) if str(part.get("kind")) == kind else 0.0
+
+
+def _ms(row: _Row, side: str) -> str:
+    return fixed(row[side] / 1e3, 3)
 
 
 # --- a suite ------------------------------------------------------------------------------------------------------
@@ -191,7 +194,7 @@ def _suite(document: _Row) -> list[Section]:
             "Problems",
             (_OTHER_MOMENTS,) if tuned else (),
             facts=tuple((words, text(uplift[name])) for name, words in _UPLIFT.items() if uplift.get(name) is not None),
-            wide=_uplifts(tuned[:MOST_SHOWN][::-1]),
+            charts=_uplifts(tuned[:MOST_SHOWN][::-1]),
             tables=(
                 Table.of("Problems of the suite", rows, _PROBLEMS),
                 Table.of("What compiles together", document.get("groups") or [], _GROUPS),
@@ -204,7 +207,7 @@ def _uplifts(rows: _Rows) -> tuple[Chart, ...]:
     """The speedup of each problem that came to one, the one with most time first."""
     marks = [
         Mark(
-            brief(text(row.get("problem"))),
+            text(row.get("problem")),
             float(row["ratio"]),
             number(row.get("low")),
             number(row.get("high")),
@@ -212,8 +215,7 @@ def _uplifts(rows: _Rows) -> tuple[Chart, ...]:
         )
         for row in rows
     ]
-    title = "Speedup of each problem, with its interval"
-    return (forest(title, {"": marks}, axis="times as fast as the default"),) if marks else ()
+    return (forest("Speedup of each problem, with its interval", marks),) if marks else ()
 
 
 # --- an experiment, a family, a retuning --------------------------------------------------------------------------
@@ -269,8 +271,7 @@ _ENTRIES = (
 def _experiment(document: _Row) -> list[Section]:
     arms: _Rows = document.get("arms") or []
     difference = number(document.get("difference"))
-    words = [] if arms else ["The arms were not compared."]
-    words += [] if difference is None else [f"Relative error between what both arms compute: {difference:.1e}."]
+    words = [] if difference is None else [f"Relative error between what both arms compute: {difference:.1e}."]
     words += ["Both arms have the same machine code."] if document.get("same_code") else []
     blocks = tuple((f"Repeat {text(arm.get('name'))}", lines(arm.get("command"))) for arm in arms)
     table = Table.of("Arms of the experiment", arms, _ARMS)
@@ -278,14 +279,13 @@ def _experiment(document: _Row) -> list[Section]:
 
 
 def _family(document: _Row) -> list[Section]:
-    table = Table.of("Buckets of the family", document.get("buckets") or [], _BUCKETS)
-    return [Section("buckets", "Buckets", tables=(table,))]
+    return [_tables("buckets", "Buckets", Table.of("Buckets of the family", document.get("buckets") or [], _BUCKETS))]
 
 
 def _retuned(document: _Row) -> list[Section]:
     """What became of each entry, and why."""
     entries = [one for one in document.get("entries") or [] if isinstance(one, Mapping)]
-    return [Section("entries", "Entries", tables=(Table.of("What became of each entry", entries, _ENTRIES),))]
+    return [_tables("entries", "Entries", Table.of("What became of each entry", entries, _ENTRIES))]
 
 
 # --- other libraries ----------------------------------------------------------------------------------------------
@@ -316,47 +316,14 @@ _BACKENDS = (
 
 def _libraries(document: _Row) -> list[Section]:
     """Every backend of every problem."""
-    rows = [*_backends(document)]
-    left = [
-        f"Left out: {text(one.get('backend'))}: {text(one.get('reason'))}"
-        + (f". Run: {line}" if (line := text(one.get("install"))) else "")
-        for one in left_out(document)
-    ]
-    table = Table.of("Backends, timed in turns", rows, _BACKENDS)
-    return [Section("libraries", "Libraries", tuple(left), wide=_beside(rows), tables=(table,))]
+    table = Table.of("Backends, timed in turns", _backends(document), _BACKENDS)
+    return [_tables("libraries", "Libraries", table)]
 
 
 def _backends(document: _Row) -> Iterator[_Row]:
     for problem in document.get("problems") or []:
         for row in problem.get("backends") or []:
             yield {**row, "problem": text(problem.get("name"))}
-
-
-def left_out(document: _Row) -> list[_Row]:
-    """The backends that could not take part."""
-    return [one for one in document.get("left_out") or [] if isinstance(one, Mapping)]
-
-
-def _beside(rows: _Rows) -> tuple[Chart, ...]:
-    """The time of each backend: a bar for each problem that it was timed on."""
-    timed = [(text(row.get("backend")), row["problem"], time) for row in rows if (time := number(row.get("us")))]
-    names = list(dict.fromkeys(backend for backend, _, _ in timed))
-    problems = dict.fromkeys(problem for _, problem, _ in timed)
-    data = [
-        bars(
-            name,
-            [plain(brief(problem)) for backend, problem, _ in timed if backend == name],
-            [time for backend, _, time in timed if backend == name],
-            colour=_OURS.get(name, _COLOURS[i % len(_COLOURS)]),
-            unit="µs",
-            upright=True,
-        )
-        for i, name in enumerate(names)
-    ]
-    # The times of several problems are far apart.
-    axis = log_axis("µs") if len(problems) > 1 else {"title": {"text": "µs"}, "rangemode": "tozero"}
-    layout = {"yaxis": axis, "xaxis": {"type": "category"}, "bargap": max(0.2, 0.8 - 0.12 * len(names))}
-    return (Chart("Time by backend", {"data": data, "layout": layout}),) if data else ()
 
 
 def headline(document: _Row) -> str:

@@ -5,7 +5,7 @@ A page is one `View` or several: what was found, in a summary, and sections of w
 - `Table`: can be sorted and, where it is long, filtered and turned by pages. Cells are text; those of a column of kind
   `number` are sorted by the number that they begin with, so a column has one unit.
 - `Chart`: a figure of plotly as plain data, drawn when it is seen. A colour that begins with `@` is one of style.css's
-  (`@c1` to `@c8`, `@ink`, `@muted`, `@line`, `@accent`, `@good`, `@warn`, `@bad`, `@low`, `@mid`, `@high`). Text in it
+  (`@c1` to `@c8`, `@ink`, `@muted`, `@line`, `@accent`, `@good`, `@warn`, `@bad`). Text in it
   goes through `plain`. Without the extra [report] a page has no charts.
 
 Everything that a template is given is escaped. Only the frame's own scripts run: the page's policy has their digests.
@@ -16,7 +16,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -50,13 +50,11 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading with what stands under it; `words` alone where there is nothing to show."""
+    """A heading with what stands under it."""
 
     slug: str
     title: str
     words: tuple[str, ...] = ()
-    wide: tuple[Chart, ...] = ()
-    """Charts over the whole width."""
     charts: tuple[Chart, ...] = ()
     """Side by side where there is room."""
     tables: tuple[Table, ...] = ()
@@ -67,7 +65,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a page tells of one thing: a run, a comparison, a night. Its summary, its sections, and its parts folded."""
+    """What a page tells of one thing, a run or a night: its summary and its sections."""
 
     anchor: str
     title: str
@@ -81,14 +79,6 @@ class View:
     commands: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     sections: tuple[Section, ...] = ()
-    parts: tuple[View, ...] = ()
-
-    @property
-    def figures(self) -> Iterator[Chart]:
-        for section in self.sections:
-            yield from (*section.wide, *section.charts)
-        for part in self.parts:
-            yield from part.figures
 
 
 def plain(text: str) -> str:
@@ -104,7 +94,7 @@ def render(
     left_out: Sequence[str] = (),
 ) -> str:
     """A page of one thing, or of several below an overview, with what is left out."""
-    drawn = any(True for view in views for _ in view.figures)
+    drawn = any(section.charts for view in views for section in view.sections)
     plotly, script = _plotly() if drawn else "", _script()
     return _template().render(
         title=title or views[0].title,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Row, Select, case, func, or_, select
+from sqlalchemy import ColumnElement, Row, Select, case, func, select
 
-from autotuner.store.rows import CANDIDATES, ENVIRONMENT, LEFT_OUT, RUNS, Tally
+from autotuner.store.rows import CANDIDATES, LEFT_OUT, RUNS, Tally
 
 T = TypeVar("T")
 AT_ONCE = 5000
@@ -30,11 +30,7 @@ class RunFilter:
     shape: str | None = None
     """A whole part of the problem's name, `512x512x1024`."""
     target: str | None = None
-    device: str | None = None
-    """IREE's device, with or without what follows `://`, or a piece of the device's own name."""
     since: datetime | None = None
-    verdict: str | None = None
-    """The verdict, or of a run that has none its status."""
 
     @property
     def names_problem(self) -> bool:
@@ -51,28 +47,12 @@ class RunFilter:
             found.append(padded.contains(f"_{self.shape}_", autoescape=True))
         if self.target is not None:
             found.append(RUNS.c.target == self.target)
-        if self.device is not None:
-            found.append(_on_device(self.device))
         if self.since is not None:
             found.append(RUNS.c.started >= self.since.astimezone(UTC).isoformat(timespec="microseconds"))
-        if self.verdict is not None:
-            found.append(func.coalesce(RUNS.c.result["verdict"].as_string(), RUNS.c.status) == self.verdict)
         return found
 
 
 ALL_RUNS = RunFilter()
-
-
-def _on_device(device: str) -> ColumnElement[bool]:
-    named = func.lower(ENVIRONMENT.c.document["device_name"].as_string())
-    return or_(
-        RUNS.c.device == device,
-        ("," + RUNS.c.device + ",").contains(f",{device},", autoescape=True),  # one of several
-        RUNS.c.device.startswith(f"{device}://", autoescape=True),
-        select(ENVIRONMENT.c.id)
-        .where(ENVIRONMENT.c.run == RUNS.c.id, named.contains(device.lower(), autoescape=True))
-        .exists(),
-    )
 
 
 def times_query(kinds: Sequence[str]) -> Select[Any]:

@@ -1,4 +1,4 @@
-"""Runs by filter, and one problem over time."""
+"""Runs by filter, and those that were killed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event, update
 
-from autotuner.cli.results import parse_since, which_runs
+from autotuner.cli.results import parse_since
 from autotuner.errors import UsageError
-from autotuner.report.history import history_records, trend_records
+from autotuner.report.history import history_records
 from autotuner.space import Config
 from autotuner.store.queries import RunFilter
 from autotuner.store.rows import RUNS, NewRun
@@ -30,20 +30,16 @@ def tuned(
     name: str = "gemm_512x512x1024_f32_f32_nn",
     *,
     day: int = 0,
-    best: float | None = None,
     verdict: str | None = "win",
     parent: str | None = None,
     target: str = "cpu",
-    device: str = "local-task",
-    device_name: str = "Xeon",
 ) -> str:
     """A run of this problem, so many days after the first."""
     op = name.partition("_")[0]
     problem = {"op": op, "name": name}
-    new = NewRun("single", name, ["autotune", op], problem, target, device, 0, parent)
+    new = NewRun("single", name, ["autotune", op], problem, target, "local-task", 0, parent)
     run = store.start_run(new)
-    result = {"verdict": verdict, "baseline": {"us": 100.0}, "best": {"us": best}, "speedup": None}
-    store.record_environment(run, {"iree": f"3.{day}", "device_name": device_name})
+    result = {"verdict": verdict, "baseline": {"us": 100.0}, "best": None, "speedup": None}
     store.finish_run(run, "finished" if verdict else "interrupted", result=result if verdict else None)
     started = (DAY + timedelta(days=day)).isoformat(timespec="microseconds")
     store.write(lambda connection: connection.execute(update(RUNS).where(RUNS.c.id == run).values(started=started)))
@@ -64,7 +60,7 @@ def test_a_suites_first_looks_at_defaults_are_not_counted_as_its_page_does_not(s
 
 def test_each_filter_keeps_the_runs_that_have_it(store: Store) -> None:
     gemm = tuned(store)
-    conv = tuned(store, "conv_1x56x56x64_3x3x64_f32_nhwc", day=1, target="sm_80", device="cuda://0", device_name="H200")
+    conv = tuned(store, "conv_1x56x56x64_3x3x64_f32_nhwc", day=1, target="sm_80")
     lost = tuned(store, day=2, verdict="no-winner")
     cut = tuned(store, day=3, verdict=None)
     assert found(store) == [cut, lost, conv, gemm]
@@ -72,11 +68,8 @@ def test_each_filter_keeps_the_runs_that_have_it(store: Store) -> None:
     assert found(store, shape="512x512x1024") == [cut, lost, gemm]
     assert found(store, shape="3x3x64") == found(store, shape="1x56x56x64") == [conv]
     assert found(store, target="sm_80") == [conv]
-    assert found(store, device="cuda") == found(store, device="cuda://0") == found(store, device="h200") == [conv]
     assert found(store, since=DAY + timedelta(days=1)) == [cut, lost, conv]
-    assert found(store, verdict="win") == [conv, gemm]
-    assert found(store, verdict="interrupted") == [cut]
-    assert found(store, op="gemm", verdict="win") == [gemm]
+    assert found(store, op="gemm", since=DAY + timedelta(days=1)) == [cut, lost]
 
 
 @pytest.mark.parametrize("shape", ["12x512x1024", "512x512x102", "512x512", "512"])
@@ -88,7 +81,7 @@ def test_a_shape_is_found_whole_or_not_at_all(store: Store, shape: str) -> None:
 @pytest.mark.parametrize("piece", ["%", "_", "\\"])
 def test_signs_of_a_pattern_are_letters_like_others(store: Store, piece: str) -> None:
     tuned(store)
-    assert found(store, shape=piece) == found(store, device=piece) == []
+    assert found(store, shape=piece) == []
 
 
 def test_a_problem_is_also_found_as_a_part_of_a_suite(store: Store) -> None:
@@ -127,9 +120,6 @@ def test_more_runs_are_not_more_questions(store: Store) -> None:
         tuned(store, parent=suite)
         tuned(store, verdict=None)
     assert asked() == few
-    with statements() as said:
-        trend_records(store, None, which=RunFilter(op="gemm"))
-    assert len(said) <= few + 1
 
 
 def test_parts_that_are_parts_of_each_other_are_listed_once(store: Store) -> None:
@@ -141,55 +131,14 @@ def test_parts_that_are_parts_of_each_other_are_listed_once(store: Store) -> Non
         assert part["runs"] == []
 
 
-def test_a_trend_is_oldest_first_with_the_change_from_run_to_run(store: Store) -> None:
-    last, first = tuned(store, day=9, best=55.0), tuned(store, best=50.0)
-    middle = tuned(store, day=4, best=None, verdict="no-winner")
-    (series,) = trend_records(store, None, which=RunFilter(shape="512x512x1024"))
-    assert (series["problem"], series["device_name"]) == ("gemm_512x512x1024_f32_f32_nn", "Xeon")
-    points = series["runs"]
-    assert [point["run"] for point in points] == [first, middle, last]
-    assert [point["iree"] for point in points] == ["3.0", "3.4", "3.9"]
-    assert [point["change"] for point in points] == [None, None, pytest.approx(1.1)]
-
-
-def test_another_machine_is_a_trend_of_its_own(store: Store) -> None:
-    tuned(store, best=50.0)
-    tuned(store, day=1, best=20.0, device_name="EPYC")
-    series = trend_records(store, None, which=RunFilter(op="gemm"))
-    assert [(one["device_name"], len(one["runs"])) for one in series] == [("Xeon", 1), ("EPYC", 1)]
-
-
-def test_the_command_shows_a_trend_and_says_when_nothing_is_like_that(store: Store, tmp_path: Path) -> None:
-    tuned(store, best=50.0)
-    tuned(store, day=1, best=25.0)
-    shown = in_this_process("history", "--op", "gemm", "--trend", cwd=tmp_path).stdout.splitlines()
-    assert shown[0] == "gemm_512x512x1024_f32_f32_nn on cpu (Xeon)"
-    assert shown[1].split()[:3] == ["when", "run", "IREE"]
-    assert shown[2].rstrip().endswith("█" * 20)
-    assert "-50.0 %" in shown[3]
-    assert shown[3].count("█") == 10
+def test_the_command_says_when_nothing_is_like_that(store: Store, tmp_path: Path) -> None:
+    tuned(store)
     nothing = in_this_process("history", "--op", "conv", cwd=tmp_path)
     assert (nothing.returncode, nothing.stdout) == (0, "no run is like that; `autotune history` lists them all\n")
     assert in_this_process("history", "--op", "conv", "--json", cwd=tmp_path).stdout == "[]\n"
 
 
-def test_a_product_is_its_chip_and_an_unknown_target_is_refused(store: Store, tmp_path: Path) -> None:
-    run = tuned(store, target="gfx942")
-    assert run in in_this_process("history", "--target", "mi300x", cwd=tmp_path).stdout
-    refused = in_this_process("history", "--target", "gfx", cwd=tmp_path)
-    assert "gfx" in complaint(refused, 2)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("--verdict", "won"),
-        ("--since", "yesterday"),
-        ("--since", "99999w99"),
-        ("--shape", "512*512"),
-        ("--limit", "0"),
-    ],
-)
+@pytest.mark.parametrize("words", [("--since", "yesterday"), ("--since", "99999w99"), ("--limit", "0")])
 def test_words_that_cannot_be_meant_are_refused(store: Store, tmp_path: Path, words: tuple[str, str]) -> None:
     tuned(store)
     assert words[0] in complaint(in_this_process("history", *words, cwd=tmp_path), 2)
@@ -197,7 +146,7 @@ def test_words_that_cannot_be_meant_are_refused(store: Store, tmp_path: Path, wo
 
 def test_filters_have_no_meaning_where_a_run_is_named(store: Store, tmp_path: Path) -> None:
     run = tuned(store)
-    assert "--trend chooses among runs" in complaint(in_this_process("history", run, "--trend", cwd=tmp_path), 2)
+    assert "--op chooses among runs" in complaint(in_this_process("history", run, "--op", "gemm", cwd=tmp_path), 2)
 
 
 def test_a_date_is_read_as_written_or_as_so_long_ago() -> None:
@@ -206,7 +155,7 @@ def test_a_date_is_read_as_written_or_as_so_long_ago() -> None:
     assert parse_since("2026-11-01T12:00+00:00") == DAY
     assert parse_since("2026-11-01").date() == DAY.date()
     with pytest.raises(UsageError, match="Write 2026-11-01"):
-        which_runs(since="soon")
+        parse_since("soon")
 
 
 def test_a_run_that_was_killed_does_not_pass_for_one_that_goes_on(tmp_path: Path) -> None:
@@ -216,8 +165,7 @@ def test_a_run_that_was_killed_does_not_pass_for_one_that_goes_on(tmp_path: Path
         assert store.run(run).status == "running", "somebody works here"
     with Store.open(None, workspace=tmp_path, create=False) as store:
         assert store.run(run).status == "interrupted"
-    done = in_this_process("history", "--verdict", "interrupted", cwd=tmp_path)
-    assert run in done.stdout
+    assert "interrupted" in in_this_process("history", cwd=tmp_path).stdout
 
 
 def test_runs_of_another_workspace_are_left_alone(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import hashlib
 import html
 import json
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,9 +26,9 @@ def hostile() -> str:
     figure = Chart(HOSTILE, {"data": [{"x": [1], "text": [HOSTILE]}], "layout": {}}, note=HOSTILE)
     pair = ((HOSTILE, HOSTILE),)
     told: Any = {"words": (HOSTILE,), "facts": pair}
-    section = Section("s", HOSTILE, wide=(figure,), tables=(rows,), blocks=pair, **told)
+    section = Section("s", HOSTILE, charts=(figure,), tables=(rows,), blocks=pair, **told)
     view = View("v", HOSTILE, HOSTILE, "good", HOSTILE, commands=pair, notes=(HOSTILE,), sections=(section,), **told)
-    return render([replace(view, parts=(View("p", HOSTILE, HOSTILE, "bad", HOSTILE),))], left_out=[HOSTILE])
+    return render([view], title=HOSTILE, overview=rows, left_out=[HOSTILE])
 
 
 def scripts(text: str) -> list[str]:
@@ -50,8 +49,8 @@ def test_what_strangers_wrote_is_text_in_every_part(hostile: str) -> None:
 
 def test_rows_beyond_the_first_are_data_that_reads_back(hostile: str) -> None:
     data = re.findall(r'<script type="application/json">(.*?)</script', hostile, re.S)
-    figure, rows = (json.loads(text) for text in data)
-    assert rows == [[HOSTILE] * 4] * 10
+    overview, figure, rows = (json.loads(text) for text in data)
+    assert overview == rows == [[HOSTILE] * 4] * 10
     assert figure["data"][0]["text"] == [HOSTILE]
 
 
@@ -71,7 +70,7 @@ def test_a_figures_text_has_no_marks_of_its_own() -> None:
 def test_without_plotly_a_page_has_no_charts_and_says_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "plotly.offline", None)
     page._plotly.cache_clear()
-    section = Section("s", "Title", wide=(Chart("drawn", {"data": []}),))
+    section = Section("s", "Title", charts=(Chart("drawn", {"data": []}),))
     text = render([View("v", "title", "win", "good", sections=(section,))])
     page._plotly.cache_clear()
     assert "autotune-iree[report]" in text

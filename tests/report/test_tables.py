@@ -163,7 +163,7 @@ def test_a_run_is_shown_fastest_first_with_its_failures_after(store: Store) -> N
     assert "gemm_a on cpu" in lines[0]
     cells = [" ".join(line.split()) for line in lines[2:]]
     assert cells == [
-        "1 codegen tile=8 10 2.000x timed",
+        "1 codegen tile=8 10 2.000x 1.0e-07 timed",
         "0 baseline 20 1.000x timed",
         "2 codegen tile=16 compile-error",
         "3 codegen tile=32 asked",
@@ -191,7 +191,7 @@ def test_figures_are_shown_and_exported_where_there_are_any(store: Store) -> Non
         # A build sets the state back; here it is the figures that count.
         store.record_build(BuildRow(candidate.id, 1.0, False, "x", 1, (), "", isa))
     shown = text(run_table(store, run)).splitlines()
-    assert shown[1].split() == ["#", "kind", "route", "configuration", "isa", "µs", "speedup", "state"]
+    assert shown[1].split() == ["#", "kind", "route", "configuration", "isa", "µs", "speedup", "error", "state"]
     assert sum("vgpr 128, spills 0, lds 50.7k, occ 2" in line for line in shown) == 3
     baseline, fast = export_records(store, run)
     assert (baseline["isa"], fast["isa"]) == ({}, isa.to_json())

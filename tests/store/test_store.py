@@ -30,7 +30,6 @@ from autotuner.space.table import Config
 from autotuner.store.database import connect, locate
 from autotuner.store.exports import frame
 from autotuner.store.keys import run_key
-from autotuner.store.queries import RunFilter
 from autotuner.store.rows import BuildRow, NewRun
 from autotuner.store.store import Store
 from tests.support.patience import ENOUGH
@@ -608,10 +607,3 @@ def test_a_server_that_does_not_answer_is_a_storage_error_without_the_password(t
     with pytest.raises(StorageError, match=r"postgresql://127\.0\.0\.1:9/name does not work") as failure:
         Store.open("postgresql://user:secret@127.0.0.1:9/name?password=secret", workspace=tmp_path)
     assert "secret" not in str(failure.value)
-
-
-def test_a_run_on_several_devices_is_found_by_each_of_them(store: Store) -> None:
-    run = store.start_run(replace(NEW, device="cuda://0,cuda://1,cuda://10"))
-    for device in ("cuda", "cuda://0", "cuda://1", "cuda://10"):
-        assert [row.id for row in store.runs(which=RunFilter(device=device))] == [run]
-    assert store.runs(which=RunFilter(device="cuda://2")) == []

@@ -72,10 +72,11 @@ def test_a_right_route_wins_over_a_wrong_default(fake: Fake, workspace: Path) ->
     with Store.open(None, workspace=workspace) as store:
         (record,) = history_records(store)
         (table,) = run_tables(store, result.run)
-        failed = sections.failures(read(store, result.run))
+        failed = sections.failures(read(store, store.run(result.run)))
     assert record["default_is_right"] is False
     assert "win, default is wrong" in runs_table([record]).rows[0]
     assert table.caption.endswith(": IREE's default gives wrong results")
+    assert failed is not None
     assert failed.tables[0].rows[0][:2] == ("wrong-result", "1"), "it has a time, and it is no less wrong"
 
 
