@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import base64
 import hashlib
 import os
 import resource
@@ -30,8 +29,7 @@ from typing import Any, cast
 import dask
 
 from autotuner.build import Builder, BuildJob, Compiled
-from autotuner.build.executor import BuildExecutor
-from autotuner.build.jobs import Document, failed_answer
+from autotuner.build.executor import Answer, BuildExecutor
 from autotuner.cluster.address import Scheduler
 from autotuner.cluster.coordinator import Cluster
 from autotuner.cluster.facts import Facts
@@ -65,13 +63,12 @@ class Sleeper(Workplace):
 
     slower: float = 1.0
 
-    def build(self, job: Document, left: float) -> Document:
+    def build(self, job: BuildJob, key: str, left: float) -> Answer:
         del left
         time.sleep(self.slower * BUILD_SECONDS)
-        name = hashlib.sha256(job["spec"].encode()).digest()
-        module = base64.b64encode(name * (MODULE_BYTES // len(name))).decode()
-        made = {"failure": None, "binary": name.hex(), "seconds": BUILD_SECONDS, "took": BUILD_SECONDS, "stderr": ""}
-        return {**failed_answer(job, ""), **made, "module": module}
+        name = hashlib.sha256((job.spec or "").encode()).digest()
+        made = Compiled(None, "", BUILD_SECONDS, (), Path(), binary=name.hex(), key=key, took=BUILD_SECONDS)
+        return made, name * (MODULE_BYTES // len(name))
 
     def _opened(self, session: str, isolate: bool) -> tuple[Any, ...]:
         del isolate
@@ -199,21 +196,16 @@ def _measure(workers: int, each: int, own: Facts, tools: Tools, slower: float) -
         values = Path(folder) / "input.bin"
         values.write_bytes(bytes(1 << 20))
         benchmark = Benchmark(Invocation("main", (f"512x512xf32=@{values}",), ("f32",)), 0.05, 60.0)
-        with Cluster.open(Scheduler(address), own, target, timed=True, wanted="", note=print) as cluster:
-            while len(cluster.roster.devices()) < workers:
-                time.sleep(0.2)
-            with (
-                local_executor(2) as here,
-                local_executor(2) as answers,
-                cluster.devices(isolate=False) as devices,
-            ):
-                lane = Lane(
-                    cluster.executor(builder, here, answers), benchmark, target.compile_flags, left=each * workers
-                )
-                began, cpu, others = time.monotonic(), _cpu(), group.cpu()
-                Pool(cluster.jobs, True, lambda: False, {}, Devices(tuple(devices)), lane).run()
-                wall, used = time.monotonic() - began, _cpu() - cpu
-                scheduler, *hosts = (now - then for now, then in zip(group.cpu(), others, strict=True))
+        with (
+            Cluster.open(Scheduler(address), own, target, timed=True, wanted="", note=print) as cluster,
+            local_executor(2) as here,
+            cluster.devices(isolate=False) as devices,
+        ):
+            lane = Lane(cluster.executor(builder, here), benchmark, target.compile_flags, left=each * workers)
+            began, cpu, others = time.monotonic(), _cpu(), group.cpu()
+            Pool(cluster.jobs, True, lambda: False, {}, Devices(tuple(devices)), lane).run()
+            wall, used = time.monotonic() - began, _cpu() - cpu
+            scheduler, *hosts = (now - then for now, then in zip(group.cpu(), others, strict=True))
     assert lane.settled == each * workers
     # A pipeline: builds follow one another, and the last one is timed after it.
     ideal = slower * (each * BUILD_SECONDS + DEVICE_SECONDS)

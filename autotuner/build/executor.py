@@ -1,4 +1,8 @@
-"""Where builds run: in threads of this machine, or on other machines, which get plain jobs and give plain answers."""
+"""Where builds run: in threads of this machine, or on other machines, which get a job and its key.
+
+The key is the contract: whoever would build something else (by another IREE, for another processor, or because a file
+that a flag names is another one there) refuses the job.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,23 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
-from autotuner.build.builder import Builder, BuildJob
-from autotuner.build.jobs import Document, explicit, job_to_json, read_answer
-from autotuner.iree.compile import Compiled, CompilerRefusal, compile_program
+from autotuner.build.builder import HOST, Builder, BuildJob
+from autotuner.carriers.microkernel import executable_target
+from autotuner.errors import EnvironmentFailure
+from autotuner.iree.compile import CONFIGURED, Compile, Compiled, CompilerRefusal, compile_program, inspect
 from autotuner.iree.folder import MODEL, MODULE, write_inputs
+from autotuner.iree.processor import read_processor
 from autotuner.iree.tools import Tools
+from autotuner.problems import Gemm
+from autotuner.problems.render import problem_mlir
 from autotuner.system.execution import after, done, local_executor
+from autotuner.targets.backends.llvm_cpu import CPU_FLAG, LLVM_CPU
+
+Answer = tuple[Compiled, bytes | None]
+"""What came of a job on another machine, and its module."""
 
 
 @dataclass(frozen=True)
@@ -25,38 +37,34 @@ class BuildExecutor:
     builder: Builder
     """This machine's: it knows the key of a job, and its cache takes the modules."""
     workers: Executor
-    """Where jobs go."""
+    """Threads of this machine that each wait for a compiler."""
     here: Executor
-    """Threads of this machine, for what is no plain job."""
-    work: Callable[[Document], Document] | None = None
-    """What workers of other machines do with a job. They have caches and processors of their own: it names the
-    processor, and an answer brings the module. None: the workers are threads of this machine."""
-    answers: Executor | None = None
-    """Threads that take answers in; None: whoever brings one does."""
+    """The same for what may wait for another build."""
+    send: Callable[[BuildJob, str], Future[Answer]] | None = None
+    """Gives a job and its key to other machines. They have caches and processors of their own: the job names the
+    processor, and the answer brings the module. None: all is built here."""
 
     @classmethod
     @contextmanager
     def local(cls, builder: Builder, jobs: int) -> Iterator[BuildExecutor]:
         """Threads that each wait for one compiler process, and share this machine's cache."""
         with local_executor(jobs) as here, local_executor(jobs) as workers:
-            yield cls.on(workers, builder, here=here)
+            yield cls(builder, workers, here)
 
     @classmethod
-    def on(cls, workers: Executor, builder: Builder, *, here: Executor | None = None) -> BuildExecutor:
+    def on(cls, workers: Executor, builder: Builder) -> BuildExecutor:
         """The same on threads that are there."""
-        return cls(builder, workers, here or workers)
+        return cls(builder, workers, workers)
 
     def start(self, job: BuildJob) -> Future[Compiled]:
-        """The job's module and its proof, or how the compile failed."""
-        if self.work is None:
+        """The job's module and its proof, or how the compile failed. A model is compiled where its file lies: here."""
+        if self.send is None or isinstance(job.program, Path):
             return self.workers.submit(self.builder.build, job)
         sent = explicit(job, self.builder.tools)
         key = self.builder.key(sent)
         if (known := self.builder.recalled(sent, key)) is not None:
             return done(known)
-        document = job_to_json(sent, key=key)
-        taken_in = partial(read_answer, sent, self.builder, key=key)
-        return after(self.workers.submit(self.work, document), taken_in, within=self.answers)
+        return after(self.send(sent, key), partial(_taken_in, sent, key, self.builder))
 
     def start_made(self, make: Callable[[], BuildJob], refusals: tuple[type[Exception], ...]) -> Future[Compiled]:
         """The same for a job that this machine must make first; one of `refusals` then is a failure of it."""
@@ -70,10 +78,6 @@ class BuildExecutor:
 
         return self.here.submit(make_and_build)
 
-    def start_whole(self, job: BuildJob) -> Future[Compiled]:
-        """A whole model, which is compiled where its file lies: here."""
-        return self.here.submit(self.builder.build, job)
-
     def start_in(self, folder: Path, job: BuildJob, tools: Tools) -> Future[Compiled]:
         """A build that is put into a folder, for whoever repeats it there.
 
@@ -81,8 +85,7 @@ class BuildExecutor:
         """
         if tools != self.builder.tools:
             return self.here.submit(_whole, replace(self.builder, tools=tools), job, folder)
-        start = self.start_whole if isinstance(job.program, Path) else self.start
-        return after(start(job), partial(_put, folder, job))
+        return after(self.start(job), partial(_put, folder, job))
 
     def inspect(self, job: BuildJob) -> Future[str]:
         """What the compiler prints where the job stops; raises with the compiler's own words when it refuses."""
@@ -105,3 +108,41 @@ def _text(made: Compiled) -> str:
     if not made.ok:
         raise CompilerRefusal(made.stderr)
     return made.text
+
+
+# --- On another machine ---------------------------------------------------------------------------------------------
+
+
+def explicit(job: BuildJob, tools: Tools) -> BuildJob:
+    """The job that gives the same code on any machine: it names the processor that `host` means on this one."""
+    host = f"{CPU_FLAG}={HOST}"
+    named = [word for flag in job.flags for word in (_processor(tools) if flag == host else (flag,))]
+    return replace(job, flags=tuple(named))
+
+
+@lru_cache(maxsize=4)
+def _processor(tools: Tools) -> tuple[str, str]:
+    """The compiler says what it takes this processor for."""
+    source, flags = problem_mlir(Gemm.parse(shape="8x8x8", dtype="f32")), LLVM_CPU.flags(HOST)
+    text = inspect(Compile(source, flags, 60.0, stop=CONFIGURED), tools).text
+    cpu, features = read_processor(executable_target(text))
+    return f"{CPU_FLAG}={cpu}", f"{CPU_FLAG}-features={features}"
+
+
+def work(job: BuildJob, key: str, builder: Builder) -> Answer:
+    """Builds what is asked with this machine's programs and cache, and answers."""
+    if builder.key(job) != key:
+        raise EnvironmentFailure(
+            "this machine would build something else: its IREE, its processor or a file that a flag names differs.",
+            remedy="Install the same IREE, and put files that --flag names where all machines find them.",
+        )
+    made = builder.build(job)
+    return replace(made, dumped={}), made.vmfb.read_bytes() if made.vmfb.is_file() else None
+
+
+def _taken_in(job: BuildJob, key: str, builder: Builder, answer: Answer) -> Compiled:
+    """What came of the job; its module is put into this machine's cache, unless it is there already."""
+    made, module = answer
+    if module is not None and builder.cache.read(key) is None:
+        builder.cache.store(key, made.record(), vmfb=module)
+    return replace(made, key=key, command=job.by_hand(builder.tools), vmfb=builder.cache.module(key))

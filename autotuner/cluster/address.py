@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):([0-9]{1,5})")
 _MOST_PORT = 65535
 PLUGIN = "autotune"
+JOIN_SECONDS = 30.0
+"""How long a coordinator waits for workers, and a worker for its scheduler."""
 
 
 def on_worker(method: str, *words: Any) -> Any:

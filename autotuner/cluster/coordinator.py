@@ -4,46 +4,34 @@ from __future__ import annotations
 
 import logging
 import threading
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic, sleep
-from typing import Any, TypeVar, cast
+from typing import Any
 
-import dask
 from distributed import Client, KilledWorker, Semaphore
 
-from autotuner.build.builder import Builder
-from autotuner.build.executor import BuildExecutor
-from autotuner.build.jobs import Document, failed_answer
+from autotuner.build.builder import Builder, BuildJob
+from autotuner.build.executor import Answer, BuildExecutor
 from autotuner.build.machines import Machines, Note, Wanted
-from autotuner.cluster.address import Scheduler, on_worker
-from autotuner.cluster.facts import BUILD, Facts
+from autotuner.cluster.address import JOIN_SECONDS, Scheduler, on_worker
+from autotuner.cluster.facts import Facts
 from autotuner.cluster.remote import RemoteDevice
 from autotuner.cluster.roster import Member, Roster
 from autotuner.devices.many import Devices
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import AutotuneError, DeviceError, EnvironmentFailure, OutOfTimeError
+from autotuner.iree.compile import Compiled
 from autotuner.system import process
 from autotuner.system.execution import local_executor
 from autotuner.system.settings import usable_cores
 from autotuner.targets import NO_DEVICE, Target
 
-CONNECT_SECONDS = 15.0
 LOOK_SECONDS = 1.0
 """How often the scheduler is asked who is there."""
-JOIN_SECONDS = 30.0
-"""How long workers are waited for where none can be used."""
-_ANSWERS = 2
-"""Threads that write modules that come from workers."""
-T = TypeVar("T")
-
-
-class WorkerLostError(DeviceError):
-    """The worker of a device does not answer any more."""
 
 
 @contextmanager
@@ -53,272 +41,240 @@ def connected(scheduler: Scheduler) -> Iterator[Client]:
     for name in ("distributed", "distributed.client", "tornado.application"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     security = scheduler.security()
-    with dask.config.set({"distributed.comm.timeouts.connect": CONNECT_SECONDS}):
-        try:
-            client = Client(scheduler.address, security=security, timeout=CONNECT_SECONDS, set_as_default=False)
-        except (OSError, ValueError) as error:  # a time-out is an OSError; certificates may be unreadable
-            raise scheduler.unreachable(error) from error
+    try:
+        client = Client(scheduler.address, security=security, set_as_default=False)
+    except (OSError, ValueError) as error:  # a time-out is an OSError; certificates may be unreadable
+        raise scheduler.unreachable(error) from error
     try:
         yield client
     finally:
         with suppress(Exception):
-            client.close(timeout=CONNECT_SECONDS / 3)
-
-
-@dataclass(eq=False)
-class _Sent:
-    """A build that was asked for."""
-
-    job: Document
-    end: float
-    """The run's deadline."""
-    answer: Future[Any] = field(default_factory=Future)
-    workers: frozenset[str] = frozenset()
-    """Addresses of those that may take it."""
-    run: Future[Any] | None = None
-    """At a worker, or on the way to one; None: nobody can take it."""
-
-
-@dataclass(eq=False)
-class Builds(Executor):
-    """Where a BuildExecutor's jobs go: to whichever worker has room. What a lost worker had, Dask gives to others."""
-
-    client: Client
-    roster: Roster
-    pending: set[_Sent] = field(default_factory=set)
-    _lock: threading.RLock = field(default_factory=threading.RLock)
-
-    def submit(self, fn: Callable[..., T], /, *words: Any, **named: Any) -> Future[T]:
-        del fn, named
-        (job,) = words
-        sent = _Sent(job, monotonic() + process.seconds_left())
-        sent.answer.add_done_callback(partial(self._answered, sent))
-        with self._lock:
-            self.pending.add(sent)
-            self._send(sent)
-        return sent.answer
-
-    def send_anew(self) -> None:
-        """What all those are lost with that could take it: Dask would keep it for them, for ever."""
-        there = {one.address for one in self.roster.builders()}
-        with self._lock:
-            for sent in list(self.pending):
-                if sent.run is not None and sent.workers.isdisjoint(there):
-                    sent.run.cancel()
-                if sent.run is None:
-                    self._send(sent)
-
-    def fail(self, error: EnvironmentFailure) -> None:
-        """There is nobody to build any more."""
-        for sent in list(self.pending):
-            self._end(sent, error)
-
-    def _send(self, sent: _Sent) -> None:
-        workers, left = [one.address for one in self.roster.builders()], sent.end - monotonic()
-        sent.workers = frozenset(workers)
-        if left <= 0:
-            self._end(sent, OutOfTimeError())
-        elif workers:
-            executor = self.client.get_executor(workers=workers, resources={BUILD: 1}, pure=False)
-            sent.run = executor.submit(on_worker, "build", sent.job, left)
-            sent.run.add_done_callback(partial(self._came, sent))
-
-    def _came(self, sent: _Sent, run: Future[Any]) -> None:
-        if run.cancelled():
-            sent.run = None  # it is sent at the next look
-        elif isinstance(error := run.exception(), KilledWorker):
-            why = f"the workers that compiled it died, one after the other: {error}"
-            self._end(sent, failed_answer(sent.job, why))
-        else:
-            self._end(sent, error or run.result())
-
-    def _answered(self, sent: _Sent, answer: Future[Any]) -> None:
-        """Or whoever asked does not want it any more."""
-        self.pending.discard(sent)
-        if answer.cancelled() and sent.run is not None:
-            sent.run.cancel()
-
-    def _end(self, sent: _Sent, answer: Any) -> None:
-        if sent not in self.pending or not sent.answer.set_running_or_notify_cancel():
-            return
-        if isinstance(answer, BaseException):
-            sent.answer.set_exception(answer)
-        else:
-            sent.answer.set_result(answer)
+            client.close()
 
 
 @dataclass(eq=False)
 class Cluster:
-    """What a run has of a cluster."""
+    """What a run has of a cluster. Dask gives builds to whichever worker has room, and again where one is lost."""
 
     client: Client
     scheduler: Scheduler
     roster: Roster
-    builds: Builds
-    session: str = field(default_factory=lambda: uuid.uuid4().hex)
-    down: str = ""
+    note: Note
+    _lost: set[str] = field(default_factory=set)
+    """Addresses of workers that were there."""
+    _down: str = ""
     """Why the scheduler is gone."""
-    _leases: dict[str, Semaphore] = field(default_factory=dict)
+    _calls: dict[Future[Any], str] = field(default_factory=dict)
+    """Those under way, by the address of the one worker that can take it; empty: any builder can."""
     _ended: threading.Event = field(default_factory=threading.Event)
-    _looks: int = 0
-    """How often somebody was missing."""
+    _answers: ThreadPoolExecutor = field(default_factory=ThreadPoolExecutor)
+    """Modules that come from workers are written by threads of their own: meanwhile others are talked to."""
 
     @classmethod
     @contextmanager
     def open(
-        cls, scheduler: Scheduler, own: Facts, target: Target, *, timed: bool, wanted: str, note: Callable[[str], None]
+        cls, scheduler: Scheduler, own: Facts, target: Target, *, timed: bool, wanted: str, note: Note
     ) -> Iterator[Cluster]:
         """Joined as its coordinator, with at least one worker that can be used."""
         with connected(scheduler) as client:
-            roster = Roster(own, target, timed, wanted, note)
-            cluster = cls(client, scheduler, roster, Builds(client, roster))
+            cluster = cls(client, scheduler, Roster(own, target, timed, wanted), note)
+            cluster._gather()
             watch = threading.Thread(target=cluster._watch, name="cluster", daemon=True)
+            watch.start()
             try:
-                cluster._look()
-                cluster._wait_for_workers()
-                watch.start()
                 yield cluster
             finally:
                 cluster._ended.set()
-                cluster._give_back()
-                if watch.ident is not None:
-                    watch.join(CONNECT_SECONDS)
+                watch.join()
+                cluster._answers.shutdown(wait=False)
 
     # --- who is there -------------------------------------------------------------------------------------------
 
     @property
     def jobs(self) -> int:
         """Builds at once."""
-        return sum(member.facts.builds for member in self.roster.builders())
+        return sum(member.facts.builds for member in self.roster.builders)
 
-    @property
-    def environment(self) -> Mapping[str, Any]:
-        """Of the devices that are used: of the first, for all are of one model."""
-        return next((member.facts.environment for member in self.roster.devices()), {})
+    def _workers(self) -> Mapping[str, Mapping[str, Any]]:
+        """By address: what each has told the scheduler; nothing where that is gone."""
+        workers: dict[str, dict[str, Any]] = {}
+        if self.client.status != "running":
+            self._down = "the connection is lost"
+        else:
+            try:
+                workers = self.client.sync(self.client.scheduler.identity, n_workers=-1)["workers"]
+            except Exception as error:  # Dask has many for a connection that is lost
+                self._down = str(error) or type(error).__name__
+        return workers
 
-    @property
-    def chip(self) -> str:
-        """What microkernels for these devices are made for; empty: the target says."""
-        return next((member.facts.chip for member in self.roster.devices()), "")
-
-    def executor(self, builder: Builder, here: Executor, answers: Executor | None = None) -> BuildExecutor:
-        """Builds there. Modules that come are written by threads of `answers`: meanwhile others are talked to."""
-        work = cast(Callable[[Document], Document], on_worker)
-        return BuildExecutor(builder, self.builds, here, work, answers)
+    def _gather(self) -> None:
+        """Who is there at the beginning; where nobody is, workers are waited for."""
+        ends = monotonic() + JOIN_SECONDS
+        self.roster.update(self._workers())
+        if self.roster.missing and not self.roster.refusals:
+            self.note(f"waiting for a {self.roster.missing}")
+        while self.roster.missing and not self.roster.refusals and monotonic() < ends:
+            sleep(LOOK_SECONDS)
+            self.roster.update(self._workers())
+        for name, why in self.roster.refusals.items():
+            self.note(f"worker {name} is refused: it {why}")
+        if self.roster.missing:
+            raise self._nobody()
 
     def _watch(self) -> None:
         while not self._ended.wait(LOOK_SECONDS):
-            try:
-                self._look()
-            except Exception as error:  # Dask has many for a connection that is lost
-                self.down = str(error) or type(error).__name__
-                for member in list(self.roster.members.values()):
-                    self.roster.lose(member)
-                self.builds.fail(self.gone())
-                return
+            self._end_lost()
 
-    def _look(self) -> None:
-        """Who has come and who is gone, by what the scheduler says; and the builds that it changes."""
-        told = self.client.sync(self.client.scheduler.identity, n_workers=-1)
-        for member in self.roster.update(told["workers"]):
-            self.client.sync(self.client.scheduler.unregister, address=member.address, stimulus_id=self.session)
-        self.builds.send_anew()
-        if not self.roster.missing:
-            self._looks = 0
-        if self.builds.pending and not self.roster.builders() and not self._patient():
-            self.builds.fail(self.nobody())
+    def _end_lost(self) -> None:
+        """Ends calls that nobody can take any more: Dask would keep them for whoever is gone, for ever."""
+        workers = self._workers()
+        for member in self.roster.members:
+            if member.address not in workers and member.address not in self._lost:
+                self._lost.add(member.address)
+                if not self._down:
+                    self.note(f"worker {member.name} is gone: its work goes to others")
+        builders = any(self.roster.builds_on(address, told) for address, told in workers.items())
+        for call, address in list(self._calls.items()):
+            if address not in workers if address else not builders:
+                call.cancel()
 
-    def _patient(self) -> bool:
-        """Somebody may still join; who is there is told at once, and may be refused."""
-        if not self._looks:
-            self.roster.note(f"waiting for a {self.roster.missing}")
-        self._looks += 1
-        told = self.roster.refusals and not self.roster.dropped
-        return self._looks * LOOK_SECONDS < (JOIN_SECONDS / 10 if told else JOIN_SECONDS)
-
-    def _wait_for_workers(self) -> None:
-        """At the beginning: until there is all that a run needs."""
-        while self.roster.missing:
-            if not self._patient():
-                raise self.nobody()
-            sleep(LOOK_SECONDS)
-            self._look()
-
-    def nobody(self) -> EnvironmentFailure:
-        """What a run lacks, and who was refused."""
-        where, reasons, lost = self.scheduler.address, self.roster.reasons, bool(self.roster.dropped)
+    def _nobody(self) -> EnvironmentFailure:
+        """What a run lacks, and who was refused; or that the scheduler does not answer any more."""
+        self._workers()  # Dask cancels calls before it is known why
+        where = self.scheduler.address
+        if self._down:
+            remedy = "Start it and its workers again, and go on with --resume."
+            return EnvironmentFailure(f"the scheduler {where} is gone: {self._down}.", remedy=remedy)
+        again = ", and go on with --resume" if self._lost else ""
+        missing = self.roster.missing or "worker that can be used"
+        reasons = "; ".join(f"{name} {why}" for name, why in self.roster.refusals.items())
         option = f" --device {self.roster.target.device}" if self.roster.timed else ""
         return EnvironmentFailure(
-            f"{where} has no {self.roster.missing}{' any more' if lost else ''}{': ' + reasons if reasons else ''}.",
-            remedy=f"Start one with `autotune worker{option} {where}`{', and go on with --resume' if lost else ''}.",
+            f"{where} has no {missing}{' any more' if self._lost else ''}{': ' + reasons if reasons else ''}.",
+            remedy=f"Start one with `autotune worker{option} {where}`{again}.",
         )
 
-    def gone(self) -> EnvironmentFailure:
-        """The scheduler does not answer any more."""
-        return EnvironmentFailure(
-            f"the scheduler {self.scheduler.address} is gone: {self.down}.",
-            remedy="Start it and its workers again, and go on with --resume.",
-        )
+    # --- builds -------------------------------------------------------------------------------------------------
+
+    def executor(self, builder: Builder, here: Executor) -> BuildExecutor:
+        """Builds there."""
+        return BuildExecutor(builder, here, here, self._build)
+
+    def _build(self, job: BuildJob, key: str) -> Future[Answer]:
+        if self._down:
+            raise self._nobody()
+        executor = self.client.get_executor(**self.roster.for_builds, pure=False)
+        run = executor.submit(on_worker, "build", job, key, process.seconds_left())
+        self._calls[run] = ""
+        answer: Future[Answer] = Future()
+        answer.add_done_callback(lambda ended: run.cancel() if ended.cancelled() else None)
+        run.add_done_callback(lambda _: self._answers.submit(self._built, answer, run))
+        return answer
+
+    def _built(self, answer: Future[Answer], run: Future[Any]) -> None:
+        self._calls.pop(run, None)
+        if not answer.set_running_or_notify_cancel():
+            return
+        if run.cancelled():
+            answer.set_exception(self._nobody())
+        elif isinstance(error := run.exception(), KilledWorker):
+            why = f"the workers that compiled it died, one after the other: {error}"
+            answer.set_result((replace(Compiled.refused(why), lasting=False), None))
+        elif error is not None or isinstance(run.result(), AutotuneError):
+            answer.set_exception(error or run.result())
+        else:
+            answer.set_result(run.result())
 
     # --- devices ------------------------------------------------------------------------------------------------
 
     @contextmanager
     def devices(self, *, isolate: bool) -> Iterator[list[RemoteDevice]]:
         """All devices that no other coordinator has, open; at least one."""
-        taken, opened = self._take(), list[RemoteDevice]()
-        try:
+        with ExitStack() as stack:
+            taken = [member for member in self.roster.devices if self._taken(member, stack, timeout=LOOK_SECONDS / 10)]
+            if not taken:
+                self.note("waiting: another coordinator has the devices of this cluster")
+                taken = [self.roster.devices[0]]
+                self._taken(taken[0], stack)
             with ThreadPoolExecutor(len(taken), thread_name_prefix="open") as threads:
-                found = threads.map(lambda member: self._opened(member, isolate), taken)
-                opened += [device for device in found if device is not None]
-            if not opened:
-                raise self.nobody()
-            yield opened
-        finally:
+                found = threads.map(partial(self._opened, isolate=isolate), taken)
+                opened = [device for device in found if device is not None]
             for device in opened:
-                with suppress(AutotuneError):
-                    device.close()
-            self._give_back()
+                stack.callback(_close, device)
+            if not opened:
+                raise self._nobody()
+            yield opened
 
-    def _opened(self, member: Member, isolate: bool) -> RemoteDevice | None:
-        """A device that was taken; None where it does not open, which is said."""
-        try:
-            return RemoteDevice.opened(_Dask(self, member), session=self.session, isolate=isolate)
-        except AutotuneError as error:
-            member.times = False
-            self.roster.refusals[member.name] = f"does not open its device: {error.message}"
-            self.roster.note(f"worker {member.name} does not open its device: {error.message}")
-            return None
-
-    def _take(self) -> list[Member]:
-        """The leases of the devices; waits while others have all of them."""
-        told = False
-        while True:
-            devices = self.roster.devices()
-            if not devices:
-                raise self.gone() if self.down else self.nobody()
-            if free := [member for member in devices if self._lease(member)]:
-                return free
-            if not told:
-                told = True
-                self.roster.note("waiting: another coordinator has the devices of this cluster")
-            sleep(LOOK_SECONDS)
-
-    def _lease(self, member: Member) -> bool:
-        """Takes its device, unless another coordinator has it."""
+    def _taken(self, member: Member, until: ExitStack, timeout: float | None = None) -> bool:
+        """Whether this coordinator has the device now, and no other. Dask ends the lease of one that dies."""
         name, client = f"autotune-device-{member.address}", self.client
         lease = Semaphore(max_leases=1, name=name, scheduler_rpc=client.scheduler, loop=client.loop)
-        if not lease.acquire(timeout=LOOK_SECONDS / 10):
-            lease.refresh_callback.stop()
+        until.callback(lease.refresh_callback.stop)
+        if not lease.acquire(timeout=timeout):
             return False
-        self._leases[member.address] = lease
+        until.callback(_quietly, lease.release)
         return True
 
-    def _give_back(self) -> None:
-        for lease in self._leases.values():
-            with suppress(Exception):
-                lease.release()
-            lease.refresh_callback.stop()
-        self._leases.clear()
+    def _opened(self, member: Member, *, isolate: bool) -> RemoteDevice | None:
+        """A device that was taken; None where it does not open, which is said."""
+        try:
+            return RemoteDevice.opened(_Dask(self, member), isolate=isolate)
+        except AutotuneError as error:
+            self.roster.refusals[member.name] = f"does not open its device: {error.message}"
+            self.note(f"worker {member.name} does not open its device: {error.message}")
+            return None
+
+    def call(self, member: Member, method: str, words: tuple[Any, ...], *, alone: bool) -> Any:
+        """A method of a device's worker; `alone`: its device does nothing else meanwhile."""
+        if member.address in self._lost:
+            raise self._lost_with(member)
+        resources = {member.facts.resource: 1} if alone else None
+        executor = self.client.get_executor(workers=[member.address], resources=resources, pure=False)
+        under_way = executor.submit(on_worker, method, *words)
+        self._calls[under_way] = member.address
+        try:
+            left = process.seconds_left()
+            return under_way.result(left if left < threading.TIMEOUT_MAX else None)
+        except TimeoutError:
+            raise OutOfTimeError from None
+        except (CancelledError, KilledWorker):
+            raise self._lost_with(member) from None
+        finally:
+            self._calls.pop(under_way, None)
+            under_way.cancel()  # where this thread was interrupted
+
+    def _lost_with(self, member: Member) -> AutotuneError:
+        """What is raised where a device's worker does not answer any more."""
+        device = member.facts.model or member.facts.device
+        remedy = "Start it again, and go on with --resume."
+        self._workers()
+        return self._nobody() if self._down else DeviceError(f"worker {member.name} ({device}) is lost.", remedy=remedy)
+
+
+@dataclass(frozen=True)
+class _Dask:
+    """The worker of a device, by Dask."""
+
+    cluster: Cluster
+    member: Member
+
+    @property
+    def name(self) -> str:
+        return self.member.name
+
+    def call(self, method: str, *words: Any, alone: bool = False) -> Any:
+        return self.cluster.call(self.member, method, words, alone=alone)
+
+
+def _close(device: RemoteDevice) -> None:
+    with suppress(AutotuneError), process.however_late(latest=monotonic() + JOIN_SECONDS):
+        device.close()
+
+
+def _quietly(do: Callable[[], Any]) -> None:
+    """The scheduler may be gone."""
+    with suppress(Exception):
+        do()
 
 
 @contextmanager
@@ -329,55 +285,17 @@ def machines(scheduler: Scheduler, builder: Builder, wanted: Wanted, note: Note)
     model = wanted.device or "" if timed else ""
     with ExitStack() as stack:
         here = stack.enter_context(local_executor(wanted.jobs or usable_cores()))
-        answers = stack.enter_context(local_executor(_ANSWERS))
         own = Facts.of_this_machine(tools, builds=0)
         cluster = stack.enter_context(Cluster.open(scheduler, own, target, timed=timed, wanted=model, note=note))
-        executor, jobs = cluster.executor(builder, here, answers), wanted.jobs or cluster.jobs
+        executor, jobs, chip = cluster.executor(builder, here), wanted.jobs or cluster.jobs, target.kernel_chip
         if not timed:
             nowhere = ProcessDevice(tools, NO_DEVICE, stack.enter_context(builder.cache.scratch()))
-            yield Machines(NO_DEVICE, executor, Devices((nowhere,)), jobs, shares_cores=False, chip=target.kernel_chip)
+            yield Machines(NO_DEVICE, executor, Devices((nowhere,)), jobs, shares_cores=False, chip=chip)
             return
         waiting = monotonic()
         devices = Devices(tuple(stack.enter_context(cluster.devices(isolate=wanted.isolate))), note)
-        environment = {**cluster.environment, "cluster": scheduler.address}
-        shares, chip = cluster.roster.shares_cores, cluster.chip or target.kernel_chip
-        yield Machines(target.device, executor, devices, jobs, shares, chip, monotonic() - waiting, environment)
-
-
-@dataclass(frozen=True)
-class _Dask:
-    """A worker of a device, by Dask."""
-
-    cluster: Cluster
-    member: Member
-
-    @property
-    def name(self) -> str:
-        return self.member.name
-
-    def require(self) -> None:
-        if self.cluster.down:
-            raise self.cluster.gone()
-        if self.member.lost:
-            raise WorkerLostError(
-                f"worker {self.name} ({self.member.facts.model or self.member.facts.device}) is lost.",
-                remedy="Start it again, and go on with --resume.",
-            )
-
-    def call(self, method: str, *words: Any, alone: bool = False) -> Any:
-        self.require()
-        resources = {self.member.facts.resource: 1} if alone else None
-        executor = self.cluster.client.get_executor(workers=[self.member.address], resources=resources, pure=False)
-        under_way = executor.submit(on_worker, method, *words)
-        self.member.calls.add(under_way)
-        try:
-            if self.member.lost:
-                under_way.cancel()
-            return under_way.result()
-        except (CancelledError, KilledWorker):
-            self.cluster.roster.drop(self.member, "is gone")
-            self.require()
-            raise
-        finally:
-            self.member.calls.discard(under_way)
-            under_way.cancel()  # where this thread was interrupted
+        first = cluster.roster.devices[0].facts  # all are of one model
+        environment, shares = {**first.environment, "cluster": scheduler.address}, cluster.roster.shares_cores
+        yield Machines(
+            target.device, executor, devices, jobs, shares, first.chip or chip, monotonic() - waiting, environment
+        )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
@@ -22,8 +21,6 @@ from autotuner.targets.naming import which_device
 
 FACTS = "autotune"
 """Under this name a worker tells them."""
-BUILD = "build"
-"""The resource that a build takes one of."""
 _VENDORS = ("NVIDIA ", "AMD ", "Instinct ", "Radeon ", "GeForce ", "Tesla ")
 
 
@@ -79,9 +76,19 @@ class Facts:
         )
 
     @property
-    def kind(self) -> Kind:
-        """Of its device."""
-        return Kind(self.resource, self.model, self.device.partition("://")[0])
+    def kind(self) -> str:
+        """Of its device: times on devices of one kind can be compared."""
+        return f"{self.resource}: {self.model or 'of unknown model'}, {self.device.partition('://')[0]}"
+
+    @property
+    def build_resource(self) -> str:
+        """What Dask gives a build by: the same for all workers that build the same."""
+        same = "|".join((self.autotune, self.code, self.iree, self.compiler))
+        return f"build-{hashlib.sha256(same.encode()).hexdigest()[:12]}"
+
+    def is_called(self, wanted: str) -> bool:
+        """Does `--device` name its device? An empty name is any."""
+        return wanted.lower() in ("", self.resource.lower(), self.model.lower())
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "environment": dict(self.environment)}
@@ -106,24 +113,6 @@ def resource_of(device: str, model: str) -> str:
     for vendor in _VENDORS:
         words = words.removeprefix(vendor)
     return "-".join(words.split()) or device.partition("://")[0]
-
-
-@dataclass(frozen=True, order=True)
-class Kind:
-    """Devices of one kind: their times can be compared."""
-
-    resource: str
-    model: str
-    driver: str
-
-    def __str__(self) -> str:
-        return f"{self.resource}: {self.model or 'of unknown model'}, {self.driver}"
-
-
-def chosen_kind(kinds: Iterable[Kind], *, wanted: str, target: Target) -> Kind | None:
-    """What is timed on: what `--device` names, or what is called like the target; else what most workers have."""
-    counts = Counter(one for one in kinds if wanted.lower() in ("", one.resource.lower(), one.model.lower()))
-    return min(counts, key=lambda one: (not wanted and one.resource != target.name, -counts[one], one), default=None)
 
 
 def refused_as_builder(document: Any, own: Facts) -> str:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 import re
+import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
-
-import ml_dtypes
-import numpy as np
+from typing import Any, Protocol
 
 from autotuner.devices.conditions import DeviceState
-from autotuner.devices.connection import OPEN_SECONDS
 from autotuner.devices.device import KEPT_RESULTS, CallPairs, Computed, Device, Module, Timing
 from autotuner.errors import AutotuneError, OutOfTimeError
 from autotuner.iree.run import Benchmark, DispatchTime, Invocation
@@ -30,16 +27,6 @@ PIECE_BYTES = 4 << 20
 """Files travel in pieces: a message is held in memory on its way, and Dask warns of larger ones."""
 _CONTENT = re.compile(r"[0-9a-f]{64}(\.[A-Za-z0-9]{1,12})?")
 """A file's digest, and its ending: IREE's programs go by that."""
-
-
-class Result(NamedTuple):
-    """One of the results of a check."""
-
-    digest: str
-    shape: tuple[int, ...]
-    dtype: str
-    data: Array | None
-    """Its bytes; None where the coordinator has them."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +69,6 @@ class Worker(Protocol):
     @property
     def name(self) -> str: ...
 
-    def require(self) -> None:
-        """DeviceError where it is known to be lost."""
-
     def call(self, method: str, *words: Any, alone: bool = False) -> Any:
         """A method there; `alone`: its device does nothing else meanwhile. What was raised there is the answer."""
 
@@ -94,36 +78,19 @@ class Channel:
     """What is known of a worker: its answers are errors here where they were there, and it gets each file once."""
 
     worker: Worker
-    session: str
-    _results: OrderedDict[str, Array] = field(default_factory=OrderedDict, init=False)
+    session: str = field(default_factory=lambda: uuid.uuid4().hex)
+    """Whoever opened the device last has it."""
+    _results: OrderedDict[str, tuple[Array, ...]] = field(default_factory=OrderedDict, init=False)
     """By digest: most modules compute the very bits that are known."""
     _sent: set[str] = field(default_factory=set, init=False)
 
-    def ask(self, method: str, *words: Any, isolated: bool, longest: float, **named: Any) -> Any:
-        """A method of the device. Files that are missing there are sent, small ones with the question."""
-        files: dict[str, Path] = {}
-
-        def content(path: Path) -> Path:
-            """What a file is called wherever it is sent; one that cannot be read is found nowhere."""
-            try:
-                name = known_digest(path) + path.suffix
-            except OSError:
-                return Path(f"unreadable{path.suffix}")
-            files[name if is_content(name) else name[:64]] = path
-            return Path(list(files)[-1])
-
-        there, along = moved(words, content), {}
-        for name in files.keys() - self._sent:
-            if files[name].stat().st_size <= PIECE_BYTES:
-                along[name] = files[name].read_bytes()
-            else:
-                self._put(files[name], name)
+    def ask(self, method: str, *words: Any, isolated: bool, **named: Any) -> Any:
+        """A method of the device. Files that are missing there are sent before."""
+        there = moved(words, self._put)
         if (left := process.seconds_left()) <= 0:
             raise OutOfTimeError
         known = frozenset(self._results)
-        answer = self.call("ask", self.session, method, there, named, isolated, left, longest, along, known, alone=True)
-        self._sent.update(files)
-        return answer
+        return self.call("ask", self.session, method, there, named, isolated, left, known, alone=True)
 
     def call(self, method: str, *words: Any, alone: bool = False) -> Any:
         """What was raised there is raised here."""
@@ -133,21 +100,29 @@ class Channel:
             raise answer if own else type(answer)(f"worker {self.worker.name}: {answer.message}", remedy=answer.remedy)
         return answer
 
-    def array(self, one: Result) -> Array:
-        """Of a result; those that were used last are kept."""
-        if one.data is not None:
-            self._results[one.digest] = one.data
+    def with_arrays(self, one: Computed) -> Computed:
+        """Results whose bytes are known come without them; those that were used last are kept."""
+        if not one.digest:
+            return one
+        arrays = self._results[one.digest] = one.arrays or self._results[one.digest]
         self._results.move_to_end(one.digest)
         while len(self._results) > KEPT_RESULTS:
             self._results.popitem(last=False)
-        kind = np.dtype(getattr(ml_dtypes, one.dtype) if hasattr(ml_dtypes, one.dtype) else one.dtype)
-        return self._results[one.digest].view(kind).reshape(one.shape)
+        return replace(one, arrays=arrays)
 
-    def _put(self, path: Path, name: str) -> None:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            for offset in range(0, size, PIECE_BYTES):
-                self.call("put", name, offset, file.read(PIECE_BYTES), offset + PIECE_BYTES >= size)
+    def _put(self, path: Path) -> Path:
+        """What a file is called there, and it is there; one that cannot be read is found nowhere."""
+        try:
+            name, size = f"{known_digest(path)}{path.suffix}", path.stat().st_size
+        except OSError:
+            return Path(f"unreadable{path.suffix}")
+        name = name if is_content(name) else name[:64]
+        if name not in self._sent:
+            with path.open("rb") as file:
+                for offset in range(0, max(size, 1), PIECE_BYTES):
+                    self.call("put", name, offset, file.read(PIECE_BYTES), offset + PIECE_BYTES >= size)
+            self._sent.add(name)
+        return Path(name)
 
 
 @dataclass(frozen=True)
@@ -163,9 +138,9 @@ class RemoteDevice:
     """What is other of the same device, isolated; None: this one is."""
 
     @classmethod
-    def opened(cls, worker: Worker, *, session: str, isolate: bool) -> RemoteDevice:
-        channel = Channel(worker, session)
-        uri, own, alone = channel.call("open", session, isolate, alone=True)
+    def opened(cls, worker: Worker, *, isolate: bool) -> RemoteDevice:
+        channel = Channel(worker)
+        uri, own, alone = channel.call("open", channel.session, isolate, alone=True)
         return cls(channel, f"{uri}{TWIN}{worker.name}", **own, alone=alone)
 
     @property
@@ -178,52 +153,43 @@ class RemoteDevice:
         return self if self.alone is None else replace(self, **self.alone, alone=None)
 
     def open(self) -> None:
-        """It is open since it was taken; DeviceError where its worker is lost since."""
-        self.channel.worker.require()
+        """It is open since it was taken."""
 
     def prepare(self, vmfb: Path) -> Future[None]:
         del vmfb
         return done(None)
 
     def renew(self) -> None:
-        self._ask("renew", within=OPEN_SECONDS)
+        self._ask("renew")
 
     def lend(self, *, busy: bool) -> None:
-        self._ask("lend", within=OPEN_SECONDS, busy=busy)
+        self._ask("lend", busy=busy)
 
     def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
-        within = len(invocations) * timeout
-        found = self._ask("check", vmfb, tuple(invocations), within=within, timeout=timeout)
-        return tuple(replace(one, arrays=tuple(map(self.channel.array, results))) for one, results in found)
+        found = self._ask("check", vmfb, tuple(invocations), timeout=timeout)
+        return tuple(map(self.channel.with_arrays, found))
 
     def time(
         self, module: Module, benchmark: Benchmark, *, repetitions: int = 3, give_up_us: float = math.inf
     ) -> Timing:
         how = {"repetitions": repetitions, "give_up_us": give_up_us}
-        timing: Timing = self._ask("time", _sent(module), benchmark, within=benchmark.timeout, **how)
+        timing: Timing = self._ask("time", SentModule(module.vmfb, module.repeat), benchmark, **how)
         return timing
 
     def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
-        within = benchmark.timeout
-        pairs: CallPairs | None = self._ask("call_pairs", _sent(module), benchmark, within=within, count=count)
+        sent = SentModule(module.vmfb, module.repeat)
+        pairs: CallPairs | None = self._ask("call_pairs", sent, benchmark, count=count)
         return pairs
 
     def dispatch_times(
         self, vmfb: Path, invocation: Invocation, *, timeout: float
     ) -> Mapping[str, DispatchTime] | None:
-        found: dict[str, DispatchTime] | None
-        found = self._ask("dispatch_times", vmfb, invocation, within=timeout, timeout=timeout)
+        found: dict[str, DispatchTime] | None = self._ask("dispatch_times", vmfb, invocation, timeout=timeout)
         return found
 
     def close(self) -> None:
         """The worker ends the device's process."""
         self.channel.call("close", self.channel.session, alone=True)
 
-    def _ask(self, method: str, *words: Any, within: float, **named: Any) -> Any:
-        """A call that a crashed process ends is made once more there, in a new process."""
-        longest, isolated = 2 * (within + OPEN_SECONDS), self.alone is None
-        return self.channel.ask(method, *words, isolated=isolated, longest=longest, **named)
-
-
-def _sent(module: Module) -> SentModule:
-    return SentModule(module.vmfb, module.repeat)
+    def _ask(self, method: str, *words: Any, **named: Any) -> Any:
+        return self.channel.ask(method, *words, isolated=self.alone is None, **named)

@@ -8,7 +8,6 @@ import math
 import os
 import platform
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -23,23 +22,20 @@ from distributed import Worker
 from distributed.diagnostics.plugin import WorkerPlugin
 from distributed.utils import get_ip
 
-from autotuner.build.builder import Builder
-from autotuner.build.jobs import Document, work
-from autotuner.cluster.address import PLUGIN, Scheduler
-from autotuner.cluster.facts import BUILD, FACTS, Facts
-from autotuner.cluster.remote import Result, is_content, moved
-from autotuner.devices.connection import OPEN_SECONDS
+from autotuner.build.builder import Builder, BuildJob
+from autotuner.build.executor import Answer, work
+from autotuner.cluster.address import JOIN_SECONDS, PLUGIN, Scheduler
+from autotuner.cluster.facts import FACTS, Facts
+from autotuner.cluster.remote import is_content, moved
 from autotuner.devices.device import Computed, Device
 from autotuner.devices.many import open_device
 from autotuner.devices.process import ProcessDevice
-from autotuner.errors import AutotuneError, DeviceError, EnvironmentFailure, UsageError
+from autotuner.errors import AutotuneError, DeviceError, UsageError
 from autotuner.iree.tools import Tools
-from autotuner.problems import Array
 from autotuner.system import process
 from autotuner.system.cache import Cache
 from autotuner.system.locks import device_lock
 from autotuner.system.settings import cache_dir, usable_cores
-from autotuner.system.text import clean
 from autotuner.targets.backends import BACKENDS, backend_on
 
 QUIET = {
@@ -51,11 +47,6 @@ QUIET = {
     "distributed.admin.system-monitor.interval": "5s",
 }
 """Dask's settings for a worker."""
-_JOIN_SECONDS = 60.0
-_LATE_SECONDS = 20.0
-"""How long a run of this very machine is waited for that has the device, and what should have ended."""
-_COMPILES = 4
-"""Compiles that a build is made of at the most, each with its own time-out, and one that it waited for."""
 T = TypeVar("T")
 
 
@@ -83,9 +74,9 @@ class Workplace(WorkerPlugin):  # type: ignore[misc]
         del worker
         self.close(self._for)
 
-    def build(self, job: Document, left: float) -> Document | AutotuneError:
+    def build(self, job: BuildJob, key: str, left: float) -> Answer | AutotuneError:
         """The answer to a build; `left` are the seconds of the coordinator's time."""
-        return _guarded(lambda: work(job, self.builder), left, longest=_COMPILES * job["timeout"])
+        return _answer(lambda: work(job, key, self.builder), left)
 
     def put(self, name: str, offset: int, data: bytes, last: bool) -> None:
         """A piece of a file. With its last piece it is kept, if it is what its name says."""
@@ -107,7 +98,7 @@ class Workplace(WorkerPlugin):  # type: ignore[misc]
     def open(self, session: str, isolate: bool) -> tuple[Any, ...] | AutotuneError:
         """For a coordinator: it has taken the device's lease, so whoever had it before is gone."""
         with self._lock:
-            return _guarded(lambda: self._opened(session, isolate), longest=2 * OPEN_SECONDS)
+            return _answer(lambda: self._opened(session, isolate))
 
     def close(self, session: str) -> None:
         """Ends the device's process, unless another coordinator has it by now."""
@@ -123,31 +114,26 @@ class Workplace(WorkerPlugin):  # type: ignore[misc]
         named: Mapping[str, Any],
         isolated: bool,
         left: float,
-        longest: float,
-        files: Mapping[str, bytes],
         known: frozenset[str],
     ) -> Any:
-        """A method of the device, one after the other; with files that are new here, and digests of results whose
-        bytes need not come back."""
-        for name, data in files.items():
-            self.put(name, 0, data, True)
+        """A method of the device, one after the other; results of digests that are `known` come without their bytes."""
 
         def answer() -> Any:
             if self._device is None or self._for != session:
                 raise DeviceError("it has given its device to another.", remedy="Go on with --resume.")
             device = self._device.isolated if isolated else self._device
             found = getattr(device, method)(*moved(words, lambda name: self.folder / name.name), **named)
-            return [_results(one, known) for one in found] if method == "check" else found
+            return [_sent(one, known) for one in found] if method == "check" else found
 
         with self._lock:
-            return _guarded(answer, left, longest=longest)
+            return _answer(answer, left)
 
     def _opened(self, session: str, isolate: bool) -> tuple[Any, ...]:
         """Its URI, state and figures; and those of the isolated one, where that is another."""
         self._let_go()
         backend, cache = backend_on(self.uri), self.builder.cache
         with ExitStack() as stack:
-            stack.enter_context(device_lock(self.uri, cache.root, timeout=_LATE_SECONDS))
+            stack.enter_context(device_lock(self.uri, cache.root, timeout=1.0))
             on_host = backend is not None and backend.on_host
             alone = ProcessDevice(
                 self.builder.tools, self.uri, stack.enter_context(cache.scratch()), starts_quickly=on_host
@@ -167,36 +153,17 @@ def _described(device: Device) -> dict[str, Any]:
     return {name: getattr(device, name) for name in ("state", "invocation_us")}
 
 
-def _guarded(do: Callable[[], T], left: float = math.inf, *, longest: float) -> T | AutotuneError:
-    """A worker in which something hangs far beyond its own time-out ends, so that its work goes to others."""
-    ended = threading.Event()
-    threading.Thread(target=_end_unless, args=(ended, longest + _LATE_SECONDS), daemon=True).start()
+def _answer(do: Callable[[], T], left: float = math.inf) -> T | AutotuneError:
     try:
         with process.until(time.monotonic() + left):
             return do()
     except AutotuneError as error:
         return error
-    finally:
-        ended.set()
 
 
-def _end_unless(ended: threading.Event, seconds: float) -> None:
-    if ended.wait(min(seconds, threading.TIMEOUT_MAX)):
-        return
-    said = f"autotune: this worker ends: what it does has not ended in {seconds:.0f} s"
-    print(clean(said), file=sys.stderr, flush=True)
-    os._exit(EnvironmentFailure.exit_code)
-
-
-def _results(computed: Computed, known: frozenset[str]) -> tuple[Computed, list[Result]]:
-    """The bytes that the coordinator has are not sent."""
-    bare: list[Array] = [np.ascontiguousarray(one).reshape(-1).view(np.uint8) for one in computed.arrays]
-    digests = computed.digest.split() or [hashlib.sha256(one.data).hexdigest() for one in bare]
-    results = [
-        Result(digest, one.shape, one.dtype.name, None if digest in known else np.array(data))
-        for digest, one, data in zip(digests, computed.arrays, bare, strict=True)
-    ]
-    return replace(computed, arrays=()), results
+def _sent(computed: Computed, known: frozenset[str]) -> Computed:
+    """The bytes that the coordinator has are not sent; others are, and not the name of the file that they are in."""
+    return replace(computed, arrays=() if computed.digest in known else tuple(map(np.array, computed.arrays)))
 
 
 # --- the process ------------------------------------------------------------------------------------------------
@@ -231,7 +198,7 @@ def dask_worker(scheduler: Scheduler, facts: Facts, workplace: Workplace, name: 
         scheduler.address,
         # One more than builds: a call of the device never waits for them.
         nthreads=facts.builds + 1,
-        resources={BUILD: facts.builds, **({facts.resource: 1} if facts.device else {})},
+        resources={facts.build_resource: facts.builds, **({facts.resource: 1} if facts.device else {})},
         name=name,
         host="127.0.0.1" if scheduler.on_loopback else get_ip(scheduler.host),
         dashboard_address="127.0.0.1:0",
@@ -239,7 +206,7 @@ def dask_worker(scheduler: Scheduler, facts: Facts, workplace: Workplace, name: 
         startup_information={FACTS: lambda _: facts.to_json()},
         plugins=(workplace,),
         memory_limit=0,
-        death_timeout=_JOIN_SECONDS,
+        death_timeout=JOIN_SECONDS,
     )
 
 

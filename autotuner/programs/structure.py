@@ -99,7 +99,7 @@ def read_beside(
         if known is not None:
             check_program(builder.program, "".join(known.dumped[PREPROCESSED]), timed=timed)
             return structure_in(known, builder, flags=flags, target=target.name)
-        begun = executor.start_whole(builder.configuring(flags, timeout=timeout))
+        begun = executor.start(builder.configuring(flags, timeout=timeout))
         with suppress(CompilerRefusal):
             check_program(builder.program, builder.preprocessed(flags, timeout=timeout), timed=timed)
         return structure_in(begun.result(), builder, flags=flags, target=target.name)

@@ -53,12 +53,10 @@ def after(
     step: Callable[[S], T],
     *,
     wait_for: Callable[[T], Future[None]] | None = None,
-    within: Executor | None = None,
 ) -> Future[T]:
     """What a step makes of another future's result, under the deadline of whoever asked.
 
-    `wait_for` gives what else must have ended by then; how that ends does not matter. The step is made in a thread of
-    `within`, where there is one: who ends the first future may have more to do than to wait for it.
+    `wait_for` gives what else must have ended by then; how that ends does not matter.
     """
     whole: _After[T] = _After(first)
     context = copy_context()
@@ -74,7 +72,7 @@ def after(
         else:
             wait_for(made.result()).add_done_callback(lambda _: whole.end(made.result))
 
-    first.add_done_callback(go_on if within is None else lambda ended: within.submit(go_on, ended))
+    first.add_done_callback(go_on)
     return whole
 
 

@@ -1,13 +1,12 @@
-"""Builds go out as plain jobs and come back as plain answers, to threads of this machine or to other machines."""
+"""Builds in threads of this machine, or on other machines, which get a job and its key."""
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -15,17 +14,13 @@ from pathlib import Path
 import pytest
 
 from autotuner.build import Builder, BuildJob
-from autotuner.build.executor import BuildExecutor
-from autotuner.build.jobs import explicit, job_from_json, job_to_json, read_answer, work
-from autotuner.carriers.calls import KernelCall
-from autotuner.carriers.carrier import SUBSTITUTED
+from autotuner.build.executor import Answer, BuildExecutor, explicit, work
 from autotuner.errors import EnvironmentFailure, OutOfTimeError
 from autotuner.iree.compile import CONFIGURED, CompilerRefusal
 from autotuner.iree.folder import MODULE
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
-from autotuner.space.gpu_config import CompilationInfo
 from autotuner.system import process
 from autotuner.system.cache import Cache
 from autotuner.targets import Target
@@ -49,26 +44,39 @@ def local(here: Builder) -> Iterator[BuildExecutor]:
         yield executor
 
 
-def _elsewhere(folder: str) -> None:
+def _work(folder: Path, job: BuildJob, key: str) -> Answer:
     os.chdir(folder)
-    os.environ["AUTOTUNE_CACHE_DIR"] = folder
+    return work(job, key, Builder(Tools.find(), Cache(folder)))
 
 
 def test_processes_that_share_nothing_build_the_same(here: Builder, job: BuildJob, tmp_path: Path) -> None:
     """As other machines would: their own cache, and the processor by its name."""
     there = tmp_path / "there"
     there.mkdir()
-    with (
-        ProcessPoolExecutor(1, get_context("spawn"), _elsewhere, (str(there),)) as workers,
-        ThreadPoolExecutor(1) as threads,
-    ):
-        made = BuildExecutor(here, workers, threads, work).start(job).result()
+    with ProcessPoolExecutor(1, get_context("spawn")) as workers, ThreadPoolExecutor(1) as threads:
+        executor = BuildExecutor(here, threads, threads, lambda *sent: workers.submit(_work, there, *sent))
+        made = executor.start(job).result()
+        broken = executor.start(replace(job, program="nonsense")).result()
     assert (made.ok, made.cached) == (True, False)
     assert made.vmfb.is_relative_to(here.cache.root)
     assert made.vmfb.read_bytes() == Cache(there).module(made.key).read_bytes()
     again = here.build(explicit(job, here.tools))
     assert (again.cached, again.vmfb, again.binary, again.isa) == (True, made.vmfb, made.binary, made.isa)
     assert made.binary == here.build(job).binary
+    assert broken.failure == "compile-error"
+    assert "error:" in broken.stderr
+    assert broken.command[0] == str(here.tools.iree_compile), "the command is one of this machine"
+
+
+def test_a_model_is_compiled_where_its_file_lies(here: Builder, job: BuildJob, tmp_path: Path) -> None:
+    model = tmp_path / "model.mlir"
+    model.write_text(str(job.program))
+
+    def send(job: BuildJob, key: str) -> Future[Answer]:
+        raise AssertionError(f"{job} was sent with {key}")
+
+    with ThreadPoolExecutor(1) as threads:
+        assert BuildExecutor(here, threads, threads, send).start(replace(job, program=model)).result().ok
 
 
 def test_a_job_that_is_made_first_needs_no_second_thread_and_its_refusal_is_a_failure(
@@ -125,34 +133,7 @@ def test_what_waits_can_be_cancelled(here: Builder, job: BuildJob) -> None:
     assert here.cache.read(here.key(job)) is None
 
 
-# --- A build as plain data ------------------------------------------------------------------------------------------
-
-
-def test_all_of_a_job_goes_through_json(job: BuildJob) -> None:
-    full = replace(
-        job,
-        spec="a spec",
-        spec_flag="--spec",
-        repeat=3,
-        dumps=SUBSTITUTED,
-        figures="code",
-        files=(("objects/k.o", bytes(range(256))),),
-        expected=CompilationInfo("#config<a>", "#pipeline<b>", "{c}"),
-        kernels=(KernelCall("k", ("symbol", "tensor<4xf32>"), "a launch"),),
-    )
-    for one in (job, full):
-        document = json.loads(json.dumps(job_to_json(one, key="k")))
-        assert job_from_json(document) == one
-
-
-def test_a_failure_is_an_answer_too(here: Builder, job: BuildJob) -> None:
-    broken = replace(job, program="nonsense")
-    answer = json.loads(json.dumps(work(job_to_json(broken, key=here.key(broken)), here)))
-    assert answer["module"] is None
-    made = read_answer(broken, here, answer, key=here.key(broken))
-    assert made.failure == "compile-error"
-    assert "error:" in made.stderr
-    assert made.command == broken.command(here.tools)
+# --- On another machine ---------------------------------------------------------------------------------------------
 
 
 def test_a_machine_that_would_build_something_else_refuses(here: Builder, job: BuildJob, tmp_path: Path) -> None:
@@ -160,12 +141,7 @@ def test_a_machine_that_would_build_something_else_refuses(here: Builder, job: B
     (tmp_path / "iree-compile").write_text("#!/bin/sh\necho 'IREE compiler version 3.9.0'\n")
     (tmp_path / "iree-compile").chmod(0o755)
     with pytest.raises(EnvironmentFailure, match="something else"):
-        work(job_to_json(job, key=other.key(job)), here)
-
-
-def test_a_whole_model_is_no_plain_job(job: BuildJob, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="where its file lies"):
-        job_to_json(replace(job, program=tmp_path / "model.mlir"), key="k")
+        work(job, other.key(job), here)
 
 
 def test_a_job_for_this_processor_gives_the_same_code_on_a_machine_with_another(
@@ -175,11 +151,11 @@ def test_a_job_for_this_processor_gives_the_same_code_on_a_machine_with_another(
     there = Builder(replace(tools), Cache(tmp_path / "there"))
     there.tools.__dict__["processor"] = "another"
     with pytest.raises(EnvironmentFailure, match="its processor"):
-        work(job_to_json(job, key=here.key(job)), there)
+        work(job, here.key(job), there)
     named = explicit(job, here.tools)
     assert not any(flag.endswith("=host") for flag in named.flags)
-    answer = work(job_to_json(named, key=here.key(named)), there)
-    assert answer["binary"] == here.build(job).binary
+    made, _ = work(named, here.key(named), there)
+    assert made.binary == here.build(job).binary
 
 
 def test_what_is_not_for_this_processor_has_the_same_key_everywhere(

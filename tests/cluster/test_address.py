@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import dask
 import pytest
 
 from autotuner.cluster.address import Scheduler
@@ -57,9 +58,9 @@ def test_without_dask_one_line_says_how_to_install_it(
     assert "pip install 'autotune-iree[distributed]'" in words
 
 
-def test_a_scheduler_that_is_not_there_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autotuner.cluster.coordinator.CONNECT_SECONDS", 0.5)
-    words = complaint(in_this_process(*TUNE, "tcp://127.0.0.1:9", cwd=tmp_path), 5)
+def test_a_scheduler_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    with dask.config.set({"distributed.comm.timeouts.connect": "500ms"}):
+        words = complaint(in_this_process(*TUNE, "tcp://127.0.0.1:9", cwd=tmp_path), 5)
     assert "the scheduler tcp://127.0.0.1:9 does not answer" in words
 
 

@@ -11,11 +11,9 @@ from pathlib import Path
 import pytest
 
 from autotuner.build import Builder, BuildJob
-from autotuner.cluster import coordinator
 from autotuner.cluster.address import Scheduler
 from autotuner.cluster.coordinator import Cluster
 from autotuner.cluster.facts import Facts
-from autotuner.cluster.roster import SILENT_SECONDS
 from autotuner.errors import EnvironmentFailure
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
@@ -75,9 +73,9 @@ def test_builds_come_back_and_a_device_there_finds_them_right(
         assert build.vmfb.is_relative_to(tmp_path), "the module is in the coordinator's own cache"
         data = Data.write(problem, tmp_path / "data", seed=1)
         assert Checker(device, data, 60).check(build.vmfb).ok
-    assert [note for note in notes if "sync-1" in note] == [
-        f"worker sync-1 is refused: it has another device (one-core: {Facts.of_this_machine(tools, builds=0, device='local-sync').model}, local-sync) than is used ({made.roster.kind}); it only builds"  # noqa: E501
-    ]
+    (refusal,) = notes
+    assert refusal.startswith("worker sync-1 is refused: it has another device (one-core: ")
+    assert refusal.endswith(f") than is used ({made.roster.devices[0].facts.kind}); it only builds")
 
 
 def test_the_device_that_is_named_is_taken(cluster: LocalCluster, tools: Tools) -> None:
@@ -93,47 +91,31 @@ def test_the_device_that_is_named_is_taken(cluster: LocalCluster, tools: Tools) 
 
 def test_a_device_is_one_coordinators(cluster: LocalCluster, tools: Tools) -> None:
     notes: list[str] = []
-    with (
-        joined(cluster, tools, []) as first,
-        joined(cluster, tools, notes) as second,
-        local_executor(1) as beside,
-    ):
+
+    def take(second: Cluster) -> str:
+        with second.devices(isolate=True) as (device,):
+            return device.worker
+
+    with joined(cluster, tools, []) as first, joined(cluster, tools, notes) as second, local_executor(1) as beside:
         with first.devices(isolate=True):
-            waiting = beside.submit(second._take)
+            waiting = beside.submit(take, second)
             assert wait_until(lambda: "another coordinator" in "".join(notes[-1:]))
             assert not waiting.done()
-        assert [member.name for member in waiting.result(ENOUGH)] == ["cpu-1"]
-
-
-def test_a_device_that_comes_later_is_for_the_next_run(cluster: LocalCluster, tools: Tools) -> None:
-    with joined(cluster, tools, []) as made:
-        with made.devices(isolate=True) as (first,):
-            assert first.worker == "cpu-1"
-            cluster.start("late", "--jobs", "1", "--device", "local-task")
-            assert wait_until(lambda: len(made.roster.devices()) == 2)
-        with made.devices(isolate=True) as devices:
-            assert [device.worker for device in devices] == ["cpu-1", "late"]
-    cluster.end("late")
+        assert waiting.result(ENOUGH) == "cpu-1"
 
 
 @dataclass
 class Disaster:
-    """Ends one worker when routes are timed, and stops another when the search begins.
-
-    Not both at once: a candidate that two devices are lost with is taken to be at fault.
-    """
+    """Ends a worker when the search begins."""
 
     cluster: LocalCluster
     notes: list[str] = field(default_factory=list)
-    happened: set[str] = field(default_factory=set)
+    happened: bool = False
 
     def stage(self, text: str) -> None:
-        if text.endswith("stock routes"):
-            self.happened.add("killed")
-            self.cluster.workers["cpu-killed"].send(signal.SIGKILL)
-        elif text.startswith("searching"):
-            self.happened.add("stopped")
-            self.cluster.workers["cpu-stopped"].send(signal.SIGSTOP)
+        if text.startswith("searching"):
+            self.happened = True
+            self.cluster.workers["cpu-0"].send(signal.SIGKILL)
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -142,14 +124,8 @@ class Disaster:
         del now
 
 
-def test_a_product_is_tuned_to_a_verdict_though_a_worker_dies_and_one_hangs(
-    cluster: LocalCluster, tmp_path: Path
-) -> None:
-    lost = ("cpu-killed", "cpu-stopped")
-    for name in lost:
-        cluster.start(name, "--jobs", "1", "--device", "local-task")
-    for name in lost:
-        cluster.workers[name].ready()
+def test_a_product_is_tuned_to_a_verdict_though_a_worker_dies(cluster: LocalCluster, tmp_path: Path) -> None:
+    cluster.start("cpu-0", "--jobs", "1", "--device", "local-task").ready()
     disaster = Disaster(cluster)
     options = Options(
         effort=replace(parse_effort("quick"), race_entrants=2),
@@ -165,68 +141,39 @@ def test_a_product_is_tuned_to_a_verdict_though_a_worker_dies_and_one_hangs(
             Gemm.parse(shape="16x16x16", dtype="f32"), Target.parse("cpu"), options=options, reporter=disaster
         )
     finally:
-        for name in lost:
-            cluster.end(name)
-    assert disaster.happened == {"killed", "stopped"}
+        cluster.end("cpu-0")
+    assert disaster.happened
     assert result.verdict in ("win", "no-winner", "inconclusive")
     assert result.environment["cluster"] == cluster.address
     assert result.device == "local-task"
-    told = "\n".join(disaster.notes)
-    assert "worker cpu-killed is gone: its work goes to others" in told
-    assert f"worker cpu-stopped has said nothing for {SILENT_SECONDS:.0f} s: its work goes to others" in told
+    assert "worker cpu-0 is gone: its work goes to others" in disaster.notes
     with Store.open(None, workspace=tmp_path) as store:
         rows = store.candidates(result.run)
     assert [row.stderr for row in rows if row.failure] == [], "no candidate is blamed for a worker"
 
 
-def test_a_worker_of_another_version_is_refused_by_name(cluster: LocalCluster, tools: Tools) -> None:
-    notes: list[str] = []
-    cluster.start_other_version("old").ready()
-    try:
-        with joined(cluster, tools, notes, timed=False) as made:
-            assert {member.name for member in made.roster.builders()} >= {"build-1"}
-            assert "old" not in {member.name for member in made.roster.builders()}
-    finally:
-        cluster.end("old")
-    assert any(note.startswith("worker old is refused: it has autotune 0.0.1, not ") for note in notes), notes
-
-
-def test_tls_joins_those_who_have_a_certificate_and_when_the_scheduler_is_gone_it_is_said(
-    tools: Tools, tmp_path: Path
-) -> None:
-    with local_cluster(tmp_path, tls=True) as cluster:
-        cluster.start("tls", "--jobs", "1").ready()
+def test_tls_joins_those_who_have_a_certificate_and_what_is_lost_is_said(tools: Tools, tmp_path: Path) -> None:
+    with local_cluster(tmp_path, tls=True) as cluster, local_executor(1) as here:
+        cluster.start("first", "--jobs", "1").ready()
         assert cluster.address.startswith("tls://")
-        with joined(cluster, tools, [], timed=False) as made, local_executor(1) as here:
-            assert made.executor(own_builder(tools, tmp_path), here).start(job(8)).result(ENOUGH).ok
         other = tmp_path / "other"
         other.mkdir()
         strangers = LocalCluster(other, cluster.address, tuple(make_certificates(other)))
         with pytest.raises(EnvironmentFailure, match="does not answer"), joined(strangers, tools, []):
             pass
-        with joined(cluster, tools, [], timed=False) as made, local_executor(1) as here:
-            build = made.executor(own_builder(tools, tmp_path), here).start(job(9))
+        notes: list[str] = []
+        with joined(cluster, tools, notes, timed=False) as made:
+            executor = made.executor(own_builder(tools, tmp_path), here)
+            cluster.start("late", "--jobs", "1").ready()
+            cluster.workers["first"].send(signal.SIGKILL)
+            assert wait_until(lambda: notes == ["worker first is gone: its work goes to others"])
+            assert executor.start(job(8)).result(ENOUGH).ok, "one that joined later builds"
+            cluster.workers["late"].send(signal.SIGSTOP)
+            build = executor.start(job(9))
+            cluster.workers["late"].send(signal.SIGKILL)
+            with pytest.raises(EnvironmentFailure, match=r"no worker that can be used any more.* go on with --resume"):
+                build.result(ENOUGH)
             assert cluster.scheduler is not None
             cluster.scheduler.kill()
             with pytest.raises(EnvironmentFailure, match=r"is gone: .*Start it and its workers again, .* --resume"):
-                build.result(ENOUGH)
-
-
-def test_a_build_whose_only_worker_is_lost_goes_to_one_that_joins_later(
-    tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(coordinator, "JOIN_SECONDS", ENOUGH)
-    notes: list[str] = []
-    with local_cluster(tmp_path) as cluster:
-        cluster.start("first", "--jobs", "1").ready()
-        with joined(cluster, tools, notes, timed=False) as made, local_executor(1) as here:
-            cluster.workers["first"].send(signal.SIGSTOP)
-            build = made.executor(own_builder(tools, tmp_path), here).start(job(10))
-            cluster.workers["first"].send(signal.SIGKILL)
-            assert wait_until(lambda: "for a worker that can be used" in " ".join(notes))
-            cluster.start("second", "--jobs", "1")
-            assert build.result(ENOUGH).ok
-            cluster.end("second")
-            monkeypatch.setattr(coordinator, "JOIN_SECONDS", 1.0)
-            with pytest.raises(EnvironmentFailure, match=r"no worker that can be used any more.* go on with --resume"):
-                made.executor(own_builder(tools, tmp_path), here).start(job(11)).result(ENOUGH)
+                executor.start(job(10)).result(ENOUGH)

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,9 +21,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.support.patience import ENOUGH
-
-"""How long a process may take to start on a machine that is busy."""
-_OTHER_VERSION = "import autotuner._version as v; v.__version__ = '0.0.1'; from autotuner.__main__ import main; main()"
 
 
 @dataclass
@@ -61,22 +58,26 @@ class LocalCluster:
         folder.mkdir(exist_ok=True)
         return folder
 
-    def start(
-        self, name: str, *words: str, code: Sequence[str] = ("-m", "autotuner"), address: str | None = None
-    ) -> WorkerProcess:
+    def start(self, name: str, *words: str) -> WorkerProcess:
         """A worker with a cache of its own; it may not have joined yet."""
         cache, log = self.folder / f"cache-{name}", self.folder / f"{name}.log"
         _copy_digests(cache)
-        command = [sys.executable, *code, "worker", *words, "--name", name, *self.certificates, address or self.address]
+        command = [
+            sys.executable,
+            "-m",
+            "autotuner",
+            "worker",
+            *words,
+            "--name",
+            name,
+            *self.certificates,
+            self.address,
+        ]
         with log.open("wb") as file:
             environment = {**os.environ, "AUTOTUNE_CACHE_DIR": str(cache), "TMPDIR": str(self.scratch)}
             process = subprocess.Popen(command, stdout=file, stderr=file, env=environment)
         self.workers[name] = WorkerProcess(name, process, log)
         return self.workers[name]
-
-    def start_other_version(self, name: str) -> WorkerProcess:
-        """One whose package says that it is older."""
-        return self.start(name, "--jobs", "1", code=("-c", _OTHER_VERSION))
 
     def end(self, name: str) -> None:
         worker = self.workers.pop(name)
@@ -90,15 +91,15 @@ class LocalCluster:
 
 
 @contextmanager
-def local_cluster(folder: Path, *, tls: bool = False, settings: dict[str, str] | None = None) -> Iterator[LocalCluster]:
-    """A scheduler, and no worker yet. `settings` are environment variables of the scheduler."""
+def local_cluster(folder: Path, *, tls: bool = False) -> Iterator[LocalCluster]:
+    """A scheduler, and no worker yet."""
     certificates = make_certificates(folder) if tls else ()
     told, log = folder / "scheduler.json", folder / "scheduler.log"
     command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
     command += ["--no-dashboard", "--scheduler-file", str(told)]
     command += ["--protocol", "tls", *certificates] if tls else []
     with log.open("wb") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=file, env={**os.environ, **(settings or {})})
+        process = subprocess.Popen(command, stdout=file, stderr=file)
     try:
         line = _wait(process, log, "Scheduler at:")
         cluster = LocalCluster(folder, line.split()[-1], tuple(certificates), scheduler=process)

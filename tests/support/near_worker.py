@@ -21,9 +21,6 @@ class NearWorker:
     workplace: Workplace
     name: str = "near"
 
-    def require(self) -> None:
-        """It is here."""
-
     def call(self, method: str, *words: Any, alone: bool = False) -> Any:
         del alone
         return _sent(getattr(self.workplace, method)(*_sent(words)))
@@ -34,20 +31,13 @@ def _sent(value: Any) -> Any:
 
 
 @contextmanager
-def near_worker(tools: Tools, folder: Path, uri: str) -> Iterator[NearWorker]:
-    """A worker with this device; its files are in the folder."""
+def near_device(tools: Tools, folder: Path, uri: str) -> Iterator[RemoteDevice]:
+    """Of a worker with this device; its files are in the folder."""
     files = folder / "files"
     files.mkdir(parents=True)
-    workplace = Workplace(Builder(tools, Cache(folder / "cache")), uri, files)
+    worker = NearWorker(Workplace(Builder(tools, Cache(folder / "cache")), uri, files))
+    device = RemoteDevice.opened(worker, isolate=False)
     try:
-        yield NearWorker(workplace)
-    finally:
-        workplace.close("test")
-
-
-@contextmanager
-def near_device(tools: Tools, folder: Path, uri: str) -> Iterator[RemoteDevice]:
-    with near_worker(tools, folder, uri) as worker:
-        device = RemoteDevice.opened(worker, session="test", isolate=False)
         yield device
+    finally:
         device.close()

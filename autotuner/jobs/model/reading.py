@@ -53,7 +53,7 @@ def read_model(model: Model, target: Target, options: Options, session: Session,
     timed, timeout = session.device != NO_DEVICE, compile_timeout(options, account.clock)
     ahead: dict[Route, Future[Compiled]] = {}
     if timed:
-        ahead = {PLAIN: session.executor.start_whole(builder.job(target.compile_flags, timeout=timeout))}
+        ahead = {PLAIN: session.executor.start(builder.job(target.compile_flags, timeout=timeout))}
     if timed or model.inputs or model.function:
         with suppress(CompilerRefusal), account.clocked("space"):  # the compile has it in full
             text = builder.preprocessed(target.compile_flags, timeout=timeout)

@@ -129,7 +129,7 @@ class RouteRace:
             row = context.row("baseline" if route == PLAIN else "stock", route)
             build = context.ahead.pop(route, None)
             if build is None:
-                build = context.session.executor.start_whole(context.builder.job(context.flags(route), timeout=timeout))
+                build = context.session.executor.start(context.builder.job(context.flags(route), timeout=timeout))
             self._flights[build] = Contestant.of(route, row)
 
     def _settle(self) -> None:

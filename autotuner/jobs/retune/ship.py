@@ -97,7 +97,7 @@ class Writer:
         flags, timeout, executor = (*own, f"@{flagfile}"), run.options.effort.compile_timeout, run.session.executor
         if isinstance(program, str):
             return executor.start(BuildJob(program, flags, timeout))
-        return executor.start_whole(whole_job(program, flags, timeout=timeout))
+        return executor.start(whole_job(program, flags, timeout=timeout))
 
     def _header(self, unit: Unit, kept: Mapping[Key, Provenance]) -> list[str]:
         tools, environment, allow = self.run.session.tools, self.run.environment, self.wanted.allow
