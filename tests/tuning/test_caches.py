@@ -10,9 +10,11 @@ import pytest
 from autotuner import Result
 from autotuner.jobs.buckets.bounds import Bucket
 from autotuner.jobs.buckets.result import BucketResult
-from autotuner.jobs.suite.rows import outcome
+from autotuner.jobs.suite.rows import Row
+from autotuner.jobs.suite.workload import Entry
 from autotuner.measure.cache_timer import NO_TIME, NOT_EXCEEDED, ROUNDS
 from autotuner.measure.caches import Cache, Caches, Pair
+from autotuner.problems import Gemm
 from autotuner.specfiles.entries import read
 from autotuner.store.store import Store
 from autotuner.tuning.result import read_result
@@ -50,7 +52,8 @@ def test_a_winner_is_timed_both_ways_and_all_that_is_shown_says_so(tune: Tune, w
     assert not [note for note in result.notes if "cold" in note]
     with Store.open(None, workspace=workspace) as store:
         cold = [timing for timing in store.timings(result.run) if timing.phase == "cold"]
-        assert outcome(result, store=store)["cold"] == document["cold"], "a suite lists it with the problem"
+        row = Row(Entry(Gemm(8, 8, 8))).ended(result, store=store)
+        assert row.listed()["cold"] == document["cold"], "a suite lists it with the problem"
     bucket = BucketResult(Bucket(1, 64, 64), result, "tuned", "").to_json()
     assert (bucket["warm"], bucket["cold"]) == (document["warm"], document["cold"])
     assert len(cold) == 2 * ROUNDS

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autotuner.build import BuildJob, Compiled
-from autotuner.devices.device import Timing
+from autotuner.devices.device import Device, Timing
 from autotuner.errors import (
     AutotuneError,
     DeviceError,
@@ -88,18 +88,14 @@ class DefaultTimer:
 
     def _timed(self, problem: Problem, build: Compiled, benchmark: Benchmark) -> Timing:
         """All on the first device, so that shares are of one chip; on the next one where that is lost."""
-        devices = self.session.devices
 
         def repeated(repeat: int) -> Compiled:
             return self.session.executor.start(self._job(problem, repeat)).result()
 
-        while True:
-            device = devices.first
-            try:
-                # Twice the shortest invocation, as a tuning run has it: its builds are then in the cache.
-                lasting = 2 * device.invocation_us if problem.repeatable else 0.0
-                module, timing = lengthened(device, build, benchmark, repeated, lasting_us=lasting)
-                return device.time(module, benchmark, repetitions=REPETITIONS) if timing.ok else timing
-            except DeviceError as error:
-                if not devices.retire(device, error.message):
-                    raise
+        def timed(device: Device) -> Timing:
+            # Twice the shortest invocation, as a tuning run has it: its builds are then in the cache.
+            lasting = 2 * device.invocation_us if problem.repeatable else 0.0
+            module, timing = lengthened(device, build, benchmark, repeated, lasting_us=lasting)
+            return device.time(module, benchmark, repetitions=REPETITIONS) if timing.ok else timing
+
+        return self.session.devices.on_one(self.session.devices.first, timed)

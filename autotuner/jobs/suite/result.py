@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ from autotuner.jobs.suite.rows import FINAL, RAW, TUNED, Row, Uplift
 from autotuner.jobs.suite.workload import Workload
 from autotuner.measure.blocks import ALPHA, Interval
 from autotuner.measure.schedule import longer
-from autotuner.problems import Problem
 from autotuner.problems.render import problem_mlir
 from autotuner.specfiles.merge import merge
 from autotuner.system.listing import Column, Listing
@@ -47,15 +46,8 @@ class Group:
     """Problems that the merged files do not give their winning binary, with the reason."""
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "flags": list(self.flags),
-            "carrier": self.carrier,
-            "problems": list(self.problems),
-            "us_saved": self.us_saved,
-            "spec": str(self.spec) if self.spec else None,
-            "flagfile": str(self.flagfile) if self.flagfile else None,
-            "lost": dict(self.lost),
-        }
+        files = {name: str(path) if path else None for name, path in (("spec", self.spec), ("flagfile", self.flagfile))}
+        return {**asdict(self), "flags": list(self.flags), "problems": list(self.problems), **files}
 
 
 @dataclass(frozen=True)
@@ -63,59 +55,62 @@ class Shipper:
     """Merges, writes, and compiles every winner once more with what it has written."""
 
     run: Run
-    problems: Mapping[str, Problem]
     files: Outputs
-    """Of the group that saves most; the others get a number."""
     made_by: Sequence[str] = ()
 
     def ship(self, kept: Sequence[Row]) -> list[Group]:
-        """The group that saves most first."""
-        together: dict[tuple[str, ...], list[Row]] = {}
-        for row in kept:
-            if carrier_named(row.carrier).merges:
-                together.setdefault(row.flags, []).append(row)
-        largest = sorted(together.values(), key=lambda rows: sum(row.us_saved for row in rows), reverse=True)
-        groups = [self._group(rows, number) for number, rows in enumerate(largest, start=1)]
-        groups += [_single(row) for row in kept if not carrier_named(row.carrier).merges]
-        return sorted(groups, key=lambda group: group.us_saved, reverse=True)
+        """The group that saves most is merged; the others have the files of their own runs.
 
-    def _group(self, rows: Sequence[Row], number: int) -> Group:
-        spec, flags, target = self.files.spec, rows[0].flags, self.run.target
-        files = replace(self.files, spec=spec if number == 1 else spec.with_stem(f"{spec.stem}-{number}"))
-        specs = [Path(row.spec) for row in rows if row.spec]
-        names = tuple(row.problem for row in rows)
-        carrier = SpecCarrier.name if specs else FLAGS.name
+        What belongs to one program (a substituted executable, a microkernel) is a group of its own.
+        """
+        sets: dict[tuple[bool, object], list[Row]] = {}
+        for row in kept:
+            merges = row.result is not None and carrier_named(row.result.carrier).merges
+            sets.setdefault((merges, row.flags if merges else row.name), []).append(row)
+        ((merges, _), first), *others = sorted(sets.items(), key=lambda one: _saving(one[1]), reverse=True)
+        return [self._merged(first) if merges else _apart(first), *(_apart(rows) for _, rows in others)]
+
+    def _merged(self, rows: Sequence[Row]) -> Group:
+        flags, target = rows[0].flags, self.run.target
+        specs = [row.result.spec for row in rows if row.result and row.result.spec]
+        plain = Group(flags, SpecCarrier.name if specs else FLAGS.name, tuple(row.name for row in rows))
         parts = Parts()
         try:
             if specs:
-                use = f"use:        {use_line(files.flagfile)}"
+                use = f"use:        {use_line(self.files.flagfile)}"
                 merged = merge(specs, tools=self.run.session.tools, made_by=[*self.made_by, use])
-                parts = Parts(carrier, merged.text, target.spec_flag)
+                parts = Parts(plain.carrier, merged.text, target.spec_flag)
             shipped, lost = ship_together(
-                files,
+                self.files,
                 parts,
                 [*target.compile_flags, *flags],
-                compiles=lambda flagfile: {name: self._compile(name, flagfile) for name in names},
-                binaries={row.problem: row.binary for row in rows},
+                compiles=lambda flagfile: {row.name: self._compile(row, flagfile) for row in rows},
+                binaries={row.name: row.binary for row in rows},
             )
         except AutotuneError as error:
-            return Group(flags, carrier, names, lost=dict.fromkeys(names, str(error)))
+            return replace(plain, lost=dict.fromkeys(plain.problems, str(error)))
         if shipped is None:
-            return Group(flags, carrier, names, lost=lost)
-        gain = sum(row.us_saved for row in rows if row.problem not in lost)
-        return Group(flags, carrier, names, gain, shipped.spec, shipped.flagfile, lost)
+            return replace(plain, lost=lost)
+        gain = _saving([row for row in rows if row.name not in lost])
+        return replace(plain, us_saved=gain, spec=shipped.spec, flagfile=shipped.flagfile, lost=lost)
 
-    def _compile(self, name: str, flagfile: Path) -> Future[Compiled]:
+    def _compile(self, row: Row, flagfile: Path) -> Future[Compiled]:
         """A problem, compiled with what a flagfile has."""
         target, session = self.run.target, self.run.session
         flags = Flagfile.read(flagfile, known=target.user_flags).flags
-        source = problem_mlir(target.prepare(self.problems[name]))
+        source = problem_mlir(target.prepare(row.entry.problem))
         return session.executor.start(BuildJob(source, flags, self.run.options.effort.compile_timeout))
 
 
-def _single(row: Row) -> Group:
-    spec, flagfile = (Path(path) if path else None for path in (row.spec, row.flagfile))
-    return Group(row.flags, row.carrier or "flags", (row.problem,), row.us_saved, spec, flagfile)
+def _saving(rows: Sequence[Row]) -> float:
+    return sum(row.us_saved for row in rows)
+
+
+def _apart(rows: Sequence[Row]) -> Group:
+    """As their own runs have shipped them."""
+    files = rows[0].result.files if len(rows) == 1 and rows[0].result else Files()
+    names = tuple(row.name for row in rows)
+    return Group(rows[0].flags, files.carrier or FLAGS.name, names, _saving(rows), files.spec, files.flagfile)
 
 
 # --- the document -----------------------------------------------------------------------------------------------------
@@ -165,7 +160,7 @@ class SuiteDetails:
         """The kept problems that one compile makes faster: those of the group that saves most."""
         main = self.groups[0] if self.groups else None
         names = set(main.problems) - set(main.lost) if main else set()
-        return tuple(row for row in self.rows if row.kept and row.problem in names)
+        return tuple(row for row in self.rows if row.kept and row.name in names)
 
     @property
     def us_saved(self) -> float | None:
@@ -198,8 +193,9 @@ SuiteResult = Result[SuiteDetails]
 def suite_result(run: Run, details: SuiteDetails, *, environment: Mapping[str, Any]) -> SuiteResult:
     """The totals over all problems."""
     verdict, main = _verdict(details, interrupted=run.stopped), details.groups[0] if details.groups else None
-    for row in details.rows:
-        run.account.add(row.seconds)
+    results = [row.result for row in details.rows if row.result is not None]
+    for one in results:
+        run.account.add(one.seconds)
     facts: RunFacts = {**run.facts(), "environment": environment}
     return Result(
         **facts,
@@ -212,7 +208,7 @@ def suite_result(run: Run, details: SuiteDetails, *, environment: Mapping[str, A
         speedup_over_stock=None,
         # The ends of the interval are those of all problems at once.
         confidence=max(0.0, 1 - ALPHA * len(details.together)),
-        counts=Counts.total(row.counts for row in details.rows if row.counts is not None),
+        counts=Counts.total(one.counts for one in results),
         files=Files(main.spec, main.flagfile, main.carrier) if main else Files(),
         cause="failed" if verdict == "inconclusive" and details.all_failed else None,
         details=details,
@@ -250,7 +246,8 @@ def _best(details: SuiteDetails, main: Group | None) -> Best | None:
     total, saved = details.uplift.us_total, details.us_saved
     if total is None or saved is None:
         return None
-    kinds = {row.kind for row in details.rows if main and row.problem in main.problems}
+    bests = [row.result.best for row in details.rows if main and row.name in main.problems and row.result]
+    kinds = {best.kind for best in bests if best is not None}
     measured = Measured(total - saved, main.flags if main else ())
     return Best(measured, {}, "microkernel" if kinds == {"microkernel"} else "codegen")
 
@@ -259,16 +256,20 @@ def _speedup(details: SuiteDetails) -> Interval | None:
     """Of the totals, by one compile. The ends are those of all its problems at once, which holds at least with
     `confidence`."""
     total = details.uplift.us_total
-    kept = details.together
+    kept = [(row.us, row.speedup) for row in details.together if row.speedup is not None]
     if not total or not kept:
         return None
 
-    def over(ratios: Iterable[float | None]) -> float:
-        pairs = zip(kept, ratios, strict=True)
-        saved = sum(row.calls * (row.default_us or 0.0) * (1 - 1 / ratio) for row, ratio in pairs if ratio)
-        return total / (total - saved)
+    def over(ratios: Iterable[float]) -> float:
+        return total / (total - sum(us * (1 - 1 / ratio) for (us, _), ratio in zip(kept, ratios, strict=True)))
 
-    return Interval(over(row.ratio for row in kept), over(row.low for row in kept), over(row.high for row in kept))
+    return Interval(over(s.median for _, s in kept), over(s.low for _, s in kept), over(s.high for _, s in kept))
+
+
+def shared(rows: Sequence[Row]) -> str:
+    """What these have of the workload's time, in words."""
+    known = [row.share for row in rows if row.share is not None]
+    return f"{sum(known):.3g} % of the time" if known else "their share is not known"
 
 
 def tell_suite(result: SuiteResult, printer: Printer) -> None:
@@ -282,9 +283,7 @@ def tell_suite(result: SuiteResult, printer: Printer) -> None:
         printer.table(_table(tried, estimate=details.estimate))
     for verdict in _UNTRIED:
         if rows := [row for row in details.rows if row.verdict == verdict]:
-            known = [row.share for row in rows if row.share is not None]
-            share = f"{sum(known):.3g} % of the time" if known else "whose share is not known"
-            line("", f"{verdict}: {count(len(rows), 'problem')}, {share}")
+            line("", f"{verdict}: {count(len(rows), 'problem')}, {shared(rows)}")
     if uplift.us_total is not None:
         total, several = uplift.us_total, len(details.groups) > 1
         one = f"{microseconds(total - (details.us_saved or 0.0))} {'by one compile' if several else 'tuned'}"
@@ -316,16 +315,14 @@ def _table(rows: Sequence[Row], *, estimate: bool) -> Listing:
     numbers = [Column(title, right=True) for title in ("calls", share, "default", "tuned", "ratio")]
     found = []
     for row in rows:
-        ratio = ""
-        if row.ratio is not None:
-            ratio = f"{row.ratio:.3f}x ({row.low:.3f} to {row.high:.3f})"
+        ratio = f"{row.speedup.median:.3f}x ({row.speedup.bounds})" if row.speedup else ""
         words = f"{row.verdict}{', kept' if row.kept else ''}{f': {row.reason}' if row.verdict == 'failed' else ''}"
         found.append(
             (
-                row.problem,
-                str(row.calls),
+                row.name,
+                str(row.entry.calls),
                 "" if row.share is None else f"{row.share:.2f}",
-                microseconds(row.reference_us or row.default_us),
+                microseconds(row.reference_us),
                 microseconds(row.tuned_us),
                 ratio,
                 Text(words, VERDICTS.get(row.verdict, "")),

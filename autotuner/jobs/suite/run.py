@@ -10,35 +10,27 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Unpack
 
+from autotuner.carriers.flagfile import objection
 from autotuner.carriers.outputs import Outputs, files_in
+from autotuner.devices.device import Timing
 from autotuner.errors import AutotuneError, OutOfTimeError, StorageError, UsageError
 from autotuner.jobs.suite import LEAST_SECONDS, THRESHOLD
 from autotuner.jobs.suite.defaults import DefaultTimer
-from autotuner.jobs.suite.result import Group, Shipper, SuiteDetails, SuiteResult, suite_result
-from autotuner.jobs.suite.rows import (
-    COLUMNS,
-    FINAL,
-    OUR_TABLE,
-    RAW,
-    TUNED,
-    ProblemRows,
-    Row,
-    Uplift,
-    failure,
-    outcome,
-    shares,
-)
-from autotuner.jobs.suite.workload import Entry, Workload
+from autotuner.jobs.suite.result import Group, Shipper, SuiteDetails, SuiteResult, shared, suite_result
+from autotuner.jobs.suite.rows import COLUMNS, FINAL, OUR_TABLE, RAW, Row, Uplift, shares
+from autotuner.jobs.suite.workload import Workload
 from autotuner.measure.check import too_large
 from autotuner.measure.schedule import share_of
+from autotuner.space.table import Config
+from autotuner.store.rows import CandidateRow
 from autotuner.system import process
 from autotuner.system.digests import read_by_flags
 from autotuner.system.files import claim, write_whole
 from autotuner.system.progress import LATE_SECONDS, Clock
-from autotuner.system.text import count, csv_text, percent
+from autotuner.system.text import count, csv_text
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
-from autotuner.tuning.result import Result
+from autotuner.tuning.result import read_result
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.tune import search
@@ -123,25 +115,26 @@ class _SuiteRun:
     folder: Path
     files: Outputs
     groups: list[Group] = field(default_factory=list)
+    ids: dict[str, int] = field(default_factory=dict)
+    """Rows of the suite's own in the database, one a problem: how long IREE's default takes, or how it failed."""
 
     def __post_init__(self) -> None:
         self.target, self.options, self.session = self.run.target, self.run.options, self.run.session
-        self.clock, self.timed = self.run.clock, self.run.timed
-        self.builder, self.own = self.session.builder, ProblemRows.of(self.run)
-        self.entries = {entry.problem.name: entry for entry in self.workload.entries}
-        self.rows = {name: Row.of(entry) for name, entry in self.entries.items()}
-        self.defaults = {name: us for name, us in self.own.defaults.items() if name in self.rows}
-        known, self.begun = self.own.recall(self.rows)
-        self.rows |= known
-        self.rows |= {name: replace(self.rows[name], interrupted=True) for name in self.begun}
+        self.rows = {entry.problem.name: Row(entry) for entry in self.workload.entries}
+
+    @property
+    def waiting(self) -> list[Row]:
+        return [row for row in self.rows.values() if row.verdict == "waiting"]
 
     def go(self) -> SuiteResult:
         environment = self._environment()
         write_whole(self.folder / ENVIRONMENT, json.dumps(environment, indent=2) + "\n")
-        if self.timed:
+        if self.run.earlier is not None:
+            self._recall(self.run.earlier)
+        if self.run.timed:
             self._time_defaults()
         self._weigh()
-        self._tune([name for name, row in self.rows.items() if row.verdict == "waiting"])
+        self._tune()
         if not self.run.stopped:
             self._ship()
         self._write()
@@ -149,110 +142,109 @@ class _SuiteRun:
         self.run.finish(result)
         return result
 
+    def _recall(self, earlier: Sequence[CandidateRow]) -> None:
+        """The defaults that were timed, and what is finished; what failed or was cut short is tried again."""
+        store, root = self.session.store, self.session.workspace.root
+        for own in earlier:
+            name = str(own.config.as_dict().get("problem", ""))
+            if own.kind == "default" and name in self.rows and own.us is not None:
+                self._set(name, default_us=own.us)
+        with store.intact():
+            for part in store.parts(self.run.id):
+                row = self.rows.get(str(part.problem["name"]))
+                if row is not None and part.status == "finished" and part.result is not None:
+                    result = read_result(part.result, workspace=root, storage=self.options.storage)
+                    self.rows[row.name] = self._vetted(row.ended(result, store=store))
+        left = len(self.waiting)
+        self._note(f"going on with run {self.run.id}: {len(self.rows) - left} problems are finished, {left} are left")
+
+    def _vetted(self, row: Row) -> Row:
+        """A database may come from anybody, and these flags go into a compile."""
+        if objection([flag for flag in row.flags if flag not in self.target.user_flags]):
+            raise StorageError(
+                f"{self.session.store.name} holds flags for {row.name} that autotune does not write.",
+                remedy="Run without --resume to start anew.",
+            )
+        return row
+
     # --- weighing -----------------------------------------------------------------------------------------------
 
     def _time_defaults(self) -> None:
         """Largest first by flops: when the time does not suffice, what is left out is small."""
-        known = self.defaults
-        waiting = [name for name, row in self.rows.items() if row.verdict == "waiting"]
-        todo = [self.entries[name] for name in waiting if name not in known]
-        todo.sort(key=_work, reverse=True)
+        clock, store = self.run.clock, self.session.store
+        todo = sorted((row for row in self.waiting if row.default_us is None), key=_work, reverse=True)
         if not todo:
             return
         self.session.reporter.stage(f"timing IREE's default of {len(todo)} problems")
-        limit = self.clock.budget * _DEFAULTS_SHARE
+        limit = clock.budget * _DEFAULTS_SHARE
         timer = DefaultTimer(self.target, self.session, self.options.effort, self.options.seed)
-        problems = [entry.problem for entry in todo]
+        problems = [row.entry.problem for row in todo]
 
         def should_stop() -> bool:
-            return self.run.stopped or self.clock.elapsed > limit
+            return self.run.stopped or clock.elapsed > limit
 
-        with process.until(self.clock.at(limit + LATE_SECONDS)), suppress(OutOfTimeError):
+        with process.until(clock.at(limit + LATE_SECONDS)), suppress(OutOfTimeError):
             for problem, default in timer.time(problems, should_stop=should_stop):
                 if isinstance(default, AutotuneError):
                     self._fail(problem.name, default)
                 else:
-                    known[problem.name] = default
-                    self.own.time(problem.name, default)
-        for name in waiting:
-            if name not in known and self.rows[name].verdict == "waiting" and not self.run.stopped:
-                self._set(name, verdict="left-out", reason="--budget was used up before its default was timed")
+                    self._set(problem.name, default_us=default)
+                    store.record_timing(self._own(problem.name), Timing((default,)), phase="screen", block=0)
+        for row in self.waiting if not self.run.stopped else ():
+            if row.default_us is None:
+                self._set(row.name, verdict="left-out", reason="--budget was used up before its default was timed")
 
     def _weigh(self) -> None:
         """Shares of the time, or of the work where nothing is timed; what is below the threshold is not tuned."""
-        for name, row in self.rows.items():
-            us = self.defaults.get(name)
-            self.rows[name] = replace(row, default_us=us, reference_us=row.reference_us or us)
-        weights = {
-            name: row.calls * row.default_us if row.default_us is not None else 0.0 for name, row in self.rows.items()
-        }
-        if not self.timed:
-            weights = {name: float(_work(entry)) for name, entry in self.entries.items()}
-        unknown = sum(weight == 0 for weight in weights.values())
+        weights = [row.us if self.run.timed else float(_work(row)) for row in self.rows.values()]
+        unknown = weights.count(0.0)
         if unknown and not self.run.stopped:
             self._note(f"shares leave out {count(unknown, 'problem')} whose default could not be timed")
-        for name, share in zip(weights, shares(list(weights.values())), strict=True):
-            row = self.rows[name] = replace(self.rows[name], share=share if weights[name] else None)
-            if row.verdict == "waiting" and weights[name] and share < self.threshold:
+        for name, weight, share in zip([*self.rows], weights, shares(weights), strict=True):
+            self._set(name, share=share if weight else None)
+            if self.rows[name].verdict == "waiting" and weight and share < self.threshold:
                 reason = f"contributes {share:.3g} %, less than --threshold {self.threshold:g}"
                 self._set(name, verdict="below-threshold", reason=reason)
         self._write()
-        if not self.timed:
+        if not self.run.timed:
             self._note("no device: shares are by calls and flops, an estimate")
 
     # --- tuning -------------------------------------------------------------------------------------------------
 
-    def _tune(self, names: Sequence[str]) -> None:
+    def _tune(self) -> None:
         """The largest share first; what one leaves of its time the others have, be it those that had none before."""
-        queue = sorted(names, key=lambda name: self.rows[name].share or 0.0, reverse=True)
-        if self.run.earlier is not None:
-            finished = sum(row.verdict in TUNED for row in self.rows.values())
-            self._note(f"going on with run {self.run.id}: {finished} problems are finished, {len(queue)} are left")
-        places = {name: f"{number}/{len(queue)} {name}: " for number, name in enumerate(queue, 1)}
-        while queue and not self.run.stopped:
-            seconds = self._seconds(queue, first=len(queue) == len(places))
-            if seconds == 0.0:
-                break
-            name = queue.pop(0)
-            self._tune_one(name, seconds, prefix=places[name])
-        for name in queue if not self.run.stopped else ():
-            self._set(name, verdict="left-out", reason=f"--budget leaves less than {LEAST_SECONDS:.0f} s for it")
+        queue = sorted(self.waiting, key=lambda row: row.share or 0.0, reverse=True)
+        total = len(queue)
+        while queue and not self.run.stopped and (seconds := self._seconds(queue)) != 0.0:
+            row = queue.pop(0)
+            self._tune_one(row, seconds, prefix=f"{total - len(queue)}/{total} {row.name}: ")
+        for row in queue if not self.run.stopped else ():
+            self._set(row.name, verdict="left-out", reason="--budget was used up before its turn")
         left_out = [row for row in self.rows.values() if row.verdict == "left-out"]
         if left_out:
-            known = [row.share for row in left_out if row.share is not None]
-            share = f"{percent(sum(known) / 100)} of the time" if known else "their share is not known"
-            self._note(
-                f"--budget leaves out {count(len(left_out), 'problem')} ({share}): give a longer one to tune all"
-            )
+            words = f"{count(len(left_out), 'problem')} ({shared(left_out)})"
+            self._note(f"--budget leaves out {words}: give a longer one to tune all")
 
-    def _seconds(self, queue: Sequence[str], *, first: bool) -> float | None:
-        """For the next; the first has what there is, be it ever so little. None where the user has set no limit."""
+    def _seconds(self, queue: Sequence[Row]) -> float | None:
+        """For the next, which has all where that is little. None where the user has set no limit."""
         budget = self.options.budget
         if budget is None:
             return None
-        left = max(self.clock.left - _SHIPPING * budget, 0.0)
-        least = min(LEAST_SECONDS, left) if first else LEAST_SECONDS
-        return share_of(left, [self.rows[name].share or 0.0 for name in queue], least=least)
+        left = max(self.run.clock.left - _SHIPPING * budget, 0.0)
+        return share_of(left, [row.share or 0.0 for row in queue], least=min(LEAST_SECONDS, left))
 
-    def _tune_one(self, name: str, budget: float | None, *, prefix: str) -> None:
-        problem, session = self.entries[name].problem, self.run.within(prefix)
-        options = replace(self.options, budget=budget, output=None, resume=name in self.begun)
+    def _tune_one(self, row: Row, budget: float | None, *, prefix: str) -> None:
+        problem = row.entry.problem
+        options = replace(self.options, budget=budget, output=None)
         try:
-            found = search(self.target.prepare(problem), self.target, options=options, session=session)
-            self._ended(name, found.result)
+            found = search(self.target.prepare(problem), self.target, options=options, session=self.run.within(prefix))
+            self.rows[row.name] = row.ended(found.result, store=self.session.store)
         except StorageError:
             raise
-        except AutotuneError as error:
-            self._ended(name, error)
-        except MemoryError:
-            self._ended(name, too_large(problem))
-
-    def _ended(self, name: str, came_to: Result | AutotuneError) -> None:
-        if isinstance(came_to, Result):
-            self._set(name, **outcome(came_to, store=self.session.store))
-        else:
-            self._fail(name, came_to)
-            self._note(f"{name} failed: {came_to}")
+        except (AutotuneError, MemoryError) as error:
+            failure = error if isinstance(error, AutotuneError) else too_large(problem)
+            self._fail(row.name, failure)
+            self._note(f"{row.name} failed: {failure}")
         self._write()
 
     # --- the end ------------------------------------------------------------------------------------------------
@@ -262,27 +254,33 @@ class _SuiteRun:
         if not kept:
             return
         self.session.reporter.stage(f"merging {count(len(kept), 'winner')}, and compiling each with the merged files")
-        problems = {name: entry.problem for name, entry in self.entries.items()}
         made_by = [f"suite:      {self.workload.name}", f"made by:    {shlex.join(self.options.command)}"]
-        self.groups = Shipper(self.run, problems, self.files, made_by).ship(kept)
+        self.groups = Shipper(self.run, self.files, made_by).ship(kept)
         for group in self.groups:
-            for problem, reason in group.lost.items():
-                self._note(f"{problem} is not in the merged spec: {reason}; its own file is {self.rows[problem].spec}")
+            for name, reason in group.lost.items():
+                own = self.rows[name].listed()["spec"]
+                self._note(f"{name} is not in the merged spec: {reason}; its own file is {own}")
         if len(self.groups) > 1:
             self._note(f"the winners need {len(self.groups)} sets of flags: a compile can have one of them")
 
     def _set(self, name: str, **fields: Any) -> None:
         self.rows[name] = replace(self.rows[name], **fields)
 
+    def _own(self, name: str) -> int:
+        if name not in self.ids:
+            self.ids[name] = self.run.candidate("default", "", Config.of({"problem": name}))
+        return self.ids[name]
+
     def _fail(self, name: str, error: AutotuneError) -> None:
-        self._set(name, **failure(str(error), error.exit_code))
-        self.own.fail(name, error)
+        """Written down in the suite's own row: it may have failed before there was a run of its own."""
+        self.rows[name] = self.rows[name].failed(error)
+        self.session.store.record_failure(self._own(name), "failed", stderr=str(error))
 
     def _all_rows(self) -> list[Row]:
         """By share, and after them what this target refuses."""
         rows = sorted(self.rows.values(), key=lambda row: row.share or 0.0, reverse=True)
         refused = [s for s in self.workload.skipped if s.entry is not None]
-        return rows + [replace(Row.of(s.entry), verdict="skipped", reason=s.reason) for s in refused if s.entry]
+        return rows + [Row(s.entry, "skipped", s.reason) for s in refused if s.entry]
 
     def _write(self) -> None:
         """Rows are written down as soon as they are known."""
@@ -301,13 +299,13 @@ class _SuiteRun:
 
     def _result(self, environment: dict[str, Any]) -> SuiteResult:
         rows = self._all_rows()
-        times = [row.calls * row.default_us for row in rows if row.default_us is not None]
+        timed = any(row.default_us is not None for row in rows)
         details = SuiteDetails(
             workload=self.workload,
             rows=tuple(rows),
-            uplift=Uplift.of(rows, problems=len(self.rows), us_total=sum(times) if times else None),
+            uplift=Uplift.of(rows, problems=len(self.rows), us_total=sum(row.us for row in rows) if timed else None),
             groups=tuple(self.groups),
-            estimate=not self.timed,
+            estimate=not self.run.timed,
             folder=self.folder,
         )
         return suite_result(self.run, details, environment=environment)
@@ -316,5 +314,5 @@ class _SuiteRun:
         self.run.account.note(text)
 
 
-def _work(entry: Entry) -> int:
-    return entry.calls * entry.problem.flops
+def _work(row: Row) -> int:
+    return row.entry.calls * row.entry.problem.flops

@@ -178,73 +178,36 @@ def test_a_resumed_suite_runs_nothing_that_is_finished(won: Won) -> None:
     again = run(won.file, won.fake, resume=True)
     assert won.fake.timed() == before
     assert again.run == won.result.run
-    assert again.details.rows == won.result.details.rows
+    assert [row.listed() for row in again.details.rows] == won.document["problems"]
     assert again.details.uplift == won.result.details.uplift
 
 
-class Notes:
-    """What a watcher is told beside the stages."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-
-    def stage(self, text: str) -> None:
-        del text
-
-    def progress(self, now: Progress) -> None:
-        del now
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
-
-
-def runs_of(file: Path, kind: str) -> list[str]:
-    with Store.open(None, workspace=file.parent / "workspace", create=False) as store:
-        return [run.id for run in store.runs() if run.kind == kind]
-
-
-@pytest.mark.parametrize("change", ["input", "sample", "iree"])
-def test_a_suite_is_not_gone_on_with_when_what_it_read_is_another(here: Path, change: str) -> None:
+def test_a_suite_is_not_gone_on_with_when_what_it_asks_or_read_is_another(here: Path) -> None:
     file, fake = write(here, SHAPES.splitlines(keepends=True)[0] + "gemm,8x8x8,f32,2\n"), fake_tools(here)
-    first = run(file, fake, device="none", trials=1)
-    more: dict[str, Any] = {}
-    if change == "input":
-        file.write_text(file.read_text() + "gemm,16x8x8,f32,1\n")
-    elif change == "iree":
-        path = fake.folder / "iree-benchmark-module"
-        path.write_text(f"{path.read_text()}\n# another build\n")
-        fake = copy(fake)
-        fake.tools = replace(fake.tools)  # as in another process, which has not looked at the programs
-    else:
-        more = {"sample": 1}
-    watcher = Notes()
-    again = run(file, fake, device="none", trials=1, resume=True, reporter=watcher, **more)
-    assert again.run != first.run
-    assert any(f"run {first.run} is not continued: IREE, the input" in note for note in watcher.notes)
-    assert runs_of(file, "suite") == [again.run, first.run]
+    flags = replace(Target.parse("cpu", flags=["--iree-opt-level=O1"]), routes=ONE_ROUTE.routes)
 
+    def again(fake: FakeTools = fake, **more: Any) -> SuiteResult:
+        return run(file, fake, device="none", trials=1, resume=True, **more)
 
-def test_a_suite_that_begins_anew_for_another_option_says_so(here: Path) -> None:
-    file, fake = write(here, SHAPES.splitlines(keepends=True)[0] + "gemm,8x8x8,f32,2\n"), fake_tools(here)
-    first = run(file, fake, device="none", trials=1)
-    seeded = run(file, fake, device="none", trials=1, resume=True, seed=1)
-    assert f"run {first.run} is not continued: it had --seed 0" in seeded.notes
-    flags = Target.parse("cpu", flags=["--iree-opt-level=O1"])
-    third = run(
-        file, fake, device="none", trials=1, resume=True, seed=1, target=replace(flags, routes=ONE_ROUTE.routes)
-    )
-    assert f"run {seeded.run} is not continued: it had other options" in third.notes
+    def refused(before: SuiteResult, why: str, **more: Any) -> SuiteResult:
+        found = again(**more)
+        assert found.run != before.run
+        assert any(f"run {before.run} is not continued: {why}" in note for note in found.notes), found.notes
+        return found
 
-
-@pytest.mark.long
-def test_flags_that_a_database_brings_are_those_of_a_flagfile(here: Path) -> None:
-    file, fake = write(here), fake_tools(here, rules=[(DATA_TILING, 50.0)])
-    first = run(file, fake, target=TWO_ROUTES)
-    assert run(file, fake, target=TWO_ROUTES, resume=True).details.rows == first.details.rows
-    with closing(sqlite3.connect(here / "workspace" / "results" / "autotune.db")) as connection, connection:
-        connection.execute("UPDATE runs SET result = replace(result, '--iree-opt-data-tiling', '--load=x.so')")
-    with pytest.raises(StorageError, match=r"holds flags for gemm_.* that autotune does not write"):
-        run(file, fake, target=TWO_ROUTES, resume=True)
+    first = again()
+    assert again().run == first.run
+    changed = "IREE, the input"
+    second = refused(first, changed, sample=1)
+    third = refused(second, "it had --seed 0", seed=1)
+    refused(third, "it had other options", seed=1, target=flags)
+    file.write_text(file.read_text() + "gemm,16x8x8,f32,1\n")
+    larger = refused(second, changed)
+    path = fake.folder / "iree-benchmark-module"
+    path.write_text(f"{path.read_text()}\n# another build\n")
+    other = copy(fake)
+    other.tools = replace(fake.tools)  # as in another process, which has not looked at the programs
+    refused(larger, changed, fake=other)
 
 
 @pytest.fixture
@@ -255,9 +218,11 @@ def here(tmp_path: Path, warm: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_winners_that_need_different_flags_are_grouped_and_the_better_group_is_the_spec(here: Path) -> None:
+    """And flags that a database brings are those of a flagfile."""
     # A spec helps the large one most; the small one, which has most of the calls, only a stock route.
     file = write(here, SHAPES.replace("f32,1", "f32,9"))
-    result = run(file, fake_tools(here, rules=[(OF_LARGE, 20.0), (DATA_TILING, 50.0)]), target=TWO_ROUTES)
+    fake = fake_tools(here, rules=[(OF_LARGE, 20.0), (DATA_TILING, 50.0)])
+    result = run(file, fake, target=TWO_ROUTES)
     document = result.to_json()
     # 3·100·(1 − 1/5) = 240 ms of the large one, 9·100·(1 − 1/2) = 450 ms of the small one.
     by_flags, by_spec = document["groups"]
@@ -278,34 +243,40 @@ def test_winners_that_need_different_flags_are_grouped_and_the_better_group_is_t
     assert "510.000 ms if each problem had flags of its own: 2 compiles" in str(result)
     assert "1 winner, 450.000 ms saved" in str(result)
     assert any("2 sets of flags" in note for note in result.notes)
+    again = run(file, fake, target=TWO_ROUTES, resume=True)
+    assert again.to_json()["problems"] == document["problems"]
+    with closing(sqlite3.connect(here / "workspace" / "results" / "autotune.db")) as connection, connection:
+        connection.execute("UPDATE runs SET result = replace(result, '--iree-opt-data-tiling', '--load=x.so')")
+    with pytest.raises(StorageError, match=r"holds flags for gemm_.* that autotune does not write"):
+        run(file, fake, target=TWO_ROUTES, resume=True)
 
 
 def test_with_several_devices_each_problem_is_tuned_on_all_of_them(here: Path) -> None:
     result = run(write(here), fake_tools(here, rules=[(SPEC, 50.0)]), device=TWINS)
-    assert {row.problem: row.verdict for row in result.details.rows} == {LARGE: "win", SMALL: "win"}
+    assert {row.name: row.verdict for row in result.details.rows} == {LARGE: "win", SMALL: "win"}
     with Store.open(None, workspace=result.workspace, create=False) as store:
         timed = [
-            {one.conditions.device for one in store.timings(str(row.run)) if one.conditions}
+            {one.conditions.device for one in store.timings(row.result.run) if one.conditions}
             for row in result.details.rows
+            if row.result is not None
         ]
     assert all(devices <= {"local-task", "local-task#2"} for devices in timed)
     assert any(len(devices) == 2 for devices in timed)
 
 
-@pytest.mark.parametrize("device", ["local-task", TWINS])
-def test_a_problem_that_fails_is_a_row_and_the_others_go_on(here: Path, device: str) -> None:
+def test_a_problem_that_fails_is_a_row_and_the_others_go_on(here: Path) -> None:
     fake = fake_tools(here)
     refuse = 'case "$*" in *48x32xf32*) echo "the device is lost" >&2; exit 1 ;; esac\nexec'
     fake.tools.iree_run_module.write_text(fake.tools.iree_run_module.read_text().replace("exec", refuse))
     file = write(here, SHAPES + "gemm,8x8x8,f8,1\n")
     no_f8 = replace(ONE_ROUTE, types={"gemm": (("f32", "f32"),)})
-    result = run(file, fake, target=no_f8, device=device)
-    assert {row.problem: row.verdict for row in result.details.rows} == {
+    result = run(file, fake, target=no_f8)
+    assert {row.name: row.verdict for row in result.details.rows} == {
         LARGE: "no-winner",
         SMALL: "failed",
         "gemm_8x8x8_f8_f32_nn": "skipped",
     }
-    failed = next(row for row in result.details.rows if row.problem == SMALL)
+    failed = next(row for row in result.details.rows if row.name == SMALL)
     assert "the device is lost" in failed.reason
     assert failed.share == pytest.approx(25.0)
     assert (result.verdict, result.details.exit_code) == ("inconclusive", 0)
@@ -319,8 +290,8 @@ def test_a_device_that_is_not_there_is_told_before_any_problem_is_compiled(here:
         run(write(here), None, device="nonesuch")
 
 
-def test_when_every_problem_fails_the_exit_code_is_theirs(here: Path) -> None:
-    details = run(write(here), fake_tools(here), device="none").details
+def test_when_every_problem_fails_the_exit_code_is_theirs(won: Won) -> None:
+    details = won.result.details
     lost = [replace(row, verdict="failed", exit_code=5, reason="it is lost") for row in details.rows]
     failed = replace(details, rows=tuple(lost))
     assert failed.exit_code == 5
@@ -335,27 +306,25 @@ def test_when_every_problem_fails_the_exit_code_is_theirs(here: Path) -> None:
 def test_what_the_budget_does_not_suffice_for_and_what_contributes_little_is_left_out_and_said(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The time of all of them is more than one needs on any machine, and less than another has to have after it.
-    monkeypatch.setattr("autotuner.jobs.suite.run.LEAST_SECONDS", 1000.0)
+    asked: list[tuple[float, int]] = []
+
+    def first_alone(left: float, shares: list[float], *, least: float) -> float:
+        asked.append((left, len(shares)))
+        return min(left, least) if len(asked) == 1 else 0.0
+
+    monkeypatch.setattr("autotuner.jobs.suite.run.LEAST_SECONDS", ENOUGH)
+    monkeypatch.setattr("autotuner.jobs.suite.run.share_of", first_alone)
     file = write(here, SHAPES.replace("f32,3", "f32,400") + "gemm,32x32x32,f32,3\ngemm,16x16x16,f32,1\n")
-    result = run(file, fake_tools(here), budget=900.0, threshold=0.5)
-    rows = {row.problem: row for row in result.details.rows}
+    result = run(file, fake_tools(here), budget=2 * ENOUGH, threshold=0.5)
+    (first, both), (second, one) = asked
+    assert (both, one, 0 < second < first < 0.9 * 2 * ENOUGH) == (2, 1, True), "what one leaves the others have"
+    rows = {row.name: row for row in result.details.rows}
     assert rows[LARGE].verdict == "no-winner"
     assert rows["gemm_32x32x32_f32_f32_nn"].verdict == "left-out"
     assert "--budget" in rows["gemm_32x32x32_f32_f32_nn"].reason
     assert rows[SMALL].verdict == rows["gemm_16x16x16_f32_f32_nn"].verdict == "below-threshold"
     assert any("leaves out 1 problem (" in note for note in result.notes)
     assert result.verdict == "inconclusive"
-
-
-def test_what_the_budget_did_not_suffice_for_has_the_time_that_others_leave(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # At the start there is time for one of the two. That one ends long before its time, and the other has enough.
-    monkeypatch.setattr("autotuner.jobs.suite.run.LEAST_SECONDS", ENOUGH)
-    result = run(write(here), fake_tools(here), device="none", budget=1.9 * ENOUGH)
-    assert {row.problem: row.verdict for row in result.details.rows} == {LARGE: "compile-only", SMALL: "compile-only"}
-    assert not [note for note in result.notes if "leaves out" in note]
 
 
 def test_without_a_device_shares_are_an_estimate_by_flops(here: Path) -> None:
@@ -390,13 +359,13 @@ def test_an_interrupted_suite_goes_on_with_the_problem_that_it_was_at(here: Path
     file, fake, stop = write(here), fake_tools(here), Stop()
     first = run(file, fake, stop=stop, reporter=StopAt(stop, f"2/2 {SMALL}: searching"))
     assert first.interrupted
-    assert {row.problem: (row.verdict, row.interrupted) for row in first.details.rows} == {
+    assert {row.name: (row.verdict, row.result and row.result.interrupted) for row in first.details.rows} == {
         LARGE: ("no-winner", False),
         SMALL: ("inconclusive", True),
     }
     second = run(file, fake, resume=True)
-    runs = {row.problem: row.run for row in first.details.rows}
-    assert {row.problem: row.run for row in second.details.rows} == runs, (
+    runs = {row.name: row.result.run for row in first.details.rows if row.result}
+    assert {row.name: row.result.run for row in second.details.rows if row.result} == runs, (
         "both are the same runs, one of them continued"
     )
     assert {row.verdict for row in second.details.rows} == {"no-winner"}

@@ -12,12 +12,16 @@ from hypothesis import strategies as st
 from autotuner.jobs.suite import LEAST_SECONDS
 from autotuner.jobs.suite.logs import read_log
 from autotuner.jobs.suite.rows import Row, RowVerdict, Uplift, shares
+from autotuner.jobs.suite.workload import Entry
+from autotuner.measure.blocks import Interval
 from autotuner.measure.schedule import share_of
+from autotuner.problems import Gemm
 from tests.support.logs import line
 
 
 def row(share: float, ratio: float | None, *, verdict: RowVerdict = "win", error: float | None = 1e-3) -> Row:
-    return Row("a", "gemm", "", 1, verdict, share=share, ratio=ratio, error=error)
+    speedup = Interval(ratio, ratio, ratio) if ratio is not None else None
+    return Row(Entry(Gemm(8, 8, 8)), verdict, share=share, speedup=speedup, error=error)
 
 
 def test_the_uplift_of_a_log_of_200_lines_is_that_of_a_calculation_by_hand() -> None:
