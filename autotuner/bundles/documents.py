@@ -25,7 +25,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[a-z0-9-]{1,40}")
 _JUDGED = (
     *("verdict", "reason", "stock", "winner", "confirmed_name", "cause"),
-    *("speedup", "over_stock", "us", "race_us"),
+    *("speedup", "over_stock", "us"),
 )
 """What travels of a judgement."""
 
@@ -176,7 +176,7 @@ class Report:
         if (judgement.verdict == "win") != won:
             raise wrong(f"{where}: judgement: verdict", "what its winner and its speedup say")
         names, timed = [one.id for one in report.tried], {one.id for one in report.tried if one.taken}
-        named = {judgement.stock, judgement.winner, judgement.confirmed_name, *judgement.us, *judgement.race_us}
+        named = {judgement.stock, judgement.winner, judgement.confirmed_name, *judgement.us}
         if unknown := named - timed - {None}:
             raise wrong(f"{where}: judgement", f"about what was timed: {min(map(str, unknown))[:40]!a} was not")
         if BASELINE not in names or len({*names}) != len(names):

@@ -77,7 +77,7 @@ class Judge:
         except TimingFailed as failure:
             raise _baseline_failed(failure) from failure
         us = race.times.medians
-        found = Judgement("inconclusive", "", contest.stock, us=us, race_us=us, raced=race.times)
+        found = Judgement("inconclusive", "", contest.stock, us=us, raced=race.times)
         if not race.times.blocks:
             return replace(found, reason="the time was up before any were timed side by side", out_of_time=True)
         best = race.leader
@@ -242,7 +242,7 @@ class _Race:
 
     def judgement(self, verdict: Verdict, reason: str) -> Judgement:
         us = self.times.medians
-        return Judgement(verdict, reason, self.contest.stock, us=us, race_us=us, raced=self.times)
+        return Judgement(verdict, reason, self.contest.stock, us=us, raced=self.times)
 
     def ended(self, *, stopped: bool) -> Judgement:
         """Without anyone to confirm."""

@@ -63,8 +63,6 @@ class Judgement:
     """Who is ahead, where nothing but that was asked."""
     us: Mapping[str, float] = field(default_factory=dict)
     """Median µs of those that were timed side by side, from the last time that they were."""
-    race_us: Mapping[str, float] = field(default_factory=dict)
-    """Of those that raced: the race's own, which a confirmation in fresh processes stands beside."""
     speedup: Interval | None = None
     """Of the one that was confirmed, over the baseline."""
     confirmed_name: str | None = None

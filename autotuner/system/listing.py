@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -83,13 +82,6 @@ class Listing:
             yield from _wrapped(head, width)
             for line in _wrapped(Text("; ").join(facts), width - len(_INDENT)):
                 yield Text.assemble(_INDENT, line)
-
-    def html(self) -> str:
-        """As a table of a notebook."""
-        titles = "".join(f"<th>{html.escape(column.title)}</th>" for column in self.columns)
-        rows = ("".join(f"<td>{html.escape(cell.plain)}</td>" for cell in row) for row in self.rows)
-        body = "".join(f"<tr>{row}</tr>" for row in rows)
-        return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _wrapped(text: Text, width: int) -> Iterator[Text]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Integral, Real
 from pathlib import Path
 from typing import get_args
 
@@ -58,20 +57,6 @@ def parse_effort(text: str) -> Effort:
     return EFFORTS[text]
 
 
-_KINDS: Mapping[str, tuple[type, str]] = {
-    "effort": (Effort, 'parse_effort("quick")'),
-    "trials": (Integral, "a whole number"),
-    "budget": (Real, "seconds, such as 600.0"),
-    "jobs": (Integral, "a whole number"),
-    "seed": (Integral, "a whole number"),
-    "workspace": (Path, 'Path("DIR")'),
-    "output": (Path, 'Path("spec.mlir")'),
-    "cluster": (Elsewhere, 'Scheduler("tcp://127.0.0.1:8786")'),
-    "iree_tools": (Path, 'Path("DIR")'),
-}
-"""What a program may have given as the words of the command line, and what is wanted in their place."""
-
-
 @dataclass(frozen=True)
 class Options:
     """How long, where, and what to keep: the options of every tuning command."""
@@ -116,13 +101,6 @@ class Options:
     """The moment of `time.monotonic()` from which the budget counts; None: when the run is begun."""
 
     def __post_init__(self) -> None:
-        for name, (kind, wanted) in _KINDS.items():
-            if (value := getattr(self, name)) is not None and not isinstance(value, kind):
-                raise UsageError(f"{name} {value!r} is a {type(value).__name__}.", remedy=f"Give {wanted}.")
-        if not all(isinstance(kernel, Kernel) for kernel in self.microkernels):
-            raise UsageError("microkernels are given as words.", remedy='Give [Kernel("auto")], or their names so.')
-        if isinstance(self.keep, str):
-            raise UsageError(f"keep {self.keep!r} is a str.", remedy=f"Give several, such as {DEFAULT_KEEP}.")
         if self.cache not in CACHES:
             raise UsageError(f"unknown cache {self.cache!r}.", remedy=f"Choose one of: {', '.join(CACHES)}.")
         for name, most in (("trials", MOST_TRIALS), ("jobs", MOST_JOBS)):

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from autotuner.carriers.carrier import VariantCarrier
 from autotuner.iree.compile import Compiled, FailureClass
-from autotuner.iree.run import failed_because
 from autotuner.measure.standing import Kind
 from autotuner.tuning.plan import SEARCHED, Candidate
 
@@ -61,15 +58,3 @@ class Outcome:
     def contends(self) -> bool:
         """It may enter the race: right, timed, and nobody's twin."""
         return self.failure is None and self.duplicate_of is None and self.us is not None
-
-
-def first_crashes(outcomes: Iterable[Outcome]) -> list[str]:
-    """One line for each microkernel of which a variant does not run."""
-    found: dict[str, str] = {}
-    for outcome in outcomes:
-        carrier = outcome.candidate.carrier
-        if outcome.failure == "run-error" and isinstance(carrier, VariantCarrier):
-            name = carrier.variants.manifest.name
-            if name not in found:
-                found[name] = f"{name} does not run: {failed_because(outcome.detail)}"
-    return list(found.values())

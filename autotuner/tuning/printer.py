@@ -1,8 +1,7 @@
-"""A result for people: a word and a line each, listings where there are many; on a terminal, as text, in a notebook."""
+"""A result for people: a word and a line each, listings where there are many; on a terminal, or as text."""
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -31,8 +30,6 @@ _IN_TURNS = (
 )
 _ALIKE = 0.02
 """A speedup and the quotient of the two times beside it that differ by less agree, as far as a reader sees."""
-_LEFT = 'style="text-align: left"'
-"""Notebooks set cells to the right, which is for numbers."""
 SHOWN = 3
 """How many of a ranking are printed."""
 VERDICTS = {
@@ -150,17 +147,6 @@ class Printer:
         with console.capture() as captured:
             self.show(console)
         return clean(captured.get()).rstrip("\n")
-
-    def html(self) -> str:
-        """As a table of a notebook; a listing is a table in it."""
-        rows = []
-        for part in self.parts:
-            if isinstance(part, Listing):
-                rows.append(f'<tr><td colspan="2">{part.html()}</td></tr>')
-            else:
-                name, text = html.escape(part.name), html.escape(part.text)
-                rows.append(f"<tr><th {_LEFT}>{name}</th><td {_LEFT}>{text}</td></tr>")
-        return f"<table><tbody>{''.join(rows)}</tbody></table>"
 
     def verdict(self, result: AnyResult, *, what: str = "problem", more: str = "") -> None:
         """The verdict, of what, and what was allowed for it."""

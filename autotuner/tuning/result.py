@@ -1,11 +1,11 @@
-"""What a run comes to: typed parts, the JSON document of the contract, and a frame of its candidates."""
+"""What a run comes to: typed parts, and the JSON document of the contract."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypedDict
+from typing import Any, Generic, Literal, Protocol, TypedDict
 
 from typing_extensions import TypeVar
 
@@ -17,13 +17,8 @@ from autotuner.measure.caches import Caches, Pair
 from autotuner.measure.judgement import Cause
 from autotuner.measure.reference import Reference
 from autotuner.space import Value
-from autotuner.store.exports import frame
-from autotuner.store.store import Store
 from autotuner.targets import PLAIN
 from autotuner.tuning.printer import Printer, tell_problem
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SCHEMA = 1
 FinalVerdict = Literal["win", "no-winner", "inconclusive", "compile-only"]
@@ -40,8 +35,6 @@ class Measured:
     route: str | None = None
     isa: Isa | None = None
     """None: nothing was asked of its machine code."""
-    race_us: float | None = None
-    """Its median in the race, on a device that stays open; `us` of a winner is from fresh processes."""
     estimate: Mapping[str, float] | None = None
     """Of IREE's default without a device: what its machine code promises."""
 
@@ -51,15 +44,13 @@ class Measured:
             "flags": list(self.flags),
             **({"route": self.route} if self.route is not None else {}),
             **({"isa": self.isa.to_json()} if self.isa is not None else {}),
-            **({"race_us": self.race_us} if self.race_us is not None else {}),
             **({"estimate": dict(self.estimate)} if self.estimate is not None else {}),
         }
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> Measured:
         isa = Isa.from_json(table["isa"]) if "isa" in table else None
-        more = (table.get("race_us"), table.get("estimate"))
-        return cls(table["us"], tuple(table["flags"]), table.get("route"), isa, *more)
+        return cls(table["us"], tuple(table["flags"]), table.get("route"), isa, table.get("estimate"))
 
 
 @dataclass(frozen=True)
@@ -104,10 +95,6 @@ class Files:
 
 class Details(Protocol):
     """What a job of many parts tells beside the contract's document."""
-
-    @property
-    def tried(self) -> int:
-        """What was timed against the default beside the candidates that are counted."""
 
     @property
     def default_is_wrong(self) -> bool:
@@ -262,15 +249,6 @@ class Result(Generic[D]):
         """A line: at a prompt, `print` tells the rest."""
         ratio = f", {self.speedup.median:.3f}x" if self.speedup else ""
         return f"<Result {self.run}: {self.verdict}{ratio}, {self.problem['name']} on {self.target} ({self.device})>"
-
-    def _repr_html_(self) -> str:
-        """The same in a notebook."""
-        return self.printer().html()
-
-    def to_frame(self) -> pd.DataFrame:
-        """This run's timed candidates, one a row."""
-        with Store.open(self.storage, workspace=self.workspace, create=False) as store:
-            return frame(store, self.run)
 
 
 def read_result(document: Mapping[str, Any], *, workspace: Path, storage: str | None) -> Result:

@@ -31,7 +31,7 @@ from autotuner.tuning.estimate import without_device
 from autotuner.tuning.evaluate import Evaluator
 from autotuner.tuning.loop import Loop
 from autotuner.tuning.options import Options, Task
-from autotuner.tuning.outcome import Outcome, first_crashes
+from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE, Candidate, Plan
 from autotuner.tuning.result import Files, Result
 from autotuner.tuning.run import Account, Run
@@ -177,8 +177,6 @@ class SingleRun:
             loop.evaluate(self.plan.stock)
         self.reporter.stage(f"searching {count(len(self.plan.space), 'configuration')}")
         loop.search()
-        for note in first_crashes(self.evaluator.outcomes.values()):
-            self._note(note)
         if self.stop.requested:
             return self.summary.result("inconclusive", "interrupted before the race")
         judgement = self.session.devices.on_one(self.evaluator.calibration.device, self._judged)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from autotuner.iree.figures import NO_FIGURES
 from autotuner.measure.blocks import ALPHA
@@ -20,7 +19,6 @@ from autotuner.tuning.run import Run
 NOTHING = Files()
 Times = Mapping[str, float]
 """µs by candidate."""
-NONE: Times = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -44,14 +42,13 @@ class Summary:
         stock = outcomes[judgement.stock] if judgement else standing.stock
         best = self.fastest(judgement)
         us = judgement.us if judgement else {}
-        race_us = judgement.race_us if judgement else {}
         return Result(
             **self._facts(),
             verdict=verdict,
             reason=standing.told(verdict, reason, judgement),
-            baseline=self.measured(standing.base, us, race_us),
-            stock=self.measured(stock if stock and stock.contends else None, us, race_us),
-            best=self.best(best, us, race_us) if best else None,
+            baseline=self.measured(standing.base, us),
+            stock=self.measured(stock if stock and stock.contends else None, us),
+            best=self.best(best, us) if best else None,
             speedup=judgement.speedup if judgement else None,
             speedup_over_stock=judgement.over_stock if judgement else None,
             confidence=1 - ALPHA,
@@ -73,7 +70,7 @@ class Summary:
         """The one that the speedup is of, winner or not; else the fastest of those that were timed."""
         return Standing(self.evaluator.outcomes).fastest(judgement)
 
-    def measured(self, outcome: Outcome | None, us: Times, race_us: Times = NONE) -> Measured:
+    def measured(self, outcome: Outcome | None, us: Times) -> Measured:
         """`us` are times side by side, by candidate; without one, that of the search counts."""
         if outcome is None:
             return Measured()
@@ -82,12 +79,12 @@ class Summary:
         known = self.run.session.store.isa(self.run.id) if outcome.build is None else {}
         isa = outcome.build.isa if outcome.build else known.get(outcome.row, NO_FIGURES)
         known_us = us.get(candidate.id, outcome.us)
-        return Measured(known_us, tuple(candidate.route.flags), candidate.route.name, isa, race_us.get(candidate.id))
+        return Measured(known_us, tuple(candidate.route.flags), candidate.route.name, isa)
 
-    def best(self, outcome: Outcome, us: Times, race_us: Times = NONE, *, estimate: Estimate | None = None) -> Best:
+    def best(self, outcome: Outcome, us: Times, *, estimate: Estimate | None = None) -> Best:
         candidate = outcome.candidate
         return Best(
-            self.measured(outcome, us, race_us),
+            self.measured(outcome, us),
             candidate.knobs,
             candidate.carrier.code,
             candidate.id,

@@ -36,11 +36,6 @@ class AbDetails:
     default_is_wrong = False
     """Arm A may be anything; the reason says where it is wrong."""
 
-    @property
-    def tried(self) -> int:
-        """Beside arm A."""
-        return sum(arm.us is not None for arm in self.arms[1:])
-
     def to_json(self) -> dict[str, Any]:
         return {
             "arms": [arm.to_json() for arm in self.arms],

@@ -106,10 +106,6 @@ class FamilyDetails:
 
     default_is_wrong = False
 
-    @property
-    def tried(self) -> int:
-        return 0
-
     def to_json(self) -> dict[str, Any]:
         return {"buckets": [bucket.to_json() for bucket in self.buckets]}
 

@@ -18,7 +18,6 @@ from autotuner.measure.reference import WORDS
 from autotuner.programs.arbiter import Arbiter
 from autotuner.system.listing import Column, Listing
 from autotuner.system.text import count, microseconds
-from autotuner.targets import PLAIN
 from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import Result
 
@@ -73,10 +72,6 @@ class ModelDetails:
     def against(self) -> str:
         """What outputs were compared with, for people."""
         return self.arbiter.against if self.arbiter is not None else WORDS["default"]
-
-    @property
-    def tried(self) -> int:
-        return sum(one.us is not None and one.route != PLAIN for one in self.routes)
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -136,10 +136,6 @@ class RetuneDetails:
     default_is_wrong = False
 
     @property
-    def tried(self) -> int:
-        return sum(row.raced is not None and row.raced.us is not None for row in self.rows)
-
-    @property
     def counted(self) -> Counter[State]:
         return Counter(row.state for row in self.rows)
 

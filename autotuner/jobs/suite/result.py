@@ -152,10 +152,6 @@ class SuiteDetails:
         return bool(begun) and set(begun) == {"failed"}
 
     @property
-    def tried(self) -> int:
-        return 0
-
-    @property
     def together(self) -> tuple[Row, ...]:
         """The kept problems that one compile makes faster: those of the group that saves most."""
         main = self.groups[0] if self.groups else None
