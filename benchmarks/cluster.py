@@ -35,6 +35,7 @@ from autotuner.cluster.coordinator import Cluster
 from autotuner.cluster.facts import Facts
 from autotuner.cluster.remote import SentModule
 from autotuner.cluster.worker import QUIET, Workplace, dask_worker
+from autotuner.devices.conditions import DeviceState
 from autotuner.devices.device import Computed, Device, Timing
 from autotuner.devices.many import Devices
 from autotuner.iree.run import Benchmark, Invocation
@@ -54,7 +55,6 @@ BUILD_SECONDS, DEVICE_SECONDS = 1.65, 0.27
 MODULE_BYTES = 60_000
 WORKERS = (1, 4, 16, 64)
 _IN_A_PROCESS = 16
-_DEVICE = {"state": "sustained", "invocation_us": 3000.0}
 
 
 @dataclass(eq=False)
@@ -70,10 +70,10 @@ class Sleeper(Workplace):
         made = Compiled(None, "", BUILD_SECONDS, (), Path(), binary=name.hex(), key=key, took=BUILD_SECONDS)
         return made, name * (MODULE_BYTES // len(name))
 
-    def _opened(self, session: str, isolate: bool) -> tuple[Any, ...]:
+    def _opened(self, session: str, isolate: bool) -> tuple[str, DeviceState, float]:
         del isolate
         self._device, self._for = cast(Device, SleepingDevice(self.slower)), session
-        return self.uri, _DEVICE, None
+        return self.uri, "sustained", 3000.0
 
 
 @dataclass

@@ -180,8 +180,8 @@ class Cluster:
         elif isinstance(error := run.exception(), KilledWorker):
             why = f"the workers that compiled it died, one after the other: {error}"
             answer.set_result((replace(Compiled.refused(why), lasting=False), None))
-        elif error is not None or isinstance(run.result(), AutotuneError):
-            answer.set_exception(error or run.result())
+        elif error is not None:
+            answer.set_exception(error)
         else:
             answer.set_result(run.result())
 
@@ -218,13 +218,13 @@ class Cluster:
     def _opened(self, member: Member, *, isolate: bool) -> RemoteDevice | None:
         """A device that was taken; None where it does not open, which is said."""
         try:
-            return RemoteDevice.opened(_Dask(self, member), isolate=isolate)
+            return RemoteDevice.opened(member.name, partial(self._call, member), isolate=isolate)
         except AutotuneError as error:
             self.roster.refusals[member.name] = f"does not open its device: {error.message}"
             self.note(f"worker {member.name} does not open its device: {error.message}")
             return None
 
-    def call(self, member: Member, method: str, words: tuple[Any, ...], *, alone: bool) -> Any:
+    def _call(self, member: Member, method: str, *words: Any, alone: bool = False) -> Any:
         """A method of a device's worker; `alone`: its device does nothing else meanwhile."""
         if member.address in self._lost:
             raise self._lost_with(member)
@@ -248,22 +248,7 @@ class Cluster:
         device = member.facts.model or member.facts.device
         remedy = "Start it again, and go on with --resume."
         self._workers()
-        return self._nobody() if self._down else DeviceError(f"worker {member.name} ({device}) is lost.", remedy=remedy)
-
-
-@dataclass(frozen=True)
-class _Dask:
-    """The worker of a device, by Dask."""
-
-    cluster: Cluster
-    member: Member
-
-    @property
-    def name(self) -> str:
-        return self.member.name
-
-    def call(self, method: str, *words: Any, alone: bool = False) -> Any:
-        return self.cluster.call(self.member, method, words, alone=alone)
+        return self._nobody() if self._down else DeviceError(f"it is lost ({device}).", remedy=remedy)
 
 
 def _close(device: RemoteDevice) -> None:

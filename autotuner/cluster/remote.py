@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from autotuner.devices.conditions import DeviceState
-from autotuner.devices.device import KEPT_RESULTS, CallPairs, Computed, Device, Module, Timing
+from autotuner.devices.device import INVOCATION_US, KEPT_RESULTS, CallPairs, Computed, Device, Module, Timing
 from autotuner.errors import AutotuneError, OutOfTimeError
 from autotuner.iree.run import Benchmark, DispatchTime, Invocation
 from autotuner.problems import Array
@@ -23,10 +22,9 @@ from autotuner.system.digests import known_digest
 from autotuner.system.execution import done
 from autotuner.targets.naming import TWIN
 
+PROCESS: DeviceState = "process"
 PIECE_BYTES = 4 << 20
 """Files travel in pieces: a message is held in memory on its way, and Dask warns of larger ones."""
-_CONTENT = re.compile(r"[0-9a-f]{64}(\.[A-Za-z0-9]{1,12})?")
-"""A file's digest, and its ending: IREE's programs go by that."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +33,6 @@ class SentModule:
 
     vmfb: Path
     repeat: int
-
-
-def is_content(name: str) -> bool:
-    """Is it a name of a file's content, which leads nowhere else?"""
-    return _CONTENT.fullmatch(name) is not None
 
 
 def moved(value: Any, to: Callable[[Path], Path]) -> Any:
@@ -63,21 +56,19 @@ def moved(value: Any, to: Callable[[Path], Path]) -> Any:
     return value
 
 
-class Worker(Protocol):
-    """The worker of one device, as far as the device needs it. DeviceError is raised where it does not answer."""
+class Call(Protocol):
+    """Calls a method of one worker; `alone`: its device does nothing else meanwhile. DeviceError is raised where the
+    worker does not answer."""
 
-    @property
-    def name(self) -> str: ...
-
-    def call(self, method: str, *words: Any, alone: bool = False) -> Any:
-        """A method there; `alone`: its device does nothing else meanwhile. What was raised there is the answer."""
+    def __call__(self, method: str, *words: Any, alone: bool = False) -> Any: ...
 
 
 @dataclass(eq=False)
 class Channel:
     """What is known of a worker: its answers are errors here where they were there, and it gets each file once."""
 
-    worker: Worker
+    name: str
+    _call: Call
     session: str = field(default_factory=lambda: uuid.uuid4().hex)
     """Whoever opened the device last has it."""
     _results: OrderedDict[str, tuple[Array, ...]] = field(default_factory=OrderedDict, init=False)
@@ -93,12 +84,13 @@ class Channel:
         return self.call("ask", self.session, method, there, named, isolated, left, known, alone=True)
 
     def call(self, method: str, *words: Any, alone: bool = False) -> Any:
-        """What was raised there is raised here."""
-        answer = self.worker.call(method, *words, alone=alone)
-        if isinstance(answer, AutotuneError):
-            own = isinstance(answer, OutOfTimeError)
-            raise answer if own else type(answer)(f"worker {self.worker.name}: {answer.message}", remedy=answer.remedy)
-        return answer
+        """What was raised there is raised here, with the worker's name."""
+        try:
+            return self._call(method, *words, alone=alone)
+        except OutOfTimeError:
+            raise
+        except AutotuneError as error:
+            raise type(error)(f"worker {self.name}: {error.message}", remedy=error.remedy) from None
 
     def with_arrays(self, one: Computed) -> Computed:
         """Results whose bytes are known come without them; those that were used last are kept."""
@@ -111,12 +103,12 @@ class Channel:
         return replace(one, arrays=arrays)
 
     def _put(self, path: Path) -> Path:
-        """What a file is called there, and it is there; one that cannot be read is found nowhere."""
+        """What a file is called there: its digest, and its ending, which IREE's programs go by. One that cannot be read
+        is found nowhere."""
         try:
             name, size = f"{known_digest(path)}{path.suffix}", path.stat().st_size
         except OSError:
             return Path(f"unreadable{path.suffix}")
-        name = name if is_content(name) else name[:64]
         if name not in self._sent:
             with path.open("rb") as file:
                 for offset in range(0, max(size, 1), PIECE_BYTES):
@@ -134,23 +126,23 @@ class RemoteDevice:
     """With its worker's name: there are many of one URI."""
     state: DeviceState
     invocation_us: float
-    alone: Mapping[str, Any] | None = None
-    """What is other of the same device, isolated; None: this one is."""
+    alone: bool
+    """A process for each call."""
 
     @classmethod
-    def opened(cls, worker: Worker, *, isolate: bool) -> RemoteDevice:
-        channel = Channel(worker)
-        uri, own, alone = channel.call("open", channel.session, isolate, alone=True)
-        return cls(channel, f"{uri}{TWIN}{worker.name}", **own, alone=alone)
+    def opened(cls, name: str, call: Call, *, isolate: bool) -> RemoteDevice:
+        channel = Channel(name, call)
+        uri, state, invocation_us = channel.call("open", channel.session, isolate, alone=True)
+        return cls(channel, f"{uri}{TWIN}{name}", state, invocation_us, alone=state == PROCESS)
 
     @property
     def worker(self) -> str:
         """The name of its worker."""
-        return self.channel.worker.name
+        return self.channel.name
 
     @cached_property
     def isolated(self) -> Device:
-        return self if self.alone is None else replace(self, **self.alone, alone=None)
+        return replace(self, state=PROCESS, invocation_us=INVOCATION_US, alone=True)
 
     def open(self) -> None:
         """It is open since it was taken."""
@@ -192,4 +184,4 @@ class RemoteDevice:
         self.channel.call("close", self.channel.session, alone=True)
 
     def _ask(self, method: str, *words: Any, **named: Any) -> Any:
-        return self.channel.ask(method, *words, isolated=self.alone is None, **named)
+        return self.channel.ask(method, *words, isolated=self.alone, **named)

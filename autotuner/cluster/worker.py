@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import math
 import os
 import platform
 import signal
@@ -14,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import dask
 import numpy as np
@@ -26,11 +24,12 @@ from autotuner.build.builder import Builder, BuildJob
 from autotuner.build.executor import Answer, work
 from autotuner.cluster.address import JOIN_SECONDS, PLUGIN, Scheduler
 from autotuner.cluster.facts import FACTS, Facts
-from autotuner.cluster.remote import is_content, moved
+from autotuner.cluster.remote import moved
+from autotuner.devices.conditions import DeviceState
 from autotuner.devices.device import Computed, Device
 from autotuner.devices.many import open_device
 from autotuner.devices.process import ProcessDevice
-from autotuner.errors import AutotuneError, DeviceError, UsageError
+from autotuner.errors import DeviceError, UsageError
 from autotuner.iree.tools import Tools
 from autotuner.system import process
 from autotuner.system.cache import Cache
@@ -47,12 +46,11 @@ QUIET = {
     "distributed.admin.system-monitor.interval": "5s",
 }
 """Dask's settings for a worker."""
-T = TypeVar("T")
 
 
 @dataclass(eq=False)
 class Workplace(WorkerPlugin):  # type: ignore[misc]
-    """A worker's builder, its files and its device, as `on_worker` calls them. An AutotuneError is an answer, too."""
+    """A worker's builder, its files and its device, as `on_worker` calls them."""
 
     builder: Builder
     uri: str = ""
@@ -74,31 +72,24 @@ class Workplace(WorkerPlugin):  # type: ignore[misc]
         del worker
         self.close(self._for)
 
-    def build(self, job: BuildJob, key: str, left: float) -> Answer | AutotuneError:
+    def build(self, job: BuildJob, key: str, left: float) -> Answer:
         """The answer to a build; `left` are the seconds of the coordinator's time."""
-        return _answer(lambda: work(job, key, self.builder), left)
+        with process.until(time.monotonic() + left):
+            return work(job, key, self.builder)
 
     def put(self, name: str, offset: int, data: bytes, last: bool) -> None:
-        """A piece of a file. With its last piece it is kept, if it is what its name says."""
-        if not is_content(name):
-            raise ValueError(f"{name!r} is no name of a file's content")
+        """A piece of a file, which has its name with its last piece."""
         part = self.folder / f"{name}.part"
         with part.open("r+b" if offset else "wb") as file:
             file.seek(offset)
             file.write(data)
-        if not last:
-            return
-        with part.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if digest != name[:64]:
-            part.unlink()
-            raise ValueError(f"{name} arrived damaged")
-        part.rename(self.folder / name)
+        if last:
+            part.rename(self.folder / name)
 
-    def open(self, session: str, isolate: bool) -> tuple[Any, ...] | AutotuneError:
+    def open(self, session: str, isolate: bool) -> tuple[str, DeviceState, float]:
         """For a coordinator: it has taken the device's lease, so whoever had it before is gone."""
         with self._lock:
-            return _answer(lambda: self._opened(session, isolate))
+            return self._opened(session, isolate)
 
     def close(self, session: str) -> None:
         """Ends the device's process, unless another coordinator has it by now."""
@@ -117,19 +108,15 @@ class Workplace(WorkerPlugin):  # type: ignore[misc]
         known: frozenset[str],
     ) -> Any:
         """A method of the device, one after the other; results of digests that are `known` come without their bytes."""
-
-        def answer() -> Any:
+        with self._lock, process.until(time.monotonic() + left):
             if self._device is None or self._for != session:
                 raise DeviceError("it has given its device to another.", remedy="Go on with --resume.")
             device = self._device.isolated if isolated else self._device
             found = getattr(device, method)(*moved(words, lambda name: self.folder / name.name), **named)
             return [_sent(one, known) for one in found] if method == "check" else found
 
-        with self._lock:
-            return _answer(answer, left)
-
-    def _opened(self, session: str, isolate: bool) -> tuple[Any, ...]:
-        """Its URI, state and figures; and those of the isolated one, where that is another."""
+    def _opened(self, session: str, isolate: bool) -> tuple[str, DeviceState, float]:
+        """Its URI, in which state it times, and how long an invocation must last."""
         self._let_go()
         backend, cache = backend_on(self.uri), self.builder.cache
         with ExitStack() as stack:
@@ -142,23 +129,11 @@ class Workplace(WorkerPlugin):  # type: ignore[misc]
             device.open()
             self._open = stack.pop_all()
         self._device, self._for = device, session
-        return self.uri, _described(device), None if device.isolated is device else _described(device.isolated)
+        return self.uri, device.state, device.invocation_us
 
     def _let_go(self) -> None:
         self._device, self._for = None, ""
         self._open.close()
-
-
-def _described(device: Device) -> dict[str, Any]:
-    return {name: getattr(device, name) for name in ("state", "invocation_us")}
-
-
-def _answer(do: Callable[[], T], left: float = math.inf) -> T | AutotuneError:
-    try:
-        with process.until(time.monotonic() + left):
-            return do()
-    except AutotuneError as error:
-        return error
 
 
 def _sent(computed: Computed, known: frozenset[str]) -> Computed:

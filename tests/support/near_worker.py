@@ -5,25 +5,24 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from autotuner.build.builder import Builder
-from autotuner.cluster.remote import RemoteDevice
+from autotuner.cluster.remote import Call, RemoteDevice
 from autotuner.cluster.worker import Workplace
 from autotuner.iree.tools import Tools
 from autotuner.system.cache import Cache
 
 
-@dataclass
-class NearWorker:
-    workplace: Workplace
-    name: str = "near"
+def near(workplace: Workplace) -> Call:
+    """Calls a worker of this process."""
 
-    def call(self, method: str, *words: Any, alone: bool = False) -> Any:
+    def call(method: str, *words: Any, alone: bool = False) -> Any:
         del alone
-        return _sent(getattr(self.workplace, method)(*_sent(words)))
+        return _sent(getattr(workplace, method)(*_sent(words)))
+
+    return call
 
 
 def _sent(value: Any) -> Any:
@@ -35,8 +34,8 @@ def near_device(tools: Tools, folder: Path, uri: str) -> Iterator[RemoteDevice]:
     """Of a worker with this device; its files are in the folder."""
     files = folder / "files"
     files.mkdir(parents=True)
-    worker = NearWorker(Workplace(Builder(tools, Cache(folder / "cache")), uri, files))
-    device = RemoteDevice.opened(worker, isolate=False)
+    workplace = Workplace(Builder(tools, Cache(folder / "cache")), uri, files)
+    device = RemoteDevice.opened("near", near(workplace), isolate=False)
     try:
         yield device
     finally:
