@@ -21,8 +21,8 @@ from autotuner.build import Builder, Compiled
 from autotuner.iree.tools import Tools
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.space import Config, Value
-from autotuner.space.gpu_config import BANK_CONFLICTS, IN_ORDER, PREFETCH, REORDER, WAVES
-from autotuner.space.prune import DUPLICATES, FEW_REGISTERS, IDLE_REQUEST, NO_PADDING, RULES, TURNED_LINE
+from autotuner.space.gpu_config import BANK_CONFLICTS, PREFETCH, REORDER, WAVES
+from autotuner.space.prune import DUPLICATES, FEW_REGISTERS, IDLE_REQUEST, RULES
 from autotuner.system.cache import Cache
 from autotuner.tuning.plan import Plan
 from benchmarks.machine import machine
@@ -40,8 +40,6 @@ PROBLEMS: dict[str, tuple[Problem, ...]] = {
 PLAIN: dict[str, tuple[str, Value]] = {
     IDLE_REQUEST.name: (WAVES, 0),
     FEW_REGISTERS.name: (WAVES, 0),
-    TURNED_LINE.name: (REORDER, IN_ORDER),
-    NO_PADDING.name: (BANK_CONFLICTS, 0),
 }
 """What a rule keeps: the knob and its value."""
 KNOBS = (WAVES, REORDER, BANK_CONFLICTS, PREFETCH)

@@ -2,9 +2,6 @@
 
 For each rule and problem, a random sample of the configurations that this rule alone rejects is built. A false reject
 is one that builds; for the register rule, one that builds and does not spill. Nothing is timed.
-
-What the rule `copies` rejects builds. It is judged by recorded times, with `--recorded benchmarks/replay/shapes …` for
-each space: how much slower the best of what it rejects is than the best of all.
 """
 
 from __future__ import annotations
@@ -22,9 +19,8 @@ from autotuner.build import Builder, Compiled
 from autotuner.errors import NoCandidateError
 from autotuner.iree.tools import Tools
 from autotuner.problems import Attention, Conv, Gemm, Problem
-from autotuner.space.prune import COPIES, REGISTERS, RULES, Rule
+from autotuner.space.prune import REGISTERS, RULES, Rule
 from autotuner.system.cache import Cache
-from benchmarks.learning import Recorded, read
 from benchmarks.machine import machine
 from benchmarks.success import build_all, make_plan, parser, read_space, with_space
 
@@ -37,12 +33,8 @@ PROBLEMS: dict[str, tuple[Problem, ...]] = {
     ),
     "attention": (Attention.parse(shape="1x8x1024x1024x64"), Attention.parse(shape="1x8x1024x1024x128")),
 }
-JUDGED = tuple(rule for rule in RULES if rule is not COPIES)
-"""By building what they reject."""
 ALLOWED = 0.01
 """The share of false rejects that a rule may have."""
-BEHIND = 1.25
-"""How much slower than the best all that `COPIES` rejects must be."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +76,7 @@ def sample(
 ) -> Iterator[Sample]:
     """One sample for each rule that rejects something of this problem on its own."""
     plan = make_plan(problem, target, builder, executor)
-    for rule in JUDGED:
+    for rule in RULES:
         others = [r for r in RULES if r is not rule]
         try:
             rejected = with_space(plan, read_space(plan, builder, [*others, rule.inverted]))
@@ -98,7 +90,7 @@ def sample(
 
 def rates(samples: Sequence[Sample]) -> list[str]:
     lines = []
-    for rule in JUDGED:
+    for rule in RULES:
         own = [s for s in samples if s.rule is rule]
         known, wrong = sum(s.known for s in own), sum(s.wrong for s in own)
         rate = f"{wrong / known:.1%}" if known else "no case"
@@ -106,51 +98,8 @@ def rates(samples: Sequence[Sample]) -> list[str]:
     return lines
 
 
-@dataclass(frozen=True)
-class Slow:
-    """What `COPIES` rejects of one recorded space."""
-
-    name: str
-    rows: int
-    rejected: int
-    ratio: float
-    """The best time of these over the best of all; infinite where none is rejected."""
-
-    def line(self) -> str:
-        best = f"the best of them {self.ratio:.2f}x the best of all" if self.rejected else ""
-        return f"{self.name:<48} {self.rejected:>4} of {self.rows:<5} rejected  {best}".rstrip()
-
-
-def recorded_copies(recorded: Recorded, target: str, builder: Builder, executor: Executor) -> Slow:
-    plan, recording = make_plan(recorded.problem, target, builder, executor), recorded.recording
-    times = np.where(np.isnan(recording.times), np.inf, recording.times)
-    try:
-        rejecting = read_space(plan, builder, [COPIES.inverted]).space
-        rejected = np.array([recording.space[row] in rejecting for row in range(len(times))])
-    except NoCandidateError:
-        rejected = np.zeros(len(times), bool)
-    fastest = np.where(rejected, times, np.inf).min()
-    return Slow(recording.name, len(times), int(rejected.sum()), float(fastest / times.min()))
-
-
-def judge_recorded(folders: Sequence[Path], builder: Builder, executor: Executor) -> int:
-    judged = []
-    for recorded in (r for r in read(folders) if isinstance(r.problem, Gemm)):
-        judged.append(recorded_copies(recorded, recorded.recording.name.rpartition("-")[2], builder, executor))
-        print(judged[-1].line(), flush=True)
-    rows, rejected = sum(slow.rows for slow in judged), sum(slow.rejected for slow in judged)
-    nearest = min(slow.ratio for slow in judged)
-    print(f"copies: {rejected} of {rows:,} rejected in {len(judged)} spaces, all {nearest:.2f}x their best or slower")
-    return 0 if nearest >= BEHIND else 1
-
-
 def main() -> int:
-    options = parser(__doc__)
-    options.add_argument("--recorded", nargs="+", type=Path, default=None, help="judge `copies` by these recordings")
-    arguments = options.parse_args()
-    if arguments.recorded is not None:
-        with tempfile.TemporaryDirectory() as cache, ThreadPoolExecutor(arguments.jobs) as executor:
-            return judge_recorded(arguments.recorded, Builder(Tools.find(), Cache(Path(cache))), executor)
+    arguments = parser(__doc__).parse_args()
     lines = [f"{machine()}; seed {arguments.seed}, allowed {ALLOWED:.0%}"]
     print(lines[0], flush=True)
     samples: list[Sample] = []

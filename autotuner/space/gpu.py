@@ -33,7 +33,7 @@ from autotuner.space.gpu_config import (
     translation_info,
 )
 from autotuner.space.gpu_kernel import Rows, read_chip, read_kernel
-from autotuner.space.prune import TURNED_LINE, USED
+from autotuner.space.prune import USED
 from autotuner.space.solver import legal
 from autotuner.space.table import Config, Knob, Space, Value
 from autotuner.targets.backends import Backend
@@ -93,8 +93,6 @@ class GpuSpace:
         self._module, self._function, self._backend, self._batch = module, function, backend, batch
         self._pipelines: dict[str, _Pipeline] = {}
         pruned: dict[str, int] = {}
-        if batch.loops:  # the line of one batch entry is one of many
-            rules = [rule for rule in rules if rule is not TURNED_LINE]
         with module.context:
             self._root = gpu_config.root_operation(function)
             for operation in operations:

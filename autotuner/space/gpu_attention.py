@@ -222,7 +222,7 @@ class AttentionSpace:
                 *(Knob(operand, (0, 1)) for operand in _PROMOTED),
                 Knob(BANK_CONFLICTS, (0, 1)),
             ]
-            space = Space.product(knobs, [_whole_instructions(m, n), self._works(chip, pruned)])
+            space = Space.product(knobs, [_whole_instructions(m, n), _pads_something, self._works(chip, pruned)])
             if len(space):
                 parts[name] = space.cross(free)
         return Space.join("mma", parts) if parts else Space.empty()
@@ -263,8 +263,6 @@ class AttentionSpace:
             stages=none,
             staged=none,
             derived=True,
-            padding=sum((tile.padding * on for tile, on in zip(operands, used, strict=True)), none),
-            unpadded=columns[BANK_CONFLICTS],
         )
 
     @cached_property
@@ -296,3 +294,8 @@ def _whole_instructions(m: int, n: int) -> _TableRule:
         return np.asarray((columns["m_tile"] % (along_m * m) == 0) & (columns["n_tile"] % (along_n * n) == 0))
 
     return rule
+
+
+def _pads_something(columns: Columns) -> prune.Mask:
+    """Where no operand goes through shared memory, nothing is padded: without padding it would be the same code."""
+    return np.asarray(columns[BANK_CONFLICTS] <= np.maximum.reduce([columns[name] for name in _PROMOTED]))

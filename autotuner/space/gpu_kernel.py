@@ -21,8 +21,6 @@ from autotuner.space.gpu_config import (
     COLUMN_MAJOR,
     COPIES,
     PREFETCH,
-    REORDER,
-    TRANSPOSE,
     WAVES,
     windowed,
 )
@@ -30,6 +28,8 @@ from autotuner.space.prune import Chip, Grid, Kernel, Tile
 from autotuner.space.table import Knob, Value
 
 _LANES = 64
+_PADDING = 8
+"""Bytes that each row in shared memory has more, against bank conflicts; where a workgroup has no room, it has none."""
 
 
 def target_info(function: Any) -> Any:
@@ -73,12 +73,12 @@ class Rows:
                 return self._along(np.array([int(v) for v in knob.values], np.int64), axis)
         return self._along(np.zeros(1, np.int64), 0)
 
-    def chosen(self, name: str, value: Value, *, without: int = 1) -> Grid:
-        """1 where a free knob has this value; `without` is for all when there is no such knob."""
+    def chosen(self, name: str, value: Value) -> Grid:
+        """1 where a free knob has this value, and for all when there is no such knob."""
         for axis, knob in enumerate(self.free, start=1):
             if knob.name == name:
                 return self._along(np.array([int(v == value) for v in knob.values], np.int64), axis)
-        return self._along(np.full(1, without, np.int64), 0)
+        return self._along(np.ones(1, np.int64), 0)
 
     def _along(self, values: Column, axis: int) -> Grid:
         shape = [1] * (len(self.free) + 1)
@@ -122,10 +122,9 @@ def _contraction(
     stages, by_threads = rows.free_knob(PREFETCH), rows.chosen(COPIES, BY_THREADS)
     shared = _sum([tile.bytes for tile in promoted])
     # What the hardware copies has no registers to wait in: every stage has memory of its own, with its own padding.
-    padding = _sum([tile.padding for tile in promoted])
-    unpadded = rows.free_knob(BANK_CONFLICTS)
-    shared = np.where((by_threads > 0) | (stages < 2), shared, (shared + padding * (1 - unpadded)) * stages)
-    workgroups = [-(-counts[loop] // np.maximum(tiles[loop], 1)) for loop in sorted(parallel)]
+    padding = _sum([_PADDING * _product(tile.shape[:-1]) for tile in promoted])
+    padded = shared + padding * (1 - rows.free_knob(BANK_CONFLICTS))
+    shared = np.where((by_threads > 0) | (stages < 2), shared, padded * stages)
     return Kernel(
         chip=chip,
         threads=_threads(knobs, rows),
@@ -140,17 +139,7 @@ def _contraction(
         widened=_widened(knobs["mma_kind"], root, rows),
         strided=len(tiles) == len(dimensions) and _strided(maps, parallel),
         product=not windowed(root),
-        padding=padding,
-        unpadded=unpadded * by_threads,
-        turned_line=rows.chosen(REORDER, TRANSPOSE, without=0) * _in_one_line(workgroups),
     )
-
-
-def _in_one_line(workgroups: Sequence[Grid]) -> Grid:
-    """1 where there are several of them along one of two loops at the most."""
-    if len(workgroups) != 2:
-        return np.zeros(1, np.int64)
-    return np.asarray(((workgroups[0] == 1) | (workgroups[1] == 1)).astype(np.int64))
 
 
 def _widened(mma_kind: Any, root: Any, rows: Rows) -> Grid:

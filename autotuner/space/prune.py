@@ -21,12 +21,6 @@ Grid = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 _LOAD_BITS = 128
-_PADDING = 8
-"""Bytes that each row in shared memory has more, against bank conflicts; where a workgroup has no room, it has none."""
-_LDS_STEPS = 512, 1280
-"""Bytes in which CDNA gives out shared memory: gfx942 and before, gfx950."""
-_MOST_COPIES = 128
-"""Vectors of 128 bits that a thread may copy in a step: these take twice the registers that it can have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +63,6 @@ class Tile:
     def bytes(self) -> Grid:
         return self.elements * self.bits // 8
 
-    @property
-    def padding(self) -> Grid:
-        """Bytes that padding against bank conflicts adds: some for every row."""
-        return _PADDING * Tile(self.shape[:-1], self.bits).elements
-
 
 def _nothing() -> Grid:
     return np.zeros(1, np.int64)
@@ -110,12 +99,6 @@ class Kernel:
     """Attention: the tile of keys, and the columns of the instruction that multiplies queries with keys."""
     product: bool = False
     """Whether it is a plain matrix product: of a window or of softmax less is known."""
-    padding: Grid = field(default_factory=_nothing)
-    """Bytes that padding adds to the shared memory."""
-    unpadded: Grid = field(default_factory=_nothing)
-    """1 where there is to be none."""
-    turned_line: Grid = field(default_factory=_nothing)
-    """1 where the order of workgroups is to be transposed, and they are all in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,41 +163,13 @@ def _vectors(tile: Tile, threads: Grid) -> tuple[list[Grid], list[Grid], Grid]:
     return shape, steps, threads
 
 
-def _idle_copies(kernel: Kernel) -> Mask:
-    if kernel.derived:
-        return np.zeros(1, bool)
-    idle, ragged = _uneven(kernel)
-    return idle & ~ragged & (kernel.stages > 2) & (kernel.staged > 0)
-
-
-def _uneven(kernel: Kernel) -> tuple[Mask, Mask]:
-    """Where threads have nothing to copy of an operand, and where some must copy more often than others.
-
-    The latter is a loop in the kernel, which the compiler does not prefetch.
-    """
-    idle, ragged = np.zeros(1, bool), np.zeros(1, bool)
-    for tile in kernel.promoted:
-        shape, steps, threads = _vectors(tile, kernel.threads)
-        copies = np.prod([size // step for size, step in zip(shape, steps, strict=True)], axis=0)
-        idle = idle | (copies < threads)
-        ragged = ragged | ((copies > threads) & (copies % threads != 0))
-    return idle, ragged
-
-
-def _copies(kernel: Kernel) -> Mask:
-    if not kernel.chip.known.register_file or not kernel.product:
-        return np.zeros(1, bool)
-    return kernel.shared > _MOST_COPIES * _LOAD_BITS // 8 * kernel.threads
-
-
 def _registers(kernel: Kernel) -> Mask:
-    needed = _held(kernel, np.where(_uneven(kernel)[1], 0, kernel.staged))
-    return needed >= _available(kernel) * kernel.threads
+    return _held(kernel) >= _available(kernel) * kernel.threads
 
 
-def _held(kernel: Kernel, staged: Grid) -> Grid:
-    """Registers of 32 bits that a workgroup's accumulators take, and so many bytes of prefetched operands."""
-    return sum((tile.elements * tile.bits // 32 for tile in kernel.accumulators), staged // 4)
+def _held(kernel: Kernel) -> Grid:
+    """Registers of 32 bits that a workgroup's accumulators and prefetched operands take."""
+    return sum((tile.elements * tile.bits // 32 for tile in kernel.accumulators), kernel.staged // 4)
 
 
 def _available(kernel: Kernel) -> Grid:
@@ -230,18 +185,10 @@ def _available(kernel: Kernel) -> Grid:
     # A whole workgroup runs on one compute unit, so its waves share the registers of the SIMDs.
     resident = -(-waves // simds)
     # The compiler ignores a request for more waves than shared memory leaves room for.
-    possible = kernel.chip.shared_memory // _used_memory(kernel) * waves // simds
+    used = np.maximum(kernel.shared * 3 // 2, 1)  # padding may add half of it
+    possible = kernel.chip.shared_memory // used * waves // simds
     asked = np.where(kernel.waves <= possible, kernel.waves, 0)
     return np.asarray(chip.registers // np.maximum(np.maximum(resident, asked), 1) // 8 * 8)
-
-
-def _used_memory(kernel: Kernel) -> Grid:
-    """Bytes of shared memory that a workgroup takes, or more: of anything but a product it may be padded by half."""
-    if not kernel.product:
-        return np.maximum(kernel.shared * 3 // 2, 1)
-    padded = kernel.shared + kernel.padding * (1 - kernel.unpadded)
-    used: Grid = np.where(padded <= kernel.chip.shared_memory, padded, kernel.shared)
-    return np.asarray(np.maximum.reduce([np.maximum(-(-used // step), 1) * step for step in _LDS_STEPS]))
 
 
 def _idle_request(kernel: Kernel) -> Mask:
@@ -253,17 +200,10 @@ def _idle_request(kernel: Kernel) -> Mask:
     return kernel.waves > possible
 
 
-def _no_padding(kernel: Kernel) -> Mask:
-    room = kernel.chip.shared_memory - kernel.shared
-    no_room: Mask = (kernel.padding > room) & kernel.product
-    return np.asarray((kernel.unpadded > 0) & ((kernel.padding == 0) | no_room))
-
-
 def _few_registers(kernel: Kernel) -> Mask:
     if not kernel.chip.cdna or not kernel.product:
         return np.zeros(1, bool)
-    held = _held(kernel, kernel.staged)
-    return np.asarray((kernel.waves == 2) & (held <= kernel.chip.known.registers // 4 * kernel.threads))
+    return np.asarray((kernel.waves == 2) & (_held(kernel) <= kernel.chip.known.registers // 4 * kernel.threads))
 
 
 WIDENED = Rule("accumulator", "an instruction that adds up in another type than the operation", lambda k: k.widened > 0)
@@ -291,13 +231,6 @@ SHARED_MEMORY = Rule(
 REGISTERS = Rule("registers", "accumulators and prefetched operands fill the registers", _registers)
 """IREE builds it, often for minutes; the kernel then spills in its innermost loop."""
 
-COPIES = Rule("copies", "each thread copies more in a step than twice what its registers hold", _copies)
-"""IREE builds it, for seconds. A workgroup of one or two warps then has the shared memory of a whole multiprocessor. In
-20 recorded spaces the best of these is at least 1.29 times as slow as the best of its space (`benchmarks.pruning`)."""
-
-IDLE_COPIES = Rule("prefetch", "a prefetch of three stages while some threads have nothing to copy", _idle_copies)
-"""iree-compile crashes."""
-
 RULES: tuple[Rule, ...] = (
     WIDENED,
     STRIDED,
@@ -305,9 +238,7 @@ RULES: tuple[Rule, ...] = (
     UNDERIVABLE,
     TORN_SCORES,
     SHARED_MEMORY,
-    IDLE_COPIES,
     REGISTERS,
-    COPIES,
 )
 
 
@@ -320,12 +251,7 @@ FEW_REGISTERS = Rule(
 """Two waves leave each thread 256 registers. What accumulators and prefetched operands need is known, the rest is not:
 they may have half of them."""
 
-TURNED_LINE = Rule("order", "the same as untransposed: all workgroups in one line", lambda k: k.turned_line > 0)
-
-NO_PADDING = Rule("padding", "the same as with padding in shared memory: nothing is padded", _no_padding)
-"""IREE pads where there is room; without a promoted operand there is nothing to pad."""
-
-DUPLICATES: tuple[Rule, ...] = (IDLE_REQUEST, FEW_REGISTERS, TURNED_LINE, NO_PADDING)
+DUPLICATES: tuple[Rule, ...] = (IDLE_REQUEST, FEW_REGISTERS)
 USED: tuple[Rule, ...] = (*RULES, *DUPLICATES)
 """All that is left out of a space."""
 
