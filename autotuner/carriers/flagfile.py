@@ -151,11 +151,6 @@ KERNELS = ".kernels.mlir"
 _LONGEST = 1 << 20
 """Bytes of a flagfile: a larger file is something else."""
 _SPECIAL = "\\\"'"
-_BLANKS = " \t\r\n"
-_QUOTED = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
-_PLAIN = r"""(?:[^ \t\r\n"'\\]|\\.)+"""
-_WORD = re.compile(f"(?:{_QUOTED}|{_PLAIN})+", re.S)
-_PIECE = re.compile(f"({_QUOTED})|({_PLAIN})", re.S)
 _UNESCAPED = re.compile(r"\\(.)", re.S)
 
 
@@ -277,12 +272,9 @@ def _quoted(flag: str) -> str:
 
 
 def _split(text: str) -> Iterator[str]:
-    """The words of a flagfile as LLVM splits it: both quotes are alike, and a backslash also counts inside of them."""
-    at = 0
-    for word in _WORD.finditer(text):
-        if text[at : word.start()].strip(_BLANKS):
-            break
-        at = word.end()
-        yield "".join(_UNESCAPED.sub(r"\1", inner[1:-1] or plain) for inner, plain in _PIECE.findall(word[0]))
-    if text[at:].strip(_BLANKS):
-        raise ValueError("a quotation does not end")
+    """The flags of a file, each as `_quoted` writes it: of other forms LLVM might read something else."""
+    for line in filter(None, (line.strip(" \t\r") for line in text.split("\n"))):
+        flag = _UNESCAPED.sub(r"\1", line[1:-1]) if line.startswith('"') else line
+        if _quoted(flag) != line:
+            raise ValueError(f"{short(line)} is not one flag, quoted as a whole where it has blanks or quotes in it")
+        yield flag

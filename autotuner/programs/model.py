@@ -27,7 +27,7 @@ from autotuner.programs.dispatch import random_tensors
 from autotuner.programs.imports import ENDING, import_benchmark, import_onnx
 from autotuner.programs.inputs import check_inputs, input_file, load_array, refuse_absent
 from autotuner.programs.signature import Signature
-from autotuner.specfiles.vetting import refuse_damaged, vet_program
+from autotuner.specfiles.vetting import vet_program
 from autotuner.system.cache import Cache
 from autotuner.system.digests import known_digest
 from autotuner.system.names import checked_name
@@ -103,8 +103,6 @@ class Model:
         name, source = program_name(self.path), self.path.absolute()
         if self.path.suffix == ".onnx":
             source = import_onnx(source, folder, name=name)
-        else:
-            refuse_damaged(source)
         if self.path.name.endswith(ENDING):
             source = import_benchmark(source, folder, name=name)
         if not self.trust:

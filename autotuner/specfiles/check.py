@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,16 +12,7 @@ from typing import Any, Literal
 
 from iree.compiler import ir
 
-from autotuner.carriers.flagfile import (
-    KERNELS,
-    SUBSTITUTIONS,
-    Flagfile,
-    beside,
-    flagfile_text,
-    name_of,
-    split_file,
-    tuning_flag,
-)
+from autotuner.carriers.flagfile import Flagfile, beside, flagfile_text, split_file, tuning_flag
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.errors import UsageError
 from autotuner.iree.compile import Compile, inspect
@@ -34,11 +25,10 @@ from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
 from autotuner.specfiles.applied import TIMEOUT, Use, applied
 from autotuner.specfiles.entries import SpecFile, parse_spec, read_spec, read_text, vet_file
-from autotuner.specfiles.vetting import executables_in, refuse_damaged, vet_program
+from autotuner.specfiles.vetting import executables_in, vet_program
 from autotuner.system.text import printable
 from autotuner.targets import Target
-from autotuner.targets.backends import LIBRARY, LLVM_CPU, TUNING_SPEC, backend_of
-from autotuner.targets.catalog import all_targets
+from autotuner.targets.backends import LLVM_CPU, backend_of
 from autotuner.targets.naming import which_device
 
 Level = Literal["ok", "note", "error"]
@@ -100,63 +90,37 @@ def check_processor(
     text: str, tools: Tools, target: Target, *, name: str, flags: Sequence[str] | None = None
 ) -> Iterator[Finding]:
     """A processor's executable names the machine that it was made for, down to its instructions. IREE's own have the
-    names that a compile with `flags` (those of the target, where they are None) gives them today."""
+    names that a compile with `flags` (those of the target, where they are None) gives them today; it links those of one
+    target together, and a module that has two of them compiles, and does not run."""
     made_for = _processor(text, name=name)
-    if made_for is None:
+    if not made_for:
         return
-    if not made_for[0]:
-        yield Finding("note", "its executable does not say for which processor it is")
-        return
-    (machine, needed), (here, there) = made_for, _compiled_for(target, tools, flags)
-    whose = "the target's" if target.foreign else "this"
-    lacking = _present(needed) - _present(there)
-    if machine != here:
-        yield Finding("error", f"its executable is for {machine}, {whose} processor is {here}: run `autotune ab` there")
-    elif lacking:
-        words = f"its executable needs {_first(lacking)}, which {whose} processor lacks: run `autotune ab` there"
-        yield Finding("error", words)
-    elif needed != there:
-        # IREE links the executables of one target together: a module that has two of them compiles, and does not run.
+    source = problem_mlir(Gemm.parse(shape="4x4x4", dtype="f32"))
+    given = target.compile_flags if flags is None else tuple(flags)
+    now = inspect(Compile(source, given, 60, stop="executable-configurations"), tools).text
+    other = sorted(made_for ^ _processor(now, name="the compiler's output"))
+    if other:
+        more = f" and {len(other) - 3} more" if len(other) > 3 else ""
         words = (
-            f"its executable was made by another release of IREE or for another processor: only one of it and IREE "
-            f"{tools.release} names {_first(needed ^ there)}. A module with executables of both compiles and does not "
-            "run: `autotune retune` searches it again"
+            f"its executable was made for another processor or by another release of IREE: only one of it and IREE "
+            f"{tools.release} for {target.name} names {', '.join(other[:3])}{more}: `autotune retune` searches it again"
         )
         yield Finding("error", words)
     else:
-        yield Finding("ok", f"its executable is for {whose} processor ({here})")
+        yield Finding("ok", f"its executable is for this processor ({target.machine})")
 
 
-def _first(features: Collection[str]) -> str:
-    """Three of them, and how many more."""
-    more = f" and {len(features) - 3} more" if len(features) > 3 else ""
-    return ", ".join(sorted(features)[:3]) + more
-
-
-def _processor(text: str, *, name: str) -> tuple[str, frozenset[str]] | None:
-    """(machine, features with their signs) of the first executable in a module; nothing where it does not say."""
+def _processor(text: str, *, name: str) -> frozenset[str]:
+    """Machine and features, with their signs, of the first executable in a module; nothing where it does not say."""
     with ir.Context() as context:
         module = parse_spec(text, context, name=name)
         for op in walk(module.operation):
             if op.name == "hal.executable.variant":
                 table = target_table(str(op.attributes["target"]))
-                given = {entry.name: str(entry.attr).strip('"') for entry in table}
-                machine = given.get("target_triple", "").partition("-")[0]
-                return machine, frozenset(filter(None, given.get("cpu_features", "").split(",")))
-    return None
-
-
-def _present(features: frozenset[str]) -> set[str]:
-    """Those that a processor must have; a release also names those that it has not."""
-    return {feature[1:] for feature in features if feature.startswith("+")}
-
-
-def _compiled_for(target: Target, tools: Tools, flags: Sequence[str] | None) -> tuple[str, frozenset[str]]:
-    """The same of what the compiler makes code for."""
-    source = problem_mlir(Gemm.parse(shape="4x4x4", dtype="f32"))
-    given = target.compile_flags if flags is None else tuple(flags)
-    text = inspect(Compile(source, given, 60, stop="executable-configurations"), tools).text
-    return _processor(text, name="the compiler's output") or (target.machine, frozenset())
+                said = {entry.name: str(entry.attr).strip('"') for entry in table}
+                machine = said.get("target_triple", "").partition("-")[0]
+                return frozenset(filter(None, (machine, *said.get("cpu_features", "").split(","))))
+    return frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +194,6 @@ def check(
             f"{model} is an ONNX file: a spec is checked in what IREE imports.",
             remedy="Name the program on the `use` line (in candidates/models), or what iree-import-onnx makes.",
         )
-    refuse_damaged(model)
     if not trust:
         vet_program(model, tools)
     uses = applied(text, model, shipped.compile_flags, tools, objects=shipped.objects, timeout=timeout)
@@ -296,57 +259,32 @@ class _Shipped:
         spec_flag = self.target.spec_flag if self.target else tuning_flag(flags)
         return self.file.flags(self.path, spec_flag=spec_flag, objects=self.objects)
 
-    @property
-    def lines(self) -> list[str]:
-        """All that the flagfile should have, where the files are now."""
-        if self.flagfile is None:
-            return self.carried
-        flags, chip = self.flagfile.others, self.target
-        if chip is not None and not chip.backend.on_host and not set(chip.flags) <= set(flags):
-            known = {name_of(flag) for one in all_targets() for flag in one.flags}
-            flags = (*chip.flags, *(flag for flag in flags if name_of(flag) not in known))
-        return [*flags, *self._others_here(self.flagfile), *self.carried]
-
-    def _others_here(self, flagfile: Flagfile) -> list[str]:
-        """What a model has beside this spec: its other one, objects of that, and executables."""
-        partner = beside(self.path, ".mlir" if self.path.name.endswith(KERNELS) else KERNELS)
-        names = [name for name, value in flagfile.carriers if Path(value).name == partner.name and partner.exists()]
-        found = [f"{name}={partner}" for name in names]
-        found += [f"{OBJECTS_FLAG}={self.objects}"] if SPEC_FLAG in names else []
-        own = beside(self.path, ".executables")
-        return [*found, *(f"{SUBSTITUTIONS}={own if own.is_dir() else folder}" for folder in flagfile.executables)]
-
 
 def _flagfile(shipped: _Shipped) -> list[Finding]:
-    """Does it name these very files, by the flags that work on the target? Otherwise: what it should say."""
-    flagfile, right = shipped.flagfile, shipped.lines
-    lines = tuple(flagfile_text(right).splitlines())
+    """Does it name these very files, by the flags that work on the target? Otherwise: what it lacks."""
+    flagfile, wanted = shipped.flagfile, shipped.carried
     if flagfile is None:
         words = f"there is no {beside(shipped.path, '.flags').name}: a compile needs the target's and"
-        return [Finding("note", words, lines)]
-    there, wanted = ({_resolved(flag): flag for flag in flags} for flags in (flagfile.flags, right))
-    wrong = [_objection(flag, right) for place, flag in there.items() if place not in wanted]
-    wrong += [f"{printable(flag)} is missing" for place, flag in wanted.items() if place not in there]
-    if not wrong:
-        return [Finding("ok", f"{flagfile.path.name} names this spec by the right flag")]
-    said = Finding("note", f"{flagfile.path.name} would be right as", lines)
-    return [*(Finding("error", f"{flagfile.path.name}: {text}") for text in wrong), said]
+        return [Finding("note", words, _lines(wanted))]
+    if shipped.target is not None and not shipped.target.backend.on_host:
+        wanted = [*shipped.target.flags, *wanted]
+    name, there = flagfile.path.name, set(map(_resolved, flagfile.flags))
+    gone = [flag for flag in flagfile.flags if (file := split_file(flag)[1]) and not Path(file).exists()]
+    lacking = [flag for flag in wanted if _resolved(flag) not in there]
+    found = [Finding("error", f"{name}: {printable(flag)} names what is not there: take it out") for flag in gone]
+    if lacking:
+        found.append(Finding("error", f"{name} lacks what carries this spec to its target", _lines(lacking)))
+    return found or [Finding("ok", f"{name} names this spec by the right flag")]
+
+
+def _lines(flags: Sequence[str]) -> tuple[str, ...]:
+    return tuple(flagfile_text(flags).splitlines())
 
 
 def _resolved(flag: str) -> tuple[str, str]:
     """A flag without the file that it names, and that file, by whatever way."""
     head, file = split_file(flag)
     return head, str(Path(file).resolve()) if file else ""
-
-
-def _objection(flag: str, right: Sequence[str]) -> str:
-    """What is wrong with a flag that the file should not have."""
-    _, file = split_file(flag)
-    if file and not Path(file).exists():
-        return f"{printable(flag)} names what is not there"
-    if name_of(flag) == TUNING_SPEC and any(name_of(one) == LIBRARY for one in right):
-        return f"{TUNING_SPEC} is the wrong flag here: CUDA and Vulkan ignore it without a word"
-    return f"{printable(flag)} is not for this spec and its target"
 
 
 def refuse_executables(flagfile: Flagfile) -> None:

@@ -104,14 +104,11 @@ def read_text(path: Path) -> str:
         refuse_endless(path)
         if path.stat().st_size > _LONGEST:
             raise UsageError(f"{path} is too large to be a spec.", remedy="Name the spec, not the model.")
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except UnicodeError as error:
         raise UsageError(f"{path} is not text.", remedy="A spec is an .mlir file.") from error
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Is the path right?") from error
-    if "\0" in text:
-        raise UsageError(f"{path} has a zero byte in it: it is damaged.", remedy="Copy it anew.")
-    return text
 
 
 def read(path: Path) -> SpecFile:

@@ -83,22 +83,18 @@ def merge(
     force: bool = False,
     trust: bool = False,
     made_by: Sequence[str] = (),
-    names: Sequence[str] = (),
 ) -> Merged:
     """Merges tuning specs, given as texts or as paths.
 
     Of two entries that match the same operations the faster by their recorded figures is kept, or the one that has
     figures; without any it is an error, unless `force` lets the later one win. Without `trust` a spec that could do
     harm is refused.
-    `made_by` are more lines for the leading comment, `names` what errors call the texts.
+    `made_by` are more lines for the leading comment.
     """
     if not specs:
         raise UsageError("there is nothing to merge.", remedy="Name at least one spec.")
-    called = names or [str(spec) if isinstance(spec, Path) else f"spec {i}" for i, spec in enumerate(specs, start=1)]
     with ir.Context() as context, ir.Location.unknown():
-        sources = [
-            _Source.read(spec, context, name=name, trust=trust) for spec, name in zip(specs, called, strict=True)
-        ]
+        sources = [_Source.read(spec, context, number, trust=trust) for number, spec in enumerate(specs, start=1)]
         _refuse_clashes(sources)
         kept, dropped = _choose(sources, force=force)
         text = str(_linked(sources, kept))
@@ -166,8 +162,8 @@ class _Source:
     entries: tuple[Entry, ...]
 
     @classmethod
-    def read(cls, spec: str | Path, context: ir.Context, *, name: str, trust: bool) -> _Source:
-        text = read_text(spec) if isinstance(spec, Path) else spec
+    def read(cls, spec: str | Path, context: ir.Context, number: int, *, trust: bool) -> _Source:
+        text, name = (read_text(spec), str(spec)) if isinstance(spec, Path) else (spec, f"spec {number}")
         module = parse_spec(text, context, name=name)
         if not trust:
             vet_spec(module, name=name)

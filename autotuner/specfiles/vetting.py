@@ -132,9 +132,6 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")
 _DEEPEST = 64
 _NAMING = ("builtin.module", "func.func", "util.func", "util.initializer", "ml_program.func")
 _SECONDS = 600.0
-_BYTECODE = b"ML\xefR"
-"""What MLIR's bytecode begins with."""
-_CHUNK = 1 << 24
 _AS_READ = (
     "--mlir-print-op-generic",
     "--mlir-elide-elementsattrs-if-larger=16",
@@ -155,26 +152,6 @@ def vet_spec(module: ir.Module, *, name: str) -> None:
 def vet_model(module: ir.Module, *, name: str) -> None:
     """The same for a model: its dialects compute; it has no code generator's business in it and no native code."""
     _vet(module, name, _model_op)
-
-
-def refuse_damaged(path: Path) -> None:
-    """A program in text with a zero byte in it: MLIR reads over it, and nobody knows what stood there."""
-    try:
-        with path.open("rb") as file:
-            if file.read(len(_BYTECODE)) == _BYTECODE:
-                return
-            file.seek(0)
-            line = 1
-            while chunk := file.read(_CHUNK):
-                if (at := chunk.find(b"\0")) >= 0:
-                    line += chunk.count(b"\n", 0, at)
-                    raise UsageError(
-                        f"{path} has a zero byte in line {line}: it is damaged, or no text in UTF-8.",
-                        remedy="Export or copy it anew.",
-                    )
-                line += chunk.count(b"\n")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Is the path right?") from error
 
 
 def vet_program(path: Path, tools: Tools) -> None:

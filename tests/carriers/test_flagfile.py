@@ -56,21 +56,6 @@ def test_what_is_written_is_read_back(tmp_path_factory: pytest.TempPathFactory, 
     assert list(Flagfile.read(path, trust=True).flags) == flags
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("--a=1 --b=2\n--c=3", ("--a=1", "--b=2", "--c=3")),
-        ("'--a=b c'\n", ("--a=b c",)),
-        (r"'--a=b\c' --d=\'", ("--a=bc", "--d='")),
-        (r'--a="x \" y"z', ('--a=x " yz',)),
-        ("''", ("",)),
-    ],
-)
-def test_every_form_that_llvm_takes_is_read(text: str, words: tuple[str, ...], tmp_path: Path) -> None:
-    (tmp_path / "x.flags").write_text(text)
-    assert Flagfile.read(tmp_path / "x.flags", trust=True).flags == words
-
-
 def test_a_line_to_paste_is_quoted_for_the_shell() -> None:
     path = Path("/tmp") / "a b\\c\"d'é, x" / "x.flags"
     assert shlex.split(use_line(path)) == ["iree-compile", "MODEL.mlir", f"@{path}", "-o", "MODEL.vmfb"]
@@ -139,17 +124,15 @@ def test_whatever_a_target_a_route_or_a_shipped_file_needs_is_accepted() -> None
         "--iree-hal-substitute-executable-configuration=../x=evil.mlir",
         "--iree-hal-executable-object-search-path=",
         "--iree-codegen-tuning-spec-path=/tmp/\x1b[31m.mlir",
-        "--iree-codegen-tuning-spec-path=/tmp/a\n.mlir",
         "-o",
         "--",
-        "",
         "@other.flags",
         "model.mlir",
     ],
 )
 def test_a_flag_that_is_not_known_to_be_harmless_is_refused_by_name(flag: str, tmp_path: Path) -> None:
     path = tmp_path / "stranger.flags"
-    path.write_text(flagfile_text(["--iree-hal-target-device=local", flag]) + ("''" if not flag else ""))
+    path.write_text(flagfile_text(["--iree-hal-target-device=local", flag]))
     with pytest.raises(UsageError) as refused:
         Flagfile.read(path)
     assert repr(flag.partition("=")[0])[1:-1] in str(refused.value)
@@ -165,12 +148,12 @@ def test_a_flag_that_is_not_known_to_be_harmless_is_refused_by_name(flag: str, t
     [
         ("--iree-opt-data-tiling\n--iree-opt-data-tiling=false\n", "twice"),
         ("--iree-opt-data-tiling\n@nested.flags\n", "'@nested.flags'"),
-        ("--iree-llvmcpu-target-cpu host\n", "a processor's name"),
+        ("--iree-llvmcpu-target-cpu\n", "a processor's name"),
         ("--iree-opt-data-tiling\0--load=x.so\n", "control characters"),
-        ("--iree-opt-data-tiling 'unfinished\n", "is not a flagfile: a quotation does not end"),
-        ("--iree-opt-data-tiling\\\n--load=x.so\n", "control characters"),
-        ('--lo"ad=x.so"\n', "'--load'"),
-        ("-\\-load=x.so\n", "'--load'"),
+        *(
+            (line, "is not one flag, quoted as a whole")
+            for line in ("--a=1 --load=x.so", "'--a'", '"--a', "--a\\\n--load=x.so", '--lo"ad=x.so"', '"--a\\b"')
+        ),
         ("x" * (1 << 20) + "\n" * 9, "too large"),
     ],
 )

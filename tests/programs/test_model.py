@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -35,19 +34,6 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
         Model(tmp_path / "model.pt").opened(folder=tmp_path)
     with pytest.raises(UsageError, match="there is no model"):
         Model(tmp_path / "model.mlir").opened(folder=tmp_path)
-
-
-@pytest.mark.parametrize("trust", [False, True])
-def test_a_program_with_a_zero_byte_is_refused(trust: bool, tmp_path: Path) -> None:
-    path = tmp_path / "model.mlir"
-    path.write_bytes(b"func.func @main() {\n \0 return\n}\n")
-    with pytest.raises(UsageError, match=r"has a zero byte in line 2: .*Export or copy it anew"):
-        Model(path, trust=trust).opened(folder=tmp_path)
-    path.write_text("func.func @main(%0: tensor<4xf32>) -> tensor<4xf32> { return %0 : tensor<4xf32> }")
-    tools = Tools.find()
-    subprocess.run([tools.iree_opt, path, "--emit-bytecode", "-o", path], check=True)
-    assert b"\0" in path.read_bytes()
-    assert Model(path, trust=trust).opened(folder=tmp_path, tools=tools).source == path, "bytecode may have any bytes"
 
 
 def test_each_function_of_a_file_has_results_and_files_of_its_own(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from autotuner.build import Builder
 from autotuner.build.proof import proven
+from autotuner.carriers.flagfile import flagfile_text
 from autotuner.carriers.provenance import ENTRY, Provenance
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
@@ -87,12 +88,15 @@ def test_of_two_that_match_the_same_the_faster_by_its_figures_stays(
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_what_was_timed_stays_before_what_was_not_and_it_is_said(small: Plan, tools: Tools, order: list[int]) -> None:
+def test_what_was_timed_stays_before_what_was_not_and_it_is_said(
+    small: Plan, tools: Tools, order: tuple[int, int]
+) -> None:
     both = [make_spec(small, 0), make_spec(small, 1, provenance=None)]
-    merged = merge([both[number] for number in order], tools=tools, names=[f"{number}.mlir" for number in order])
+    merged = merge([both[number] for number in order], tools=tools)
     assert configurations(merged) == [read_spec(both[0]).entries[0].compilation_info]
     (dropped,) = merged.dropped
-    assert (dropped.source, dropped.reason) == ("1.mlir", "it has no figures, and 0.mlir was timed")
+    timed, other = (f"spec {order.index(number) + 1}" for number in (0, 1))
+    assert (dropped.source, dropped.reason) == (other, f"it has no figures, and {timed} was timed")
 
 
 def test_without_figures_it_is_an_error_unless_forced(small: Plan, tools: Tools) -> None:
@@ -153,8 +157,8 @@ def test_a_flagfile_is_written_when_those_of_the_inputs_agree(
     for plan in (small, other):
         path = tmp_path / f"{plan.problem.name} cpu.mlir"
         path.write_text(make_spec(plan))
-        flags = [*plan.target.compile_flags, f"'--iree-codegen-tuning-spec-path={path}'"]
-        path.with_suffix(".flags").write_text("\n".join(flags) + "\n")
+        flags = [*plan.target.compile_flags, f"--iree-codegen-tuning-spec-path={path}"]
+        path.with_suffix(".flags").write_text(flagfile_text(flags))
         paths.append(path)
     done = merge_files(paths, output=tmp_path / "all.mlir", tools=tools)
     assert done.flagfile == tmp_path / "all.flags"
