@@ -143,7 +143,7 @@ class Printer:
 
     def text(self) -> str:
         """As it goes into a file."""
-        console = Console(color_system=None, force_terminal=False, highlight=False, markup=False, emoji=False)
+        console = Console(color_system=None, force_terminal=False, force_jupyter=False, highlight=False, emoji=False)
         with console.capture() as captured:
             self.show(console)
         return clean(captured.get()).rstrip("\n")
