@@ -15,10 +15,7 @@ from autotuner.iree.mlir import parse, walk
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.instance import Call
 from autotuner.patterns.graph import described, is_main
-from autotuner.system.text import times
-
-_LISTED = 12
-"""Operations that a reason names at the most."""
+from autotuner.system.text import listed, times
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +58,7 @@ class Proof:
         ]
         if not short:
             return ""
-        more = len(self.instead) - _LISTED
-        left = [*self.instead[:_LISTED], *([f"and {more} more"] if more > 0 else [])]
+        left = listed(self.instead)
         seen = ["the program has:", *left] if left else ["the program has no such operation left"]
         return "\n".join(["; ".join(short), *seen])
 

@@ -29,9 +29,8 @@ _END_SHARE, _VERDICT_SHARE = 0.35, 0.6
 needed for a verdict. The rest is for the search."""
 _AIR = 1.2
 """Timings are not all alike; and what is advised has some room."""
-SHIPPED, ARMS, FINALIST = 1.5, 2.0, 0.25
-"""In compiles of the default: what shipping takes; an experiment's arms, which are compiled and run once more; a
-finalist, of which only the repeats change."""
+SHIPPED, FINALIST = 1.5, 0.25
+"""In compiles of the default: what shipping takes; a finalist, of which only the repeats change."""
 _BEGUN = 4
 """Times the budget, where that was up before the default was timed."""
 

@@ -54,6 +54,12 @@ def times(number: int) -> str:
     return "once" if number == 1 else f"{number} times"
 
 
+def listed(lines: Sequence[str], *, most: int = 12) -> list[str]:
+    """The first of them, and how many more there are."""
+    more = len(lines) - most
+    return [*lines[:most], *([f"and {more} more"] if more > 0 else [])]
+
+
 def percent(share: float) -> str:
     """A share of one as people read it: two digits, or all before the point."""
     return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"

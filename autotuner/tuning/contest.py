@@ -14,7 +14,7 @@ from autotuner.measure.calibrate import Calibration
 from autotuner.measure.finals import Finals
 from autotuner.measure.judge import JudgePhase, Record
 from autotuner.measure.judgement import Judgement
-from autotuner.measure.schedule import ARMS, LEADERS, SHIPPED
+from autotuner.measure.schedule import LEADERS, SHIPPED
 from autotuner.measure.standing import Standing
 from autotuner.system import process
 from autotuner.system.execution import done
@@ -156,6 +156,6 @@ def _both(loop: Loop, names: list[str]) -> dict[str, Modules] | None:
 def after_verdict(found: Calibration[Compiled], task: Task, options: Options) -> tuple[float, float]:
     """Seconds for what ships, and for the default and the best with a cold cache; 0 for what is not wanted."""
     took = found.baseline.took
-    compiles = (SHIPPED if task.ship else 0.0) + (ARMS if task.ship and task.microkernels_alone else 0.0)
+    compiles = SHIPPED if task.ship else 0.0
     wanted = task.race and task.cold and options.cache != "warm"
     return compiles * took, cold_seconds(found.device, found.timing_seconds, compiling=took) if wanted else 0.0

@@ -306,5 +306,3 @@ def test_time_is_kept_for_what_ships_and_for_a_cold_cache_only_where_they_are_wa
     assert after_verdict(known(), Task(), warm)[1] == 0.0
     assert after_verdict(known(), Task(ship=False, cold=False), both) == (0.0, 0.0)
     assert after_verdict(known(device=BareDevice()), Task(), both)[1] == 0.0, "nothing stays open on it"
-    arms = after_verdict(known(), Task(microkernels_alone=True), warm)[0]
-    assert arms == pytest.approx(7.0), "both arms are compiled once more"

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from autotuner.carriers.carrier import FLAGS, MicrokernelCarrier
+from autotuner.carriers.carrier import FLAGS
 from autotuner.carriers.flagfile import Flagfile, name_of
 from autotuner.errors import ToolMissingError, UsageError
 from autotuner.iree.tools import Tools
+from autotuner.jobs.ab.kernels import with_kernel
 from autotuner.jobs.ab.recipe import ArmSite, Recipe, read_arm_spec
 from autotuner.microkernels.instance import search_folders
 from autotuner.microkernels.library import find
@@ -84,17 +85,7 @@ class MicrokernelArm(Arm):
         return (self.kernel,)
 
     def recipe(self, at: ArmSite) -> Recipe:
-        inserted = at.insert(self.kernel)
-        return replace(
-            at.plain,
-            flags=(*at.plain.flags, *inserted.flags),
-            carrier=MicrokernelCarrier.name,
-            spec=inserted.spec,
-            applied=sum(inserted.counts),
-            inserted=inserted,
-            kernels=inserted.listed(),
-            notes=inserted.notes,
-        )
+        return with_kernel(at, self.kernel)
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from autotuner.errors import OutOfTimeError, UsageError
 from autotuner.iree.compile import shell_line
+from autotuner.iree.folder import SPEC
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.arms import DEFAULT, Arm
-from autotuner.jobs.ab.recipe import ArmSite, Recipe
+from autotuner.jobs.ab.recipe import ArmSite
 from autotuner.jobs.opening import compile_timeout, model_program
 from autotuner.jobs.opening import open_model as open_model_file
 from autotuner.measure.reference import WORDS
@@ -144,13 +144,13 @@ def rehearse_experiment(wanted: Experiment, target: Target, *, options: Options)
     tools = Tools.find(options.iree_tools)
     problem = target.prepare(wanted.problem) if wanted.problem is not None else None
     with tempfile.TemporaryDirectory(prefix="autotune-") as scratch:
-        folder, flags = Path(scratch), target.compile_flags
+        source: str | Path = problem_mlir(problem) if problem is not None else ""
+        name, flags = problem.name if problem is not None else "", target.compile_flags
         if wanted.model is not None:
-            file = wanted.model.opened(folder=folder, tools=tools)
-            source: str | Path = file.path
-            name = file.name
+            file = wanted.model.opened(folder=Path(scratch), tools=tools)
+            source, name = file.path, file.name
         elif problem is not None:
-            source, name, flags = problem_mlir(problem), problem.name, (*problem.flags, *flags)
+            flags = (*problem.flags, *flags)
         site = ArmSite(
             program=source,
             flags=flags,
@@ -158,34 +158,20 @@ def rehearse_experiment(wanted: Experiment, target: Target, *, options: Options)
             chip=kernel_chip(target, target.choose_device(options.device)),
             tools=tools,
             workspace=options.workspace.absolute(),
-            folder=folder,
             timeout=options.effort.compile_timeout,
             problem=problem,
             allow=wanted.allow,
         )
-        arms = [_described(arm, arm.recipe(site), source, folder) for arm in (wanted.a, wanted.b)]
+        recipes = [(arm, arm.recipe(site)) for arm in (wanted.a, wanted.b)]
     text = source if isinstance(source, str) else None
-    lines = [f"{name} on {target.name}"]
-    for letter, one in zip("AB", arms, strict=True):
-        applied = f", its spec applies {times(one['applied'])}" if one["spec"] else ""
-        lines += ["", f"--- {letter}: {one['name']} ({one['kind']}){applied}", *one["command"]]
+    lines, arms = [f"{name} on {target.name}"], []
+    for letter, (arm, recipe) in zip("AB", recipes, strict=True):
+        line = shell_line(recipe.command(source))
+        spec = str(recipe.spec) if recipe.spec else SPEC if recipe.kernel else None
+        applied = f", its spec applies {times(recipe.applied)}" if spec else ""
+        lines += ["", f"--- {letter}: {arm.name} ({arm.kind}){applied}", line]
+        facts = {"name": arm.name, "kind": arm.kind, "flags": list(recipe.added), "spec": spec}
+        arms.append({**facts, "applied": recipe.applied, "command": [line]})
     lines += ["", "--- problem.mlir", text.rstrip()] if text else []
     document = {"problem": {"name": name}, "target": target.name, "arms": arms, "problem_mlir": text}
     return Rehearsal(document, "\n".join(lines))
-
-
-def _described(arm: Arm, recipe: Recipe, source: str | Path, folder: Path) -> dict[str, Any]:
-    """As an experiment would run it in its folder."""
-
-    def inside(word: str) -> str:
-        return word.replace(f"{folder}/", "")
-
-    words = recipe.job(source, timeout=0.0).by_hand(recipe.tools)
-    return {
-        "name": arm.name,
-        "kind": arm.kind,
-        "flags": [inside(flag) for flag in recipe.flags],
-        "spec": inside(str(recipe.spec)) if recipe.spec else None,
-        "applied": recipe.applied,
-        "command": [shell_line(inside(word) for word in words)],
-    }

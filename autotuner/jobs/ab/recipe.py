@@ -10,18 +10,20 @@ from typing import Any
 
 from autotuner.build.builder import BINARIES, BuildJob
 from autotuner.carriers.calls import preprocess, prove
-from autotuner.carriers.carrier import CarrierName
+from autotuner.carriers.carrier import CarrierName, MicrokernelCarrier
 from autotuner.carriers.flagfile import name_of
+from autotuner.carriers.microkernel import OBJECTS_FLAG, OBJECTS_FOLDER, SPEC_FLAG
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.compile import CompilerRefusal, first_error
+from autotuner.iree.folder import PROBLEM, SPEC
 from autotuner.iree.tools import Tools
-from autotuner.jobs.ab.kernels import LISTED, InsertedKernel, KernelSite
 from autotuner.problems import Problem
 from autotuner.problems.accuracy import Precision
 from autotuner.programs.model import whole_job
 from autotuner.specfiles.applied import Use, applied
 from autotuner.specfiles.check import check_objects
 from autotuner.specfiles.entries import SpecFile, read_spec, read_text
+from autotuner.system.text import listed
 from autotuner.targets import Target
 from autotuner.targets.backends import CHOOSING, TUNING_SPEC
 from autotuner.tuning.session import Session
@@ -29,51 +31,83 @@ from autotuner.tuning.session import Session
 
 @dataclass(frozen=True)
 class Recipe:
-    """How an arm is compiled."""
+    """How an arm is compiled, and what it brings."""
 
     tools: Tools
     """With the arm's own compiler, where it is one."""
     flags: tuple[str, ...]
-    """All but the source and the output."""
+    """All but the source, the output and what carries a microkernel."""
     carrier: CarrierName | None = None
     spec: Path | None = None
     flagfile: Path | None = None
     applied: int = 0
     """Operations or dispatches that its spec is proven to reach."""
-    inserted: InsertedKernel | None = None
+    kernel: MicrokernelCarrier | None = None
     """What is written where it wins; of others the files are there."""
-    kernels: tuple[Mapping[str, Any], ...] = ()
-    """Which problems a microkernel computes, by which variant, and how often that is called."""
+    counts: tuple[int, ...] = ()
+    """How often the program has each of the kernel's calls."""
     targets: tuple[str, ...] = ()
     """The target's own flags, which are not told of each arm."""
     version: str = ""
     """What a compiler of the user's says of itself."""
     notes: tuple[str, ...] = ()
 
-    def command(self, program: Path) -> tuple[str, ...]:
-        """What makes a model's module by hand."""
-        job = BuildJob(program, self.flags, math.inf, timed=self.repeatable, dumps=(BINARIES,))
-        return (self.inserted.carried_by(job) if self.inserted else job).by_hand(self.tools)
-
     @property
     def repeatable(self) -> bool:
-        return self.inserted is None or self.inserted.carrier.repeatable
+        return self.kernel is None or self.kernel.repeatable
 
     @property
     def added(self) -> tuple[str, ...]:
-        """What it adds to the target's flags."""
-        return tuple(flag for flag in self.flags if flag not in self.targets)
+        """What it adds to the target's flags, in the folder that it is compiled in."""
+        own = tuple(flag for flag in self.flags if flag not in self.targets)
+        return own if self.kernel is None else (*own, f"{SPEC_FLAG}={SPEC}", f"{OBJECTS_FLAG}={OBJECTS_FOLDER}")
+
+    @property
+    def kernels(self) -> tuple[Mapping[str, Any], ...]:
+        """Which problems a microkernel computes, by which variant, and how often that is called."""
+        pairs = zip(self.kernel.calls if self.kernel else (), self.counts, strict=True)
+        return tuple({"problem": c.problem.name, "variant": c.instance.name, "calls": count} for c, count in pairs)
 
     def job(self, program: str | Path, *, timeout: float, repeat: int = 1) -> BuildJob:
-        job = BuildJob(program, self.flags, timeout, repeat=repeat, timed=self.repeatable)
         if isinstance(program, Path):
-            job = whole_job(program, self.flags, timeout=timeout)
-        return self.inserted.carried_by(job) if self.inserted else job
+            return self._with_kernel(whole_job(program, self.flags, timeout=timeout))
+        return self._with_kernel(BuildJob(program, self.flags, timeout, repeat=repeat, timed=self.repeatable))
+
+    def command(self, program: str | Path) -> tuple[str, ...]:
+        """What makes its module by hand."""
+        return self._with_kernel(BuildJob(program, self.flags, math.inf, dumps=(BINARIES,))).by_hand(self.tools)
+
+    def _with_kernel(self, job: BuildJob) -> BuildJob:
+        """With the kernel as plain data, not by the names of its files."""
+        if self.kernel is None:
+            return job
+        carried = self.kernel.carried()
+        return replace(
+            job,
+            flags=(*job.flags, *carried.flags),
+            spec=carried.spec,
+            spec_flag=carried.spec_flag,
+            files=carried.files,
+            kernels=carried.kernels,
+        )
 
 
 @dataclass(frozen=True)
-class ArmSite(KernelSite):
-    """What an arm compiles, and where."""
+class ArmSite:
+    """What an arm compiles."""
+
+    program: str | Path
+    flags: tuple[str, ...]
+    """The target's and the program's own."""
+    target: Target
+    chip: str
+    tools: Tools
+    workspace: Path
+    timeout: float
+    problem: Problem | None
+    """What a kernel is to compute; None: whatever it fits."""
+    allow: Precision
+    """The accuracy that is accepted of what it computes."""
 
     @classmethod
     def within(
@@ -82,7 +116,6 @@ class ArmSite(KernelSite):
         target: Target,
         *,
         program: str | Path,
-        folder: Path,
         timeout: float,
         flags: Sequence[str] = (),
         problem: Problem | None = None,
@@ -96,11 +129,15 @@ class ArmSite(KernelSite):
             chip=session.chip,
             tools=session.tools,
             workspace=session.workspace.root,
-            folder=folder,
             timeout=timeout,
             problem=problem,
             allow=problem.allow if problem is not None else allow,
         )
+
+    @property
+    def name(self) -> str:
+        """What messages call the program."""
+        return self.program.name if isinstance(self.program, Path) else PROBLEM
 
     @property
     def plain(self) -> Recipe:
@@ -158,18 +195,14 @@ class ArmSite(KernelSite):
 
     def _unapplied(self, spec: Path, uses: Sequence[Use], flags: Sequence[str]) -> NoCandidateError:
         """What the spec wants, and what the program has."""
-        lost = [use for use in uses if use.lost]
-        if lost:
-            what = (
-                f"{lost[0].entry.name} matched {', '.join(lost[0].ops) or 'an operation'}, but a later pass dropped it"
-            )
-        else:
-            wanted = [f"{use.entry.name} ({use.entry.text})" for use in uses]
-            more = f" and {len(wanted) - LISTED} more" if len(wanted) > LISTED else ""
-            what = f"none of its {len(uses)} entries matches. They want: {'; '.join(wanted[:LISTED])}{more}"
+        wanted = listed([f"{use.entry.name} ({use.entry.text})" for use in uses])
+        what = f"none of its {len(uses)} entries matches. They want: {'; '.join(wanted)}"
+        for use in uses:
+            if use.lost:
+                what = f"{use.entry.name} matched {', '.join(use.ops) or 'an operation'}, but a later pass dropped it"
         text = preprocess(self.tools, self.program, flags, timeout=self.timeout)
-        there = prove(text, ()).instead
-        found = "\n".join(["The program has:", *there[:LISTED]]) if there else "The program has no such operation"
+        there = listed(prove(text, ()).instead)
+        found = "\n".join(["The program has:", *there]) if there else "The program has no such operation"
         return NoCandidateError(
             f"{spec} does not apply to {self.name}: {what}.\n{found}",
             remedy="\nIs it for this problem, type and target?",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
-from autotuner.jobs.ab.racing import ArmRun
+from autotuner.jobs.ab.arms import ArmKind
 from autotuner.programs.arbiter import Arbiter
 from autotuner.system.text import microseconds, times
 from autotuner.tuning.printer import Printer
@@ -19,10 +21,39 @@ _NEXT = {
 
 
 @dataclass(frozen=True)
+class ArmFacts:
+    """What is told of an arm."""
+
+    name: str
+    kind: ArmKind
+    us: float | None = None
+    flags: tuple[str, ...] = ()
+    """What it adds to the target's flags."""
+    spec: Path | None = None
+    error: float | None = None
+    """Against the reference; of a model, against what is right: arm A where nothing else is known."""
+    applied: int = 0
+    """Operations that its spec is proven to reach."""
+    command: tuple[str, ...] = ()
+    """Lines for a shell: what compiles it, and what times it."""
+    repeat: int = 1
+    binary: str = ""
+    version: str = ""
+    kernels: tuple[Mapping[str, Any], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Only a compiler has a version, only a microkernel has kernels."""
+        own = {one.name: getattr(self, one.name) for one in fields(self)}
+        own |= {name: list(own[name]) for name in ("flags", "command", "kernels")}
+        own["spec"] = str(self.spec) if self.spec else None
+        return {name: value for name, value in own.items() if value or name not in ("version", "kernels")}
+
+
+@dataclass(frozen=True)
 class AbDetails:
     """What an experiment tells beside the contract's document: `baseline` is arm A, `best` is arm B."""
 
-    arms: tuple[ArmRun, ...] = ()
+    arms: tuple[ArmFacts, ...] = ()
     difference: float | None = None
     """Relative error between what both arms compute."""
     same_code: bool = False
@@ -67,14 +98,22 @@ def _tell_experiment(result: AbResult, printer: Printer) -> None:
     for letter, arm in zip("AB", details.arms, strict=False):
         kind = f" ({arm.kind})" if arm.kind != arm.name else ""
         line(letter, f"{microseconds(arm.us)}  {arm.name}{kind}")
-        if arm.how.version:
-            line("", arm.how.version)
-        for kernel in arm.how.kernels:
+        if arm.version:
+            line("", arm.version)
+        for kernel in arm.kernels:
             line("", f"{kernel['variant']} for {kernel['problem']}, called {times(kernel['calls'])}")
     if not details.same_code:
         printer.speedup(result, over=", B over A")
         printer.caches(result, names=("A", "B"))
-    _tell_arms(result, printer)
+    if details.difference is not None:
+        errors = [f"{x:.1e}" if (x := arm.error) is not None else "–" for arm in details.arms]
+        against = "" if result.problem["op"] == "model" else f"; A {errors[0]}, B {errors[1]} from the reference"
+        line("outputs", f"relative error {details.difference:.1e} between both{against}")
+    for letter, arm in zip("AB", details.arms, strict=False):
+        for number, command in enumerate(arm.command):
+            line("" if number else f"repeat {letter}", command)
+        if arm.repeat > 1 and arm.command[1:]:
+            line("", divisor(arm.repeat))
     if details.written:
         printer.files(result)
     elif result.verdict in _NEXT and not result.interrupted:
@@ -83,15 +122,5 @@ def _tell_experiment(result: AbResult, printer: Printer) -> None:
         printer.next(result)
 
 
-def _tell_arms(result: AbResult, printer: Printer) -> None:
-    """How right both are, and the commands that repeat them."""
-    details, line = result.details, printer.line
-    if details.difference is not None:
-        errors = [f"{x:.1e}" if (x := arm.error) is not None else "–" for arm in details.arms]
-        against = "" if result.problem["op"] == "model" else f"; A {errors[0]}, B {errors[1]} from the reference"
-        line("outputs", f"relative error {details.difference:.1e} between both{against}")
-    for letter, arm in zip("AB", details.arms, strict=False):
-        for number, command in enumerate(arm.commands):
-            line("" if number else f"repeat {letter}", command)
-        if arm.repeat > 1 and arm.benchmark:
-            line("", arm.divisor)
+def divisor(repeat: int) -> str:
+    return f"# divide the time by {repeat}: the module repeats its dispatches that often"

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import shutil
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Unpack
 
 from autotuner.errors import DeviceError, EnvironmentFailure, NoCandidateError, OutOfTimeError, WrongResultError
-from autotuner.iree.compile import Compiled, first_error
+from autotuner.iree.compile import FAILURE_CLASSES, Compiled, first_error
 from autotuner.iree.folder import MODULE
 from autotuner.iree.run import Benchmark, benchmark_command, failed_because, known_remedy
+from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.opening import Experiment, open_program
-from autotuner.jobs.ab.racing import A, ArmRun, B, counts_of, race_sides, time_sides_cold
+from autotuner.jobs.ab.racing import A, ArmRun, B, race_sides, time_sides_cold
 from autotuner.jobs.ab.recipe import ArmSite
 from autotuner.jobs.ab.result import AbDetails, AbResult
 from autotuner.jobs.ab.ship import claim, ship
@@ -27,7 +28,7 @@ from autotuner.system import process
 from autotuner.system.digests import file_digest
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
-from autotuner.tuning.result import Best, Files, FinalVerdict, Measured, Result
+from autotuner.tuning.result import Best, Counts, Files, FinalVerdict, Measured, Result
 from autotuner.tuning.run import Account, Run
 from autotuner.tuning.session import Session, Watched
 
@@ -68,7 +69,8 @@ class _ExperimentRun:
     run: Run
     wanted: Experiment
     subject: Program
-    sides: tuple[ArmRun, ArmRun] = field(init=False)
+    sides: tuple[ArmRun, ...] = ()
+    """Both arms, once they are prepared."""
     benchmark: Benchmark | None = None
     """How both arms are timed, once they are found to be right."""
     difference: float | None = None
@@ -78,10 +80,6 @@ class _ExperimentRun:
     shipped: tuple[Path | None, Path | None] = (None, None)
     written: bool = False
     """What is shipped was written by this run."""
-
-    def __post_init__(self) -> None:
-        folder = self.run.folder
-        self.sides = (ArmRun(A, self.wanted.a, folder / A), ArmRun(B, self.wanted.b, folder / B))
 
     def go(self) -> AbResult:
         run = self.run
@@ -97,12 +95,11 @@ class _ExperimentRun:
 
     def _steps(self) -> AbResult:
         run, subject = self.run, self.subject
-        for side in self.sides:
-            self._prepare(side)
+        self.sides = (self._prepared(A, self.wanted.a), self._prepared(B, self.wanted.b))
         self._build()
         a, b = self.sides
         # What runs on the host is part of a module: equal executables are not enough.
-        self.same_code = file_digest(a.module.vmfb) == file_digest(b.module.vmfb)
+        self.same_code = file_digest(a.once.vmfb) == file_digest(b.once.vmfb)
         if not run.timed:
             return self._result("compile-only", "no device: both arms are built and proven, not timed")
         self._check()
@@ -133,30 +130,30 @@ class _ExperimentRun:
         wrong = subject.arbiter.words if subject.arbiter is not None else ""
         return self._result(judgement.verdict, f"{wrong}; {judgement.reason}" if wrong else judgement.reason)
 
-    def _prepare(self, side: ArmRun) -> None:
-        """The flags of an arm, and the proof that what it brings arrives."""
-        run, subject = self.run, self.subject
-        run.account.stage(f"preparing {side.name}")
-        side.folder.mkdir(parents=True, exist_ok=True)
-        side.row = run.candidate("baseline" if side.key == A else side.arm.code, side.name)
+    def _prepared(self, key: str, arm: Arm) -> ArmRun:
+        """An arm with its flags, and the proof that what it brings arrives."""
+        run, subject, folder = self.run, self.subject, self.run.folder / key
+        run.account.stage(f"preparing {arm.name}")
+        folder.mkdir(parents=True, exist_ok=True)
+        row = run.candidate("baseline" if key == A else arm.code, arm.name)
         site = ArmSite.within(
             run.session,
             run.target,
             program=subject.source,
             flags=subject.flags,
             problem=subject.problem,
-            folder=side.folder,
             timeout=compile_timeout(run.options, run.clock),
             allow=subject.allow,
         )
         try:
             with run.account.clocked("space"):
-                side.recipe = side.arm.recipe(site)
+                recipe = arm.recipe(site)
         except NoCandidateError as error:
-            self._fail(side, "not-applied", str(error))
+            self._failed(row, folder, "not-applied", str(error))
             raise
-        for note in side.how.notes:
+        for note in recipe.notes:
             run.account.note(note)
+        return ArmRun(key, arm, folder, row, recipe)
 
     def _build(self) -> None:
         run, source = self.run, self.subject.source
@@ -164,14 +161,14 @@ class _ExperimentRun:
         with run.account.clocked("build"):
             jobs = [self._compile(side, 1) for side in self.sides]
             for side, job in zip(self.sides, jobs, strict=True):
-                side.built = _kept_apart(job.result())
-                if isinstance(source, Path):
-                    side.built = replace(side.built, command=side.how.command(source))
+                built = _kept_apart(job.result())
+                command = side.recipe.command(source) if isinstance(source, Path) else built.command
+                side.once = side.module = replace(built, command=command)
         for side in self.sides:
-            built, command = side.once, tuple(side.once.command)
-            run.session.store.record_build(
-                BuildRow(side.row, built.seconds, built.cached, built.binary, side.applied, command, str(built.vmfb))
-            )
+            side.write_commands()
+            once, applied = side.once, side.recipe.applied
+            built_row = (once.seconds, once.cached, once.binary, applied, tuple(once.command), str(once.vmfb))
+            run.session.store.record_build(BuildRow(side.row, *built_row))
         for side in self.sides:
             if side.once.failure is not None:
                 self._fail(side, side.once.failure, side.once.stderr)
@@ -182,8 +179,8 @@ class _ExperimentRun:
 
     def _compile(self, side: ArmRun, repeat: int) -> Future[Compiled]:
         timeout = compile_timeout(self.run.options, self.run.clock)
-        job = side.how.job(self.subject.source, timeout=timeout, repeat=repeat)
-        return self.run.session.executor.start_in(side.folder, job, side.how.tools)
+        job = side.recipe.job(self.subject.source, timeout=timeout, repeat=repeat)
+        return self.run.session.executor.start_in(side.folder, job, side.recipe.tools)
 
     def _check(self) -> None:
         """Both outputs against what is right, and against each other."""
@@ -193,7 +190,7 @@ class _ExperimentRun:
         a, b = self.sides
         for side in self.sides:
             with run.account.clocked("time"):
-                side.answer = subject.answer(side.module.vmfb, None if side is a else a.answer)
+                side.answer = subject.answer(side.once.vmfb, None if side is a else a.answer)
             if side.answer.check.ok:
                 run.session.store.record_check(side.row, error=side.answer.check.error)
             else:
@@ -241,56 +238,54 @@ class _ExperimentRun:
                 return self._compile(side, repeat).result()
 
         with account.clocked("time"):
-            if self.subject.repeated and side.how.repeatable:
-                module, timing = lengthened(device, side.once, benchmark, repeated)
+            if self.subject.repeated and side.recipe.repeatable:
+                side.module, timing = lengthened(device, side.once, benchmark, repeated)
             else:
-                module, timing = side.once, device.time(side.once, benchmark)
+                timing = device.time(side.once, benchmark)
         if not timing.ok:
             self._fail(side, timing.failure or "", timing.detail)
             raise DeviceError(
                 f"{side.name} cannot be timed on {run.session.device!r}: {failed_because(timing.detail)}",
                 remedy="`autotune doctor` lists the devices that answer.",
             )
-        if module.binary != side.once.binary:
+        if side.module.binary != side.once.binary:
             raise EnvironmentFailure(
                 f"{side.name} does not give the same code when its dispatches are repeated.",
                 remedy="Please report it with the candidate's folder.",
             )
-        side.timed, side.us = module, timing.median
+        side.us = timing.median
         run.session.store.record_timing(side.row, timing, phase="screen", block=0)
         run.session.store.set_us(side.row, side.us)
 
     def _ship(self, judgement: Judgement) -> None:
         """The files of a microkernel that has won; what B is a file of is there already."""
         b, run = self.sides[1], self.run
-        if b.how.inserted is None:
-            self.shipped = (b.how.spec, b.how.flagfile)
+        if b.recipe.kernel is None:
+            self.shipped = (b.recipe.spec, b.recipe.flagfile)
             return
         run.account.stage("shipping, and compiling once more with what is shipped")
         with process.however_late(latest=run.proof_ends):
-            self.shipped, self.written = ship(b, self.subject, judgement, run), True
+            self.shipped, self.written = ship(b, b.recipe.kernel, self.subject, judgement, run), True
 
     # --- the end ------------------------------------------------------------------------------------------------
 
     def _fail(self, side: ArmRun, failure: str, detail: str) -> None:
         side.failure = failure
-        self.run.session.store.record_failure(side.row, failure, stderr=detail)
-        if side.built is not None:
-            side.write_commands(stderr=detail)
-        elif side.folder.is_dir():
-            (side.folder / "stderr.txt").write_text(detail)
+        self._failed(side.row, side.folder, failure, detail)
+
+    def _failed(self, row: int, folder: Path, failure: str, detail: str) -> None:
+        self.run.session.store.record_failure(row, failure, stderr=detail)
+        (folder / "stderr.txt").write_text(detail)
 
     def _result(self, verdict: FinalVerdict, reason: str) -> AbResult:
-        session = self.run.session
+        session, how = self.run.session, self.benchmark
+        timing = benchmark_command(session.tools, Path(MODULE), how, device=session.device) if how else ()
         for side in self.sides:
-            if self.benchmark is not None:
-                words = benchmark_command(session.tools, Path(MODULE), self.benchmark, device=session.device)
-                side.benchmark = tuple(words)
-            side.write_commands(stderr=side.module.stderr)
-        a, b = self.sides
+            side.write_commands(timing)
+        a, b = arms = tuple(side.facts(timing) for side in self.sides)
         baseline = Measured(a.us, a.flags, a.name)
-        spec, flagfile = self.shipped
         arbiter = self.subject.arbiter if self.run.timed else None
+        carrier = self.sides[1].recipe.carrier if verdict == "win" else None
         return Result(
             **self.run.facts(),
             verdict=verdict,
@@ -301,11 +296,24 @@ class _ExperimentRun:
             speedup=self.speedup,
             speedup_over_stock=self.speedup,
             confidence=1 - ALPHA,
-            counts=counts_of(self.sides, same_code=self.same_code),
-            files=Files(spec, flagfile, b.how.carrier if verdict == "win" else None),
+            counts=self._counts(),
+            files=Files(*self.shipped, carrier),
             caches=self.caches,
             reference=arbiter.found(a.us) if arbiter else None,
-            details=AbDetails(self.sides, self.difference, self.same_code, written=self.written, arbiter=arbiter),
+            details=AbDetails(arms, self.difference, self.same_code, written=self.written, arbiter=arbiter),
+        )
+
+    def _counts(self) -> Counts:
+        """How far both arms came; equal code is timed once."""
+        both, timed = len(self.sides), sum(side.us is not None for side in self.sides)
+        return Counts(
+            space=both,
+            asked=both,
+            built=both,
+            duplicate=int(self.same_code),
+            checked=sum(side.answer is not None for side in self.sides),
+            timed=timed - int(self.same_code and timed == both),
+            failed={name: sum(side.failure == name for side in self.sides) for name in FAILURE_CLASSES},
         )
 
 

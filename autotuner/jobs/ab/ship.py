@@ -43,14 +43,13 @@ def claim(wanted: Experiment, target: Target, options: Options, workspace: Works
     files.claim([*read, *(model.files(target) if model else ())])
 
 
-def ship(side: ArmRun, subject: Program, judgement: Judgement, run: Run) -> tuple[Path, Path]:
+def ship(
+    side: ArmRun, kernel: MicrokernelCarrier, subject: Program, judgement: Judgement, run: Run
+) -> tuple[Path, Path]:
     """(spec, flagfile); what does not give the code that won is not left behind."""
-    inserted = side.how.inserted
-    if inserted is None:
-        raise ValueError(f"{side.name} is no microkernel")
     files = outputs(subject.name, side.arm, run.target, run.options, run.session.workspace)
     command = shell_line(("autotune", *run.options.command[1:]))
-    speedup, tools = judgement.speedup, side.how.tools
+    speedup, tools = judgement.speedup, side.recipe.tools
     provenance = Provenance(
         problem=subject.name,
         target=run.target.name,
@@ -63,7 +62,7 @@ def ship(side: ArmRun, subject: Program, judgement: Judgement, run: Run) -> tupl
     ).stamped(tools, speedup, run.environment)
     interval = f"{speedup.median:.3f}x, 95 % interval {speedup.bounds}" if speedup else ""
     header = [
-        f"{MicrokernelCarrier.title} by autotune {__version__}",
+        f"{kernel.title} by autotune {__version__}",
         f"problem:    {subject.name}",
         f"target:     {run.target.name}; IREE {tools.release} ({tools.build})",
         f"machine:    {machine_of(run.environment)}",
@@ -74,13 +73,13 @@ def ship(side: ArmRun, subject: Program, judgement: Judgement, run: Run) -> tupl
     ]
     lines = [" ".join(line.splitlines()) for line in header]
     builder = replace(run.session.builder, tools=tools)
-    job = side.how.job(subject.source, timeout=compile_timeout(run.options, run.clock))
+    job = side.recipe.job(subject.source, timeout=compile_timeout(run.options, run.clock))
     shipped = ship_parts(
         files,
-        inserted.carrier.parts(Said(lines, provenance)),
-        [flag for flag in side.how.flags if flag not in inserted.flags],
+        kernel.parts(Said(lines, provenance)),
+        side.recipe.flags,
         check=lambda path: compile_shipped(job, path, builder),
-        binary=side.built.binary if side.built else None,
+        binary=side.once.binary,
     )
     return files.spec, shipped.flagfile
 

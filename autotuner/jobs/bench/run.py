@@ -45,8 +45,8 @@ class Item:
     """As the row and the JSON document have it."""
     arguments: str
     """The words that name it on a command line."""
-    site: Callable[[Path], ArmSite]
-    """Where IREE compiles it, given a folder."""
+    site: ArmSite
+    """What IREE compiles."""
     given: Callable[[Run, Path], Given]
     seconds: float
     """A repetition, at least."""
@@ -122,10 +122,14 @@ class _Bench:
             del run
             return given_problem(problem, folder / "inputs", seed=self.options.seed)
 
-        def site(folder: Path) -> ArmSite:
-            where = partial(ArmSite.within, self.session, self.target, folder=folder, timeout=effort.compile_timeout)
-            return where(program=problem_mlir(problem), flags=problem.flags, problem=problem)
-
+        site = ArmSite.within(
+            self.session,
+            self.target,
+            program=problem_mlir(problem),
+            flags=problem.flags,
+            problem=problem,
+            timeout=effort.compile_timeout,
+        )
         described, arguments = entry.problem.describe(), " ".join(problem.arguments())
         return Item(described, arguments, site, given, effort.repetition_seconds, effort.run_timeout, entry.calls)
 
@@ -140,11 +144,9 @@ class _Bench:
                 raise Bug(f"{model.path} is no model.")
             return given_model(program, self.terms.onnx or model.path, folder / "inputs")
 
-        def site(folder: Path) -> ArmSite:
-            file = model.opened_in(self.session.workspace, self.session.tools)
-            timeout = compile_timeout(options, self.account.clock)
-            return ArmSite.within(self.session, self.target, program=file.source, folder=folder, timeout=timeout)
-
+        file = model.opened_in(self.session.workspace, self.session.tools)
+        compiling = compile_timeout(options, self.account.clock)
+        site = ArmSite.within(self.session, self.target, program=file.source, timeout=compiling)
         described, timeout = opened.question.problem, run_timeout(options)
         return Item(described, str(model.path), site, given, MIN_TIME, timeout, tuned_by=("model", "ab"))
 
@@ -200,7 +202,7 @@ class _Bench:
     def _one(self, run: Run, number: int, folder: Path) -> bool:
         """One problem; what goes wrong with it is its own end. Whether it was reached."""
         item = self.items[number]
-        compiled = self._compile(number, run, folder)
+        compiled = self._compile(number, run)
         if len(self.items) == 1:
             return self._time(run, number, compiled, folder)
         session, whole = run.within(f"{number + 1}/{len(self.items)} {item.name}: "), run.clock
@@ -222,14 +224,14 @@ class _Bench:
         finally:
             run.account.add(account.seconds)
 
-    def _compile(self, number: int, run: Run, folder: Path) -> Mapping[str, Backend]:
+    def _compile(self, number: int, run: Run) -> Mapping[str, Backend]:
         """Begins with what is not begun; on a processor it is done before anything is timed."""
         on_host, version = self.target.backend.on_host, str(run.environment.get("iree", ""))
         with process.behind_timings():
             for one in [number] if on_host else [other for other in self.todo if other not in self.compiled]:
                 item = self.items[one]
                 arms = {IREE: DEFAULT, TUNED: self._tuned(item)}
-                start = partial(IreeBackend.start, site=item.site(folder / str(one)), session=self.session)
+                start = partial(IreeBackend.start, site=item.site, session=self.session)
                 names = [name for name in self.terms.names if name in arms]
                 self.compiled[one] = {name: start(name, arms[name], version=version) for name in names}
         found = self.compiled.pop(number)

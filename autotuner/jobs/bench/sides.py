@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -102,13 +102,12 @@ class IreeBackend:
     @classmethod
     def start(cls, name: str, arm: Arm | str, site: ArmSite, session: Session, version: str) -> IreeBackend:
         """Compiles it, with the proof that what the arm brings arrives; in words, why there is no arm."""
-        own = replace(site, folder=site.folder / name)
 
         def repeated(recipe: Recipe, repeat: int) -> Compiled:
-            job = recipe.job(own.program, timeout=own.timeout, repeat=repeat)
+            job = recipe.job(site.program, timeout=site.timeout, repeat=repeat)
             return session.executor.start(job).result()
 
-        return cls(name, version, session.executor.here.submit(_build, arm, own, session), repeated)
+        return cls(name, version, session.executor.here.submit(_build, arm, site, session), repeated)
 
     def prepare(self, given: Given, manner: Manner) -> IreeSide:
         """It repeats its dispatches until a call lasts long enough."""
@@ -134,7 +133,6 @@ class IreeBackend:
 def _build(arm: Arm | str, site: ArmSite, session: Session) -> Made:
     if isinstance(arm, str):
         raise NoSideError(UNTUNED, arm)
-    site.folder.mkdir(parents=True, exist_ok=True)
     try:
         recipe = arm.recipe(site)
     except AutotuneError as error:
@@ -142,7 +140,7 @@ def _build(arm: Arm | str, site: ArmSite, session: Session) -> Made:
         raise NoSideError(failure, str(error)) from error
     job = recipe.job(site.program, timeout=site.timeout)
     if isinstance(site.program, Path):  # it is compiled where its file lies
-        return recipe, session.builder.build(replace(job, timed=False))
+        return recipe, session.builder.build(job)
     return recipe, session.executor.start(job).result()
 
 

@@ -87,7 +87,7 @@ def test_an_object_of_the_users_is_put_into_a_model_for_another_chip(tmp_path: P
     misa_stand_in(tmp_path / "misa.hsaco", symbol=symbol)
     gfx942, objects = Target.parse("gfx942"), (tmp_path / "misa.hsaco",)
     result = compiled(workspace, MISA, target=gfx942, model=model, objects=objects, symbol=symbol)
-    assert [(kernel["problem"], kernel["calls"]) for kernel in result.details.arms[1].how.kernels] == [(conv.name, 1)]
+    assert [(kernel["problem"], kernel["calls"]) for kernel in result.details.arms[1].kernels] == [(conv.name, 1)]
     assert result.verdict == "compile-only"
     misa_stand_in(tmp_path / "misa.hsaco", symbol=symbol, chip="gfx950")
     with pytest.raises(UsageError, match="gfx950"):
@@ -98,12 +98,12 @@ def test_an_object_of_the_users_is_put_into_a_model_for_another_chip(tmp_path: P
 def test_a_microkernel_spec_is_an_arm_with_its_objects(tmp_path: Path, workspace: Path) -> None:
     problem = Gemm.parse(shape="96x64x128", dtype="f32")
     kernel = compiled(workspace, "sgemm_c", problem=problem).details.arms[1]
-    assert kernel.how.spec is not None
+    assert kernel.spec is not None
     spec = tmp_path / "mine.mlir"
-    shutil.copy(kernel.how.spec, spec)
+    shutil.copy(kernel.spec, spec)
     with pytest.raises(UsageError, match="is not in"):
         compiled(workspace, str(spec), problem=problem)
-    shutil.copytree(kernel.how.spec.parent / "objects", spec.with_suffix(".objects"))
+    shutil.copytree(kernel.spec.parent / "objects", spec.with_suffix(".objects"))
     again = compiled(workspace, str(spec), problem=problem).details.arms[1]
     assert (again.kind, again.applied) == ("spec", 1)
     assert again.flags[0] == f"--iree-preprocessing-transform-spec-filename={spec}"

@@ -38,7 +38,7 @@ def test_a_kernel_takes_the_place_of_all_that_it_fits_and_ships_when_it_wins(
     result = experiment("default", "sgemm_c", fake((KERNEL, BASE_MS / 2)).tools, model=model)
     assert (result.verdict, result.carrier, result.problem["op"]) == ("win", "microkernel", "model")
     b = result.details.arms[1]
-    assert {kernel["problem"]: kernel["calls"] for kernel in b.how.kernels} == {
+    assert {kernel["problem"]: kernel["calls"] for kernel in b.kernels} == {
         "gemm_64x96x128_f32_f32_nn": 1,
         "gemm_64x32x96_f32_f32_nn": 1,
     }
@@ -84,7 +84,7 @@ def test_a_kernel_computes_what_stands_around_an_operation_too(
     """Batch norms are folded into weights, a sum of two convolutions goes with one; so does a bias in a loop."""
     kernel, model = "conv_c" if "conv" in called[0] else "sgemm_c", Path(__file__).parent / "examples" / f"{name}.mlir"
     result = experiment("default", kernel, fake((KERNEL, BASE_MS / 2)).tools, model=model, inputs=inputs)
-    assert {one["problem"]: one["calls"] for one in result.details.arms[1].how.kernels} == dict.fromkeys(called, 1)
+    assert {one["problem"]: one["calls"] for one in result.details.arms[1].kernels} == dict.fromkeys(called, 1)
     assert result.details.difference is not None
     assert result.details.difference < 1e-5
 
@@ -101,7 +101,7 @@ def test_a_model_that_was_compiled_before_is_not_compiled_or_read_again(
         log.write_text("")
         result = experiment(*words, model=model, device="none")
         assert not result.details.same_code
-        assert all("--iree-hal-dump-executable-benchmarks-to" not in " ".join(a.compile) for a in result.details.arms)
+        assert all("--iree-hal-dump-executable-benchmarks-to" not in a.command[0] for a in result.details.arms)
         calls = log.read_text().splitlines()
         compiled.append(sum("--compile-to=" not in call and "-o module.vmfb" in call for call in calls))
         configured = [call for call in calls if "--compile-to=executable-configurations" in call]
@@ -116,7 +116,7 @@ def test_two_variants_of_a_kernel_do_not_get_in_each_others_way(fake: Fake, expe
     path = tmp_path / "mixed.mlir"
     path.write_text(TWO_PRODUCTS.format(last="n, k", weights="32x96"))
     result = experiment("default", "sgemm_c", fake((KERNEL, BASE_MS * 2)).tools, model=path)
-    assert [kernel["problem"][-2:] for kernel in result.details.arms[1].how.kernels] == ["nn", "nt"]
+    assert [kernel["problem"][-2:] for kernel in result.details.arms[1].kernels] == ["nn", "nt"]
     assert result.verdict == "no-winner"
 
 
@@ -158,7 +158,7 @@ def test_flags_race_in_a_model_on_the_users_inputs(fake: Fake, experiment: Run, 
     tools = fake((DATA_TILING, BASE_MS / 2)).tools
     result = experiment("default", tmp_path / "tiled.flags", tools, model=model, inputs=inputs)
     assert result.verdict == "win"
-    assert f"--input=@{tmp_path / 'a.npy'}" in result.details.arms[1].benchmark
+    assert f"--input=@{tmp_path / 'a.npy'}" in result.details.arms[1].command[1]
 
 
 def test_an_arm_that_is_right_races_a_default_that_is_wrong(fake: Fake, experiment: Run, tmp_path: Path) -> None:
