@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import errno
 import json
-import math
 import os
 import shutil
 import sqlite3
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -45,10 +43,6 @@ DATABASE_ERRORS = (SQLAlchemyError, sqlite3.Error, OSError)
 
 BUSY_SECONDS = "15"
 """How long a write waits for another process's write. One takes a millisecond; this is for slow disks."""
-_AGAIN_SECONDS = 0.01
-
-_WAITS = {"connect_timeout": "10", "tcp_user_timeout": "30000", "keepalives_idle": "30", "keepalives_interval": "10"}
-"""How long libpq takes a server to be there that no longer answers (s, ms, s, s). Else it is a quarter of an hour."""
 
 _UPGRADES = 0x6175746F74756E65
 """The lock under which a client makes or changes the tables on a server: `autotune` in ASCII."""
@@ -102,8 +96,6 @@ def on_server(url: URL) -> bool:
 
 def connect(url: URL) -> Engine:
     """An engine; nothing is opened yet."""
-    if on_server(url):
-        url = url.update_query_dict({name: value for name, value in _WAITS.items() if name not in url.query})
     if file_of(url) and "timeout" not in url.query:
         url = url.update_query_dict({"timeout": BUSY_SECONDS})
     try:
@@ -207,22 +199,12 @@ def _name_kinds(connection: Connection) -> None:
 
 
 def _keep_write_ahead_log(engine: Engine) -> None:
-    """The file remembers its journal mode, so this is done once, outside of a transaction.
-
-    SQLite does not always wait for another client that does the same.
-    """
-    tries = math.ceil(float(BUSY_SECONDS) / _AGAIN_SECONDS)
+    """The file remembers its journal mode, so this is done once, outside of a transaction. Where it is busy, another
+    client is doing the same."""
     connection = engine.raw_connection()
     try:
-        while True:
-            try:
-                connection.cursor().execute("PRAGMA journal_mode = WAL")
-                return
-            except sqlite3.OperationalError as error:
-                tries -= 1
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or not tries:
-                    raise
-            time.sleep(_AGAIN_SECONDS)
+        with suppress(sqlite3.OperationalError):
+            connection.cursor().execute("PRAGMA journal_mode = WAL")
     finally:
         connection.close()
 

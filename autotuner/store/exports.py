@@ -5,29 +5,30 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
-from itertools import groupby
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from autotuner.store.fields import FACTS, FIELDS, Told, tell
-from autotuner.store.figures import RunFigures
+from autotuner.devices.conditions import Sample
+from autotuner.iree.figures import NO_FIGURES
+from autotuner.store.figures import RunFigures, kernel_of
 from autotuner.store.reader import Reader
-from autotuner.store.rows import TimedRow
+from autotuner.store.rows import CandidateRow, RunRow, TimingRow
 from autotuner.system.files import begins
 from autotuner.system.text import cells
 
 if TYPE_CHECKING:
     import pandas as pd
 
-NESTED = ("config", "isa", "device_state", "environment", "run_facts", "figures")
-"""What is a table in a record. In a flat one each of its fields is a column of its own, `config.tile`."""
-WRITTEN = "timings"
-"""What is a list in a record. In a flat one it is a column of JSON text."""
-_TABLES = frozenset({*NESTED, WRITTEN})
+COLUMNS = (
+    *("run", "parent", "started", "problem", "op", "target", "device", "ordinal", "kind", "route"),
+    *("us", "speedup", "error", "failure"),
+)
+"""What every record begins with, and a table of none has."""
 _NUMBERS = ("us", "speedup", "error", "cold_us")
-_CSV = rb"run,parent,started,problem,op,target,device,ordinal,kind,route,us,speedup,error,failure,"
+_CSV = ",".join(COLUMNS).encode()
 _JSON = rb'\[\]\n\Z|\[\n\{"run": "[^"\n]*", "parent": (null|"[^"\n]*"), "started": "'
 our_export = begins(b"|".join((_CSV, _JSON)))
 """Is a file one that `autotune export` wrote? By how its text begins."""
@@ -36,48 +37,101 @@ Record = dict[str, Any]
 
 
 def export_records(store: Reader, run: str | None = None) -> list[Record]:
-    """One object per timed candidate, of one run with its parts or of all."""
-    rows = store.timed(run)
-    environments = store.environments({row.run.id for row in rows})
-    records: list[Record] = []
-    for name, group in groupby(rows, key=lambda row: row.run.id):
-        records += _of_run(list(group), environments.get(name, {}))
-    return records
+    """One object per timed candidate, of one run with its parts or of all, oldest run first."""
+    owners = store.owners(run)
+    environments = store.environments(owner.id for owner in owners)
+    return [record for owner in owners for record in _of_run(store, owner, environments.get(owner.id, {}))]
 
 
-def _of_run(rows: Sequence[TimedRow], environment: Mapping[str, Any]) -> list[Record]:
-    run, timings = rows[0].run, {row.candidate.id: row.timings for row in rows}
-    right = tuple(row.candidate for row in rows if row.candidate.state != "failed")
-    figures = RunFigures(run, environment, right, lambda candidate: timings[candidate])
-    best = figures.best
-    facts = {name: value for name, value in tell(FACTS, run).items() if value is not None}
-    return [tell(FIELDS, Told(row, figures, best is not None and best.id == row.candidate.id, facts)) for row in rows]
+def _of_run(store: Reader, run: RunRow, environment: Mapping[str, Any]) -> list[Record]:
+    rows = [row for row in store.candidates(run.id) if row.us is not None]
+    isa, timings = store.isa(run.id), store.timings_by_candidate(run.id)
+    right = tuple(row for row in rows if row.state != "failed")
+    figures = RunFigures(run, environment, right, lambda candidate: timings.get(candidate, []))
+    baseline = min((row.us for row in rows if row.kind == "baseline" and row.us), default=None)
+    best, facts = figures.best, _facts(run)
+    return [
+        {
+            **_plain(run, row, baseline),
+            "spec": row.spec,
+            "cold_us": _cold(timings.get(row.id, [])),
+            "kernel": kernel_of(run, row),
+            "best": best is not None and best.id == row.id,
+            "config": row.config.as_dict(),
+            "isa": isa.get(row.id, NO_FIGURES).to_json(),
+            "device_state": _state(timings.get(row.id, [])),
+            "environment": figures.told,
+            "run_facts": facts,
+            "figures": {one.place: one.timed() for one in figures.of(row)},
+            "timings": [_timing(one) for one in timings.get(row.id, [])],
+        }
+        for row in rows
+    ]
 
 
-def _flat(record: Record) -> Record:
-    """The same with a column for each field of a table."""
-    flat = {name: value for name, value in record.items() if name not in _TABLES}
-    for part in NESTED:
-        table = _places(record[part]) if part == "figures" else record[part]
-        flat.update(zip(_columns(part, tuple(table)), table.values(), strict=True))
-    return {**flat, WRITTEN: json.dumps(record[WRITTEN])}
+def _plain(run: RunRow, row: CandidateRow, baseline: float | None) -> Record:
+    told = (
+        *(run.id, run.parent, run.started.isoformat(timespec="seconds")),
+        *(run.problem.get("name", ""), run.problem.get("op", ""), run.target, run.device),
+        *(row.ordinal, row.kind, row.route, _finite(row.us)),
+        *(baseline / row.us if baseline and row.us else None, _finite(row.error), row.failure),
+    )
+    return dict(zip(COLUMNS, told, strict=True))
 
 
-@lru_cache(maxsize=1024)
-def _columns(part: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Thousands of records have the same."""
-    return tuple(f"{part}.{name}" for name in names)
+def _finite(value: float | None) -> float | None:
+    """JSON knows neither NaN nor infinity."""
+    return value if value is not None and math.isfinite(value) else None
 
 
-def _places(figures: Mapping[str, Record]) -> Record:
-    return {f"{place}.{name}": value for place, timed in figures.items() for name, value in timed.items()}
+def _cold(timings: Sequence[TimingRow]) -> float | None:
+    """Where it was also timed on buffers that are not in the last level cache."""
+    found = [median(timing.repetitions_us) for timing in timings if timing.phase == "cold"]
+    return median(found) if found else None
+
+
+def _state(timings: Sequence[TimingRow]) -> Record:
+    """The device at the end of its timings, in the median."""
+    return Sample.middle(timing.conditions.after for timing in timings if timing.conditions is not None).to_json()
+
+
+def _facts(run: RunRow) -> Record:
+    """What a run is and came to, the same in each of its records: it makes the run again when it is imported."""
+    result = run.result or {}
+    speedup = result.get("speedup") or {}
+    found = {
+        **{name: getattr(run, name) for name in ("kind", "status", "seed", "space_size")},
+        "ended": run.ended and run.ended.isoformat(timespec="seconds"),
+        **{name: run.problem.get(name) for name in ("flops", "bytes")},
+        "verdict": result.get("verdict"),
+        **{f"{side}_us": (result.get(side) or {}).get("us") for side in ("baseline", "best")},
+        **{f"speedup_{name}": speedup.get(name) for name in ("median", "low", "high", "confidence")},
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _timing(timing: TimingRow) -> Record:
+    """One measurement."""
+    plain = {"phase": timing.phase, "block": timing.block, "us": list(timing.repetitions_us)}
+    known = {"conditions": timing.conditions.to_json()} if timing.conditions is not None else {}
+    return {**plain, "time": timing.time.isoformat(timespec="microseconds"), **known}
+
+
+def _flat(record: Mapping[str, Any]) -> Record:
+    """The same with a column for each field of a table, `config.tile`, and lists as JSON."""
+    flat: Record = {}
+    for name, value in record.items():
+        if isinstance(value, dict):
+            flat |= {f"{name}.{field}": one for field, one in _flat(value).items()}
+        else:
+            flat[name] = json.dumps(value) if isinstance(value, list) else value
+    return flat
 
 
 def _columns_of(flat: Sequence[Record]) -> list[str]:
-    """The columns that any record has, in the order in which they come; without records those that all have."""
-    always = (*(field.name for field in FIELDS if field.name not in _TABLES), WRITTEN)
+    """The columns that any record has, in the order in which they come."""
     kinds = dict.fromkeys(tuple(record) for record in flat)
-    return list(dict.fromkeys(name for names in kinds for name in names)) or list(always)
+    return list(dict.fromkeys((*COLUMNS, *(name for names in kinds for name in names))))
 
 
 def export_csv(records: Iterable[Record]) -> str:
@@ -100,8 +154,8 @@ def frame(store: Reader, run: str | None = None) -> pd.DataFrame:
     """The records as a table, with the columns of a CSV but for the raw timings."""
     import pandas as pd  # imported where it is used: it takes 0.4 s
 
-    flat = [_flat(record) for record in export_records(store, run)]
-    columns: Record = {name: [one.get(name) for one in flat] for name in _columns_of(flat) if name != WRITTEN}
+    flat = [_flat(record | {"timings": None}) for record in export_records(store, run)]
+    columns: Record = {name: [one.get(name) for one in flat] for name in _columns_of(flat) if name != "timings"}
     for name, values in columns.items():
         if "." in name:  # pd.array keeps whole numbers whole where another run does not have the knob
             columns[name] = pd.array(values)

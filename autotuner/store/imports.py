@@ -7,28 +7,144 @@ that was measured here is changed, and what it brings is neither continued by --
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from sqlalchemy import Connection, Table, insert, select
+from sqlalchemy import Connection, insert, select
 
+from autotuner.devices.conditions import DeviceState
 from autotuner.errors import UsageError
+from autotuner.iree.figures import Isa
 from autotuner.space.table import Config
-from autotuner.store.fields import FIELDS, Record, Refused, read
-from autotuner.store.queries import AT_ONCE, few
-from autotuner.store.rows import BUILDS, CANDIDATES, ENVIRONMENT, IMPORTED, RUNS, TIMINGS
+from autotuner.store.figures import TOLD
+from autotuner.store.rows import BUILDS, CANDIDATES, ENVIRONMENT, IMPORTED, RUNS, TIMINGS, Kind, Phase, RunKind, Status
 from autotuner.store.store import Store
 from autotuner.system.text import printable, short
 from autotuner.system.workspace import refuse_endless
 
-MOST_BYTES = 1 << 30
 MAKE_ONE = "Make one with `autotune export --json`."
+_LARGEST = 2**31 - 1
+"""The largest whole number that every database's columns take."""
 _SPEEDUP = ("median", "low", "high", "confidence")
-_TIMING = ("phase", "block", "time", "conditions")
 _NOT_BUILT_HERE = {"seconds": 0.0, "cached": True, "binary": "", "applied": 0, "command": [], "vmfb": ""}
+
+Record = Mapping[str, Any]
+
+
+class Refused(ValueError):
+    """A record that cannot be what it says."""
+
+
+# --- what a record may say -------------------------------------------------------------------------------------------
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str) and value.isprintable()
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _time(value: Any) -> bool:
+    return _number(value) and value > 0
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST
+
+
+def _scalar(value: Any) -> bool:
+    return value is None or isinstance(value, bool) or _number(value) or _text(value)
+
+
+def _moment(value: Any) -> bool:
+    try:
+        return _text(value) and bool(_utc(value))
+    except (ValueError, OverflowError):
+        return False
+
+
+_RUN = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
+_SAMPLE = {"*": _number}
+_TIMING = {
+    "phase": get_args(Phase),
+    "block": _whole,
+    "us": [_time],
+    "time": _moment,
+    "conditions?": {"state": get_args(DeviceState), "cache": ("warm", "cold"), "before?": _SAMPLE, "after?": _SAMPLE},
+}
+_FACTS = {
+    "kind?": get_args(RunKind),
+    "status?": get_args(Status),
+    "ended?": _moment,
+    **{f"{name}?": _whole for name in ("seed", "space_size")},
+    **{f"{name}?": _number for name in ("flops", "bytes")},
+    "verdict?": re.compile(r"[a-z]+(-[a-z]+)*"),  # jobs to come have verdicts of their own
+    **{f"{name}?": _time for name in ("baseline_us", "best_us", *(f"speedup_{one}" for one in _SPEEDUP))},
+}
+_RECORD = {
+    "run": _RUN,
+    "parent?": _RUN,
+    "started": _moment,
+    **dict.fromkeys(("problem", "op", "target", "device"), _text),
+    "ordinal": _whole,
+    "kind": get_args(Kind),
+    **{f"{name}?": _text for name in ("route", "failure")},
+    "config?": {"*": _scalar},
+    "us": _time,
+    "error?": _number,
+    "isa?": {"*": _number},
+    "best?": (True, False),
+    "environment?": {"*": _scalar},
+    "run_facts?": _FACTS,
+    "timings?": [_TIMING],
+}
+"""The fields that are read: a test, a pattern, words, a list, or a table (`*`: any name). With ? it may be missing."""
+
+
+def checked(value: Any, wanted: Any = _RECORD, what: str = "it") -> Any:
+    """What a record says of the fields that are read, if it can be so."""
+    if isinstance(wanted, dict):
+        return _table(value, wanted, what)
+    if isinstance(wanted, list):
+        if not isinstance(value, list):
+            raise Refused(f"{what} {short(value)} is not a list")
+        return [checked(one, wanted[0], what) for one in value]
+    if isinstance(wanted, re.Pattern):
+        good = isinstance(value, str) and bool(wanted.fullmatch(value))
+    else:
+        good = value in wanted if isinstance(wanted, tuple) else wanted(value)
+    if not good:
+        raise Refused(f"{what} {short(value)} cannot be")
+    return value
+
+
+def _table(value: Any, wanted: Record, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Refused(f"{what} {short(value)} is not a table")
+    if "*" in wanted:
+        return {checked(name, _text, what): checked(one, wanted["*"], f"{what}.{name}") for name, one in value.items()}
+    found = {}
+    for name, one in wanted.items():
+        plain = name.removesuffix("?")
+        if value.get(plain) is not None:
+            found[plain] = checked(value[plain], one, plain)
+        elif plain == name:
+            raise Refused(f"{what} has no {plain!r}")
+    return found
+
+
+def _utc(text: str) -> str:
+    return datetime.fromisoformat(text).astimezone(UTC).isoformat(timespec="microseconds")
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -41,88 +157,101 @@ class Imported:
     """Runs of the file that were here already."""
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A timed candidate: its row, the figures of its machine code, its measurements."""
-
-    row: Mapping[str, Any]
-    isa: Mapping[str, Any]
-    timings: Sequence[Mapping[str, Any]]
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run as it goes into the store, and its candidates by ordinal."""
-
-    row: dict[str, Any]
-    environment: Mapping[str, Any]
-    candidates: dict[int, Candidate] = field(default_factory=dict)
-
-
 def import_file(store: Store, path: Path) -> Imported:
     """Writes what the file has and the store has not."""
-    runs: dict[str, Run] = {}
+    runs: dict[str, dict[int, Record]] = {}
     for number, record in enumerate(read_export(path), start=1):
         try:
-            take(runs, record, source=printable(path.name))
-        except (Refused, KeyError) as error:
-            said = f"it has no {error}" if isinstance(error, KeyError) else short(str(error))[1:-1]
+            told = checked(record)
+        except Refused as error:
             remedy = f"Nothing was imported. {MAKE_ONE}"
-            raise UsageError(f"{path}, record {number}: {said}.", remedy=remedy) from error
+            raise UsageError(f"{path}, record {number}: {printable(str(error))}.", remedy=remedy) from error
+        runs.setdefault(told["run"], {}).setdefault(told["ordinal"], told)
     if not runs:
         raise UsageError(f"{path} holds no timed candidate.", remedy=MAKE_ONE)
-    return store.write(lambda connection: _write(connection, runs))
+    return store.write(lambda connection: _write(connection, runs, source=printable(path.name)))
 
 
-def take(runs: dict[str, Run], record: Record, *, source: str) -> None:
-    """Adds a record to its run, which the first record of it makes."""
-    told = read(FIELDS, record)
-    if told["parent"] == told["run"]:
-        raise Refused(f"run {told['run']} is a part of itself")
-    run = runs.setdefault(told["run"], Run(_run(told, source=source), told["environment"]))
-    candidate = _candidate(told)
-    run.candidates.setdefault(told["ordinal"], candidate)
-    if told["best"] and run.row["result"] and run.row["result"]["best"]:
-        run.row["result"]["best"] |= _named(candidate.row)
+def _write(connection: Connection, runs: Mapping[str, Mapping[int, Record]], *, source: str) -> Imported:
+    here = {row.id for row in connection.execute(select(RUNS.c.id))}
+    new = {name: [*candidates.values()] for name, candidates in runs.items() if name not in here}
+    for name, candidates in new.items():
+        # A part whose whole is nowhere is a run of its own: else no list of runs would have it.
+        parent = candidates[0].get("parent")
+        whole = parent if parent in here or parent in runs else None
+        connection.execute(insert(RUNS).values(**_run(candidates, source=source), parent=whole))
+        environment = {key: value for key, value in candidates[0].get("environment", {}).items() if key in TOLD}
+        connection.execute(insert(ENVIRONMENT).values(run=name, document=environment))
+        for told in candidates:
+            _write_candidate(connection, told)
+    return Imported(len(new), sum(map(len, new.values())), len(runs) - len(new))
 
 
-def _named(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The best as a result tells it."""
-    kind = row["kind"] if row["kind"] == "microkernel" else "codegen"
-    name = "baseline" if row["kind"] == "baseline" else f"c{row['ordinal']:04d}"
-    return {"config": row["config"], "kind": kind, "route": row["route"], "candidate": name}
+def _write_candidate(connection: Connection, told: Record) -> None:
+    """With what is known of its machine code, which is a build's, and its measurements."""
+    config, failure = Config.of(told.get("config", {})), told.get("failure", "")
+    row = {
+        **{name: told[name] for name in ("run", "ordinal", "kind", "us")},
+        "config_key": config.key,
+        "config": config.as_dict(),
+        "route": told.get("route", ""),
+        "state": "failed" if failure else "timed",
+        "failure": failure,
+        "error": told.get("error"),
+        "stderr": "",
+        "spec": "",
+    }
+    key = connection.execute(insert(CANDIDATES).values(**row)).inserted_primary_key
+    assert key is not None
+    if isa := Isa.from_json(told.get("isa")).to_json():
+        connection.execute(insert(BUILDS).values(candidate=key[0], **_NOT_BUILT_HERE, isa=isa))
+    for one in told.get("timings", ()):
+        plain = {"phase": one["phase"], "block": one["block"], "conditions": one.get("conditions")}
+        values = {**plain, "repetitions_us": one["us"], "time": _utc(one["time"])}
+        connection.execute(insert(TIMINGS).values(candidate=key[0], **values))
 
 
-def _run(told: Record, *, source: str) -> dict[str, Any]:
-    facts = told["run_facts"]
-    sizes = {name: facts[name] for name in ("flops", "bytes") if facts[name] is not None}
+def _run(candidates: list[Record], *, source: str) -> dict[str, Any]:
+    told = candidates[0]
+    facts = told.get("run_facts", {})
+    sizes = {name: facts[name] for name in ("flops", "bytes") if name in facts}
+    status = facts.get("status", "finished")
     row = {
         "id": told["run"],
+        "kind": facts.get("kind", "single"),
         "key": IMPORTED,
         "workspace": "",
         "command": ["autotune", "import", source],
         "problem": {"op": told["op"], "name": told["problem"], **sizes},
-        "status": "interrupted" if facts["status"] == "running" else facts["status"],
-        **{name: told[name] for name in ("parent", "target", "device", "started")},
-        **{name: facts[name] for name in ("kind", "seed", "ended", "space_size")},
+        "target": told["target"],
+        "device": told["device"],
+        "seed": facts.get("seed", 0),
+        "status": "interrupted" if status == "running" else status,
+        "started": _utc(told["started"]),
+        "ended": _utc(facts["ended"]) if "ended" in facts else None,
+        "space_size": facts.get("space_size"),
     }
-    return {**row, "result": _result(row, facts, source=source)}
+    return {**row, "result": _result(row, facts, candidates, source=source)}
 
 
-def _result(row: Mapping[str, Any], facts: Record, *, source: str) -> dict[str, Any] | None:
+def _result(row: Record, facts: Record, candidates: list[Record], *, source: str) -> dict[str, Any] | None:
     """The contract's document as far as an export tells it. Files are not: they are elsewhere."""
-    if facts["verdict"] is None:
+    if "verdict" not in facts:
         return None
-    best, speedup = facts["best_us"], {one: facts[f"speedup_{one}"] for one in _SPEEDUP}
+    speedup = {one: facts.get(f"speedup_{one}") for one in _SPEEDUP}
+    best: dict[str, Any] = {"us": facts.get("best_us"), "flags": [], "config": {}, "kind": "codegen"}
+    for one in candidates:
+        if one.get("best"):
+            best |= _named(one)
     return {
         "schema": 1,
         "run": row["id"],
         **{name: row[name] for name in ("problem", "target", "device")},
         "verdict": facts["verdict"],
         "reason": f"imported from {source}",
-        "baseline": {"us": facts["baseline_us"], "flags": []},
+        "baseline": {"us": facts.get("baseline_us"), "flags": []},
         "stock": {"us": None, "flags": []},
-        "best": None if best is None else {"us": best, "flags": [], "config": {}, "kind": "codegen"},
+        "best": best if "best_us" in facts else None,
         "speedup": speedup if all(speedup.values()) else None,
         **dict.fromkeys(("speedup_over_stock", "timing", "warm", "cold", "spec", "flagfile", "carrier")),
         "seconds": {},
@@ -130,82 +259,24 @@ def _result(row: Mapping[str, Any], facts: Record, *, source: str) -> dict[str, 
     }
 
 
-def _candidate(told: Record) -> Candidate:
-    config = Config.of(told["config"])
-    row = {
-        "config_key": config.key,
-        "config": config.as_dict(),
-        "state": "failed" if told["failure"] else "timed",
-        "stderr": "",
-        "spec": "",
-        **{name: told[name] for name in ("run", "ordinal", "kind", "route", "failure", "error", "us")},
-    }
-    timings = [{"repetitions_us": one["us"], **{n: one[n] for n in _TIMING}} for one in told["timings"]]
-    return Candidate(row, told["isa"], timings)
+def _named(told: Record) -> dict[str, Any]:
+    """The best as a result tells it."""
+    kind = told["kind"] if told["kind"] == "microkernel" else "codegen"
+    name = "baseline" if told["kind"] == "baseline" else f"c{told['ordinal']:04d}"
+    return {"config": told.get("config", {}), "kind": kind, "route": told.get("route", ""), "candidate": name}
 
 
-def _write(connection: Connection, runs: Mapping[str, Run]) -> Imported:
-    parents = {run.row["parent"] for run in runs.values()} - {None}
-    here = {row.id for some in few([*{*runs, *parents}]) for row in connection.execute(_known(some))}
-    new = {name: run for name, run in runs.items() if name not in here}
-    # A part whose whole is nowhere is a run of its own: else no list of runs would have it.
-    wholes = {*runs, *here}
-    rows = ({**run.row, "parent": run.row["parent"] if run.row["parent"] in wholes else None} for run in new.values())
-    _insert(connection, RUNS, rows)
-    _insert(connection, ENVIRONMENT, ({"run": name, "document": run.environment} for name, run in new.items()))
-    added = [candidate for run in new.values() for candidate in run.candidates.values()]
-    _insert(connection, CANDIDATES, (candidate.row for candidate in added))
-    query = select(CANDIDATES.c.run, CANDIDATES.c.ordinal, CANDIDATES.c.id)
-    found = (row for some in few([*new]) for row in connection.execute(query.where(CANDIDATES.c.run.in_(some))))
-    ids = {(row.run, row.ordinal): row.id for row in found}
-    placed = [(ids[one.row["run"], one.row["ordinal"]], one) for one in added]
-    # The figures of the machine code are a build's.
-    builds = ({"candidate": row, **_NOT_BUILT_HERE, "isa": dict(one.isa)} for row, one in placed if one.isa)
-    _insert(connection, BUILDS, builds)
-    _insert(connection, TIMINGS, ({"candidate": row, **timing} for row, one in placed for timing in one.timings))
-    return Imported(len(new), len(added), len(runs) - len(new))
-
-
-def _known(names: Sequence[str]) -> Any:
-    return select(RUNS.c.id).where(RUNS.c.id.in_(names))
-
-
-def _insert(connection: Connection, table: Table, rows: Iterator[Mapping[str, Any]]) -> None:
-    while batch := [dict(row) for row in islice(rows, AT_ONCE)]:
-        connection.execute(insert(table), batch)
-
-
-# --- files -----------------------------------------------------------------------------------------------------------
-
-
-class NotAnExport(ValueError):
-    """What is wrong with a file, in a few words."""
-
-
-def read_export(path: Path) -> list[Record]:
-    """The records of an export; no value of them is checked yet."""
+def read_export(path: Path) -> list[Any]:
+    """The records of an export; nothing of them is checked yet."""
     if path.suffix.lower() != ".json":
         raise UsageError(f"{path} is not a .json file.", remedy=MAKE_ONE)
     try:
         refuse_endless(path)
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+        found = json.loads(path.read_bytes().decode("utf-8-sig"))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Name a file that is there.") from error
-    if len(data) > MOST_BYTES:
-        raise UsageError(f"{path} is larger than {MOST_BYTES >> 30} GiB.", remedy="Export fewer runs at a time.")
-    try:
-        return _from_json(data)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is no export of autotune ({short(str(error))}).", remedy=MAKE_ONE) from error
-
-
-def _from_json(data: bytes) -> list[Record]:
-    found = json.loads(data.decode("utf-8-sig"), parse_constant=_no_number)
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise NotAnExport("it is not a list of objects")
+    if not isinstance(found, list):
+        raise UsageError(f"{path} is no export of autotune (it is not a list).", remedy=MAKE_ONE)
     return found
-
-
-def _no_number(word: str) -> float:
-    raise NotAnExport(f"{word} is not JSON")

@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 
 from sqlalchemy import URL, Column, Connection, Engine, Executable, Row, Select, select, update
 
-from autotuner.devices.conditions import Sample
 from autotuner.errors import StorageError, UsageError
-from autotuner.iree.figures import NO_FIGURES, Isa
+from autotuner.iree.figures import Isa
 from autotuner.store.database import (
     DATABASE_ERRORS,
     ELSEWHERE,
@@ -42,7 +41,6 @@ from autotuner.store.rows import (
     CANDIDATES,
     ENVIRONMENT,
     IMPORTED,
-    NO_CANDIDATES,
     RUNS,
     TIMINGS,
     BuildRow,
@@ -52,7 +50,6 @@ from autotuner.store.rows import (
     RunKind,
     RunRow,
     Tally,
-    TimedRow,
     TimingRow,
     read_build,
     read_candidate,
@@ -221,31 +218,10 @@ class Reader:
             found.setdefault(row.candidate, {})[row.block] = median(row.repetitions_us)
         return found
 
-    def tally(self, run: str) -> Tally:
-        """How many candidates a run asked for, timed and failed, with the best time so far."""
-        return self.tallies([run]).get(run, NO_CANDIDATES)
-
     def tallies(self, runs: Iterable[str]) -> dict[str, Tally]:
-        """The same of many runs; those without candidates are left out."""
+        """Runs in numbers, as far as they came; those without candidates are left out."""
         found = self._among(tally_query(), CANDIDATES.c.run, runs)
         return {row.run: read_tally(row) for row in found}
-
-    def timed(self, run: str | None = None) -> list[TimedRow]:
-        """Every candidate that was timed, of one run with its parts or of all, oldest run first."""
-        rows = []
-        for owner in self.owners(run):
-            candidates = [c for c in self.candidates(owner.id) if c.us is not None]
-            isa, timings = self.isa(owner.id), self.timings_by_candidate(owner.id)
-            baseline = min((c.us for c in candidates if c.kind == "baseline" and c.us), default=None)
-            for candidate in candidates:
-                us = cast(float, candidate.us)
-                speedup = baseline / us if baseline and us else None
-                own = timings.get(candidate.id, [])
-                figures = isa.get(candidate.id, NO_FIGURES)
-                sample = Sample.middle(timing.conditions.after for timing in own if timing.conditions is not None)
-                cold = _middle(own, "cold")
-                rows.append(TimedRow(owner, candidate, us, speedup, figures, sample, cold, tuple(own)))
-        return rows
 
     def owners(self, run: str | None) -> list[RunRow]:
         """One run with its parts, and theirs; or all, oldest first."""
@@ -298,8 +274,3 @@ def _copy_of(file: Path, location: URL) -> TemporaryDirectory[str]:
         return copied(file)
     except OSError as error:
         raise explain(error, location) from error
-
-
-def _middle(timings: Sequence[TimingRow], phase: Phase) -> float | None:
-    found = [median(timing.repetitions_us) for timing in timings if timing.phase == phase]
-    return median(found) if found else None

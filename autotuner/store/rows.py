@@ -24,7 +24,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from autotuner.devices.conditions import NO_SAMPLE, Conditions, Sample
+from autotuner.devices.conditions import Conditions
 from autotuner.iree.figures import NO_FIGURES, Isa
 
 if TYPE_CHECKING:
@@ -220,22 +220,6 @@ class TimingRow:
     time: datetime
     conditions: Conditions | None
     """None in rows of older versions."""
-
-
-@dataclass(frozen=True, slots=True)
-class TimedRow:
-    """A candidate that was timed, beside its run's baseline: what is exported and reported."""
-
-    run: RunRow
-    candidate: CandidateRow
-    us: float
-    speedup: float | None
-    isa: Isa
-    sample: Sample = NO_SAMPLE
-    """The device at the end of its timings, in the median."""
-    cold_us: float | None = None
-    """Where it was also timed on buffers that are not in the last level cache."""
-    timings: tuple[TimingRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import secrets
 import statistics
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, Connection, Table, func, insert, select, update
 
-from autotuner.store.keys import question_of
 from autotuner.store.reader import Reader
 from autotuner.store.rows import (
     BUILDS,
@@ -53,7 +55,7 @@ class Store(Reader):
         self, key: str, *, kind: RunKind = "single", parent: str | None = None, finished: bool = False
     ) -> RunRow | None:
         """The latest run that asked the same of other programs or files: unfinished, or with `finished` any."""
-        same = RUNS.c.key.startswith(f"{question_of(key)}-", autoescape=True)
+        same = RUNS.c.key.startswith(f"{_question_of(key)}-", autoescape=True)
         which = [same, RUNS.c.key != key, *([] if finished else [RUNS.c.status != "finished"])]
         return self._latest(*which, kind=kind, parent=parent)
 
@@ -189,3 +191,18 @@ def _ends(stderr: str) -> str:
         return stderr
     half = STDERR_KEPT // 2
     return f"{stderr[:half]}\n… {len(stderr) - 2 * half} characters are left out …\n{stderr[-half:]}"
+
+
+def run_key(*, problem: Json, target: str, flags: Sequence[str], reads: Sequence[str]) -> str:
+    """The same for runs that ask the same question of the same programs and files.
+
+    `reads` are the digests of what is not in the question's words. They are the key's second half: of a run that
+    differs only there it can be said why it is not continued.
+    """
+    question = json.dumps([problem, target, list(flags)], sort_keys=True)
+    return "-".join(hashlib.sha256(text.encode()).hexdigest()[:16] for text in (question, json.dumps(list(reads))))
+
+
+def _question_of(key: str) -> str:
+    """The half of a key that says what is asked."""
+    return key.partition("-")[0]

@@ -13,8 +13,8 @@ from autotuner.devices.environment import capture
 from autotuner.errors import AutotuneError, StorageError
 from autotuner.measure.schedule import longer
 from autotuner.space.table import Config
-from autotuner.store.keys import run_key
 from autotuner.store.rows import CandidateRow, Json, Kind, NewRun, RunKind, RunRow, Status
+from autotuner.store.store import run_key
 from autotuner.system.progress import Clock, Reporter, clocked
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.options import Options

@@ -16,7 +16,7 @@ from autotuner.devices.device import Timing
 from autotuner.report.history import history_records, run_table, run_tables, runs_table
 from autotuner.report.tables import Table
 from autotuner.space.table import Config
-from autotuner.store.exports import NESTED, export_csv, export_records
+from autotuner.store.exports import export_csv, export_records
 from autotuner.store.rows import BuildRow, NewRun
 from autotuner.store.store import Store
 
@@ -151,11 +151,11 @@ def test_csv_gives_each_knob_a_column_and_leaves_it_empty_where_a_run_lacks_it(s
     assert [float(r["us"]) for r in rows] == [20.0, 10.0, 20.0, 10.0]
 
 
-def test_csv_of_nothing_is_the_columns_that_every_table_has(store: Store) -> None:
+def test_csv_of_nothing_is_the_columns_that_every_table_begins_with(store: Store) -> None:
     (header,) = csv.reader(io.StringIO(export_csv(export_records(store, None))))
     a_run(store)
     (record, _) = export_records(store, None)
-    assert header == [name for name in record if name not in NESTED]
+    assert header == [*record][: len(header)]
 
 
 def test_a_run_is_shown_fastest_first_with_its_failures_after(store: Store) -> None:

@@ -14,9 +14,8 @@ import pytest
 from autotuner.errors import UsageError
 from autotuner.report.history import history_records
 from autotuner.store.exports import export_records
-from autotuner.store.fields import Refused
 from autotuner.store.figures import measurements
-from autotuner.store.imports import Imported, import_file, take
+from autotuner.store.imports import Imported, Refused, checked, import_file
 from autotuner.store.store import Store
 from tests.support.command_line import complaint, in_this_process
 from tests.support.won_run import won_run
@@ -107,7 +106,7 @@ def test_an_export_of_a_version_without_timings_is_taken_as_far_as_it_goes(
     old = [{name: value for name, value in one.items() if name not in new} for one in export_records(there)]
     (tmp_path / "old.json").write_text(json.dumps(old))
     import_file(here, tmp_path / "old.json")
-    assert [row.us for row in here.timed()] == [20.0, 10.0, 12.0]
+    assert [record["us"] for record in export_records(here)] == [20.0, 10.0, 12.0]
 
 
 # Strangers
@@ -116,13 +115,10 @@ def test_an_export_of_a_version_without_timings_is_taken_as_far_as_it_goes(
 NAMES = {"run": "../../etc", "parent": "x", "kind": "virus", "started": "soon", "ordinal": -1, "us": 0}
 WRONG = [
     *({name: value} for name, value in NAMES.items()),
-    *({"us": value} for value in (True, "3", 1e300, None, [1.0])),
+    *({"us": value} for value in (True, "3", None, [1.0], float("inf"))),
     *({"ordinal": value} for value in (2**40, 1.5, "1")),
-    *({"problem": value} for value in ("a\x1b[31m", "a\nb", "a" * 2000, 5, {"a": 1})),
-    *(
-        {"config": value}
-        for value in ([1], {"a": {"b": 1}}, {"a": 10**30}, {"a\0": 1}, {str(n): n for n in range(999)})
-    ),
+    *({"problem": value} for value in ("a\x1b[31m", "a\nb", 5, {"a": 1})),
+    *({"config": value} for value in ([1], {"a": {"b": 1}}, {"a\0": 1})),
     {"environment": {"iree": ["a"]}},
     {"isa": {"registers": {}}},
     {"run_facts": {"status": "won"}},
@@ -144,23 +140,22 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("fields", WRONG, ids=lambda fields: json.dumps(fields)[:40])
 def test_a_record_that_cannot_be_is_refused(records: list[dict[str, Any]], fields: dict[str, Any]) -> None:
-    with pytest.raises((Refused, KeyError)) as failure:
-        take({}, {**records[1], **fields}, source="bad.json")
-    assert str(failure.value).isprintable()
+    with pytest.raises(Refused) as failure:
+        checked({**records[1], **fields})
     assert len(str(failure.value)) < 300
 
 
 @pytest.mark.parametrize("missing", ["run", "ordinal", "us", "started", "problem", "op", "target", "device", "kind"])
 def test_a_record_without_a_field_that_it_needs_is_refused(records: list[dict[str, Any]], missing: str) -> None:
-    with pytest.raises(KeyError, match=missing):
-        take({}, {name: value for name, value in records[1].items() if name != missing}, source="bad.json")
+    with pytest.raises(Refused, match=f"it has no '{missing}'"):
+        checked({name: value for name, value in records[1].items() if name != missing})
 
 
 def test_nothing_is_written_of_a_file_with_a_bad_record(
     records: list[dict[str, Any]], here: Store, tmp_path: Path
 ) -> None:
     (tmp_path / "bad.json").write_text(json.dumps([records[0], {**records[1], "us": -1}]))
-    with pytest.raises(UsageError, match=r"bad\.json, record 2: us -1 is no time\. Nothing was imported"):
+    with pytest.raises(UsageError, match=r"bad\.json, record 2: us -1 cannot be\. Nothing was imported"):
         import_file(here, tmp_path / "bad.json")
     (tmp_path / "bad.json").write_text(json.dumps([records[0], {"run": records[0]["run"]}]))
     with pytest.raises(UsageError, match=r"bad\.json, record 2: it has no 'started'\."):

@@ -28,10 +28,9 @@ from autotuner.devices.device import Timing
 from autotuner.errors import EnvironmentFailure, StorageError, UsageError
 from autotuner.space.table import Config
 from autotuner.store.database import connect, locate
-from autotuner.store.exports import frame
-from autotuner.store.keys import run_key
+from autotuner.store.exports import export_records, frame
 from autotuner.store.rows import BuildRow, NewRun
-from autotuner.store.store import Store
+from autotuner.store.store import Store, run_key
 from tests.support.patience import ENOUGH
 
 POSTGRESQL = "AUTOTUNE_TEST_POSTGRESQL"
@@ -129,7 +128,6 @@ def test_figures_are_those_of_a_candidates_last_build_that_has_some(store: Store
         build_row(store, built, isa)
     build_row(store, bare, Isa())
     assert store.isa(run) == {built: Isa(vgpr=2)}
-    assert [row.isa for row in store.timed(run)] == [Isa(vgpr=2), Isa(), Isa()]
     table = frame(store, run)
     assert [name for name in table if str(name).startswith("isa.")] == ["isa.vgpr"]
     assert table["isa.vgpr"].dtype == "Int64"
@@ -150,27 +148,15 @@ def test_raw_repetitions_are_kept_and_the_time_is_what_set_us_says(store: Store)
     assert found == [(candidate, "screen", 0, (10.0, 11.0)), (candidate, "race", 3, (9.0,))]
 
 
-def test_the_devices_state_is_kept_with_each_timing_and_its_median_with_the_candidate(store: Store) -> None:
+def test_the_devices_state_is_kept_with_each_timing(store: Store) -> None:
     run = new_run(store)
     candidate, bare = (new_candidate(store, run, ordinal) for ordinal in range(2))
     states = [Conditions("sustained", before=Sample(1980, 100), after=Sample(mhz, 690.0)) for mhz in (1400, 1500, 1420)]
     for block, conditions in enumerate(states):
         store.record_timing(candidate, Timing((1.0,), conditions=conditions), phase="race", block=block)
-    for us in (2.0, 4.0, 3.0):
-        cold = Timing((us,), conditions=Conditions("sustained", "cold"))
-        store.record_timing(candidate, cold, phase="cold", block=0)
     store.record_timing(bare, Timing((1.0,)), phase="screen", block=0)
     assert [t.conditions for t in store.timings(run)][:3] == states
     assert store.timings(run)[-1].conditions is None
-    first, second = store.timed(run)
-    assert (first.us, first.cold_us, first.sample) == (1.0, 3.0, Sample(1420, 690))
-    assert (second.cold_us, second.sample) == (None, Sample())
-    table = frame(store, run)
-    assert [name for name in table if str(name).startswith("device_state.")] == [
-        "device_state.mhz",
-        "device_state.watts",
-    ]
-    assert table["cold_us"].tolist()[0] == 3.0
 
 
 def test_a_failure_keeps_its_class_and_both_ends_of_stderr_whatever_a_crashed_tool_wrote(store: Store) -> None:
@@ -273,7 +259,7 @@ def test_a_run_that_is_part_of_another_is_found_there_and_nowhere_else(store: St
     assert [run.id for run in store.parts(suite)] == [part]
     assert part not in [run.id for run in store.runs(top=True)]
     new_candidate(store, part, us=5.0)
-    assert [(row.run.id, row.us) for row in store.timed(suite)] == [(part, 5.0)]
+    assert [(record["run"], record["us"]) for record in export_records(store, suite)] == [(part, 5.0)]
 
 
 def test_the_key_of_a_run_depends_on_problem_target_flags_and_files_and_not_on_key_order() -> None:
@@ -353,7 +339,7 @@ def test_the_tally_counts_and_leaves_failed_candidates_out_of_the_best(store: St
     new_candidate(store, run, 1, us=3.0, kind="stock")
     new_candidate(store, run, 2, us=6.0)
     store.record_failure(new_candidate(store, run, 3, us=1.0), "run-error")
-    tally = store.tally(run)
+    tally = store.tallies([run])[run]
     assert (tally.asked, tally.timed, tally.failed) == (4, 4, 1)
     assert (tally.baseline_us, tally.best_us) == (10.0, 6.0)
 
@@ -448,20 +434,17 @@ def url_of_version_1(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator
     engine.dispose()
 
 
-@pytest.mark.parametrize("create", [True, False])
-def test_a_database_of_version_1_is_upgraded_and_keeps_its_rows(
-    url_of_version_1: str, tmp_path: Path, create: bool
-) -> None:
-    for _ in range(2):
+def test_a_database_of_version_1_is_upgraded_and_keeps_its_rows(url_of_version_1: str, tmp_path: Path) -> None:
+    for create in (False, True):
         with Store.open(url_of_version_1, workspace=tmp_path, create=create) as store:
             arms, model, run = store.runs()
             assert [(r.kind, r.parent) for r in (arms, model, run)] == [("ab", None), ("model", None), ("single", None)]
-            (row,) = store.timed(run.id)
-            assert (row.us, row.isa, row.sample) == (5.0, Isa(), Sample())
+            (row,) = store.candidates(run.id)
+            assert (row.us, store.timings(run.id)[0].conditions) == (5.0, None)
             assert store.builds(run.id)[0].isa == Isa()
     with Store.open(url_of_version_1, workspace=tmp_path) as store:
-        build_row(store, row.candidate.id, Isa(vgpr=3))
-        assert store.isa(run.id) == {row.candidate.id: Isa(vgpr=3)}
+        build_row(store, row.id, Isa(vgpr=3))
+        assert store.isa(run.id) == {row.id: Isa(vgpr=3)}
         assert store.unfinished_run("key") == run
         part = new_run(store, parent=model.id)
         assert [r.id for r in store.parts(model.id)] == [part]
@@ -470,7 +453,7 @@ def test_a_database_of_version_1_is_upgraded_and_keeps_its_rows(
 def test_two_programs_may_upgrade_a_database_at_once(url_of_version_1: str, tmp_path: Path) -> None:
     def open_and_read(_: int) -> int:
         with Store.open(url_of_version_1, workspace=tmp_path) as store:
-            return len(store.timed())
+            return len(export_records(store))
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(open_and_read, range(8))) == [1] * 8

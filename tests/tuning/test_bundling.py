@@ -133,7 +133,7 @@ def test_an_import_that_is_stopped_is_to_be_given_again(
     monkeypatch.undo()
     with Store.open(None, workspace=home, create=False) as store:
         assert store.run(told.run).status == "interrupted"
-        assert not store.timed(told.run)
+        assert not store.timings(told.run)
 
 
 def test_a_result_of_a_bundle_from_elsewhere_is_refused(home: Path, manifest: Manifest, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from autotuner.store.exports import export_records
 from autotuner.store.store import Store
 from tests.support.command_line import Here, complaint, here, in_this_process
 
@@ -45,7 +46,7 @@ def test_backends_are_timed_in_turns_and_every_step_is_a_row(tmp_path: Path) -> 
         }
         timings = [(t.phase, t.block) for t in store.timings(run.id) if t.candidate == rows["numpy"].id]
         assert timings == [*(("bench", block) for block in range(6)), *(("cold", block) for block in range(3))]
-        exported = {row.candidate.route: row.speedup for row in store.timed(run.id)}
+        exported = {record["route"]: record["speedup"] for record in export_records(store, run.id)}
         assert exported["iree"] == 1.0
         assert exported["numpy"] == pytest.approx(found["iree"]["us"] / found["numpy"]["us"])
 
