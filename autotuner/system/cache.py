@@ -7,7 +7,6 @@ import errno
 import hashlib
 import json
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autotuner.errors import StorageError, UsageError
+from autotuner.errors import StorageError
 from autotuner.system.digests import file_digest
 from autotuner.system.files import write_whole
 
@@ -25,7 +24,6 @@ _MAKING = ".making-"
 _TAG = "CACHEDIR.TAG"
 _MARK = "Signature: 8a477f597d28d172789f06886806bc55\n# Builds of autotune, which can be made again.\n"
 """What marks a folder as a cache for all programs (bford.info/cachedir), and as one of ours."""
-_ENTRY = re.compile(r"v\d+/([0-9a-f]{2})/\1[0-9a-f]{62}")
 _RECORD = {"failure", "stderr", "seconds", "binary", "applied", "isa"}
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -125,49 +123,23 @@ class Cache:
     def size(self) -> tuple[int, int]:
         """(entries, bytes), those of earlier formats included."""
         entries = size = 0
-        for entry in self._entries():
-            for name in (_RECORDED, _MODULE):
+        for folder in self._ours():
+            for path in folder.glob("??/*/*"):
                 with contextlib.suppress(OSError):  # other runs change it meanwhile
-                    size += (entry / name).lstat().st_size
-                    entries += name == _RECORDED
+                    size += path.lstat().st_size
+                    entries += path.name == _RECORDED
         return entries, size
 
     def clear(self) -> None:
-        """Removes what is known to be a build, in folders that are marked as ours; nothing else that lies there."""
-        for entry in self._entries():
-            if not _is_ours(entry.parents[1]):
-                raise UsageError(
-                    f"{entry.parents[1]} is not marked as a cache of autotune (by a {_TAG}): nothing is removed there.",
-                    remedy="Check AUTOTUNE_CACHE_DIR; remove the folder yourself, or build something in it first.",
-                )
-            for name in (_RECORDED, _MODULE):
-                (entry / name).unlink(missing_ok=True)
-            _remove_empty(entry, entry.parent)
-        for folder in filter(_is_ours, self.builds.parent.glob("v*")):
-            for left in folder.glob(f"{_MAKING}*"):  # by a run that was killed
-                shutil.rmtree(left, ignore_errors=True)
-            if not any(path.name != _TAG for path in folder.iterdir()):
-                (folder / _TAG).unlink()
-                _remove_empty(folder, folder.parent)
+        """Removes the folders that are marked as ours, whole; nothing else that lies there."""
+        for folder in self._ours():
+            shutil.rmtree(folder, ignore_errors=True)
 
-    def _entries(self) -> Iterator[Path]:
-        """The folders of builds, by their names."""
-        root = self.builds.parent
-        for path in root.glob("v*/??/*"):
-            if _ENTRY.fullmatch(str(path.relative_to(root))) and (path / _RECORDED).is_file() and not path.is_symlink():
-                yield path
-
-
-def _is_ours(folder: Path) -> bool:
-    with contextlib.suppress(OSError, ValueError):
-        return (folder / _TAG).read_text(encoding="utf-8") == _MARK
-    return False
-
-
-def _remove_empty(*folders: Path) -> None:
-    with contextlib.suppress(OSError):
-        for folder in folders:
-            folder.rmdir()
+    def _ours(self) -> Iterator[Path]:
+        for folder in self.builds.parent.glob("v*"):
+            with contextlib.suppress(OSError, ValueError):
+                if not folder.is_symlink() and (folder / _TAG).read_text(encoding="utf-8") == _MARK:
+                    yield folder
 
 
 def _intact(path: Path, digest: object) -> bool:

@@ -11,27 +11,15 @@ import re
 import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from threading import Lock, RLock
+from weakref import WeakValueDictionary
 
 from autotuner.errors import BusyError, StorageError
 from autotuner.system.settings import given_command
 
 _POLL_SECONDS = 0.2
-
-# A lock lives as long as any process has its file open, and a forked worker would have it: it must let go,
-# or a worker that outlives a killed run keeps the next run out.
-_held: set[int] = set()
-
-
-def _let_go_in_child() -> None:
-    while _held:
-        os.close(_held.pop())
-
-
-os.register_at_fork(after_in_child=_let_go_in_child)
 
 
 @contextmanager
@@ -124,11 +112,11 @@ def _locked(
                 tell(_holder(file))
                 told = True
             time.sleep(_POLL_SECONDS)
-    except BaseException:
-        os.close(file)
-        raise
-    with _holding(file):
+        _write(file, _signature())
         yield
+        _write(file, b"")
+    finally:
+        os.close(file)
 
 
 def _take(file: int, path: Path) -> bool:
@@ -141,22 +129,16 @@ def _take(file: int, path: Path) -> bool:
     return True
 
 
-@contextmanager
-def _holding(file: int) -> Iterator[None]:
-    _held.add(file)
-    try:
-        with suppress(OSError):  # the name is a courtesy to the others; a full disk must not cost the lock
-            started = f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S}"
-            who = {"pid": os.getpid(), "command": given_command(), "started": started}
-            os.ftruncate(file, 0)
-            os.pwrite(file, json.dumps(who).encode(), 0)
-        yield
-    finally:
-        if file in _held:  # not so in a forked child, where it is closed already
-            _held.remove(file)
-            with suppress(OSError):
-                os.ftruncate(file, 0)
-            os.close(file)
+def _signature() -> bytes:
+    started = f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S}"
+    return json.dumps({"pid": os.getpid(), "command": given_command(), "started": started}).encode()
+
+
+def _write(file: int, who: bytes) -> None:
+    """The name is a courtesy to the others; a full disk must not cost the lock."""
+    with suppress(OSError):
+        os.ftruncate(file, 0)
+        os.pwrite(file, who, 0)
 
 
 def _holder(file: int) -> str:
@@ -182,39 +164,14 @@ def _unusable(path: Path, error: OSError) -> StorageError:
 # --- Of threads that want the same thing, one makes it; the others wait ---------------------------------------------
 
 
-@dataclass
-class _Place:
-    """What one thing is guarded by, as long as somebody has it or waits for it."""
-
-    lock: RLock = field(default_factory=RLock)
-    users: int = 0
-
-
-_places: dict[Hashable, _Place] = {}
+_locks: WeakValueDictionary[Hashable, RLock] = WeakValueDictionary()
 _guard = Lock()
-
-
-def _forget_in_child() -> None:
-    """A forked child has none of the threads that would let go."""
-    global _guard
-    _guard = Lock()
-    _places.clear()
-
-
-os.register_at_fork(after_in_child=_forget_in_child)
 
 
 @contextmanager
 def one_at_a_time(key: Hashable) -> Iterator[None]:
     """Alone, in this process, with what the key stands for; a thread that has it may take it again."""
     with _guard:
-        place = _places.setdefault(key, _Place())
-        place.users += 1
-    try:
-        with place.lock:
-            yield
-    finally:
-        with _guard:
-            place.users -= 1
-            if not place.users:
-                _places.pop(key, None)
+        lock = _locks.setdefault(key, RLock())
+    with lock:
+        yield

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import math
 import os
+import secrets
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from autotuner.errors import INSTALL_IREE, OutOfTimeError, ToolMissingError
 from autotuner.system import start as start_module
@@ -25,20 +25,11 @@ _KEEP = 32 * 1024
 """Characters of stderr that are kept, at each end."""
 CUT = "\n[…]\n"
 """Stands where the middle of a long stderr is left out."""
-_running: set[int] = set()
-_watchers: dict[int, subprocess.Popen[str]] = {}
-"""By the process that it watches: a forked child needs one of its own."""
-_closing = threading.Event()
-_lock = threading.RLock()
-"""The thread that has it may be interrupted by a signal, whose handler asks for it too."""
 T = TypeVar("T")
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
-_niceness: ContextVar[int] = ContextVar("niceness", default=0)
-_scope: ContextVar[_Scope | None] = ContextVar("scope", default=None)
+_gives_way: ContextVar[bool] = ContextVar("gives_way", default=False)
 _FOREVER = 1e6
 """Seconds: more than any program may take, and a number that the system can wait for."""
-_BEHIND = 10
-"""How much nicer a compiler is beside timings than these."""
 
 
 @dataclass
@@ -47,6 +38,16 @@ class _Scope:
 
     pids: set[int] = field(default_factory=set)
     ended: bool = False
+
+    def end(self) -> None:
+        """Whoever starts one at this very moment sees it, and ends it."""
+        self.ended = True
+        for pid in list(self.pids):
+            _signal_group(pid, signal.SIGKILL)
+
+
+_all = _Scope()
+_scope: ContextVar[_Scope] = ContextVar("scope", default=_all)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ def however_late(*, latest: float = math.inf) -> Iterator[None]:
 @contextlib.contextmanager
 def behind_timings() -> Iterator[None]:
     """Programs that are started within give way to others: a timing beside them must not wait for a core."""
-    with _set(_niceness, _BEHIND):
+    with _set(_gives_way, True):
         yield
 
 
@@ -126,10 +127,7 @@ def ended_by_an_error() -> Iterator[None]:
         with _set(_scope, scope):
             yield
     except BaseException:
-        with _lock:
-            scope.ended, pids = True, list(scope.pids)
-        for pid in pids:
-            _kill_group(pid)
+        scope.end()
         raise
 
 
@@ -156,53 +154,27 @@ def own_module(module: str, *words: str | Path) -> list[str | Path]:
 
 def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = None) -> Finished:
     """Runs to the end or to the time-out, which kills the whole process group."""
-    _raise_if_closing()
     raise_if_late()
     start = time.perf_counter()
+    words = ["nice", *command] if _gives_way.get() else command
     try:
-        process = subprocess.Popen(
-            [str(word) for word in command],
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        child = _begin(words, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     except OSError as error:
         raise ToolMissingError(f"{command[0]} cannot be run: {error.strerror}.", remedy=INSTALL_IREE) from error
-    scope = _scope.get() or _Scope()
-    with _lock:
-        _running.add(process.pid)
-        scope.pids.add(process.pid)
-        _tell_watcher(f"+{process.pid}")
-    if scope.ended:
-        _kill_group(process.pid)
-    if niceness := _niceness.get():
-        with contextlib.suppress(OSError):  # it has ended already
-            own = os.getpriority(os.PRIO_PROCESS, 0)
-            os.setpriority(os.PRIO_PROCESS, process.pid, min(own + niceness, 19))
     timed_out = cut_off = False
     try:
-        try:
-            out, err = process.communicate(timeout=min(timeout, seconds_left(), _FOREVER))
-        except subprocess.TimeoutExpired:
-            timed_out, cut_off = True, seconds_left() <= 0
-            _kill_group(process.pid)
-            out, err = process.communicate()
-    except BaseException:
-        _kill_group(process.pid)
-        process.wait()
-        raise
+        out, err = child.communicate(timeout=min(timeout, seconds_left(), _FOREVER))
+    except subprocess.TimeoutExpired:
+        timed_out, cut_off = True, seconds_left() <= 0
+        _signal_group(child.pid, signal.SIGKILL)
+        out, err = child.communicate()
     finally:
-        with _lock:
-            _running.discard(process.pid)
-            scope.pids.discard(process.pid)
-            _tell_watcher(f"-{process.pid}")
+        end(child)
     _raise_if_closing()
     if cut_off:
         raise OutOfTimeError
     return Finished(
-        code=process.returncode,
+        code=child.returncode,
         stdout=out.decode(errors="replace"),
         stderr=_shortened(err.decode(errors="replace")),
         seconds=time.perf_counter() - start,
@@ -211,31 +183,46 @@ def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = Non
 
 
 def start(command: Sequence[str | Path], *, stderr: BinaryIO, cwd: Path | None = None) -> subprocess.Popen[bytes]:
-    """A program that is talked to through its pipes until `end`."""
+    """A program that is talked to through its pipes until `end`, whatever goes wrong elsewhere."""
+    with _set(_scope, _all):
+        # What a dead program did not take must not wait to be flushed.
+        return _begin(command, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, bufsize=0)
+
+
+def _begin(command: Sequence[str | Path], **how: Any) -> subprocess.Popen[bytes]:
     _raise_if_closing()
-    child = subprocess.Popen(
-        [str(word) for word in command],
-        cwd=cwd,
-        bufsize=0,  # what a dead program did not take must not wait to be flushed
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=stderr,
-        start_new_session=True,
-    )
-    with _lock:
-        _running.add(child.pid)
-        _tell_watcher(f"+{child.pid}")
+    marked = watcher.environment(_watched())
+    child = subprocess.Popen([str(word) for word in command], start_new_session=True, env=marked, **how)
+    for scope in (_all, _scope.get()):
+        scope.pids.add(child.pid)
+        if scope.ended:
+            _signal_group(child.pid, signal.SIGKILL)
     return child
 
 
 def end(child: subprocess.Popen[bytes]) -> None:
-    """Kills what `start` started, with its whole process group."""
-    _kill_group(child.pid)
+    """Kills what `start` started, with its whole process group, unless it has ended."""
+    if child.returncode is None:
+        _signal_group(child.pid, signal.SIGKILL)
     with child:
         child.wait()
-    with _lock:
-        _running.discard(child.pid)
-        _tell_watcher(f"-{child.pid}")
+    for scope in (_all, _scope.get()):
+        scope.pids.discard(child.pid)
+
+
+@cache
+def _watched() -> str:
+    """The mark of all programs that this process starts: its watcher ends those that are left when it is gone."""
+    mark = secrets.token_hex(8)
+    command, nowhere = [sys.executable, "-I", "-S", watcher.__file__, mark], subprocess.DEVNULL
+    with contextlib.suppress(OSError):  # the work goes on all the same
+        _watchers.append(
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere, start_new_session=True)
+        )
+    return mark
+
+
+_watchers: list[subprocess.Popen[bytes]] = []
 
 
 def halt(pid: int) -> None:
@@ -246,32 +233,6 @@ def halt(pid: int) -> None:
 def go_on(pid: int) -> None:
     """Lets it run again."""
     _signal_group(pid, signal.SIGCONT)
-
-
-def _tell_watcher(line: str) -> None:
-    """Starts the watcher with the first program. Without one (it was killed, say) the work goes on all the same."""
-    with contextlib.suppress(OSError):
-        if os.getpid() not in _watchers:
-            _watchers[os.getpid()] = subprocess.Popen(
-                [sys.executable, "-I", "-S", watcher.__file__],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                text=True,
-                bufsize=1,
-                start_new_session=True,
-            )
-            atexit.register(_dismiss, _watchers[os.getpid()])
-        if (pipe := _watchers[os.getpid()].stdin) is not None:
-            pipe.write(f"{line}\n")
-
-
-def _dismiss(watcher: subprocess.Popen[str]) -> None:
-    if watcher.stdin is not None:
-        with contextlib.suppress(OSError):
-            watcher.stdin.close()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        watcher.wait(timeout=5)
 
 
 def _shortened(text: str) -> str:
@@ -285,26 +246,12 @@ class Closing(Exception):
 
 def shut_down() -> None:
     """Ends every program and starts no other: for an impatient Ctrl-C, whose waiting threads would go on."""
-    _closing.set()
-    kill_all()
+    _all.end()
 
 
 def _raise_if_closing() -> None:
-    scope = _scope.get()
-    if _closing.is_set() or (scope is not None and scope.ended):
+    if _all.ended or _scope.get().ended:
         raise Closing
-
-
-def kill_all() -> None:
-    """Ends every program that is still running."""
-    with _lock:
-        pids = list(_running)
-    for pid in pids:
-        _kill_group(pid)
-
-
-def _kill_group(pid: int) -> None:
-    _signal_group(pid, signal.SIGKILL)
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:

@@ -1,30 +1,30 @@
 """Ends what a killed autotune leaves behind: a program of its own that waits for the end of a pipe.
 
 `kill -9` gives no chance to tidy up, and PR_SET_PDEATHSIG is tied to the thread that started a child, which may end
-before it does. This program is told of every process group that is begun (`+PID`) and ended (`-PID`), and when the pipe
-closes, whatever closed it, it kills those that are left. It imports next to nothing: it starts in a few milliseconds.
+before it does. When the pipe closes, whatever closed it, all processes that have autotune's mark in their environment
+are killed: what it has started, and what that has. It imports next to nothing: it starts in a few milliseconds.
 """
 
 import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterable
+
+_MARK = "AUTOTUNE_STARTED_BY"
 
 
-def watch(lines: Iterable[str]) -> set[int]:
-    """The groups that have begun and not ended when the lines end."""
-    groups: set[int] = set()
-    for line in lines:
-        change = groups.add if line.startswith("+") else groups.discard
-        change(int(line[1:]))
-    return groups
+def environment(mark: str) -> dict[str, str]:
+    """Of a program that is to end with who starts it."""
+    return {**os.environ, _MARK: mark}
 
 
 def main() -> None:
-    for group in watch(sys.stdin):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, signal.SIGKILL)
+    sys.stdin.read()
+    mark = f"{_MARK}={sys.argv[1]}".encode()
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
+            if mark in file.read().split(b"\0"):
+                os.kill(int(name), signal.SIGKILL)
 
 
 if __name__ == "__main__":

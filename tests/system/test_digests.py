@@ -152,8 +152,5 @@ def test_what_is_no_file_does_not_count(tmp_path: Path) -> None:
     (job / "local").mkdir()
     flags = ["--plain", "--iree-codegen-tuning-spec-path=spec.mlir", "--iree-hal-target-device=local", "--x=/dev/null"]
     assert read_by_flags([*flags, f"--long={'x' * 5000}", "--nul=a\0b"], folder=job) == []
-
-
-def test_a_path_that_goes_out_of_the_folder_counts(tmp_path: Path) -> None:
     (tmp_path / "beside.mlir").write_text("1")
-    assert len(read_by_flags(["--x=../beside.mlir"], folder=tmp_path / "job")) == 1
+    assert len(read_by_flags(["--x=../beside.mlir"], folder=job)) == 1, "it is outside of the folder"
