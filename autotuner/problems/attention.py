@@ -140,10 +140,6 @@ class Attention(Operation):
         return 4 * self.batch * self.heads * pairs * self.width
 
     @property
-    def head_widths(self) -> tuple[int, ...]:
-        return (self.width,)
-
-    @property
     def operands(self) -> tuple[Operand, ...]:
         rows, keys = self._shape(self.queries), Operand(self._shape(self.keys), self.element)
         out = Operand(rows, element_type("f32") if self.dtype == "f8" else self.element)

@@ -93,11 +93,6 @@ class Problem(ABC):
         """Seeded, non-trivial input arrays."""
 
     @property
-    def head_widths(self) -> tuple[int, ...]:
-        """Of the attentions that it computes."""
-        return ()
-
-    @property
     def knows(self) -> bool:
         """Its right answers are known without a run of IREE's default."""
         return True

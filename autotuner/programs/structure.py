@@ -56,11 +56,6 @@ class ModelStructure:
         return {KINDS[group.root.kind] for group in self.groups}
 
     @property
-    def head_widths(self) -> list[int]:
-        """Of queries and keys of its attentions."""
-        return [math.prod(g.root.sizes("k1")) for g in self.groups if g.root.kind == "attention"]
-
-    @property
     def flops(self) -> int:
         return sum(map(group_flops, self.groups))
 

@@ -47,20 +47,13 @@ class Node:
         return self.literals[0][0]
 
 
-@dataclass(frozen=True, slots=True)
-class Assertion:
-    """A node that must hold, and the compiler's words for it."""
-
-    node: int
-    message: str
-
-
 @dataclass(frozen=True)
 class Program:
     """The region of one constraints op: nodes in an order in which operands come first."""
 
     nodes: tuple[Node, ...]
-    assertions: tuple[Assertion, ...]
+    asserts: tuple[int, ...]
+    """The nodes that must hold."""
     knobs: tuple[str, ...]
     booleans: frozenset[str]
     uses: tuple[frozenset[str], ...]
@@ -172,18 +165,17 @@ def read_program(operation: Any) -> Program:
     values: dict[Any, int] = {
         argument: reader.add(constant(size)) for argument, size in zip(block.arguments, dimensions, strict=True)
     }
-    assertions: dict[int, str] = {}
+    asserts: dict[int, None] = {}
     for child in children:
         if child.name in ("iree_codegen.smt.assert", "smt.assert"):
-            message = ir.StringAttr(child.attributes["msg"]).value if "msg" in child.attributes else ""
-            assertions.setdefault(values[child.operands[0]], message)
+            asserts[values[child.operands[0]]] = None
         elif len(child.results) == 1:
             values[child.results[0]] = reader.read(child, values)
         elif child.name != "smt.yield":
             reader.read(child, values)
     return Program(
         nodes=tuple(reader.nodes),
-        assertions=tuple(Assertion(node, message) for node, message in assertions.items()),
+        asserts=tuple(asserts),
         knobs=tuple(node.name for node in reader.nodes if node.kind == "knob"),
         booleans=frozenset(reader.booleans),
         uses=tuple(reader.uses),

@@ -1,7 +1,7 @@
 """Every assignment of knobs that a constraint program allows, by joins over numpy columns.
 
-Three steps, each of which makes the next one cheap: interval propagation bounds every knob; asserts over one or two
-knobs thin out the domains; then knobs are joined one after the other, each with the asserts that it completes.
+Interval propagation and the asserts over one knob bound every knob; then knobs are joined one after the other, each
+with the asserts that it completes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ _UNBOUNDED = 1 << 53
 """A product this large says nothing about its factors, and more of them would not fit a float."""
 
 _LARGEST_DOMAIN = 1 << 22
-_LARGEST_PAIR = 1 << 18
 _SAMPLE = 96
 """Rows on which the growth of a join is estimated before a knob is chosen."""
 
@@ -45,8 +44,8 @@ class _Bounds:
         for _ in range(16):
             before = [(b.low, b.high) for b in self.intervals]
             self._forward()
-            for assertion in program.assertions:
-                self._demand(assertion.node)
+            for node in program.asserts:
+                self._demand(node)
             if before == [(b.low, b.high) for b in self.intervals]:
                 break
 
@@ -134,7 +133,7 @@ class _Solver:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.bounds = _Bounds(program)
-        self.asserts = tuple(a.node for a in program.assertions)
+        self.asserts = program.asserts
         self.domains = self._domains()
 
     def _domains(self) -> dict[str, Column]:
@@ -156,33 +155,6 @@ class _Solver:
             values = np.arange(int(bound.low), int(bound.high) + 1, dtype=np.int64)
             own = [i for i in self.asserts if self.program.uses[i] == {node.name}]
             domains[node.name] = values[self._check({node.name: values}, own, rows=len(values))]
-        return self._thin(domains)
-
-    def _thin(self, domains: dict[str, Column]) -> dict[str, Column]:
-        """Drop the values that no value of a second knob goes with (arc consistency over the two-knob asserts)."""
-        pairs: dict[frozenset[str], list[int]] = {}
-        for i in self.asserts:
-            if len(self.program.uses[i]) == 2:
-                pairs.setdefault(self.program.uses[i], []).append(i)
-
-        def size(pair: frozenset[str]) -> int:
-            return math.prod(len(domains[knob]) for knob in pair)
-
-        pending = set(pairs)
-        while pending:
-            pair = min(pending, key=lambda p: (size(p), sorted(p)))
-            pending.discard(pair)
-            if not 0 < size(pair) <= _LARGEST_PAIR:
-                continue
-            first, second = sorted(pair)
-            shape = (len(domains[first]), len(domains[second]))
-            columns = {first: np.repeat(domains[first], shape[1]), second: np.tile(domains[second], shape[0])}
-            allowed = self._check(columns, pairs[pair], rows=math.prod(shape)).reshape(shape)
-            for axis, knob in ((1, first), (0, second)):
-                supported = allowed.any(axis=axis)
-                if not supported.all():
-                    domains[knob] = domains[knob][supported]
-                    pending.update(other for other in pairs if knob in other and other != pair)
         return domains
 
     def _check(self, columns: Mapping[str, Column], asserts: Sequence[int], *, rows: int) -> Mask:

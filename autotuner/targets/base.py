@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import platform
-import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,10 +41,6 @@ _READ = (
     "--iree-preprocessing-pdl-spec-filename",
 )
 """Flags whose file the compiler reads, some of them late in a compile."""
-WIDEST_HEAD = 128
-"""Of queries and keys. With more, the results of IREE 3.13's default are off by a third and more."""
-_STAND_IN = "decomposed"
-"""The route whose attention is right on processors, whatever the width."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +63,6 @@ class Target:
     chip: str = ""
     """What will run the code, where the user says which: a newer chip may take microkernels of its own. Empty: the
     device that is there says it, or it is the target's."""
-    stand_in: str | None = None
-    """The route whose flags stand in for IREE's own default, where that is known to be wrong."""
 
     @classmethod
     def parse(cls, text: str, *, flags: Sequence[str] = (), chip: str | None = None) -> Target:
@@ -221,35 +214,8 @@ def flag_name(flag: str) -> str:
 
 
 def decomposed_attention() -> tuple[str, ...]:
-    """The flags that make products and reductions of attention: right on processors, whatever the width."""
-    return named_route(knobs_of(LLVM_CPU.settings), _STAND_IN).flags
-
-
-def right_target(problem: Problem, target: Target) -> tuple[Target, str]:
-    """The target on which IREE computes this problem rightly, and what to tell the user."""
-    return without_wrong_attention(target, problem.head_widths)
-
-
-def without_wrong_attention(target: Target, widths: Iterable[int]) -> tuple[Target, str]:
-    """The target for a program of such heads, and what to tell the user; the same and nothing where all is well.
-
-    Decomposed attention is right, whatever the width: its flags become part of every compile.
-    """
-    widest = max(widths, default=0)
-    known = {setting.name for knob in target.knobs for setting in knob.settings}
-    if not target.backend.on_host or widest <= WIDEST_HEAD or _STAND_IN not in known:
-        return target, ""
-    flags = decomposed_attention()
-    names = {flag_name(flag) for flag in flags}
-    # Routes that build on it keep what they add.
-    on_top = [r for r in target.routes if _STAND_IN in r.settings and r.name != _STAND_IN]
-    routes = tuple(replace(r, flags=tuple(f for f in r.flags if flag_name(f) not in names)) for r in on_top)
-    right = replace(target.with_flags([*target.user_flags, *flags]), routes=(PLAIN, *routes), stand_in=_STAND_IN)
-    return right, (
-        f"IREE's attention for processors is wrong for heads wider than {WIDEST_HEAD} (here {widest}): "
-        f"route {_STAND_IN} stands in for the default, and its flags ship with a win; without one compile with "
-        f"{shlex.join(flags)}, not with IREE's own default"
-    )
+    """The flags that make products and reductions of attention: right on processors, whatever the width of heads is."""
+    return named_route(knobs_of(LLVM_CPU.settings), "decomposed").flags
 
 
 # --- files that a user's flags name: compiles run in folders of their own, where a relative path leads nowhere -------

@@ -16,7 +16,6 @@ from autotuner.problems import problem_named
 from autotuner.space import Config
 from autotuner.system import process
 from autotuner.targets import NO_DEVICE, Target
-from autotuner.targets.base import right_target
 from autotuner.tuning.options import Options, Task
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import SEARCHED, Candidate
@@ -44,7 +43,6 @@ def bring_home(file: Path, *, options: Options, **watched: Unpack[Watched]) -> R
         _refuse_unknown(session, manifest, report, file)
         target = Target.parse(manifest.target, flags=manifest.flags, chip=chip)
         problem = target.prepare(known.allowing(manifest.allow or None))
-        target, _ = right_target(problem, target)
         options = replace(
             options,
             seed=manifest.seed,

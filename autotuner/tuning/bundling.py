@@ -22,7 +22,6 @@ from autotuner.system import process
 from autotuner.system.digests import known_digest
 from autotuner.system.files import claim
 from autotuner.targets import NO_DEVICE, Target
-from autotuner.targets.base import right_target
 from autotuner.tuning.options import Options, Task
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE
@@ -50,7 +49,6 @@ def make_bundle(
         raise UsageError(f"--bundle {file} cannot be written.", remedy="Name a file in a folder that is there.")
     claim(file, archive.our_bundle, force=options.force)
     prepared = target.prepare(problem)
-    target, said = right_target(prepared, target)
     # Modules of several lengths are finished for each that is built, after the last of them.
     budget = (options.budget or options.effort.budget) / (1 + _MODULE * len(ladder(prepared.flops)))
     options = replace(options, device=NO_DEVICE, budget=budget)
@@ -62,8 +60,6 @@ def make_bundle(
             )
         steps = SingleRun(prepared, target, options, session, BUNDLED)
         steps.claim_outputs()
-        if said:
-            steps.account.note(said)
         with process.until(steps.clock.latest):
             steps.read_space()
             with steps.begun() as run:

@@ -86,7 +86,7 @@ ENDS = (
         "IREE's default is wrong here",
         "Nothing that is right was proven to be faster. The reason names a right route where there is one.",
         _NO_DEFAULT,
-        lambda result: result.default_is_wrong or result.stand_in is not None,
+        lambda result: result.default_is_wrong,
     ),
     End(
         "`inconclusive` with `cause`",
@@ -197,8 +197,7 @@ def tell_problem(result: AnyResult, printer: Printer) -> None:
     if result.default_is_wrong and result.reference is not None and result.reference.default_us is not None:
         line("default", f"{_time(result.reference.default_us, result)}, with wrong results")
     elif result.baseline.us is not None:
-        stand_in = f"  route {result.stand_in} stands in for it" if result.stand_in else ""
-        line("default", f"{_time(result.baseline.us, result)}{stand_in}")
+        line("default", _time(result.baseline.us, result))
     if stock.us is not None and stock.flags:
         line("stock", f"{_time(stock.us, result)}  {' '.join(stock.flags)}")
     if result.baseline.estimate is not None:

@@ -112,7 +112,6 @@ class RunFacts(TypedDict):
     run: str
     problem: Mapping[str, Any]
     target: str
-    stand_in: str | None
     device: str
     seconds: Mapping[str, float]
     environment: Mapping[str, Any]
@@ -162,8 +161,6 @@ class Result(Generic[D]):
     """Why nothing was tried, where more time would not help."""
     reference: Reference | None = None
     """What results were compared with, and whether the default is right; None where nothing was timed."""
-    stand_in: str | None = None
-    """The route that is the default here, because IREE's own is known to be wrong."""
     devices: tuple[Mapping[str, Any], ...] = ()
     """Where there are several: each with the seconds that it worked, what IREE's default takes there, and why it was
     retired."""
@@ -204,7 +201,6 @@ class Result(Generic[D]):
             "run": self.run,
             "problem": dict(self.problem),
             "target": self.target,
-            **({"stand_in": self.stand_in} if self.stand_in else {}),
             "device": self.device,
             "verdict": self.verdict,
             "reason": self.reason,
@@ -266,7 +262,6 @@ def read_result(document: Mapping[str, Any], *, workspace: Path, storage: str | 
         confidence=speedup["confidence"] if speedup else 0.0,
         counts=Counts.from_json(document["counts"]),
         notes=tuple(document["notes"]),
-        stand_in=document.get("stand_in"),
         interrupted=False,
         workspace=workspace,
         storage=storage,

@@ -190,7 +190,6 @@ class Run:
             "run": self.id,
             "problem": self.problem,
             "target": self.target.name,
-            "stand_in": self.target.stand_in,
             "device": self.session.named,
             "seconds": self.account.spent(),
             "environment": self.environment,

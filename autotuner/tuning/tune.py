@@ -10,7 +10,6 @@ from autotuner.measure.schedule import beginning
 from autotuner.problems import Problem
 from autotuner.system import process
 from autotuner.targets import Target
-from autotuner.targets.base import right_target
 from autotuner.tuning.options import WHOLE, Options, Task
 from autotuner.tuning.result import Result
 from autotuner.tuning.session import Session, Watched
@@ -47,11 +46,8 @@ def searched(
 
     With --resume, a finished run of the same problem stands when `recall` is set.
     """
-    target, said = right_target(problem, target)
     steps = SingleRun(problem, target, options, session, task)
     steps.claim_outputs()
-    if said:
-        steps.account.note(said)
     with process.until(steps.clock.latest):
         with beginning("reading the problem"):
             steps.read_space()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +12,6 @@ from autotuner import Target
 from autotuner.carriers.flagfile import objection
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
-from autotuner.targets.base import decomposed_attention, without_wrong_attention
 from autotuner.targets.knobs import KNOBS, named_route, route_of, sensible
 from tests.support.patience import ENOUGH
 
@@ -79,21 +77,6 @@ def test_what_the_user_sets_is_no_knob() -> None:
     left = {setting.name for knob in own.knobs for setting in knob.settings}
     assert not left & {"data-tiling", "O3"}
     assert names(own, "gemm") == ["plain", "global-data-tiling+ukernels"]
-
-
-def test_wide_heads_are_decomposed_on_processors() -> None:
-    """IREE's own attention is wrong there."""
-    assert without_wrong_attention(CPU, [64, 128]) == (CPU, "")
-    chip = Target.parse("gfx942")
-    assert without_wrong_attention(chip, [256]) == (chip, "")
-    own = Target.parse("cpu", flags=[f"{PIPELINE}=builtin.module()"])
-    assert without_wrong_attention(own, [256]) == (own, "")
-    right, said = without_wrong_attention(CPU, [64, 160])
-    assert "wider than 128 (here 160)" in said
-    assert shlex.join(decomposed_attention()) in said, "what to compile with where nothing wins, ready to paste"
-    assert sum("decompose-attention" in flag for flag in right.compile_flags) == 1
-    assert [route.name for route in right.routes_for("attention")][:2] == ["plain", "decomposed+data-tiling"]
-    assert not any(flag.startswith(PIPELINE) for route in right.routes for flag in route.flags)
 
 
 def test_the_compiler_takes_every_flag_of_every_knob(tmp_path: Path) -> None:

@@ -52,7 +52,6 @@ def result(verdict: FinalVerdict, *, timed: int = 0, interrupted: bool = False) 
         (result("no-winner", timed=3), "keep IREE's default; --effort full"),
         (replace(result("no-winner"), cause="no-knobs"), "keep IREE's default"),
         (replace(result("no-winner", timed=3), reference=WRONG), "do not use IREE's default"),
-        (replace(result("no-winner", timed=3), stand_in="decomposed"), "do not use IREE's default"),
         (replace(result("inconclusive"), reference=WRONG), "do not use IREE's default"),
         (result("inconclusive"), "give a longer --budget"),
         (replace(result("inconclusive"), cause="obstacles"), "mend what the reason names"),

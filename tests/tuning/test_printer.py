@@ -13,7 +13,7 @@ from autotuner.jobs.model.result import ModelDetails
 from autotuner.measure.blocks import Interval
 from autotuner.measure.caches import Caches, Pair
 from autotuner.system.text import count
-from autotuner.tuning.result import Best, Counts, Files, Measured, Result
+from autotuner.tuning.result import Best, Counts, Measured, Result
 from tests.tuning.test_result import RESULT
 
 AGREE: Result = replace(
@@ -79,12 +79,6 @@ def test_what_nobody_asked_for_is_not_counted() -> None:
     assert "candidates" not in lines(replace(AGREE, verdict="inconclusive", counts=Counts()))
     said = "no configuration and 1 route asked, 1 built, 0 duplicates, 0 timed, 0 failed"
     assert lines(replace(AGREE, counts=Counts(asked=1, routes=1, built=1)))["candidates"] == said
-
-
-def test_a_route_that_stands_in_for_a_wrong_default_is_named_beside_its_time() -> None:
-    said = lines(replace(AGREE, verdict="no-winner", stand_in="decomposed", files=Files()))
-    assert said["default"].endswith("  route decomposed stands in for it")
-    assert "keep IREE's default" not in said["next"]
 
 
 CACHES = Caches(Pair(20.0, 10.0), Pair(24.0, 12.0))

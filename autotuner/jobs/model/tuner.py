@@ -16,7 +16,7 @@ from autotuner.jobs.model.context import Context, model_outputs
 from autotuner.jobs.model.entries import Entry, KernelEntry, Library
 from autotuner.jobs.model.first_kernels import KERNELS, FirstKernels, kernels_first, try_kernels, worth_tuning
 from autotuner.jobs.model.parts import PartSearch
-from autotuner.jobs.model.reading import question_of, read_model, structure_of
+from autotuner.jobs.model.reading import question_of, read_model
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.route_search import choose, routes_that_won
 from autotuner.jobs.model.routes import RouteRace
@@ -31,7 +31,6 @@ from autotuner.programs.model import Model
 from autotuner.programs.structure import ModelStructure
 from autotuner.system import process
 from autotuner.targets import PLAIN, Target
-from autotuner.targets.base import without_wrong_attention
 from autotuner.tuning.options import Options
 from autotuner.tuning.run import Account, Run
 from autotuner.tuning.session import Session, Watched
@@ -60,11 +59,6 @@ def tune_within(model: Model, target: Target, *, options: Options, session: Sess
     with process.until(account.clock.latest), process.ended_by_an_error():
         with beginning("reading the model"):
             found = read_model(model, target, options, session, account)
-        target, said = without_wrong_attention(target, found.plain.head_widths)
-        if said:
-            account.note(said)
-            plain = structure_of(target, options, found.builder, account, {})
-            found = replace(found, plain=plain, ahead={})
         question = question_of(found.builder.program, target, session, found.plain)
         with Run.begin(question, session=session, options=options, account=account) as run:
             context = Context(model, found.builder, run, ahead=found.ahead)
