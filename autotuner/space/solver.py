@@ -44,8 +44,8 @@ class _Bounds:
         for _ in range(16):
             before = [(b.low, b.high) for b in self.intervals]
             self._forward()
-            for node in program.asserts:
-                self._demand(node)
+            for asserted in program.asserts:
+                self._demand(asserted)
             if before == [(b.low, b.high) for b in self.intervals]:
                 break
 
