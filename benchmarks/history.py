@@ -42,8 +42,7 @@ AT_ONCE = 10_000
 COMMANDS = {
     "history": ["history"],
     "all runs": ["history", "--limit", "100000"],
-    "filtered": ["history", "--op", "gemm", "--shape", SHAPES[0], "--verdict", "win"],
-    "trend": ["history", "--op", "gemm", "--shape", SHAPES[0], "--trend"],
+    "filtered": ["history", "--op", "gemm", "--shape", SHAPES[0]],
     "one run": ["history", "RUN"],
     "export --csv": ["export", "--csv"],
     "export --json": ["export", "--json"],

@@ -21,7 +21,7 @@ Run = Annotated[str | None, typer.Argument(metavar="RUN", help="A run, as `histo
 _SET = "A run, a workspace, a database (FILE.db or URL) or an export (.json)."
 FILTERS = ("limit", "op", "shape", "target", "since")
 MOST_RUNS = 2**31 - 1
-"""That a database can be asked for."""
+"""More than a database can be asked for means all."""
 _AGO = re.compile(r"(\d{1,5})([mhdw])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -45,21 +45,22 @@ def history(
     """
     from autotuner.cli.console import emit, emit_json, show
     from autotuner.report.history import history_records, run_tables, runs_table
-    from autotuner.store.exports import export_json, export_records
     from autotuner.store.queries import ALL_RUNS, RunFilter
     from autotuner.store.store import Store
 
     if run is not None:
         Given.of(context).refuse(FILTERS, "chooses among runs, and one is named")
-    if not 1 <= limit <= MOST_RUNS:
-        raise UsageError(f"--limit {limit} is not a number of runs.", remedy=f"Give 1 to {MOST_RUNS}.")
+    if limit < 1:
+        raise UsageError(f"--limit {limit} is not positive.", remedy="Give --limit 1 or more.")
     began = parse_since(since) if since is not None else None
     which = RunFilter(op=op and op.lower(), shape=shape and shape.lower(), target=target, since=began)
     with Store.open(storage, workspace=workspace, create=False) as store, store.intact():
         if run is not None and as_json:
+            from autotuner.store.exports import export_json, export_records
+
             emit(export_json(export_records(store, run)), end="")
             return
-        records = history_records(store, limit, which=which) if run is None else []
+        records = history_records(store, min(limit, MOST_RUNS), which=which) if run is None else []
         if as_json:
             emit_json(records)
         elif run is None and not records and which != ALL_RUNS:
