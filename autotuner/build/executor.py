@@ -17,7 +17,7 @@ from pathlib import Path
 from autotuner.build.builder import HOST, Builder, BuildJob
 from autotuner.carriers.microkernel import executable_target
 from autotuner.errors import EnvironmentFailure
-from autotuner.iree.compile import CONFIGURED, Compile, Compiled, CompilerRefusal, compile_program, inspect
+from autotuner.iree.compile import CONFIGURED, Compile, Compiled, CompilerRefusal, inspect
 from autotuner.iree.folder import MODEL, MODULE, write_inputs
 from autotuner.iree.processor import read_processor
 from autotuner.iree.tools import Tools
@@ -78,22 +78,13 @@ class BuildExecutor:
 
         return self.here.submit(make_and_build)
 
-    def start_in(self, folder: Path, job: BuildJob, tools: Tools) -> Future[Compiled]:
-        """A build that is put into a folder, for whoever repeats it there.
-
-        By a compiler of the user's own it is made where that is: here.
-        """
-        if tools != self.builder.tools:
-            return self.here.submit(_whole, replace(self.builder, tools=tools), job, folder)
+    def start_in(self, folder: Path, job: BuildJob) -> Future[Compiled]:
+        """A build that is put into a folder, for whoever repeats it there."""
         return after(self.start(job), partial(_put, folder, job))
 
     def inspect(self, job: BuildJob) -> Future[str]:
         """What the compiler prints where the job stops; raises with the compiler's own words when it refuses."""
         return after(self.start(job), _text)
-
-
-def _whole(builder: Builder, job: BuildJob, folder: Path) -> Compiled:
-    return builder.prove(job, compile_program(job, builder.tools, folder))
 
 
 def _put(folder: Path, job: BuildJob, made: Compiled) -> Compiled:

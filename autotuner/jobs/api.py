@@ -54,7 +54,7 @@ def ab(
 ) -> AbResult:
     """Races two ways to compile a problem or a model; `a` alone races IREE's default.
 
-    Each is a microkernel's name, a spec (.mlir), a flagfile (.flags), the path of an iree-compile, or `default`. A
+    Each is a microkernel's name, a spec (.mlir), a flagfile (.flags), or `default`. A
     microkernel alone with a problem is searched: all its variants take part.
     """
     options = options or Options()

@@ -102,9 +102,9 @@ def test_what_is_printed_where_a_job_stops_comes_back_and_a_refusal_in_the_compi
 
 
 def test_a_folder_gets_the_module_and_what_it_was_made_from(
-    local: BuildExecutor, job: BuildJob, tools: Tools, tmp_path: Path
+    local: BuildExecutor, job: BuildJob, tmp_path: Path
 ) -> None:
-    made = local.start_in(tmp_path / "a", job, tools).result()
+    made = local.start_in(tmp_path / "a", job).result()
     assert made.vmfb == tmp_path / "a" / MODULE
     assert made.vmfb.read_bytes() == local.builder.build(job).vmfb.read_bytes()
     assert (tmp_path / "a" / "problem.mlir").read_text() == job.program

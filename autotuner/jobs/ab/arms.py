@@ -1,4 +1,4 @@
-"""The sides of an experiment, as users name them: a microkernel, a spec, a flagfile, a compiler, IREE's default.
+"""The sides of an experiment, as users name them: a microkernel, a spec, a flagfile, IREE's default.
 
 Each is an object that says how it is compiled and what it is made of. Nobody else asks which kind it is.
 """
@@ -14,17 +14,15 @@ from typing import ClassVar, Literal
 
 from autotuner.carriers.carrier import FLAGS
 from autotuner.carriers.flagfile import Flagfile, name_of
-from autotuner.errors import ToolMissingError, UsageError
-from autotuner.iree.tools import Tools
+from autotuner.errors import UsageError
 from autotuner.jobs.ab.kernels import with_kernel
 from autotuner.jobs.ab.recipe import ArmSite, Recipe, read_arm_spec
 from autotuner.microkernels.instance import search_folders
 from autotuner.microkernels.library import find
-from autotuner.microkernels.loader import FILE
 from autotuner.microkernels.variants import Kernel
 from autotuner.specfiles.check import objects_folder, refuse_executables
 
-ArmKind = Literal["default", "microkernel", "spec", "flagfile", "compiler"]
+ArmKind = Literal["default", "microkernel", "spec", "flagfile"]
 
 
 @dataclass(frozen=True)
@@ -141,17 +139,6 @@ class SpecArm(FileArm):
         return at.proven(recipe, self.path, others, flag=name_of(carriers[0]), objects=folder, trust=self.trust)
 
 
-@dataclass(frozen=True)
-class CompilerArm(FileArm):
-    """Another iree-compile."""
-
-    kind = "compiler"
-
-    def recipe(self, at: ArmSite) -> Recipe:
-        tools = replace(at.plain.tools, iree_compile=self.path)
-        return replace(at.plain, tools=tools, version=_version(tools))
-
-
 DEFAULT = DefaultArm()
 
 
@@ -164,23 +151,16 @@ def file_arm(path: Path, *, trust: bool = False) -> FileArm:
 def parse_arm(
     text: str, *, workspace: Path, objects: Sequence[Path] = (), symbol: str | None = None, trust: bool = False
 ) -> Arm:
-    """`default`, `@FILE` or FILE.flags, FILE.mlir, the path of an iree-compile, or a microkernel's name."""
+    """`default`, `@FILE` or FILE.flags, FILE.mlir, or a microkernel's name."""
     if text == DEFAULT.name:
         return DEFAULT
     if text.startswith("@") or text.endswith(".flags"):
         return FlagfileArm(text, _file(text.removeprefix("@"), "a flagfile"), trust)
     if text.endswith(".mlir"):
         return SpecArm(text, _file(text, "a spec"), trust)
-    folders = search_folders(workspace)
-    named = os.sep not in text and any((folder / text / FILE).is_file() for folder in folders)
-    if not named and (os.sep in text or Path(text).is_file()):
-        path = _file(text, "a compiler")
-        if not os.access(path, os.X_OK):
-            raise UsageError(
-                f"{text} is not executable.", remedy="An arm is a microkernel, a .mlir, a .flags or an iree-compile."
-            )
-        return CompilerArm(text, path)
-    manifest = find(text, folders)
+    if os.sep in text:
+        raise UsageError(f"{text} is no arm.", remedy="An arm is a microkernel, a spec (.mlir) or a flagfile (.flags).")
+    manifest = find(text, search_folders(workspace))
     return MicrokernelArm(text, Kernel(text, tuple(objects), symbol), manifest.file.parent)
 
 
@@ -189,16 +169,3 @@ def _file(text: str, what: str) -> Path:
     if not path.is_file():
         raise UsageError(f"there is no file {text or '(an empty name)'}, meant as {what}.", remedy="Is the path right?")
     return path.absolute()
-
-
-def _version(tools: Tools) -> str:
-    """What a compiler says of itself; what is none, or does not answer as one, is refused."""
-    try:
-        said = tools.version
-    except ToolMissingError as error:
-        raise UsageError(error.message, remedy="An arm with a path is an iree-compile that runs here.") from error
-    if "IREE" not in said and "LLVM" not in said:
-        raise UsageError(
-            f"{tools.iree_compile} does not answer --version as an iree-compile does.", remedy="Is it one?"
-        )
-    return said

@@ -166,7 +166,7 @@ def rehearse_experiment(wanted: Experiment, target: Target, *, options: Options)
     text = source if isinstance(source, str) else None
     lines, arms = [f"{name} on {target.name}"], []
     for letter, (arm, recipe) in zip("AB", recipes, strict=True):
-        line = shell_line(recipe.command(source))
+        line = shell_line(recipe.command(source, tools))
         spec = str(recipe.spec) if recipe.spec else SPEC if recipe.kernel else None
         applied = f", its spec applies {times(recipe.applied)}" if spec else ""
         lines += ["", f"--- {letter}: {arm.name} ({arm.kind}){applied}", line]

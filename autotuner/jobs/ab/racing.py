@@ -64,7 +64,6 @@ class ArmRun:
             tuple(f"{enter} && {shell_line(words)}" for words in (self.module.command, benchmark) if words),
             self.module.repeat,
             self.module.binary,
-            how.version,
             how.kernels,
         )
 

@@ -33,8 +33,6 @@ from autotuner.tuning.session import Session
 class Recipe:
     """How an arm is compiled, and what it brings."""
 
-    tools: Tools
-    """With the arm's own compiler, where it is one."""
     flags: tuple[str, ...]
     """All but the source, the output and what carries a microkernel."""
     carrier: CarrierName | None = None
@@ -48,8 +46,6 @@ class Recipe:
     """How often the program has each of the kernel's calls."""
     targets: tuple[str, ...] = ()
     """The target's own flags, which are not told of each arm."""
-    version: str = ""
-    """What a compiler of the user's says of itself."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -73,9 +69,9 @@ class Recipe:
             return self._with_kernel(whole_job(program, self.flags, timeout=timeout))
         return self._with_kernel(BuildJob(program, self.flags, timeout, repeat=repeat, timed=self.repeatable))
 
-    def command(self, program: str | Path) -> tuple[str, ...]:
+    def command(self, program: str | Path, tools: Tools) -> tuple[str, ...]:
         """What makes its module by hand."""
-        return self._with_kernel(BuildJob(program, self.flags, math.inf, dumps=(BINARIES,))).by_hand(self.tools)
+        return self._with_kernel(BuildJob(program, self.flags, math.inf, dumps=(BINARIES,))).by_hand(tools)
 
     def _with_kernel(self, job: BuildJob) -> BuildJob:
         """With the kernel as plain data, not by the names of its files."""
@@ -142,7 +138,7 @@ class ArmSite:
     @property
     def plain(self) -> Recipe:
         """IREE's default."""
-        return Recipe(self.tools, self.flags, targets=self.target.compile_flags)
+        return Recipe(self.flags, targets=self.target.compile_flags)
 
     def with_flags(self, given: Sequence[str], *, path: Path) -> tuple[str, ...]:
         """The program's own flags, and those of a file over the target's."""

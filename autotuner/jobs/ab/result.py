@@ -38,15 +38,13 @@ class ArmFacts:
     """Lines for a shell: what compiles it, and what times it."""
     repeat: int = 1
     binary: str = ""
-    version: str = ""
     kernels: tuple[Mapping[str, Any], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Only a compiler has a version, only a microkernel has kernels."""
         own = {one.name: getattr(self, one.name) for one in fields(self)}
         own |= {name: list(own[name]) for name in ("flags", "command", "kernels")}
         own["spec"] = str(self.spec) if self.spec else None
-        return {name: value for name, value in own.items() if value or name not in ("version", "kernels")}
+        return own if self.kernels else {name: value for name, value in own.items() if name != "kernels"}
 
 
 @dataclass(frozen=True)
@@ -98,8 +96,6 @@ def _tell_experiment(result: AbResult, printer: Printer) -> None:
     for letter, arm in zip("AB", details.arms, strict=False):
         kind = f" ({arm.kind})" if arm.kind != arm.name else ""
         line(letter, f"{microseconds(arm.us)}  {arm.name}{kind}")
-        if arm.version:
-            line("", arm.version)
         for kernel in arm.kernels:
             line("", f"{kernel['variant']} for {kernel['problem']}, called {times(kernel['calls'])}")
     if not details.same_code:

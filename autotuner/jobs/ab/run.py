@@ -162,7 +162,7 @@ class _ExperimentRun:
             jobs = [self._compile(side, 1) for side in self.sides]
             for side, job in zip(self.sides, jobs, strict=True):
                 built = _kept_apart(job.result())
-                command = side.recipe.command(source) if isinstance(source, Path) else built.command
+                command = side.recipe.command(source, run.session.tools) if isinstance(source, Path) else built.command
                 side.once = side.module = replace(built, command=command)
         for side in self.sides:
             side.write_commands()
@@ -180,7 +180,7 @@ class _ExperimentRun:
     def _compile(self, side: ArmRun, repeat: int) -> Future[Compiled]:
         timeout = compile_timeout(self.run.options, self.run.clock)
         job = side.recipe.job(self.subject.source, timeout=timeout, repeat=repeat)
-        return self.run.session.executor.start_in(side.folder, job, side.recipe.tools)
+        return self.run.session.executor.start_in(side.folder, job)
 
     def _check(self) -> None:
         """Both outputs against what is right, and against each other."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from autotuner._version import __version__
@@ -49,7 +48,7 @@ def ship(
     """(spec, flagfile); what does not give the code that won is not left behind."""
     files = outputs(subject.name, side.arm, run.target, run.options, run.session.workspace)
     command = shell_line(("autotune", *run.options.command[1:]))
-    speedup, tools = judgement.speedup, side.recipe.tools
+    speedup, tools = judgement.speedup, run.session.tools
     provenance = Provenance(
         problem=subject.name,
         target=run.target.name,
@@ -72,13 +71,12 @@ def ship(
         f"use:        {use_line(files.flagfile, program=_program(side, subject, run))}",
     ]
     lines = [" ".join(line.splitlines()) for line in header]
-    builder = replace(run.session.builder, tools=tools)
     job = side.recipe.job(subject.source, timeout=compile_timeout(run.options, run.clock))
     shipped = ship_parts(
         files,
         kernel.parts(Said(lines, provenance)),
         side.recipe.flags,
-        check=lambda path: compile_shipped(job, path, builder),
+        check=lambda path: compile_shipped(job, path, run.session.builder),
         binary=side.once.binary,
     )
     return files.spec, shipped.flagfile

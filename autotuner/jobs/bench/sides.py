@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from autotuner.build import Compiled
@@ -139,8 +138,6 @@ def _build(arm: Arm | str, site: ArmSite, session: Session) -> Made:
         failure = "not-applied" if isinstance(error, NoCandidateError) else "compile-error"
         raise NoSideError(failure, str(error)) from error
     job = recipe.job(site.program, timeout=site.timeout)
-    if isinstance(site.program, Path):  # it is compiled where its file lies
-        return recipe, session.builder.build(job)
     return recipe, session.executor.start(job).result()
 
 

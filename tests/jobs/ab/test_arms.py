@@ -15,19 +15,11 @@ from tests.jobs.ab.conftest import CPU
 
 
 def test_an_arm_is_told_by_its_form(tmp_path: Path, flagfile: Callable[..., Path]) -> None:
-    flags, spec, compiler = flagfile("one", "--x"), tmp_path / "spec.mlir", tmp_path / "iree-compile"
+    flags, spec = flagfile("one", "--x"), tmp_path / "spec.mlir"
     spec.write_text("")
-    compiler.write_text("#!/bin/sh\n")
-    compiler.chmod(0o755)
-    words = ("default", "sgemm_c", f"@{flags}", str(flags), str(spec), str(compiler))
+    words = ("default", "sgemm_c", f"@{flags}", str(flags), str(spec))
     kinds = [parse_arm(word, workspace=tmp_path).kind for word in words]
-    assert kinds == ["default", "microkernel", "flagfile", "flagfile", "spec", "compiler"]
-
-
-def test_a_microkernels_name_counts_where_a_file_has_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("sgemm_c").write_text("a file of this name")
-    assert parse_arm("sgemm_c", workspace=tmp_path).kind == "microkernel"
+    assert kinds == ["default", "microkernel", "flagfile", "flagfile", "spec"]
 
 
 @pytest.mark.parametrize("word", ["sgem_c", "@", "@nothing", "nothing.flags", "nothing.mlir", "./nothing", "../evil"])
@@ -35,12 +27,6 @@ def test_what_is_no_arm_is_refused(word: str, tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError):
         parse_arm(word, workspace=tmp_path)
-
-
-def test_a_file_that_cannot_be_run_is_no_compiler(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("")
-    with pytest.raises(UsageError, match="not executable"):
-        parse_arm(str(tmp_path / "notes.txt"), workspace=tmp_path)
 
 
 def test_flags_of_a_file_take_the_place_of_the_targets() -> None:

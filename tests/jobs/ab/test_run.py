@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from autotuner import Gemm
-from autotuner.errors import DeviceError, NoCandidateError, UsageError
+from autotuner.errors import DeviceError, NoCandidateError
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.result import AbResult
 from autotuner.problems import Problem
@@ -175,28 +175,6 @@ def test_a_spec_that_does_not_apply_is_an_error_that_says_what_was_found(
         (run,) = store.runs()
         assert run.status == "failed"
         assert [row.failure for row in store.candidates(run.id)] == ["", "not-applied"]
-
-
-def test_another_compiler_is_an_arm(fake: Fake, experiment: Run, tmp_path: Path) -> None:
-    """A program of its own that calls the real one with one flag more."""
-    tools = fake((DATA_TILING, BASE_MS / 2)).tools
-    other = tmp_path / "other" / "iree-compile"
-    other.parent.mkdir()
-    other.write_text(f'#!/bin/sh\n[ "$1" = --version ] || set -- "$@" {TILED}\nexec {tools.iree_compile} "$@"\n')
-    other.chmod(0o755)
-    result = experiment(tools.iree_compile, other, tools)
-    assert result.verdict == "win"
-    assert [arm.kind for arm in result.details.arms] == ["compiler", "compiler"]
-    assert "IREE compiler version" in result.details.arms[1].to_json()["version"]
-    assert f" && {other} " in result.details.arms[1].command[0]
-
-
-def test_a_program_that_is_no_compiler_is_refused(fake: Fake, experiment: Run, tmp_path: Path) -> None:
-    other = tmp_path / "hello"
-    other.write_text("#!/bin/sh\necho hello\n")
-    other.chmod(0o755)
-    with pytest.raises(UsageError, match="--version"):
-        experiment("default", other, fake().tools)
 
 
 def test_an_arm_that_does_not_compile_is_told_in_the_compilers_words(

@@ -78,7 +78,6 @@ def library(name: str) -> Any:
     ("name", "problem", "says"),
     [
         ("numpy", Gemm(8, 8, 8, dtype="bf16"), "numpy's BLAS has no bf16"),
-        ("numpy", ATTENTION(dtype="f16"), "numpy's BLAS has no f16"),
         ("torch", Gemm(8, 8, 8, dtype="f16"), "torch has no f32 result of f16 factors here"),
         ("torch on a GPU", Gemm(8, 8, 8, dtype="f16", out="bf16"), "torch has no bf16 result of f16 factors"),
         ("torch on a GPU", Gemm(8, 8, 8, batch=2, dtype="i8", acc="i32"), "torch has no batched product of i8"),

@@ -18,7 +18,7 @@ from autotuner.jobs.bench.given import Given, Task, given_problem, task_of
 from autotuner.jobs.bench.library import LibraryProcess, open_library
 from autotuner.jobs.bench.sides import Manner, NoSideError
 from autotuner.measure.check import Check
-from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems import Conv, Gemm, Problem
 from autotuner.problems.epilogue import Epilogue
 from tests.support.bare_device import BareDevice
 
@@ -64,8 +64,6 @@ def numpy_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LibraryP
         Gemm(16, 24, 8, dtype="f32"),
         Gemm(16, 24, 8, dtype="f32", layout="tt", batch=2),
         Gemm(16, 24, 8, dtype="f32", epilogue=Epilogue(bias=True, residual=True, low=0.0)),
-        Attention(1, 2, 8, 12, 4, dtype="f32"),
-        Attention(1, 2, 8, 12, 4, dtype="f32", causal=True),
     ],
     ids=lambda problem: problem.name,
 )

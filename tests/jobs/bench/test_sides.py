@@ -63,7 +63,7 @@ def again(repeat: int) -> Compiled:
 
 def lengthened(device: Costly, *, on_host: bool = False, repeated: Repeated = again) -> IreeSide:
     """IREE's default as a comparison makes it; `repeated` compiles it with repeats."""
-    recipe = Recipe(Tools(Path(), Path(), Path()), ())
+    recipe = Recipe(())
     backend = IreeBackend("iree", "", done((recipe, ONCE)), lambda _, repeat: repeated(repeat))
     given = Given({}, CALL, (), ("f32",), lambda *_: Check(None, 0.0))
     side = backend.prepare(given, Manner(device, 0.02, 60.0, on_host=on_host))

@@ -1,8 +1,7 @@
-"""numpy: products of f32 by its BLAS, and attention made of them."""
+"""numpy: products of f32 by its BLAS."""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,23 +41,6 @@ class Library:
             return out
 
         return {"how": "numpy.matmul", "compute": multiply, "inputs": arrays}
-
-    def attention(self, task: Task, arrays: list[Any]) -> Call:
-        _refuse(task)
-        scale = np.float32(1 / math.sqrt(task["width"]))
-        hidden = ~np.tri(task["queries"], task["keys"], dtype=bool) if task["causal"] else None
-
-        def attend(query: Any, key: Any, value: Any) -> Any:
-            scores = query @ key.swapaxes(-1, -2)
-            scores *= scale
-            if hidden is not None:
-                scores[..., hidden] = -np.inf
-            scores -= scores.max(axis=-1, keepdims=True)
-            np.exp(scores, out=scores)
-            scores /= scores.sum(axis=-1, keepdims=True)
-            return scores @ value
-
-        return {"how": "matmul, exp, matmul", "compute": attend, "inputs": arrays}
 
 
 def _blas() -> str:
