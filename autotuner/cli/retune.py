@@ -8,7 +8,6 @@ import typer
 
 from autotuner.cli.options import option
 from autotuner.cli.request import CLUSTER, OF_A_CALL, OF_A_MODEL, ModelWords, Request, tuning_command
-from autotuner.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -20,9 +19,6 @@ class RetuneWords:
         Path | None, option("--model", "The model that the spec is for. [default: as the spec's own command names it]")
     ] = None
     said: ModelWords = field(default_factory=ModelWords)
-    in_place: Annotated[bool, option("--in-place", "Write over the old files; copies go to candidates/<run>/old.")] = (
-        False
-    )
 
 
 def run_retune(words: RetuneWords, request: Request) -> None:
@@ -36,8 +32,6 @@ def run_retune(words: RetuneWords, request: Request) -> None:
         given.refuse(["flags", "chip"], "is for one target", remedy="Give --target too.")
     if words.model is None:
         given.refuse(OF_A_MODEL, "is for a model", remedy="Give --model too.")
-    if words.in_place and request.output is not None:
-        raise UsageError("--in-place and -o name two places.", remedy="Give one of them.")
     request.refuse_untimed(*OF_A_CALL)
     options = request.options()
     if "workspace" not in given and words.path.is_dir():
@@ -46,7 +40,6 @@ def run_retune(words: RetuneWords, request: Request) -> None:
         words.path,
         target=request.built_for() if "target" in given else None,
         model=words.said.there(words.model, request) if words.model is not None else None,
-        in_place=words.in_place,
         trust=words.said.trust,
         allow=request.allow_precision,
     )

@@ -68,7 +68,6 @@ def retune(
     *,
     target: Target | None = None,
     model: Model | None = None,
-    in_place: bool = False,
     trust: bool = False,
     options: Options | None = None,
     **watched: Unpack[Watched],
@@ -77,7 +76,7 @@ def retune(
 
     Without `target` it is the one that the specs record; `model` is the program of a model's spec where that is not
     where it was. `result.details.rows` has each entry with its `state` and `reason`, `result.details.written` the new
-    files. `in_place` writes over the old ones.
+    files.
     """
-    wanted = Wanted(Path(path), target=target, model=model, in_place=in_place, trust=trust)
+    wanted = Wanted(Path(path), target=target, model=model, trust=trust)
     return retune_specs(wanted, options=options, **watched)

@@ -54,7 +54,7 @@ def test_a_winner_is_timed_both_ways_and_all_that_is_shown_says_so(tune: Tune, w
         cold = [timing for timing in store.timings(result.run) if timing.phase == "cold"]
         row = Row(Entry(Gemm(8, 8, 8))).ended(result, store=store)
         assert row.listed()["cold"] == document["cold"], "a suite lists it with the problem"
-    bucket = BucketResult(Bucket(1, 64, 64), result, "tuned", "").to_json()
+    bucket = BucketResult(Bucket(1, 64, 64), result, "").to_json()
     assert (bucket["warm"], bucket["cold"]) == (document["warm"], document["cold"])
     assert len(cold) == 2 * ROUNDS
     assert all(timing.conditions is not None and timing.conditions.cache == "cold" for timing in cold)

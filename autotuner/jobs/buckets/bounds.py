@@ -8,9 +8,9 @@ from itertools import pairwise
 from autotuner.errors import UsageError
 from autotuner.problems import Gemm
 from autotuner.problems.base import MAX_DIM
+from autotuner.problems.operation import whole_number
 
 ANY = "any"
-_EXAMPLE = "Give rising bounds of M, such as 16,32,64,any."
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +67,16 @@ class Family:
         if gemm.epilogue:
             raise UsageError("--bucket-m is for a product alone.", remedy="Leave --epilogue out.")
         words = [word.strip() for word in text.split(",")]
-        bounds: list[int] = []
-        for word in words[:-1] if words[-1] == ANY else words:
-            bounds.append(_bound(word, text))
-        for smaller, larger in pairwise(bounds):
-            if smaller >= larger:
-                what = "twice" if smaller == larger else f"after {smaller}"
-                raise UsageError(f"--bucket-m {text!r}: {larger} stands there {what}.", remedy=_EXAMPLE)
+        endless = words[-1] == ANY
+        bounds = [whole_number(word, f"--bucket-m {text!r}:") for word in (words[:-1] if endless else words)]
+        if any(smaller >= larger for smaller, larger in pairwise(bounds)):
+            raise UsageError(f"--bucket-m {text!r} does not rise.", remedy="Give bounds of M, such as 16,32,64,any.")
         buckets = [Bucket(low + 1, high, at=high) for low, high in pairwise([0, *bounds])]
-        if words[-1] == ANY:
+        if endless:
             last = bounds[-1] if bounds else 0
-            at = gemm.m if gemm.m > last else 2 * last
-            if at > MAX_DIM:
-                raise UsageError(f"--bucket-m {text!r}: {at} is larger than {MAX_DIM}.", remedy="Give smaller bounds.")
-            buckets.append(Bucket(last + 1, None, at=at))
+            buckets.append(Bucket(last + 1, None, at=gemm.m if gemm.m > last else 2 * last))
+        if (most := buckets[-1].at) > MAX_DIM:
+            raise UsageError(f"--bucket-m {text!r}: {most} is larger than {MAX_DIM}.", remedy="Give smaller bounds.")
         return cls(gemm, tuple(buckets))
 
     @property
@@ -105,13 +101,3 @@ class Family:
     def arguments(self) -> tuple[str, ...]:
         """The command-line words that give this family again."""
         return (*self.gemm.arguments(), "--bucket-m", ",".join(bucket.name for bucket in self.buckets))
-
-
-def _bound(word: str, text: str) -> int:
-    if word == ANY:
-        raise UsageError(f"--bucket-m {text!r}: `any` is the last or nothing.", remedy=_EXAMPLE)
-    if not (word.isascii() and word.isdigit()) or not word.strip("0"):
-        raise UsageError(f"--bucket-m {text!r}: {word!r} is not a positive whole number.", remedy=_EXAMPLE)
-    if len(word) > 20 or int(word) > MAX_DIM:
-        raise UsageError(f"--bucket-m {text!r}: {word} is larger than {MAX_DIM}.", remedy="Give smaller bounds.")
-    return int(word)

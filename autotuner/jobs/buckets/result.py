@@ -46,10 +46,6 @@ class Member:
         us = result.best.us if result.best else None
         return cls(m, late, us, result.baseline.us, result.speedup, checked=True)
 
-    def harms(self, *, smallest_gain: float) -> bool:
-        """Slower than the default by more than the smallest gain that counts."""
-        return self.speedup is not None and self.speedup.median < 1 / (1 + smallest_gain)
-
 
 def for_all_rows(info: CompilationInfo) -> CompilationInfo:
     """The configuration for sizes that its tiles do not divide: on GPUs TileAndFuse then needs padding."""
@@ -77,11 +73,15 @@ class BucketResult:
     bucket: Bucket
     result: Result | None
     """Of the run at its bound; None when there was none."""
-    kept: Literal["tuned", "default"]
     reason: str
     members: tuple[Member, ...] = ()
     spec: str = ""
+    """Its winner's, for all sizes; empty where the default is kept."""
     dispatch: Dispatch | None = None
+
+    @property
+    def kept(self) -> Literal["tuned", "default"]:
+        return "tuned" if self.spec else "default"
 
     def to_json(self) -> dict[str, Any]:
         run = self.result.to_json() if self.result else {}

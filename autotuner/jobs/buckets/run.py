@@ -39,9 +39,9 @@ from autotuner.specfiles.merge import merge
 from autotuner.system import process
 from autotuner.system.digests import read_by_flags
 from autotuner.system.progress import LATE_SECONDS, Clock
-from autotuner.targets import NO_DEVICE, PLAIN, Target
+from autotuner.targets import PLAIN, Target
 from autotuner.tuning.options import Options, Task
-from autotuner.tuning.result import Counts, Files, FinalVerdict, Result, RunFacts
+from autotuner.tuning.result import Counts, Files, FinalVerdict, Result
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.ship import ESTIMATED
@@ -110,11 +110,10 @@ class _FamilyRun:
             self.run.account.note(f"going on with run {self.run.id}: {ended} buckets are finished")
         with process.until(self.run.clock.latest):
             for bucket in self.family.buckets:
-                if self.run.stopped:
-                    break
-                done.append(self._bucket(bucket, done))
-        tuned = [bucket for bucket in done if bucket.kept == "tuned"]
-        files: tuple[Path | None, Path | None] = (None, None)
+                if not self.run.stopped:
+                    done.append(self._bucket(bucket, self._ends(len(self.family.buckets) - len(done))))
+        files = Files()
+        tuned = [one for one in done if one.spec]
         if tuned and not self.run.stopped and (self.run.timed or self.options.output is not None):
             self.session.reporter.stage(f"merging {len(tuned)} buckets, and proving what each M gets")
             files = self._ship(done)
@@ -124,26 +123,22 @@ class _FamilyRun:
 
     # --- one bucket -----------------------------------------------------------------------------------------------
 
-    def _bucket(self, bucket: Bucket, done: Sequence[BucketResult]) -> BucketResult:
+    def _bucket(self, bucket: Bucket, ends: float) -> BucketResult:
         session = self.run.within(f"bucket {bucket.name}: ")
-        ends = self._ends(done)
         budget = None if self.options.budget is None else SEARCH_SHARE * (ends - self.run.clock.elapsed)
         options = replace(self.options, budget=budget, output=None)
         problem = self.target.prepare(self.family.member(bucket.at))
         try:
             found = search(problem, self.target, options=options, session=session, task=Task(ship=False, recall=True))
         except (NoCandidateError, OutOfTimeError) as error:
-            return BucketResult(bucket, None, "default", error.message)
+            return BucketResult(bucket, None, reason=error.message)
         result, winner = found.result, found.winner
-        kept = BucketResult(bucket, result, "default", f"{result.verdict}: {result.reason}")
-        if self.run.stopped:
-            return replace(kept, reason="interrupted")
-        if winner is None or winner.info is None or winner.dispatch is None:
-            return kept
-        if result.verdict not in ("win", "compile-only"):
-            return kept
+        plain = BucketResult(bucket, result, reason=f"{result.verdict}: {result.reason}")
+        won = result.verdict in ("win", "compile-only") and not self.run.stopped
+        if not won or winner is None or winner.info is None or winner.dispatch is None:
+            return plain
         if len(winner.dispatch.dims("m")) != 1:
-            return replace(kept, reason="to the compiler this is a matrix-vector product, without an M")
+            return replace(plain, reason="to the compiler this is a matrix-vector product, without an M")
         session.reporter.stage("the winner at other sizes")
         info = for_all_rows(winner.info)
         entry = partial(
@@ -153,16 +148,16 @@ class _FamilyRun:
             with process.until(self.run.clock.at(ends + LATE_SECONDS)):
                 members = self._members(bucket, entry(), result if info == winner.info else None, ends)
         except OutOfTimeError as error:
-            return replace(kept, reason=error.message)
+            return replace(plain, reason=error.message)
         if reason := self._objection(bucket, members):
-            return replace(kept, reason=reason, members=members)
-        text = entry(provenance=self._provenance(bucket, result, members))
+            return replace(plain, reason=reason, members=members)
         how = "best by estimate, not timed" if result.verdict == "compile-only" else result.reason
-        return BucketResult(bucket, result, "tuned", how, members, text, winner.dispatch)
+        text = entry(provenance=self._provenance(bucket, result, members))
+        return replace(plain, reason=how, members=members, spec=text, dispatch=winner.dispatch)
 
-    def _ends(self, done: Sequence[BucketResult]) -> float:
+    def _ends(self, waiting: int) -> float:
         """Seconds after the start: of --budget, each bucket has as much of what is left as those after it."""
-        clock, waiting = self.run.clock, len(self.family.buckets) - len(done)
+        clock = self.run.clock
         if self.options.budget is None:
             return clock.elapsed + self.options.effort.budget
         return clock.elapsed + max(_BUCKETS * self.options.budget - clock.elapsed, 1.0) / waiting
@@ -216,10 +211,11 @@ class _FamilyRun:
             where = "with a dynamic M" if member.m is None else f"at M = {member.m}"
             if member.failure:
                 return f"its winner fails {where}: {member.failure}"
-            if member.harms(smallest_gain=gain) and member.speedup is not None:
-                return f"its winner harms {where}: {member.speedup.median:.3f}x"
+            speedup = member.speedup
+            if speedup is not None and speedup.median < 1 / (1 + gain):
+                return f"its winner harms {where}: {speedup.median:.3f}x"
             # Where it was tuned it must still win, also as what ships.
-            if member.m == bucket.at and member.speedup is not None and member.speedup.low <= 1 + gain:
+            if speedup is not None and member.m == bucket.at and speedup.low <= 1 + gain:
                 return f"in the form that fits all sizes its winner gains nothing certain {where}"
         return ""
 
@@ -241,16 +237,14 @@ class _FamilyRun:
 
     # --- one file -------------------------------------------------------------------------------------------------
 
-    def _ship(self, done: Sequence[BucketResult]) -> tuple[Path, Path]:
-        flagfile = self.files.flagfile
+    def _ship(self, done: Sequence[BucketResult]) -> Files:
         made_by = [
             f"problem:    {self.family.name}, M in {len(self.family.buckets)} ranges",
             *(f"  {one.bucket.text}: {one.kept} ({one.reason})" for one in done),
             f"made by:    {self._command}",
-            f"use:        {use_line(flagfile)}",
+            f"use:        {use_line(self.files.flagfile)}",
         ]
-        texts = self._texts(done)
-        merged = merge(texts, tools=self.session.tools, made_by=made_by)
+        merged = merge(self._texts(done), tools=self.session.tools, made_by=made_by)
         self._prove(merged.text, done)
         own = problem_mlir(self.target.prepare(self.family.member(self.family.home.at)))
         job = BuildJob(own, self.target.compile_flags, self.options.effort.compile_timeout)
@@ -261,7 +255,7 @@ class _FamilyRun:
             check=lambda path: compile_shipped(job, path, self.session.builder),
             binary=None,
         )
-        return self.files.spec, shipped.flagfile
+        return Files(shipped.spec, shipped.flagfile, shipped.carrier)
 
     def _texts(self, done: Sequence[BucketResult]) -> list[str]:
         """The specs in the order in which they are tried.
@@ -293,12 +287,10 @@ class _FamilyRun:
         """In the merged file every M gets the entry of its own bucket, and none where the default is kept."""
         programs: list[_Program] = []
         for one in done:
-            bucket = one.bucket
-            for m in bucket.members:
-                programs.append((one, f"M = {m}", problem_mlir(self.target.prepare(self.family.member(m)))))
-            own = self.target.prepare(self.family.member(bucket.at))
-            programs.append((one, f"a dynamic {bucket.text}", dynamic_gemm_mlir(own, rows=bucket.rows)))
-        any_size = next((one for one in done if one.spec and one.bucket.low == 1 and one.bucket.high is None), None)
+            sizes = [self.target.prepare(self.family.member(m)) for m in one.bucket.members]
+            programs += [(one, size.name, problem_mlir(size)) for size in sizes]
+            programs.append((one, f"a dynamic {one.bucket.text}", dynamic_gemm_mlir(sizes[-1], rows=one.bucket.rows)))
+        any_size = next((one for one in done if one.bucket.rows == (1, None)), None)
         endless = dynamic_gemm_mlir(self.target.prepare(self.family.gemm), rows=(1, None))
         programs.append((any_size, "a dynamic M >= 1", endless))
         executor, tools, flags = self.session.executor.here, self.session.tools, self.target.compile_flags
@@ -313,49 +305,36 @@ class _FamilyRun:
                     remedy="Please report it with the command.",
                 )
 
-    def _document(self, done: Sequence[BucketResult], files: tuple[Path | None, Path | None]) -> FamilyResult:
-        home = next((one for one in done if one.bucket == self.family.home and one.result), None)
-        shown = home or next((one for one in reversed(done) if one.result), None)
-        if shown is None or shown.result is None:
+    def _document(self, done: Sequence[BucketResult], files: Files) -> FamilyResult:
+        """That of the bucket in which --shape's own M falls, or of the last; with the totals of all."""
+        results = {one.bucket: one.result for one in done if one.result is not None}
+        if not results:
             if self.run.stopped:
                 raise KeyboardInterrupt
             if self.run.clock.left < 0:
                 raise OutOfTimeError
             reasons = "; ".join(f"{one.bucket.text}: {one.reason}" for one in done)
             raise NoCandidateError(f"no bucket could be tuned: {reasons}", remedy="Try other bounds.")
-        results = [one.result for one in done if one.result is not None]
-        tuned = sum(one.kept == "tuned" for one in done)
-        verdict, spec = self._verdict(results, tuned), files[0]
-        kept = [one.bucket.text for one in done if one.kept == "default"]
+        tuned = sum(bool(one.spec) for one in done)
+        verdict = self._verdict({result.verdict for result in results.values()}, tuned)
+        kept = [one.bucket.text for one in done if not one.spec]
         reason = f"{tuned} of {len(self.family.buckets)} buckets are tuned"
         reason += f"; the default is kept for {', '.join(kept)}" if kept else ""
-        counts = Counts.total(result.counts for result in results)
+        counts = Counts.total(result.counts for result in results.values())
         if verdict == "inconclusive" and not counts.rivals and not self.run.stopped:
             reason = f"nothing was tried, the time was up: {longer(2 * self.run.clock.budget)}"
-        notes = [f"bucket {one.bucket.name}: {note}" for one in done if one.result for note in one.result.notes]
-        home_result = shown.result
-        for result in results:
+        for result in results.values():
             self.run.account.add(result.seconds)
-        facts: RunFacts = {
-            **self.run.facts(),
-            "problem": {**home_result.problem, "name": self.family.name},
-            "notes": tuple(dict.fromkeys([*self.run.account.notes, *notes])),
-        }
-        return with_details(
-            home_result,
-            FamilyDetails(tuple(done)),
-            **facts,
-            verdict=verdict,
-            reason=reason,
-            counts=counts,
-            files=Files(spec, files[1], SpecCarrier.name if spec else None),
-        )
+        shown = results.get(self.family.home) or [*results.values()][-1]
+        facts = {**self.run.facts(), "problem": {**shown.problem, "name": self.family.name}}
+        more = {"verdict": verdict, "reason": reason, "counts": counts, "files": files}
+        return with_details(shown, FamilyDetails(tuple(done)), **facts, **more)
 
-    def _verdict(self, results: Sequence[Result], tuned: int) -> FinalVerdict:
-        if self.session.device == NO_DEVICE:
-            return "compile-only" if any(result.verdict == "compile-only" for result in results) else "no-winner"
+    def _verdict(self, found: set[FinalVerdict], tuned: int) -> FinalVerdict:
+        if not self.run.timed:
+            return "compile-only" if "compile-only" in found else "no-winner"
         if self.run.stopped:
             return "inconclusive"
         if tuned:
             return "win"
-        return "inconclusive" if any(result.verdict == "inconclusive" for result in results) else "no-winner"
+        return "inconclusive" if "inconclusive" in found else "no-winner"

@@ -42,7 +42,6 @@ class Wanted:
     """None: the one that the specs record."""
     model: Model | None = None
     """None: the one that the command names by which a model's spec was made."""
-    in_place: bool = False
     trust: bool = False
     allow: str | None = None
 

@@ -118,8 +118,6 @@ class Written:
 
     unit: Path
     files: Files
-    program: Path | None = None
-    """The model that all of it is for."""
 
     def to_json(self) -> dict[str, Any]:
         names = {"spec": self.files.spec, "flagfile": self.files.flagfile}
@@ -213,7 +211,7 @@ def tell_retuned(result: RetuneResult, printer: Printer) -> None:
         if one.files.spec is not None:
             line("spec", str(one.files.spec))
         if one.files.flagfile is not None:
-            line("use", use_line(one.files.flagfile, program=one.program))
+            line("use", use_line(one.files.flagfile))
     if not details.written:
         line("next", _next(result))
 

@@ -60,7 +60,7 @@ class _RetuneRun:
 
     def go(self) -> RetuneResult:
         run, plan = self.run, self.plan
-        writes = run.timed or run.options.output is not None or self.wanted.in_place
+        writes = run.timed or run.options.output is not None
         if writes:
             self.writer.claim(plan.units)
         if run.earlier is not None:

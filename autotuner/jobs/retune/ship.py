@@ -1,15 +1,14 @@
-"""Writes what stays: first where it harms nothing, compiled there once more, and only then where the user has it."""
+"""Writes what stays, and compiles it once more: it must give the code that was raced."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autotuner.build import BuildJob
-from autotuner.build.ship import ship_together, write_shipped
+from autotuner.build.ship import ship_together
 from autotuner.carriers.carrier import FLAGS, Parts
 from autotuner.carriers.flagfile import SUBSTITUTION
 from autotuner.carriers.microkernel import SPEC_FLAG
@@ -42,53 +41,33 @@ class Writer:
         """Where a unit goes, or (by its name) something that was found for one of its problems."""
         workspace = self.run.session.workspace
         spec = self.run.options.output or workspace.specs / "retuned" / f"{unit.name}.mlir"
-        spec = unit.spec if self.wanted.in_place else spec
-        if name:
-            spec = spec.with_stem(f"{spec.stem}-{name}")
+        spec = spec.with_stem(f"{spec.stem}-{name}") if name else spec
         return Outputs.at(spec, workspace, MODEL, force=self.run.options.force)
 
     def claim(self, units: Sequence[Unit]) -> None:
-        """Before anything is compiled: what cannot be written is no surprise at the end, and the old files are kept."""
+        """Before anything is compiled: what cannot be written is no surprise at the end."""
         for unit in units:
-            self.place(unit).claim(() if self.wanted.in_place else unit.reads)
-            if self.wanted.in_place:
-                self._set_aside(unit)
-
-    def _set_aside(self, unit: Unit) -> None:
-        """Copies of what may be written over."""
-        folder = self.run.folder / "old"
-        for path in unit.reads:
-            within = folder if path.parent == unit.spec.parent else folder / path.parent.name
-            within.mkdir(parents=True, exist_ok=True)
-            if path.is_dir():
-                shutil.copytree(path, within / path.name, dirs_exist_ok=True)
-            else:
-                shutil.copy(path, within / path.name)
+            self.place(unit).claim(unit.reads)
 
     def write(self, unit: Unit, kept: Mapping[Key, Provenance], raced: Mapping[str, tuple[Part, str]]) -> Written:
         """The entries that stay, each with what it says of itself from now on.
 
-        First where it harms nothing. What gives a program other code there than was `raced` is not written.
+        What gives a program other code than was `raced` is not left behind.
         """
         run, place = self.run, self.place(unit)
         parts = _parts(unit, kept, self._header(unit, kept), spec_flag=run.target.spec_flag)
-        flags = unit.flagfile.others if unit.flagfile else run.target.compile_flags
         shipped, lost = ship_together(
-            Outputs(run.folder / "draft" / place.spec.name, MODEL),
+            place,
             parts,
-            flags,
+            unit.flagfile.others if unit.flagfile else run.target.compile_flags,
             compiles=lambda flagfile: {name: self._compile(part, flagfile) for name, (part, _) in raced.items()},
             binaries={name: binary for name, (_, binary) in raced.items()},
         )
         if shipped is None or lost:
+            place.clear()
             reasons = "; ".join(f"{name}: {why}" for name, why in lost.items())
             raise OtherCodeError(f"{reasons}.", remedy="Please report it with the specs.")
-        if shipped.objects is not None:  # those of the old files may be written over
-            parts = replace(parts, objects=tuple(shipped.objects / path.name for path in parts.objects))
-        final = write_shipped(place, parts, flags)
-        program = next((part.program(run.session, run.target)[0] for part, _ in raced.values() if part.model), None)
-        files = Files(final.spec, final.flagfile, final.carrier)
-        return Written(unit.spec, files, program if isinstance(program, Path) else None)
+        return Written(unit.spec, Files(shipped.spec, shipped.flagfile, shipped.carrier))
 
     def _compile(self, part: Part, flagfile: Path) -> Future[Compiled]:
         """What a user's compile gives."""

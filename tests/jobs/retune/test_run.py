@@ -28,6 +28,7 @@ from autotuner.iree.tools import Tools
 from autotuner.jobs.buckets import plain_only
 from autotuner.jobs.retune.plan import Wanted, model_of_command, read_plan
 from autotuner.jobs.retune.result import RetuneResult
+from autotuner.jobs.retune.unit import read_unit
 from autotuner.problems import Conv, Gemm
 from autotuner.programs.model import Model
 from autotuner.specfiles.entries import read
@@ -183,12 +184,6 @@ def test_what_still_wins_is_kept_and_after_kill_9_not_raced_again(
     assert not devices[1].taken, "nothing is timed again"
     assert new.is_file()
 
-    answered(retune(*words, "--resume", "--in-place"))
-    assert path.read_text().startswith("// Spec by autotune ")
-    copies = tmp_path / "candidates" / str(first["run"]) / "old"
-    assert (copies / path.name).read_text() == before
-    assert (copies / path.with_suffix(".flags").name).is_file()
-
 
 def test_a_configured_executable_is_kept_with_the_very_code_that_was_raced(
     retune: Retune, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -246,7 +241,7 @@ def test_a_file_that_would_give_other_code_fails_alone(
 
 
 @pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler on this machine")
-def test_files_of_a_model_that_were_moved_together_are_raced_and_written_in_place(
+def test_files_of_a_model_that_were_moved_together_are_raced_and_written(
     write: Callable[..., Path], retune: Retune, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A spec that tunes, one that calls a microkernel, and its objects."""
@@ -257,18 +252,16 @@ def test_files_of_a_model_that_were_moved_together_are_raced_and_written_in_plac
     shutil.copy(EXAMPLES / "two.mlir", model)
     kernel.rename(spec.with_suffix(KERNELS))
     folder = kernel.with_suffix(".objects").rename(spec.with_suffix(".objects"))
-    objects = {path.name: path.read_bytes() for path in folder.iterdir()}
     carriers = [f"{CPU.spec_flag}={spec}", f"{SPEC_FLAG}={spec.with_suffix(KERNELS)}"]
     flags = flagfile_text([*CPU.compile_flags, *carriers, f"{OBJECTS_FLAG}={folder}"])
     spec.with_suffix(".flags").write_text(flags.replace(str(spec.parent), str(tmp_path / "gone")))
-    document = answered(retune(spec, "--model", model, "--in-place", "--force", "--budget", "20m", "--json"))
+    document = answered(retune(spec, "--model", model, "--budget", "20m", "--json"))
     reasons = [row["reason"] for row in document["entries"]]
     assert [row["state"] for row in document["entries"]] == ["kept", "kept"], reasons
-    assert (document["verdict"], document["spec"]) == ("win", str(spec)), reasons
-    assert all(path.read_text().startswith("// Spec by autotune ") for path in (spec, spec.with_suffix(KERNELS)))
-    assert str(tmp_path / "gone") not in spec.with_suffix(".flags").read_text()
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == objects
-    assert objects
+    assert document["verdict"] == "win", reasons
+    written = read_unit(Path(document["spec"]), trust=False)
+    assert all(path.is_relative_to(tmp_path / "specs" / "retuned") for path in written.reads)
+    assert len(written.files) == 2
 
 
 @pytest.mark.usefixtures("by_spec")
@@ -285,7 +278,8 @@ def test_what_applies_no_more_is_searched_again_near_its_place(
     new = found.pop("gemm_32x32x32_f32_f32_nn")
     assert (new.state, result.verdict) == ("replaced", "win"), new.reason
     assert new.reason.startswith("it does not apply any more: nothing matches it; a search near its place found")
-    assert {name: row.state for name, row in found.items()} == {SMALL.name: "kept"}
+    (kept,) = found.values()
+    assert (kept.problem, kept.state, kept.raced and kept.raced.us) == (SMALL.name, "kept", 0.5 * WARM)
     written = [one.files.spec for one in result.details.written if one.files.spec is not None]
     assert [spec.name for spec in written] == ["both-gemm_32x32x32_f32_f32_nn.mlir", "both.mlir"]
     problems = [[entry.provenance.problem for entry in read(spec).entries if entry.provenance] for spec in written]
@@ -337,30 +331,6 @@ def test_a_default_that_has_become_as_fast_is_found_and_nothing_is_written(
     assert "next       compile without the spec" in str(result)
 
 
-@pytest.mark.usefixtures("by_spec")
-def test_every_entry_of_a_spec_is_raced_on_its_own_problem(
-    write: Callable[..., Path], from_python: Callable[..., RetuneResult], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pretend(monkeypatch)
-    timed = Pretended.time
-
-    def small_alone_gains(self: Pretended, module: Module, benchmark: Benchmark, **how: Any) -> Timing:
-        self.warm = 0.5 if "64x48" in str(benchmark.invocation.inputs) else 1.0
-        return timed(self, module, benchmark, **how)
-
-    monkeypatch.setattr(Pretended, "time", small_alone_gains)
-    result = from_python(write("both"), target=plain_only(CPU), trials=1)
-    rows = {row.problem: row for row in result.details.rows}
-    kept, dropped = rows[SMALL.name], rows[OTHER.name]
-    assert (kept.state, dropped.state) == ("kept", "dropped")
-    assert kept.raced is not None
-    assert kept.raced.speedup is not None
-    assert kept.raced.speedup.median == pytest.approx(2.0)
-    assert dropped.reason.startswith("no longer faster than IREE's default")
-    assert result.spec is not None
-    assert [entry.provenance and entry.provenance.problem for entry in read(result.spec).entries] == [SMALL.name]
-
-
 def test_a_workspace_says_of_each_file_what_cannot_be_retuned(
     write: Callable[..., Path], retune: Retune, tmp_path: Path
 ) -> None:
@@ -387,7 +357,6 @@ def test_a_workspace_says_of_each_file_what_cannot_be_retuned(
     [
         (("none.mlir",), "there is no file none.mlir"),
         (("specs/x.txt",), "there is no file"),
-        ((".", "--in-place", "-o", "x.mlir"), "--in-place and -o name two places"),
         ((".", "--function", "main"), "--function is for a model"),
         ((".", "--flag=--iree-x"), "--flag is for one target"),
         ((".",), "there is no spec in"),
