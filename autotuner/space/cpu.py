@@ -103,8 +103,8 @@ def _tiled(dispatch: Dispatch, facts: CpuFacts, cores: int) -> Part:
     )
     rules = (fits_registers, cache_level_is_whole, within_the_problem, enough_workgroups, no_large_vector)
     # How often a dynamic loop runs, and what is left over, is known only when the program runs.
-    form = (lambda c: c) if dispatch.dynamic else (lambda c: _tiled_form(c, m, n, k))
-    return Part("DoubleTilingExpert", _tiled_knobs(m, n, k, lanes), rules, tiles, peel=None, form=form)
+    twins = None if dispatch.dynamic else lambda c: _tiled_twins(c, m, n, k)
+    return Part("DoubleTilingExpert", _tiled_knobs(m, n, k, lanes), rules, tiles, peel=None, twins=twins)
 
 
 def _tiled_knobs(m: int, n: int, k: int, lanes: int) -> tuple[Knob, ...]:
@@ -131,24 +131,17 @@ def _workgroup(c: Columns) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]
     )
 
 
-def _tiled_form(c: Columns, m: int, n: int, k: int) -> Columns:
-    """Without a level of tiles whose loops run once, and without peeling where nothing is left over."""
+def _tiled_twins(c: Columns, m: int, n: int, k: int) -> Mask:
+    """Where nothing is left over to be peeled, or a level of tiles has loops that run once."""
     tile_m, tile_n = _workgroup(c)
     whole = (m % tile_m == 0) & (n % tile_n == 0)
     one_tile = (c["tiles_m"] == 1) & (c["tiles_n"] == 1)
     # The loop over parts of K stands between the two levels: only without it they can be one.
     one_vector = (c["vectors_m"] == 1) & (c["vectors_n"] == 1) & (c["cache_k"] == 0)
-    idle = whole & (c["vectors_m"] > 0) & (one_tile | one_vector)
     depth = np.where(c["cache_k"] > 0, c["cache_k"], k)
     even = whole & (k % depth == 0) & (depth % c["vector_k"] == 0)
-    return {
-        **c,
-        "vectors_m": np.where(idle, 0, c["vectors_m"]),
-        "vectors_n": np.where(idle, 0, c["vectors_n"]),
-        "tiles_m": np.where(idle, tile_m // c["vector_m"], c["tiles_m"]),
-        "tiles_n": np.where(idle, tile_n // c["vector_n"], c["tiles_n"]),
-        "peel": np.where(even, 0, c["peel"]),
-    }
+    mask: Mask = (even & (c["peel"] > 0)) | (whole & (c["vectors_m"] > 0) & (one_tile | one_vector))
+    return mask
 
 
 # --- products of operands that are already packed -------------------------------------------------------------------
@@ -364,10 +357,12 @@ class CpuSpace:
         if part is None:
             return None
         every = cls(dispatch, part.space(), part)
-        own = every.default()
-        # Of configurations that give the same code one is enough: the compiler's own choice, where it is among them.
-        preferred = every.space.index(own) if own else None
-        return replace(every, space=every.space.fold(part.form, preferred=preferred))
+        if part.twins is None or not len(every.space):
+            return every
+        keep = ~part.twins(every.space.columns())
+        if (own := every.default()) is not None:  # the compiler's own choice stays
+            keep[every.space.index(own)] = True
+        return replace(every, space=every.space.keep(keep))
 
     def tiling(self, config: Config) -> CpuTiling:
         values = {name: int(value) for name, value in config.items if isinstance(value, int)}

@@ -75,8 +75,8 @@ class Part:
     """Those that others are multiples of come first."""
     peel: bool | None = False
     """None: a knob says it."""
-    form: Callable[[Columns], Columns] = lambda columns: columns
-    """What is left of the knobs when those that change nothing are set to one value: equal forms give equal code."""
+    twins: Rule | None = None
+    """Those that give the code of others, which stay; None: there are none."""
 
     def space(self) -> Space:
         return Space.product(self.knobs, self.rules)

@@ -163,20 +163,10 @@ class Space:
         right = np.tile(grid, (len(self), 1))
         return Space([*self.knobs, *free], np.concatenate([left, right], axis=1))
 
-    def fold(self, form: Callable[[Columns], Columns], *, preferred: int | None = None) -> Space:
-        """One row of all whose integer knobs have the same form: the preferred one if it is there, else the first."""
+    def columns(self) -> Columns:
+        """The values of all rows, by integer knobs."""
         values = [np.array([int(v) for v in knob.values], np.int64) for knob in self.knobs]
-        columns = {knob.name: values[i][self._rows[:, i]] for i, knob in enumerate(self.knobs)}
-        codes = np.zeros(len(self), np.int64)
-        for column in form(columns).values():
-            seen, index = np.unique(column, return_inverse=True)
-            codes = codes * len(seen) + index
-        # A stable order puts the first row of each form first, and the preferred row before all.
-        order = np.arange(len(self))
-        if preferred is not None:
-            order = np.concatenate([[preferred], np.delete(order, preferred)])
-        _, first = np.unique(codes[order], return_index=True)
-        return Space(self.knobs, self._rows[np.sort(order[first])])
+        return {knob.name: values[i][self._rows[:, i]] for i, knob in enumerate(self.knobs)}
 
     def keep(self, mask: npt.NDArray[np.bool_]) -> Space:
         """The rows where mask holds."""
