@@ -61,7 +61,7 @@ def combined(knobs: Sequence[Knob]) -> list[Route]:
     levels = {setting.name for knob in knobs if knob.name == "level" for setting in knob.settings}
     names = dict.fromkeys(sensible(knobs, [name for name in one if name]) for one in product(*choices))
     routes = [route_of(knobs, one) for one in names]
-    return sorted(routes, key=lambda r: (r != PLAIN, not levels.isdisjoint(r.settings), -r.forms))
+    return sorted(routes, key=lambda r: (r != PLAIN, not levels.isdisjoint(r.settings), -len(r.settings)))
 
 
 def turned(knobs: Sequence[Knob], best: Route) -> Iterator[Route]:

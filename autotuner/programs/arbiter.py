@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from autotuner.build import BuildJob
 from autotuner.devices.device import Computed
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import OutOfTimeError, UsageError
@@ -21,20 +22,13 @@ from autotuner.iree.run import Invocation, failed_because
 from autotuner.measure.check import Check, compare
 from autotuner.measure.reference import WORDS, Reference, Source
 from autotuner.problems import Array, Bound
-from autotuner.problems.accuracy import UNITS
-from autotuner.problems.dtypes import element_type
 from autotuner.programs.inputs import shaped_like
 from autotuner.programs.model import ModelBuilder
 from autotuner.system import process
-from autotuner.system.parsing import read_npy, write_raw
 from autotuner.targets import Target
 from autotuner.targets.backends.llvm_cpu import CPU_FLAG, LLVM_CPU
 from autotuner.targets.base import decomposed_attention, flag_name
 
-_ROOM = 3.0
-"""Two right builds may differ by so many times what a last digit of the inputs changes."""
-_MOST = 0.1
-"""However a model amplifies its rounding: a relative error beyond this is wrong."""
 _MEANING = ("--iree-input-", "--iree-torch-", "--iree-stablehlo-")
 """Flags of the user that say what the program means. All others say how it is compiled, which may be what is wrong."""
 _GENERIC = f"{CPU_FLAG}=generic"
@@ -46,8 +40,6 @@ class HostAnswer:
     """What the program computes on the host's processor, or why that could not be had."""
 
     outputs: Computed = field(default_factory=Computed)
-    noise: float = 0.0
-    """The relative change of the outputs when all inputs change in their last digit."""
     why: str = ""
 
 
@@ -70,22 +62,22 @@ class Arbiter:
     default: Computed = field(default_factory=Computed)
     default_check: Check = field(default_factory=lambda: Check(None, 0.0))
     host: HostAnswer | None = None
-    _expected: Computed = field(default_factory=Computed)
-    _again: Callable[[], Computed] | None = None
+    reference: Computed = field(default_factory=Computed)
+    """What all is compared with."""
     why_none: str = ""
     """Why the host's outputs did not decide, where they were asked for."""
 
-    def begin(self, default: Computed, *, again: Callable[[], Computed] | None = None) -> Check:
-        """With what the default computes; the answer says whether that is right, as far as is known.
-
-        `again` calls it once more.
-        """
-        self.default, self._again = default, again
+    def begin(self, default: Computed) -> Check:
+        """With what the default computes; the answer says whether that is right, as far as is known."""
+        self.default = self.reference = default
         if self.given:
-            self.source, self._expected = "expected", shaped_like(self.given, default)
-            self.default_check = self._compared(default, self._expected)
-        elif not finite(default):
-            self._begin_without_default()
+            self.source, self.reference = "expected", shaped_like(self.given, default)
+            self.default_check = self._compared(default, self.reference)
+        elif not all(np.isfinite(array.astype(np.float64)).all() for array in default.arrays):
+            raise UsageError(
+                f"{self.name} computes no finite numbers on these inputs: nothing can be compared with them.",
+                remedy="Give --input with values that the model is made for, or --expected with what is right.",
+            )
         if self.default_is_wrong:
             self.note(self.words)
         return self.default_check
@@ -94,31 +86,20 @@ class Arbiter:
     def default_is_wrong(self) -> bool:
         return not self.default_check.ok
 
-    @property
-    def reference(self) -> Computed:
-        """What all is compared with."""
-        if self.source == "llvm-cpu" and self.host is not None:
-            return self.host.outputs
-        return self._expected if self.source == "expected" else self.default
-
     def check(self, found: Computed) -> Check:
         """Is it right? Where it is not what the default computes, the host says which of both is."""
         check = self._compared(found, self.reference)
         if check.failure != "wrong-result" or self.source != "default":
             return check
-        self._call_again()
         host = self._asked()
         if host is None:
             return check
         self.default_check = self._compared(self.default, host.outputs)
         right = self._compared(found, host.outputs)
-        if self.default_check.ok:
-            self.source = "llvm-cpu"
-            self.note(f"{WORDS['llvm-cpu']} computes what {self.name} does: what differs from both is wrong")
-            return right
-        if right.ok:
-            self.source = "llvm-cpu"
-            self.note(self.words)
+        if self.default_check.ok or right.ok:
+            self.source, self.reference = "llvm-cpu", host.outputs
+            agrees = f"{WORDS['llvm-cpu']} computes what {self.name} does: what differs from both is wrong"
+            self.note(self.words or agrees)
             return right
         self.default_check = Check(None, 0.0)
         if not self.why_none:
@@ -148,28 +129,6 @@ class Arbiter:
             self.why_none,
         )
 
-    def _begin_without_default(self) -> None:
-        """Of a default that computes no finite numbers: only the host can tell whether there are any."""
-        host = self._asked()
-        if host is None or not finite(host.outputs):
-            raise UsageError(
-                "the model computes no finite numbers on these inputs: nothing can be compared with them.",
-                remedy="Give --input with values that the model is made for.",
-            )
-        self.source = "llvm-cpu"
-        self.default_check = Check("wrong-result", math.inf, "its outputs are not finite")
-
-    def _call_again(self) -> None:
-        """Where two builds disagree, the default must at least agree with itself."""
-        again, self._again = self._again, None
-        if again is not None and self._compared(again(), self.default).failure == "wrong-result":
-            raise UsageError(
-                f"{self.name} gives other outputs at each call of the model, on the same inputs: nothing can be "
-                "compared with them.",
-                remedy="Give --input with values that the model is made for: a position that is written twice has "
-                "no one result.",
-            )
-
     def _asked(self) -> HostAnswer | None:
         if self.host is None:
             self.host = self.ask()
@@ -179,7 +138,6 @@ class Arbiter:
                     f"two builds disagree, and {WORDS['llvm-cpu']} could not be asked ({self.host.why}): "
                     f"{self.name} is taken for right; {_GIVE}"
                 )
-            self.rounding = max(self.rounding, min(_ROOM * self.host.noise, _MOST))
         return None if self.host.why else self.host
 
     def _compared(self, found: Computed, wanted: Computed) -> Check:
@@ -210,10 +168,6 @@ def same_outputs(found: Computed, wanted: Computed, *, tolerance: float | None, 
     return worst
 
 
-def finite(outputs: Computed) -> bool:
-    return all(np.isfinite(array.astype(np.float64)).all() for array in outputs.arrays)
-
-
 def host_flags(target: Target) -> tuple[str, ...]:
     """How the program is compiled to be compared with; attention is decomposed, which is right for all widths."""
     kept = [flag for flag in target.user_flags if flag_name(flag).startswith(_MEANING)]
@@ -224,7 +178,7 @@ def host_flags(target: Target) -> tuple[str, ...]:
 def compute_on_host(
     builder: ModelBuilder, target: Target, call: Invocation, folder: Path, *, until: float, timeout: float
 ) -> HostAnswer:
-    """The program's outputs, and how they move with the last digit of its inputs; `until` a moment of the clock."""
+    """The program's outputs; `until` a moment of the clock."""
     try:
         with process.until(until):
             return _computed(builder, target, call, folder, timeout=timeout)
@@ -233,57 +187,12 @@ def compute_on_host(
 
 
 def _computed(builder: ModelBuilder, target: Target, call: Invocation, folder: Path, *, timeout: float) -> HostAnswer:
-    build = builder.module(host_flags(target), timeout=timeout)
+    build = builder.build(BuildJob(builder.program.source, host_flags(target), timeout, dumps=()))
     if not build.ok:
         return HostAnswer(why=f"it does not compile there: {first_error(build.stderr, most=160)}")
     folder.mkdir(parents=True, exist_ok=True)
     device = ProcessDevice(builder.tools, LLVM_CPU.device, folder)
-    calls = [call, nudged(call, folder)]
-    outputs, moved = device.check(build.vmfb, calls, timeout=timeout)
+    (outputs,) = device.check(build.vmfb, [call], timeout=timeout)
     if outputs.failure is not None:
         return HostAnswer(why=f"it does not run there: {failed_because(outputs.detail)}")
-    return HostAnswer(outputs, noise(outputs, moved) if calls[1] != call else 0.0)
-
-
-def nudged(call: Invocation, folder: Path) -> Invocation:
-    """The same call with every number in a file changed in its last digit."""
-    texts = [_nudged(text, folder / f"nudged{number}", number) for number, text in enumerate(call.inputs)]
-    return replace(call, inputs=tuple(texts))
-
-
-def _nudged(text: str, path: Path, seed: int) -> str:
-    form, raw, file = text.partition("=@")
-    if not raw and text.startswith("@") and text.endswith(".npy"):
-        array = read_npy(text[1:])
-        if array.dtype.kind == "f":
-            np.save(path.with_suffix(".npy"), _moved(array, float(np.finfo(array.dtype).eps), seed))
-            return f"@{path.with_suffix('.npy')}"
-        return text
-    element = form.rpartition("x")[2]
-    if not raw or element not in UNITS:
-        return text
-    numbers: Array = np.fromfile(file, element_type(element).numpy)
-    write_raw(_moved(numbers, 2 * UNITS[element], seed), path.with_suffix(".bin"))
-    return f"{form}=@{path.with_suffix('.bin')}"
-
-
-def _moved(array: Array, epsilon: float, seed: int) -> Array:
-    """Each number by about a unit in its last place, up or down."""
-    signs = np.random.default_rng(seed).choice((-1.0, 1.0), array.shape)
-    moved: Array = (array.astype(np.float64) * (1 + epsilon * signs)).astype(array.dtype)
-    return moved
-
-
-def noise(outputs: Computed, moved: Computed) -> float:
-    """The largest relative change of an output of numbers, in the root mean square; 0 where there is none to tell."""
-    if moved.failure is not None:
-        return 0.0
-    found = [0.0]
-    for one, other in zip(outputs.arrays, moved.arrays, strict=True):
-        if one.dtype.kind in "biu":
-            continue
-        wide = one.astype(np.float64)
-        own = float(np.sqrt(np.square(wide).mean())) if wide.size else 0.0
-        change = float(np.sqrt(np.square(other.astype(np.float64) - wide).mean())) if wide.size else 0.0
-        found.append(change / own if own and np.isfinite(change) else 0.0)
-    return max(found)
+    return HostAnswer(outputs)

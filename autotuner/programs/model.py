@@ -239,6 +239,11 @@ def whole_job(program: Path, flags: Sequence[str], *, timeout: float) -> BuildJo
     return BuildJob(program, (*flags, ROOT_ATTRIBUTES), timeout, dumps=_DUMPS)
 
 
+def as_configured(job: BuildJob) -> BuildJob:
+    """The same up to where dispatches are configured: there is no module of it."""
+    return replace(job, stop=CONFIGURED, dumps=_READ)
+
+
 @dataclass(frozen=True)
 class ModelBuilder:
     """Compiles one model, again and again, with different flags."""
@@ -251,27 +256,9 @@ class ModelBuilder:
         """The program as it goes into IREE's own pipelines, without its weights."""
         return inspect(Compile(self.program.source, tuple(flags), timeout, stop="preprocessing"), self.tools).text
 
-    def known(self, flags: Sequence[str], *, timeout: float) -> Compiled | None:
-        """The module by these flags, where it was made before, with what tells its dispatches."""
-        job = self.job(flags, timeout=timeout)
-        made = self._builder.recalled(job, self._builder.key(job))
-        return made if made is not None and made.ok else None
-
-    def configured(self, flags: Sequence[str], *, timeout: float) -> Compiled:
-        """The program up to where its dispatches are configured: there is no module of it."""
-        return self._builder.build(self.configuring(flags, timeout=timeout))
-
-    def configuring(self, flags: Sequence[str], *, timeout: float) -> BuildJob:
-        """The job of that."""
-        return replace(self.job(flags, timeout=timeout), stop=CONFIGURED, dumps=_READ)
-
-    def build(self, flags: Sequence[str], *, timeout: float) -> Compiled:
-        """A module, remembered by the model, the flags and the files that these name."""
-        return self._builder.build(self.job(flags, timeout=timeout))
-
-    def module(self, flags: Sequence[str], *, timeout: float) -> Compiled:
-        """A module that is only called: nothing is read of how it came about."""
-        return self._builder.build(BuildJob(self.program.source, tuple(flags), timeout, dumps=()))
+    def build(self, job: BuildJob) -> Compiled:
+        """What is remembered by the model, the flags and the files that these name."""
+        return Builder(self.tools, self.cache).build(job)
 
     def build_fresh(self, flags: Sequence[str], *, folder: Path, timeout: float) -> Compiled:
         """A module in `folder`, with what must be known to prove what is in it."""
@@ -288,7 +275,3 @@ class ModelBuilder:
     def command(self, flags: Sequence[str], *, vmfb: Path) -> tuple[str, ...]:
         """What makes the module by hand."""
         return Compile(self.program.source, tuple(flags), 0.0).by_hand(self.tools, output=str(vmfb))
-
-    @property
-    def _builder(self) -> Builder:
-        return Builder(self.tools, self.cache)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -153,7 +153,7 @@ class ModelProgram:
         if outputs.failure is not None:
             return Answer((), Check(outputs.failure, math.inf, outputs.detail))
         if against is None:
-            check = self.arbiter.begin(outputs, again=partial(self.outputs, vmfb))
+            check = self.arbiter.begin(outputs)
         else:
             check = self.arbiter.check(outputs)
         return Answer(outputs.arrays, check, outputs.seconds)

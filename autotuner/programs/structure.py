@@ -24,7 +24,7 @@ from autotuner.problems.accuracy import RMS, UNITS, Precision, lower_precision
 from autotuner.programs.dispatch import called_flops, group_flops, length
 from autotuner.programs.flow import Flow, FlowDispatch, Group, group, read_flow, read_roots, tensor_type
 from autotuner.programs.inputs import check_inputs, input_shapes, load_expected
-from autotuner.programs.model import Model, ModelBuilder, check_call
+from autotuner.programs.model import Model, ModelBuilder, as_configured, check_call
 from autotuner.programs.signature import signature_in
 from autotuner.system import process
 from autotuner.targets import Target
@@ -62,7 +62,8 @@ class ModelStructure:
 
 def read_structure(builder: ModelBuilder, flags: Sequence[str], *, target: str, timeout: float) -> ModelStructure:
     """The model's dispatches, from a compile that goes no further."""
-    return structure_in(builder.configured(flags, timeout=timeout), builder, flags=flags, target=target)
+    build = builder.build(as_configured(builder.job(flags, timeout=timeout)))
+    return structure_in(build, builder, flags=flags, target=target)
 
 
 def structure_in(build: Compiled, builder: ModelBuilder, *, flags: Sequence[str], target: str) -> ModelStructure:
@@ -82,19 +83,16 @@ def structure_in(build: Compiled, builder: ModelBuilder, *, flags: Sequence[str]
 
 
 def read_beside(
-    target: Target, builder: ModelBuilder, executor: BuildExecutor, *, timeout: float, timed: bool
+    target: Target, builder: ModelBuilder, executor: BuildExecutor, *, timeout: float, timed: bool, whole: bool = False
 ) -> ModelStructure:
-    """The dispatches alone, from a compile that goes no further; what is wrong with the call is told beside it.
+    """The dispatches, from a compile that goes no further; what is wrong with the call is told beside it.
 
-    Where the default was compiled before, from that.
+    `whole`: the module is needed anyway, so that the compile goes on to its end.
     """
     flags = target.compile_flags
-    known = builder.known(flags, timeout=timeout)
     with process.ended_by_an_error():
-        if known is not None:
-            check_program(builder.program, "".join(known.dumped[PREPROCESSED]), timed=timed)
-            return structure_in(known, builder, flags=flags, target=target.name)
-        begun = executor.start(builder.configuring(flags, timeout=timeout))
+        job = builder.job(flags, timeout=timeout)
+        begun = executor.start(job if whole else as_configured(job))
         with suppress(CompilerRefusal):
             check_program(builder.program, builder.preprocessed(flags, timeout=timeout), timed=timed)
         return structure_in(begun.result(), builder, flags=flags, target=target.name)

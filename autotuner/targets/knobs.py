@@ -17,7 +17,6 @@ JOINED = "+"
 _CONV, _ATTENTION = ("conv",), ("attention",)
 _PRODUCTS = ("gemm", "conv", "attention")
 PIPELINE = "--iree-preprocessing-pass-pipeline"
-_PREPROCESSING = "--iree-preprocessing-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,19 +180,8 @@ class Route:
         """The words of its name; those of a user's own route are no settings."""
         return () if self.name == PLAIN.name else tuple(self.name.split(JOINED))
 
-    @property
-    def rewrites(self) -> bool:
-        """It makes other operations of a program's before a spec can replace some, or has the only such spec."""
-        return any(flag.startswith(_PREPROCESSING) for flag in self.flags)
-
-    @property
-    def forms(self) -> int:
-        """How many of its settings say in which form products, convolutions or attentions are computed."""
-        return sum(setting in _FORMS for setting in self.settings)
-
 
 PLAIN = Route("plain")
-_FORMS = frozenset(setting.name for knob in KNOBS if knob.ops for setting in knob.settings)
 
 
 def knobs_of(own: Collection[str]) -> tuple[Knob, ...]:

@@ -15,7 +15,7 @@ from autotuner.iree.folder import MODEL, MODULE, PROBLEM
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
-from autotuner.programs.model import Model, ModelBuilder
+from autotuner.programs.model import Model, ModelBuilder, as_configured
 from autotuner.programs.structure import structure_in
 from autotuner.system.cache import Cache
 from autotuner.targets import Target
@@ -42,9 +42,10 @@ def test_an_error_with_exit_code_zero_is_seen_by_everybody(tools: Tools, source:
         with pytest.raises(CompilerRefusal, match="no-such-pass"):
             preprocess(tools, program, flags, timeout=120)
     builder = ModelBuilder(tools, Cache(tmp_path / "cache"), Model(model))
-    assert builder.build(flags, timeout=120).failure == "compile-error"
+    job = builder.job(flags, timeout=120)
+    assert builder.build(job).failure == "compile-error"
     assert builder.build_fresh(flags, folder=tmp_path / "fresh", timeout=120).failure == "compile-error"
-    configured = builder.configured(flags, timeout=120)
+    configured = builder.build(as_configured(job))
     assert configured.failure == "compile-error"
     with pytest.raises(NoCandidateError, match=r"no-such-pass.* The same by hand: \S*iree-compile \S*model\.mlir "):
         structure_in(configured, builder, flags=flags, target="cpu")
@@ -57,7 +58,7 @@ def test_the_dispatches_of_a_model_are_read_from_the_compile_of_its_module(
     model = tmp_path / "model.mlir"
     model.write_text(source)
     builder = ModelBuilder(tools, Cache(tmp_path / "cache"), Model(model))
-    made, again = (builder.build(FLAGS, timeout=120) for _ in range(2))
+    made, again = (builder.build(builder.job(FLAGS, timeout=120)) for _ in range(2))
     assert (made.cached, again.cached) == (False, True)
     for one in (made, again):
         found = structure_in(one, builder, flags=FLAGS, target="cpu")

@@ -20,7 +20,7 @@ from autotuner.iree.tools import Tools
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.tuner import tune_model
 from autotuner.problems import Array
-from autotuner.programs.arbiter import Arbiter, HostAnswer, host_flags, noise, nudged
+from autotuner.programs.arbiter import Arbiter, HostAnswer, host_flags
 from autotuner.programs.inputs import load_expected, wider
 from autotuner.programs.model import Model
 from autotuner.programs.signature import Signature
@@ -109,33 +109,6 @@ def test_where_the_host_cannot_be_asked_the_default_stays_and_that_is_said() -> 
     assert "--expected FILE.npy" in said
 
 
-def test_a_default_that_does_not_agree_with_itself_is_no_answer() -> None:
-    """As where a model writes to one position twice, of those that were made up."""
-    host = Asked(HostAnswer(GOOD))
-    arbiter = host.arbiter()
-    arbiter.begin(GOOD, again=lambda: BAD)
-    with pytest.raises(UsageError, match="gives other outputs at each call of the model") as caught:
-        arbiter.check(BAD)
-    assert "--input" in caught.value.remedy
-    assert host.times == 0
-
-
-def test_a_default_is_called_again_only_where_something_differs_from_it() -> None:
-    host, calls = Asked(HostAnswer(GOOD)), list[Computed]()
-
-    def again() -> Computed:
-        calls.append(GOOD)
-        return GOOD
-
-    arbiter = host.arbiter()
-    arbiter.begin(GOOD, again=again)
-    assert arbiter.check(GOOD).ok
-    assert not calls
-    assert not arbiter.check(BAD).ok
-    assert not arbiter.check(OTHER).ok
-    assert len(calls) == 1, "once for all"
-
-
 def test_what_the_user_expects_is_right_and_nobody_is_asked() -> None:
     host = Asked(HostAnswer(BAD))
     arbiter = host.arbiter(given=GOOD.arrays)
@@ -146,28 +119,14 @@ def test_what_the_user_expects_is_right_and_nobody_is_asked() -> None:
     assert host.times == 0
 
 
-def test_a_default_without_finite_numbers_is_wrong_where_the_host_has_some() -> None:
+def test_a_default_without_finite_numbers_is_refused_unless_it_is_known_what_is_right() -> None:
     nothing = Computed((np.full(3, np.nan, np.float32),))
-    arbiter = Asked(HostAnswer(GOOD)).arbiter()
+    with pytest.raises(UsageError, match="computes no finite numbers on these inputs"):
+        Asked(HostAnswer(GOOD)).arbiter().begin(nothing)
+    arbiter = Asked(HostAnswer()).arbiter(given=GOOD.arrays)
     assert arbiter.begin(nothing).failure == "wrong-result"
-    assert arbiter.check(GOOD).ok
     assert arbiter.found().default_error is None
     assert arbiter.words == "IREE's default gives wrong results for this model (not all of them are numbers)"
-    with pytest.raises(UsageError, match="computes no finite numbers on these inputs"):
-        Asked(HostAnswer(nothing)).arbiter().begin(nothing)
-
-
-def test_a_model_that_amplifies_its_rounding_may_be_off_by_that_and_no_further() -> None:
-    near = Computed((np.array((1, 2, 3.02), np.float32),))
-    for noise_of_it, wrong in ((0.0, True), (2e-3, False)):
-        arbiter = Asked(HostAnswer(GOOD, noise=noise_of_it)).arbiter()
-        arbiter.begin(near)
-        assert arbiter.check(GOOD).ok
-        assert arbiter.default_is_wrong == wrong
-    wild = Asked(HostAnswer(GOOD, noise=5.0)).arbiter()
-    wild.begin(BAD)
-    assert wild.check(GOOD).ok
-    assert wild.default_is_wrong, "whatever it amplifies, a quarter off is wrong"
 
 
 # --- files ----------------------------------------------------------------------------------------------------------
@@ -221,21 +180,6 @@ def test_the_host_compiles_what_the_program_means_and_leaves_out_how_the_user_co
         assert "--iree-opt-level=O3" not in found
         assert set(decomposed_attention()) <= set(found)
         assert not [flag for flag in found if "cuda" in flag]
-
-
-def test_inputs_are_nudged_in_their_last_digit_and_whole_numbers_stay(tmp_path: Path) -> None:
-    half, single = np.linspace(-1, 1, 50, dtype=np.float16), np.linspace(1, 2, 50, dtype=np.float32)
-    half.tofile(tmp_path / "half.bin")
-    np.save(tmp_path / "single.npy", single)
-    whole = f"4xi32=@{tmp_path / 'half.bin'}"
-    texts = (f"50xf16=@{tmp_path / 'half.bin'}", f"@{tmp_path / 'single.npy'}", whole, "2xf32=1 2")
-    moved = nudged(Invocation("main", texts, ("f32",)), tmp_path)
-    assert moved.inputs[2:] == texts[2:]
-    first = np.fromfile(moved.inputs[0].partition("@")[2], np.float16)
-    second = np.load(moved.inputs[1][1:])
-    assert 0 < noise(Computed((half,)), Computed((first,))) < 2**-9
-    assert 0 < noise(Computed((single,)), Computed((second,))) < 2**-22
-    assert noise(Computed((np.ones(3, np.int32),)), Computed((np.zeros(3, np.int32),))) == 0.0
 
 
 # --- IREE's own fault -----------------------------------------------------------------------------------------------

@@ -108,7 +108,8 @@ def test_results_that_numpy_has_no_format_for_are_read_too(tmp_path: Path) -> No
     program = Model(EXPORTED / "torch_bf16.mlir")
     assert structure.flow.signature.results == ("bf16",)
     call, _ = call_of(program, structure.flow.signature, tmp_path / "inputs", seed=0)
-    built = ModelBuilder(tools, Cache(tmp_path / "cache"), program).build(flags, timeout=120)
+    builder = ModelBuilder(tools, Cache(tmp_path / "cache"), program)
+    built = builder.build(builder.job(flags, timeout=120))
     (outputs,) = ProcessDevice(tools, "local-sync", tmp_path).check(built.vmfb, [call], timeout=60)
     assert outputs.failure is None, outputs.detail
     (result,) = outputs.arrays

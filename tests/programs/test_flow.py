@@ -15,7 +15,7 @@ from autotuner.iree.tools import Tools
 from autotuner.problems.render import problem_mlir
 from autotuner.programs.dispatch import DispatchProblem, flops, loop_sizes, runs_alone
 from autotuner.programs.flow import Sizes, Value
-from autotuner.programs.model import Model, ModelBuilder, call_of
+from autotuner.programs.model import Model, ModelBuilder, as_configured, call_of
 from autotuner.programs.structure import ModelStructure, by_work, read_structure
 from autotuner.system.cache import Cache
 from tests.support.models import EXAMPLES
@@ -91,7 +91,8 @@ def test_a_dispatch_alone_keeps_its_root_and_all_its_results(tmp_path: Path) -> 
     (tmp_path / "alone.mlir").write_text(problem_mlir(problem))
     program = Model(tmp_path / "alone.mlir", trust=True).opened(folder=tmp_path)
     flags = [*problem.flags, *CPU.compile_flags]
-    made = ModelBuilder(Tools.find(), Cache(tmp_path), program).configured(flags, timeout=60)
+    builder = ModelBuilder(Tools.find(), Cache(tmp_path), program)
+    made = builder.build(as_configured(builder.job(flags, timeout=60)))
     assert read_root("\n".join(made.texts)) == group.root
 
 

@@ -38,8 +38,6 @@ class Contestant:
     detail: str = ""
     duplicate_of: str | None = None
     """A route before it, whose module is the same, and whose time it has."""
-    on: Contestant | None = None
-    """The route as it is, where this is what tuning made of it."""
     entries: tuple[Entry, ...] = ()
     kernels: tuple[KernelEntry, ...] = ()
     parts: Parts = field(default_factory=Parts)
@@ -78,12 +76,6 @@ class Contestant:
         if self.build is None:
             raise ValueError(f"{self.id} has no build")
         return self.build
-
-    @property
-    def expected_us(self) -> float:
-        """Entries are put in because each is ahead: a model that was not timed has its route's time."""
-        on = self.on.us if self.on is not None else None
-        return self.us or on or math.inf
 
     @property
     def kind(self) -> Kind:
@@ -137,7 +129,7 @@ class Lineup(Standing[Contestant]):
         base, stock = self.base, self.stock
         tuned = [one for one in self.outcomes.values() if not one.by_flags]
         routes = [stock] if stock is not None and stock.route not in (PLAIN, base.route if base else PLAIN) else []
-        rivals = sorted([*tuned, *routes], key=lambda one: one.expected_us)
+        rivals = sorted([*tuned, *routes], key=lambda one: one.us or math.inf)
         return [*([base] if base is not None else []), *rivals]
 
     def contest(self, *, smallest_gain: float, seed: int) -> Contest:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,13 +35,9 @@ class Context:
     builder: ModelBuilder
     run: Run
     timing_seconds: float = 0.2
-    """What one timing of a whole model costs in wall time, the process included."""
-    isolated_seconds: float = 0.2
-    """What one costs in a process of its own, as a confirmation takes it."""
+    """What one timing of a whole model costs in wall time, in a process of its own."""
     called: ModelProgram | None = None
     """How the model is called, and whose outputs are right; None without a device."""
-    ahead: dict[Route, Future[Compiled]] = field(default_factory=dict)
-    """Routes whose compiles began before any were chosen."""
     read: dict[Path, Mapping[str, DispatchTime]] = field(default_factory=dict)
     """What the runtime's statistics said last of each module that was asked about."""
 

@@ -226,8 +226,7 @@ class Library:
         chip, workspace = context.session.chip, context.session.workspace.root
         found, notes = find_manifests(context.options.microkernels, chip=chip, workspace=workspace)
         for note in notes:
-            if note not in context.run.account.notes:  # a run opens it more than once
-                context.note(note)
+            context.note(note)
         manifests = tuple(manifest for manifest, _ in found)
         return cls(context, manifests, chip, executable_target, allow=context.model.allow)
 

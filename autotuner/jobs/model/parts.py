@@ -13,10 +13,10 @@ from autotuner.carriers.microkernel import SPEC_FLAG, executable_target
 from autotuner.errors import AutotuneError, OutOfTimeError, StorageError, ToolMissingError
 from autotuner.iree.compile import CONFIGURED, ROOT_ATTRIBUTES, CompilerRefusal
 from autotuner.iree.mlir import read_root
-from autotuner.jobs.model.breakdown import kind_of
+from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.entries import Entry, KernelEntry, Library, Place, gain_of
-from autotuner.jobs.model.rows import DispatchRow, KernelRow, Row, Untunable
+from autotuner.jobs.model.rows import DispatchRow, KernelRow, Row
 from autotuner.jobs.model.shares import on_route
 from autotuner.measure.check import too_large
 from autotuner.measure.schedule import share_of
@@ -27,12 +27,12 @@ from autotuner.problems import Problem
 from autotuner.problems.render import problem_mlir
 from autotuner.programs.dispatch import DispatchProblem, runs_alone
 from autotuner.programs.flow import Group, root_key
-from autotuner.programs.structure import ModelStructure, Shares
+from autotuner.programs.structure import ModelStructure, Shares, by_work
 from autotuner.space import Config
 from autotuner.space.table import Value
 from autotuner.system.progress import LEAST_BUDGET, Clock
 from autotuner.system.text import count
-from autotuner.targets import Route
+from autotuner.targets import PLAIN, Route
 from autotuner.tuning.options import Task
 from autotuner.tuning.plan import KERNEL
 from autotuner.tuning.result import Result
@@ -42,9 +42,7 @@ from autotuner.tuning.tune import search
 PACKED = "packed"
 """The parameter of a manifest that has constant weights packed before the program runs."""
 EXPECTED_GAIN = 0.3
-"""The part of its time that a kernel is thought to save of a place as long as nothing is known."""
-_ENOUGH = 120.0
-"""Seconds for each part: with fewer, dispatches that a microkernel computes are not searched beside it."""
+"""The part of its time that tuning is thought to save of what nothing is known of."""
 _SEEDS = 4
 """Earlier winners that a search begins with."""
 _SHOWN = 20
@@ -85,14 +83,6 @@ class PartSearch:
     def others(self) -> float:
         """The share of dispatches that have no root to tune; what the compiler adds to pack operands is among them."""
         return max(1 - sum(row.share for row in self.dispatches), 0.0) if self.shares.total else 0.0
-
-    @property
-    def untunable(self) -> tuple[Untunable, ...]:
-        found = [
-            Untunable(piece.export, piece.calls, self.shares.of([piece.export]), kind_of(piece.export))
-            for piece in self.structure.others
-        ]
-        return tuple(sorted(found, key=lambda one: one.share, reverse=True))
 
     @property
     def tunable(self) -> float:
@@ -236,27 +226,27 @@ class PartSearch:
 
     # --- the search -------------------------------------------------------------------------------------------------
 
-    def tune(
-        self, *, budget: float, standing: Sequence[KernelEntry] = (), gains: bool = False
-    ) -> tuple[list[Entry], list[KernelEntry]]:
+    def tune(self, *, budget: float, standing: Sequence[KernelEntry] = ()) -> tuple[list[Entry], list[KernelEntry]]:
         """The entries that are ahead, the largest share first, and the microkernels of the model.
 
-        `standing` are those that are in the model by their defaults; `gains` says that it is faster so.
+        `standing` are those that are in the model by their defaults: what they compute is not searched beside them.
         """
-        wanted = [row for row in self.rows.values() if row.state == "ranked"]
-        if gains and (not self.context.timed or budget < _ENOUGH * len(wanted)):
-            self._leave_to_kernels({entry.place.group for entry in standing})
+        computed = {entry.place.group for entry in standing}
+        for row in self.dispatches:
+            if row.state == "ranked" and row.group in computed:
+                self.set_row(row.label, state="left-out", reason="a microkernel computes it")
         self.context.session.reporter.note(self.ranking())
-        wanted = [row for row in self.rows.values() if row.state == "ranked" and self._searched(row)]
+        # Without a device nothing tells which variant of a kernel is the fastest.
+        rows: list[Row] = [*self.dispatches, *(self.places if self.context.timed else ())]
+        wanted = [row for row in rows if row.state == "ranked"]
         wanted.sort(key=lambda row: row.share, reverse=True)
         found = {row.label: self._ended(row.label, came_to, budget) for row, came_to in self._search(wanted, budget)}
         entries = [self._entry(row, found[row.label]) for row in self.dispatches if row.label in found]
-        times = self._codegen_us()
-        searched = [self._kernel(row, found[row.label], times) for row in self.places if row.label in found]
-        kernels = self.stand(standing, [one for one in searched if one is not None])
+        searched = [self._kernel(row, found[row.label]) for row in self.places if row.label in found]
+        kernels = self._stand(standing, [one for one in searched if one is not None])
         return [entry for entry in entries if entry is not None], kernels
 
-    def stand(self, standing: Sequence[KernelEntry], found: Sequence[KernelEntry] = ()) -> list[KernelEntry]:
+    def _stand(self, standing: Sequence[KernelEntry], found: Sequence[KernelEntry]) -> list[KernelEntry]:
         """The kernels of the model: as a search found them, or as they stand there by their defaults."""
         kernels = {entry.label: entry for entry in standing if self.rows[entry.label].state != "codegen"}
         kernels |= {entry.label: entry for entry in found}
@@ -271,21 +261,11 @@ class PartSearch:
                 self.set_row(entry.label, applied=0)
         return list(kernels.values())
 
-    def leave_rest(self, why: str) -> None:
-        """None of the places that are wanted is searched; what stands by its defaults is not among them."""
+    def leave_kernels(self, why: str) -> None:
+        """None of the places is searched."""
         for row in self.places:
             if row.state == "ranked":
-                self.set_row(row.label, state="left-out", reason=why)
-
-    def _leave_to_kernels(self, computed: Collection[Group | None]) -> None:
-        """Where time is short, or nothing is timed, what a microkernel computes is not searched."""
-        for row in self.dispatches:
-            if row.state == "ranked" and row.group in computed:
-                self.set_row(row.label, state="left-out", reason="a microkernel computes it")
-
-    def _searched(self, row: Row) -> bool:
-        """Without a device nothing tells which variant of a kernel is the fastest."""
-        return self.context.timed or isinstance(row, DispatchRow)
+                self.set_row(row.label, state="left-out", reason=why, applied=0)
 
     def _tuned(self, row: Row, name: str, seconds: float) -> Found | AutotuneError:
         """What goes wrong with a part is its own end, not that of the others."""
@@ -310,9 +290,8 @@ class PartSearch:
 
     def _kernels(self, row: KernelRow) -> tuple[Kernel, ...]:
         """All that fit a place, as the user has them."""
-        if self.library is not None:
-            self.set_row(row.label, place=replace(row.place, kernels=self.library.all(row.place.problem)))
         names = self.library.all(row.place.problem) if self.library else row.place.kernels
+        self.set_row(row.label, place=replace(row.place, kernels=names))
         own = {kernel.name: kernel for kernel in self.context.options.microkernels}
         return tuple(own.get(name, Kernel(name)) for name in names)
 
@@ -363,24 +342,12 @@ class PartSearch:
         self.set_row(row.label, state="ahead" if self.context.timed else "estimated", reason=result.reason)
         return Entry(row.label, row.group, row.group.leading(self.shares.us), row.share, result, winner)
 
-    def _codegen_us(self) -> dict[Group, float]:
-        """What the best code of the compiler for a dispatch takes alone, as far as it was timed."""
-        found: dict[Group, float] = {}
-        for row in self.dispatches:
-            if row.result is not None:
-                times = [row.result.best.us if row.result.best else None, row.result.baseline.us]
-                known = [us for us in times if us is not None]
-                found |= {row.group: min(known)} if known else {}
-        return found
-
-    def _kernel(self, row: KernelRow, found: Found | None, codegen: Mapping[Group, float]) -> KernelEntry | None:
-        """The kernel that a search found, if it is faster alone than the compiler's best code for the same."""
+    def _kernel(self, row: KernelRow, found: Found | None) -> KernelEntry | None:
+        """The kernel that a search found, if it is faster alone than IREE's default for the same."""
         if found is None:
             return None
         label, place, result = row.label, row.place, found.result
-        there = codegen.get(place.group) if place.group is not None else None
-        other = min((us for us in (there, result.baseline.us) if us is not None), default=None)
-        own = result.best.us if result.best is not None else None
+        own, other = result.best.us if result.best is not None else None, result.baseline.us
         self.set_row(label, us=own, codegen_us=other)
         winner = found.winner or found.leader
         if winner is None:
@@ -407,6 +374,12 @@ def _packed(variants: Variants, values: Mapping[str, Value], place: Place) -> Co
         return config
     nearest = variants.space[variants.space.nearest(wanted)]
     return nearest if nearest.as_dict() == wanted else config
+
+
+def unranked(context: Context, one: Contestant, plain: ModelStructure) -> PartSearch:
+    """The parts of a route by their arithmetic."""
+    structure = plain if one.route == PLAIN or one.build is None else context.structure(one.build)
+    return PartSearch(context, one.route, structure, by_work(structure.groups))
 
 
 def _label(group: Group, *, taken: Collection[str]) -> str:

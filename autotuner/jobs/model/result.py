@@ -13,7 +13,7 @@ from autotuner.iree.compile import shell_line
 from autotuner.jobs.model.breakdown import TimeTable
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.entries import Entry, KernelEntry, carriers
-from autotuner.jobs.model.rows import DispatchRow, KernelRow, Row, Untunable
+from autotuner.jobs.model.rows import DispatchRow, KernelRow, Row
 from autotuner.measure.reference import WORDS
 from autotuner.programs.arbiter import Arbiter
 from autotuner.system.listing import Column, Listing
@@ -25,8 +25,6 @@ _CALLS, _SHARE, _ALONE = (Column(title, right=True) for title in ("calls", "shar
 _DISPATCHES = ("dispatch", _CALLS, _SHARE, "state", _ALONE, "applied", "code")
 _KERNELS = ("operation", _CALLS, _SHARE, "kernel", _ALONE, Column("codegen", right=True), "state")
 _ROUTES = ("route", "time of the model", "error", "")
-_LISTED_SHARE = 0.01
-"""Of the time: from here on a dispatch that has nothing to tune has a line of its own in a report."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +35,6 @@ class ModelDetails:
     rows: tuple[DispatchRow, ...] = ()
     others: float = 0.0
     """The share of the dispatches that have nothing to tune."""
-    untunable: tuple[Untunable, ...] = ()
-    """Those of them that the model's function calls itself, the largest share first."""
     ranked_by: str = ""
     ranked_route: str = ""
     """The route whose dispatches these are."""
@@ -86,7 +82,6 @@ class ModelDetails:
             "ranked_by": self.ranked_by,
             "ranked_route": self.ranked_route,
             "other_share": self.others,
-            "others": [one.to_json() for one in self.untunable],
             "time": self.time.to_json(),
             "entries": {"shipped": len(self.entries), "applied": self.applied, "carriers": carriers(self.entries)},
             "error": self.error,
@@ -175,8 +170,6 @@ def report_text(result: ModelResult) -> str:
         *_markdown(_ROUTES, map(_route, details.routes)),
         "",
     ]
-    listed = [one for one in details.untunable if one.share >= _LISTED_SHARE]
-    lines += [f"- {one.name} ({one.share:.1%}): nothing to tune, {one.reason}" for one in listed]
     if details.time:
         lines += ["", "Where the time of one call goes:", "", *details.time.lines()]
     lines += ["", *(f"- {note}" for note in result.notes), ""]

@@ -131,13 +131,6 @@ class RouteSearch:
             found.append(route)
         return found
 
-    @property
-    def has_more(self) -> bool:
-        """There are routes that were not asked for yet."""
-        if any(self._names(route) not in self._origin for route in self.queue):
-            return True
-        return any(names not in self._origin for names in (*self._together(), *self._turned(self._center)))
-
     def tell(self, route: Route, us: float | None) -> None:
         """What came of a route; None: it does not compile, does not run or computes something else."""
         self._us[self._names(route)] = math.inf if us is None else us

@@ -7,17 +7,16 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from autotuner.devices.device import Computed, Timing
-from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError
+from autotuner.errors import DeviceError, OutOfTimeError
 from autotuner.iree.compile import Compiled, FailureClass, first_error
 from autotuner.iree.run import Benchmark, failed_because, known_remedy
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.route_search import Routes, RouteSearch
 from autotuner.measure.check import Check
-from autotuner.measure.contest import SLOW_US, Takes, take_turns, timed_by
+from autotuner.measure.contest import SLOW_US, Takes, timed_by
 from autotuner.measure.schedule import beginning
 from autotuner.programs.arbiter import Arbiter
 from autotuner.programs.program import ModelProgram
@@ -28,8 +27,6 @@ from autotuner.targets import PLAIN, Route
 
 GIVE_UP = 1.5
 """A route that takes so many times what the best does is timed by one repetition and no more."""
-_NEAREST = 3
-"""So many of those that were not given up are timed once more, in turns: one of them may have been lucky."""
 _SIDE = 8
 """Compiles at once, at most: each holds the model's weights."""
 _LATE = 1.1
@@ -127,10 +124,8 @@ class RouteRace:
             context.stage(f"compiling {', '.join(names)}")
         for route in routes:
             row = context.row("baseline" if route == PLAIN else "stock", route)
-            build = context.ahead.pop(route, None)
-            if build is None:
-                build = context.session.executor.start(context.builder.job(context.flags(route), timeout=timeout))
-            self._flights[build] = Contestant.of(route, row)
+            job = context.builder.job(context.flags(route), timeout=timeout)
+            self._flights[context.session.executor.start(job)] = Contestant.of(route, row)
 
     def _settle(self) -> None:
         """Waits for builds and times them; where that needs the cores, for all."""
@@ -146,7 +141,7 @@ class RouteRace:
                 build = future.result()
                 self.context.record_build(one.row, build, self.context.flags(one.route))
                 one = replace(one, build=build)
-                one = self._default(one, build) if one.route == PLAIN else self._try(one, build)
+                one = self._default(one) if one.route == PLAIN else self._try(one)
             except OutOfTimeError:
                 if one.route == PLAIN:
                     raise
@@ -155,61 +150,58 @@ class RouteRace:
             self.tried.append(one)
             self.search.tell(one.route, one.us if one.ok else None)
 
-    def _default(self, default: Contestant, build: Compiled) -> Contestant:
-        """The baseline must compile and run. It is timed also where it is known to be wrong."""
-        context, name = self.context, self.context.builder.program.name
+    def _default(self, default: Contestant) -> Contestant:
+        """The baseline must run: its dispatches were read from its compile. It is timed also where it is wrong."""
+        context = self.context
         context.stage("timing IREE's default")
-        if not build.ok:
-            raise NoCandidateError(
-                f"IREE's default does not compile {name}: {first_error(build.stderr)}",
-                remedy="Check the model, --flag and --target.",
-            )
         with beginning("the first call of IREE's default"):
-            outputs = self.program.outputs(build.vmfb)
+            outputs = self.program.outputs(default.module.vmfb)
         if outputs.failure is not None:
+            why = failed_because(outputs.detail)
             raise DeviceError(
-                f"device {context.session.device!r} does not run {name}: {failed_because(outputs.detail)}",
+                f"device {context.session.device!r} does not run {context.model.name}: {why}",
                 remedy=known_remedy(outputs.detail)
                 or "Check --input, --parameters and --device; `autotune doctor` lists the devices that answer.",
             )
-        check = self.arbiter.begin(outputs, again=partial(self.program.outputs, build.vmfb))
-        started = time.monotonic()
+        check = self.arbiter.begin(outputs)
         default = replace(default, error=_error(check))
         if outputs.seconds is not None and 1e6 * outputs.seconds > SLOW_US:  # a measurement by itself
             timed = self._timed(default, Timing((1e6 * outputs.seconds,)))
         else:
-            timed = self._time(default, build, give_up_us=SLOW_US)
+            timed = self._time(default, give_up_us=SLOW_US)
         if not timed.ok:
             raise DeviceError(f"the model cannot be timed: {failed_because(timed.detail)}", remedy="Check --device.")
-        context.timing_seconds = max(time.monotonic() - started, (timed.us or 0.0) / 1e6)
-        context.isolated_seconds = self._isolated_seconds(timed, build)
+        context.timing_seconds = self._timing_seconds(timed)
         return timed if check.ok else self._found_wrong(timed, check)
 
-    def _isolated_seconds(self, timed: Contestant, build: Compiled) -> float:
-        """What a timing in a process of its own takes: of a slow model that is known without trying."""
-        runner = self.context.session.runner
-        if runner.isolated is runner or (timed.us or 0.0) > SLOW_US:
-            return self.context.timing_seconds
+    def _timing_seconds(self, timed: Contestant) -> float:
+        """What a timing takes in a process of its own, as a confirmation takes it: of a slow model that is known."""
+        if (timed.us or 0.0) > SLOW_US:
+            return (timed.us or 0.0) / 1e6
         started = time.monotonic()
         with self.context.clocked("time"):
-            runner.isolated.time(build, self.benchmark)
+            self.context.session.runner.isolated.time(timed.module, self.benchmark)
         return time.monotonic() - started
 
-    def _try(self, one: Contestant, build: Compiled) -> Contestant:
-        context = self.context
+    def _try(self, one: Contestant) -> Contestant:
+        context, build = self.context, one.module
         if not build.ok:
             return self._failed(one, build.failure or "compile-error", build.stderr)
         if (same := self._same(build)) is not None:
             context.session.store.record_duplicate(one.row, of=same.row)
             context.note(f"route {one.route.name}: the same module as route {same.route.name}")
             return replace(one, us=same.us, error=same.error, duplicate_of=same.id)
-        context.stage(f"timing route {one.route.name}")
-        check = self.check(build)
+        return self.measured(one)
+
+    def measured(self, one: Contestant) -> Contestant:
+        """Compared with what is right, and timed."""
+        self.context.stage(f"timing {one.label}")
+        check = self.check(one.module)
         one = replace(one, error=_error(check))
         if check.failure is not None:
             return self._failed(one, check.failure, check.detail)
-        context.session.store.record_check(one.row, error=check.error)
-        return self._time(one, build, give_up_us=GIVE_UP * self.best_us)
+        self.context.session.store.record_check(one.row, error=check.error)
+        return self._time(one, give_up_us=GIVE_UP * self.best_us)
 
     def _same(self, build: Compiled) -> Contestant | None:
         """A route whose module is the very same; the same executables may still be called in another way."""
@@ -241,43 +233,23 @@ class RouteRace:
         self.context.session.store.record_failure(one.row, "wrong-result", stderr=check.detail)
         return replace(one, failure="wrong-result", detail=check.detail)
 
-    def _time(self, one: Contestant, build: Compiled, *, give_up_us: float) -> Contestant:
+    def _time(self, one: Contestant, *, give_up_us: float) -> Contestant:
         """Three repetitions, or only one where that is not near the best."""
         with self.context.clocked("time"):
-            timing = self.context.session.runner.time(build, self.benchmark, give_up_us=give_up_us)
+            timing = self.context.session.runner.time(one.module, self.benchmark, give_up_us=give_up_us)
         if not timing.ok:
             return self._failed(one, timing.failure or "run-error", timing.detail)
         return self._timed(one, timing)
 
     def _timed(self, one: Contestant, timing: Timing) -> Contestant:
         self.context.session.store.record_timing(one.row, timing, phase="screen", block=0)
-        self.context.note(f"route {one.route.name}: {timing.median / 1000:.3f} ms")
+        self.context.note(f"{one.label}: {timing.median / 1000:.3f} ms")
         return replace(one, us=timing.median)
 
     def _failed(self, one: Contestant, failure: FailureClass, detail: str) -> Contestant:
         self.context.session.store.record_failure(one.row, failure, stderr=detail)
-        self.context.note(f"route {one.route.name}: {failure}, {first_error(detail, most=160)}")
+        self.context.note(f"{one.label}: {failure}, {first_error(detail, most=160)}")
         return replace(one, failure=failure, detail=detail)
-
-    def time_the_nearest(self) -> None:
-        """Once more those that can hardly be told from the best, in turns; the faster of two readings counts."""
-        different = [one for one in self.right if one.duplicate_of is None]
-        near = [one for one in different if (one.us or math.inf) <= GIVE_UP * self.best_us][:_NEAREST]
-        if len(near) < 2 or self.best_us > SLOW_US or self.context.session.stop.requested:
-            return
-        names, rows = [one.id for one in near], {one.id: one.row for one in near}
-        store = self.context.session.store
-
-        def record(name: str, block: int, timing: Timing) -> None:
-            store.record_timing(rows[name], timing, phase="screen", block=block)
-
-        with self.context.clocked("time"):
-            turns = take_turns(
-                names, self.takes(*near).race, lambda so_far: () if so_far.blocks else names, record=record
-            )
-        for one in near:
-            again = turns.medians.get(one.id, math.inf)
-            self.tried[self.tried.index(one)] = replace(one, us=min(again, one.us or math.inf))
 
 
 def _error(check: Check) -> float | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from autotuner.jobs.model.breakdown import PACKING
 from autotuner.jobs.model.entries import Place
 from autotuner.programs.flow import Group
 from autotuner.tuning.result import Result
@@ -85,29 +84,4 @@ class KernelRow(Row):
             "reason": self.reason,
             "applied": self.applied,
             "run": self.run,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Untunable:
-    """A dispatch without a root that could be configured."""
-
-    name: str
-    calls: int
-    share: float
-    kind: str
-
-    @property
-    def reason(self) -> str:
-        if self.kind == PACKING:
-            return "it moves data and computes nothing"
-        return "it has no product, convolution or attention: nothing else has a configuration to choose"
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "calls": self.calls,
-            "share": self.share,
-            "kind": self.kind,
-            "reason": self.reason,
         }

@@ -32,8 +32,6 @@ from autotuner.targets import PLAIN
 from autotuner.tuning.plan import BASELINE
 from autotuner.tuning.result import Best, Counts, Files, FinalVerdict, Measured, Result
 
-COMPILED_AGAIN = 1.2
-"""Of a compile as it took before: what ships is compiled once more, and read."""
 NO_ROOT = "no dispatch has a product, a convolution or an attention"
 OBSTACLES = ("skipped", "no-knobs")
 """States of dispatches that no time would help."""
@@ -174,7 +172,6 @@ class Summary:
                 others=part.others if part else 0.0,
                 ranked_by=part.shares.how if part else "",
                 ranked_route=part.route.name if part else "",
-                untunable=part.untunable if part else (),
                 time=time_table(context, us, base=base, best=shown or stock),
                 entries=made.entries if made else (),
                 kernels=tuple(row for p in self.parts for row in p.places),
@@ -210,7 +207,7 @@ def _headed(text: str | None, lines: Sequence[str]) -> str | None:
     return "\n".join([first, *(f"// {printable(line)}" for line in lines), rest])
 
 
-def nothing_faster(found: Summary, *, more_routes: bool) -> Judgement:
+def nothing_faster(found: Summary) -> Judgement:
     """The verdict where nothing is left to race against the default, and what it rests on."""
     rows, results = found.dispatches, [result for parts in found.parts for result in parts.results]
     routes = sum(one.contends and one.route != PLAIN for one in found.tried)
@@ -218,8 +215,7 @@ def nothing_faster(found: Summary, *, more_routes: bool) -> Judgement:
     tried = [count(routes, "route")] if routes else []
     tried += [f"{count(configurations, 'configuration')} of dispatches"] if configurations else []
     late = any(row.out_of_time or row.state == "ahead" for row in rows)
-    late = late or any(result.verdict == "inconclusive" for result in results)
-    if late or (more_routes and not tried):
+    if late or any(result.verdict == "inconclusive" for result in results):
         timed = f"{' and '.join(tried)} timed, none ahead of the default as a whole" if tried else "nothing was tried"
         return _judged("inconclusive", f"{timed}, and the time was up: {longer(2 * found.context.clock.budget)}")
     if tried:
@@ -246,25 +242,14 @@ def without_device(found: Summary) -> tuple[FinalVerdict, str, Cause | None]:
     """The verdict of a model that was only compiled, and its reason."""
     if found.tuned:
         made = found.tuned[-1]
-        return "compile-only", f"no device: {_proven(len(made.entries), len(made.kernels))}, never timed", None
-    rows = found.dispatches
-    tried = [row for row in rows if row.result is not None and row.state not in OBSTACLES]
-    done = [row for row in tried if row.result is not None and row.result.verdict != "inconclusive"]
-    if len(done) == 1:
-        return "compile-only", done[0].reason, None
-    if done:
+        parts = [count(len(made.kernels), "microkernel")] if made.kernels else []
+        parts += [f"{count(len(made.entries), 'entry')} by an estimate"] if made.entries else []
+        return "compile-only", f"no device: proven in the model, never timed: {' and '.join(parts)}", None
+    tried = [row for row in found.dispatches if row.result is not None and row.state not in OBSTACLES]
+    if any(row.result is not None and row.result.verdict != "inconclusive" for row in tried):
         return "compile-only", "no device: no candidate of any dispatch promises more than IREE's default", None
-    for row in rows:
+    for row in found.dispatches:
         if row.out_of_time or row in tried:
             return "inconclusive", f"nothing was tried: {row.reason}", None
-    judgement = _untried(rows)
+    judgement = _untried(found.dispatches)
     return judgement.verdict, judgement.reason, judgement.cause
-
-
-def _proven(entries: int, kernels: int) -> str:
-    """What is proven in a model without a device."""
-    verb = "is" if entries + kernels == 1 else "are"
-    if not kernels:
-        return f"{count(entries, 'entry')} {verb} proven in the model, chosen by an estimate"
-    chosen = f" and {count(entries, 'entry')}, chosen by an estimate," if entries else ""
-    return f"{count(kernels, 'microkernel')}{chosen} {verb} proven in the model"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,19 +15,19 @@ from autotuner.jobs.model.breakdown import time_cold
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context, model_outputs
 from autotuner.jobs.model.entries import Entry, KernelEntry, Library
-from autotuner.jobs.model.first_kernels import KERNELS, FirstKernels, kernels_first, try_kernels, worth_tuning
+from autotuner.jobs.model.kernels import KERNELS, kernels_first, rank_beside_kernels, try_kernels, worth_tuning
 from autotuner.jobs.model.parts import PartSearch
 from autotuner.jobs.model.reading import question_of, read_model
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.route_search import choose, routes_that_won
 from autotuner.jobs.model.routes import RouteRace
 from autotuner.jobs.model.shares import measure_shares
-from autotuner.jobs.model.summary import COMPILED_AGAIN, Summary, nothing_faster, without_device
+from autotuner.jobs.model.summary import Summary, nothing_faster, without_device
 from autotuner.jobs.model.whole import WholeModel
 from autotuner.jobs.opening import MIN_TIME, model_clock, model_program
 from autotuner.measure.judge import Judge, JudgePhase
 from autotuner.measure.judgement import Judgement
-from autotuner.measure.schedule import Schedule, beginning, late, longer
+from autotuner.measure.schedule import SHIPPED, Schedule, beginning, late
 from autotuner.programs.model import Model
 from autotuner.programs.structure import ModelStructure
 from autotuner.system import process
@@ -58,11 +59,11 @@ def tune_within(model: Model, target: Target, *, options: Options, session: Sess
     account = Account(session.reporter, model_clock(options, session))
     with process.until(account.clock.latest), process.ended_by_an_error():
         with beginning("reading the model"):
-            found = read_model(model, target, options, session, account)
-        question = question_of(found.builder.program, target, session, found.plain)
+            builder, plain = read_model(model, target, options, session, account)
+        question = question_of(builder.program, target, session, plain)
         with Run.begin(question, session=session, options=options, account=account) as run:
-            context = Context(model, found.builder, run, ahead=found.ahead)
-            return _ModelRun(context, found.plain, Summary(context)).go()
+            context = Context(model, builder, run)
+            return _ModelRun(context, plain, Summary(context)).go()
 
 
 @dataclass
@@ -72,8 +73,6 @@ class _ModelRun:
     context: Context
     plain: ModelStructure
     found: Summary
-    kernels: FirstKernels | None = None
-    """By their defaults."""
 
     def go(self) -> ModelResult:
         context = self.context
@@ -102,67 +101,40 @@ class _ModelRun:
     @property
     def _schedule(self) -> Schedule:
         """By what there is so far; what ships is compiled once more."""
-        context, some = self.context, [*self.found.tried, *self.found.tuned, *self._made]
+        context, some = self.context, [*self.found.tried, *self.found.tuned]
         good = [one.us for one in some if one.ok and one.us is not None]
         default = self.found.tried[0].us or 0.0 if self.found.tried else 0.0
         return Schedule(
             context.clock,
             context.timing_seconds,
-            context.isolated_seconds,
+            context.timing_seconds,
             baseline_us=default,
             best_us=min(good, default=default),
             lasting=MIN_TIME,
             entrants=2 if len(good) > 1 else 1,
-            shipping=COMPILED_AGAIN * self._compiling(some),
+            shipping=SHIPPED * self._compiling,
         )
 
     @property
     def _kept(self) -> float:
-        """Seconds that are kept for the race, its confirmation and the proof of what ships, as things stand now.
+        """Seconds that are kept for the race, its confirmation and the proof of what ships, as things stand now."""
+        return self._schedule.kept_of(self.context.clock.budget)
 
-        As long as nothing is ahead of the default: for the shortest way to a verdict on what may still be found.
-        """
-        schedule = self._schedule
-        kept = schedule.kept_of(self.context.clock.budget)
-        return kept if len(self.found.lineup.racing) > 1 or self._made else min(kept, schedule.least)
-
-    def _compiling(self, some: Sequence[Contestant]) -> float:
-        """Seconds of the longest compile of these, here and now."""
-        builds = [one.build for one in some if one.build is not None and one.build.ok]
-        now = [build for build in builds if not build.cached]
-        return max((build.took for build in now or builds), default=0.0)
+    @property
+    def _compiling(self) -> float:
+        """Seconds of the longest compile so far, whenever that was."""
+        builds = [one.build for one in (*self.found.tried, *self.found.tuned) if one.build is not None]
+        return max((build.took for build in builds if build.ok), default=0.0)
 
     # --- with a device ----------------------------------------------------------------------------------------------
 
     def _timed(self) -> ModelResult:
-        context = self.context
-        won = routes_that_won(
-            context.session.store,
-            context.run.problem,
-            target=context.target.name,
-            device_name=str(context.run.environment.get("device_name")),
-            but=context.run.id,
-        )
-        routes = choose(context.target, context.model.routes, self.plain.ops, won=won)
-        program = context.called = model_program(context.model, self.plain, context.builder, context.run)
-        benchmark = Benchmark(program.call, MIN_TIME, context.run_timeout)
-        race = RouteRace(context, benchmark, program, tried=self.found.tried)
-        race.begin(routes)
-        race.rounds(lambda: context.routes_end)
-        race.time_the_nearest()
-        with process.until(context.clock.latest):
-            return self._tuned(race)
-
-    def _tuned(self, race: RouteRace) -> ModelResult:
-        """The dispatches of the routes that promise most, and the race of what came out."""
+        """Routes; the dispatches of the one that promises most; more routes; the race of what came out."""
         context, stop = self.context, self.context.session.stop
+        race = self._routes()
         if not stop.requested:
-            self.kernels = try_kernels(race, self.plain, kept=self._schedule.least)
             self._tune(race)
-            before = len(race.tried)
             race.rounds(lambda: context.clock.budget - self._kept)
-            if len(race.tried) > before:
-                race.time_the_nearest()
             race.tell_missed()
         if stop.requested:
             return self.found.result("inconclusive", "interrupted before the race")
@@ -171,45 +143,48 @@ class _ModelRun:
             self.found.tuned = [made for made in self.found.tuned if race.check(made.module).ok]
         return self.found.judged(self._judged(race))
 
-    def _tune(self, race: RouteRace) -> None:
-        """What tuning makes of the routes that are worth it, beside the model with microkernels by their defaults."""
-        context, kernels, kept = self.context, self.kernels, self._kept
-        # The tuned model is compiled before it races, and once more when something is dropped.
-        budget = context.clock.left - kept - 2 * self._compiling([*race.tried, *self._made])
-        if budget <= 0 and kernels is None and len(race.right) > 1:
-            missing = longer(context.clock.budget - budget)
-            context.note(f"no time to tune dispatches beside a verdict on routes: {missing}")
-            return
-        parts, on = worth_tuning(race, self.plain, kernels)
-        self.found.parts.append(parts)
-        whole = WholeModel(parts, on, race, kept)
-        first = kernels if kernels is not None and parts is kernels.parts else None
-        made = first.made if first else None
-        standing, gains = made.kernels if made else (), first is not None and first.gains
-        found = parts.tune(budget=budget, standing=standing, gains=gains)
-        if context.session.stop.requested:
-            self.found.tuned += [made] if made else []
-        else:
-            self.found.tuned += put_together(whole, *found, made)
-        if kernels is not None and first is None:
-            # Microkernels that promise less than another route are not searched: the model with them races as it is.
-            self.found.parts.append(kernels.parts)
-            kernels.parts.stand(kernels.made.kernels if kernels.made else ())
-            kernels.parts.leave_rest("another route promises more, and is tuned")
-            self.found.tuned += self._made
+    def _routes(self) -> RouteRace:
+        context = self.context
+        won = routes_that_won(
+            context.session.store,
+            context.run.problem,
+            target=context.target.name,
+            device_name=str(context.run.environment.get("device_name")),
+            but=context.run.id,
+        )
+        program = context.called = model_program(context.model, self.plain, context.builder, context.run)
+        benchmark = Benchmark(program.call, MIN_TIME, context.run_timeout)
+        race = RouteRace(context, benchmark, program, tried=self.found.tried)
+        race.begin(choose(context.target, context.model.routes, self.plain.ops, won=won))
+        race.rounds(lambda: context.routes_end)
+        return race
 
-    @property
-    def _made(self) -> list[Contestant]:
-        """The model with microkernels by their defaults."""
-        return [self.kernels.made] if self.kernels is not None and self.kernels.made is not None else []
+    def _tune(self, race: RouteRace) -> None:
+        """What tuning makes of the route that promises most: where microkernels by their defaults lead, of theirs."""
+        context = self.context
+        kernels = try_kernels(race, self.plain, kept=self._kept)
+        whole, first = kernels or (None, None)
+        if whole is not None and first is not None and (first.us or math.inf) < race.best_us:
+            self.found.tuned = [first]
+            rank_beside_kernels(whole.parts, whole.on)
+        else:
+            if whole is not None:
+                whole.parts.leave_kernels("the model is not faster with microkernels than the best route")
+                self.found.parts = [whole.parts]
+            first, whole = None, WholeModel(*worth_tuning(race, self.plain), race, self._kept)
+        self.found.parts.insert(0, whole.parts)
+        # The tuned model is compiled before it races, and once more when something is dropped.
+        budget = context.clock.left - whole.kept - 2 * self._compiling
+        found = whole.parts.tune(budget=budget, standing=first.kernels if first else ())
+        if not context.session.stop.requested:
+            self.found.tuned = put_together(whole, *found, first)
 
     def _judged(self, race: RouteRace) -> Judgement:
         """The default, the best route and what tuning made of routes, as whole models."""
         context, lineup = self.context, self.found.lineup
         if len(lineup.racing) < 2:
             us = {one.id: one.us or 0.0 for one in lineup.racing}
-            told = nothing_faster(self.found, more_routes=race.search.has_more)
-            return replace(lineup.without_rivals() or told, us=us)
+            return replace(lineup.without_rivals() or nothing_faster(self.found), us=us)
         schedule = self._schedule
         judgement = self._race(race, schedule)
         left = context.clock.left - (schedule.shipping if judgement.winner else 0.0)
@@ -255,8 +230,8 @@ class _ModelRun:
         if context.options.microkernels:
             first = kernels_first(whole, Library.open(context, parts.executable_target))
         standing = first.kernels if first else ()
-        found = parts.tune(budget=(1 - _WHOLE) * context.clock.left, standing=standing, gains=bool(standing))
-        parts.leave_rest("without a device nothing tells which variant is the fastest")
+        found = parts.tune(budget=(1 - _WHOLE) * context.clock.left, standing=standing)
+        parts.leave_kernels("without a device nothing tells which variant is the fastest")
         self.found.tuned = put_together(whole, *found, first)
         verdict, reason, cause = without_device(self.found)
         if self.found.tuned and context.options.output is not None:
@@ -275,18 +250,16 @@ def put_together(
     """
     route = whole.on.route.name
     known = {entry.label: entry.config for entry in first.kernels} if first else {}
+    made = [first] if first else []
     if not entries and {entry.label: entry.config for entry in kernels} == known:
-        return [first] if first else []
-    made: Contestant | None = None
+        return made
     try:
         with process.until(whole.ends):
-            name = f"tuned-{route}-{KERNELS}" if kernels else f"tuned-{route}"
-            made = whole.make(name, entries, kernels)
-            if made is None and entries and kernels:
-                made = whole.make(f"tuned-{route}", entries)
-            if made is not None and first is not None:
-                made = first if whole.faster(first.module, made.module) else whole.timed(made)
+            both = whole.make(f"tuned-{route}-{KERNELS}" if kernels else f"tuned-{route}", entries, kernels)
+            if both is None and entries and kernels:
+                both = whole.make(f"tuned-{route}", entries)
+            made += [both] if both else []
     except OutOfTimeError:
         whole.context.note("no time to compile the model with what was found: a longer --budget would try it")
-    made = made or first
-    return [made] if made else []
+    # Without a device nothing is timed, and the last has the most in it.
+    return sorted(made, key=lambda one: one.us or 0.0)[:1] if whole.race else made[-1:]

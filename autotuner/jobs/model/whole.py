@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,18 +19,12 @@ from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.entries import Entry, KernelCalls, KernelEntry, Place, applied, assemble
 from autotuner.jobs.model.parts import PartSearch
 from autotuner.jobs.model.routes import RouteRace
-from autotuner.measure.contest import SLOW_US, Turns, take_turns
-from autotuner.measure.judge import PAIRS
+from autotuner.measure.contest import REPETITIONS, SLOW_US
 from autotuner.programs.flow import root_key
 from autotuner.programs.structure import ModelStructure, Shares, from_statistics, repeated
 from autotuner.system import process
 from autotuner.system.files import write_whole
 from autotuner.system.text import count
-
-_TURNS = 3
-"""How often two models are timed where one of them is taken, or read."""
-_DELIVERED = 0.7
-"""Of what was gained alone, at least, when nobody looks for what loses in the model."""
 
 
 @dataclass
@@ -60,10 +52,6 @@ class WholeModel:
         """The moment at which the race begins."""
         return self.context.clock.at(self.context.clock.budget - self.kept)
 
-    def has_time(self, compiling: float) -> bool:
-        """For a compile that takes so many seconds, before the race begins."""
-        return self.race is None or self.context.clock.left - self.kept > compiling
-
     def make(self, name: str, entries: Sequence[Entry], kernels: Sequence[KernelEntry] = ()) -> Contestant | None:
         """The model with what holds up of these; None when nothing does."""
         context, route = self.context, self.on.route
@@ -77,7 +65,7 @@ class WholeModel:
         if made is None:
             context.session.store.record_failure(row, "not-applied", stderr="nothing was left of it")
             return None
-        return self._compared(made)
+        return self._timed(self.race, made) if self.race is not None else made
 
     # --- what is in it ----------------------------------------------------------------------------------------------
 
@@ -167,7 +155,7 @@ class WholeModel:
             lines.append(shell_line(benchmark_command(session.tools, build.vmfb, benchmark, device=session.device)))
         write_whole(folder / "command.txt", "\n".join(lines) + "\n")
         write_whole(folder / "stderr.txt", build.stderr)
-        made = Contestant(name, self.on.route, row, build, on=self.on, parts=parts)
+        made = Contestant(name, self.on.route, row, build, parts=parts)
         return replace(made, entries=tuple(entries), kernels=tuple(kernels))
 
     def _files(self, name: str) -> Outputs:
@@ -189,7 +177,7 @@ class WholeModel:
     # --- what loses in it -------------------------------------------------------------------------------------------
 
     def _without_losers(self, made: Contestant) -> Contestant | None:
-        """The model without what is slower inside it than the compiler's own code; as it is where that is not known."""
+        """The model without what is slower inside it than the compiler's own code, by the runtime's statistics."""
         lost = self._losers(made) if self.race is not None and self.on.build is not None else {}
         if not lost:
             return made
@@ -199,46 +187,20 @@ class WholeModel:
         except OutOfTimeError:
             self.context.note(f"no time to compile the model without {count(len(lost), 'entry')} that lose: they stay")
             return made
-        if fewer is not None and self.faster(made.module, fewer.module):
-            self.context.note(f"the model is faster with all that was put into it: {', '.join(lost)} stay")
-            return made
         for member in made.judged:
             if member.label in lost:
                 self._drop([member], lost[member.label])
         return fewer
 
     def _losers(self, made: Contestant) -> dict[str, str]:
-        """By the runtime's statistics; where it tells nothing, those without which the whole model is faster."""
+        """None where the runtime tells nothing: the race judges the whole."""
         self.context.stage("looking for what loses inside the model")
         before, after = self._readings(self.on.module, made.module)
-        if before is not None and after is not None:
-            told = slower_kernels(made.kernels, before, after) if made.kernels else None
-            return slower_entries(made.entries, before, after) if told is None else told
-        turns = self._in_turns(made.module, self.on.module, PAIRS)
-        expected = sum(member.share * member.gain for member in made.judged)
-        if turns.failed or not turns.blocks or 1 - 1 / turns.lead("one", "other") >= _DELIVERED * expected:
+        if before is None or after is None:
             return {}
-        try:
-            return {label: why for half in _halves(made.judged) for label, why in self._left_out(made, half).items()}
-        except OutOfTimeError:
-            return {}
-        finally:
-            shutil.rmtree(self.context.folder / f"without-{made.id}", ignore_errors=True)
-
-    def _left_out(self, made: Contestant, group: Sequence[Member]) -> dict[str, str]:
-        """Those of a group without which the model is faster: it is halved where the model is faster without all."""
-        if self.context.session.stop.requested or not self.has_time(2 * made.module.seconds):
-            return {}
-        entries, kernels = made.without({member.label for member in group})
-        fewer = self._build(entries, kernels, f"without-{made.id}", made.row).module
-        turns = self._in_turns(fewer, made.module, PAIRS) if fewer.ok else Turns({})
-        if turns.failed or not turns.blocks or not turns.beats("one", "other"):
-            return {}
-        if len(group) == 1:
-            us = turns.medians
-            why = f"the model takes {us['other']:.1f} µs with it, without it {us['one']:.1f} µs"
-            return {group[0].label: why}
-        return {label: why for half in _halves(group) for label, why in self._left_out(made, half).items()}
+        if made.kernels:
+            return slower_kernels(made.kernels, before, after)
+        return slower_entries(made.entries, before, after)
 
     def _readings(self, without: Compiled, build: Compiled) -> tuple[Shares | None, Shares | None]:
         """The dispatches of a model without and with what was tuned, read in turns.
@@ -247,7 +209,7 @@ class WholeModel:
         """
         old: list[Shares] = []
         new: list[Shares] = []
-        for _ in range(_TURNS):
+        for _ in range(REPETITIONS):
             for module, readings in ((without, old), (build, new)):
                 if readings and readings[0].total > SLOW_US:
                     continue
@@ -257,57 +219,17 @@ class WholeModel:
                 readings.append(found)
         return repeated(old), repeated(new)
 
-    # --- timed and compared -----------------------------------------------------------------------------------------
+    # --- compared and timed -----------------------------------------------------------------------------------------
 
-    def timed(self, made: Contestant) -> Contestant:
-        """With its time, as far as it can be compared with those of the routes.
-
-        They were timed when the machine was busier, or less busy: what counts is how it does in turns with the best.
-        """
-        if self.race is None or not self.race.right:
-            return made
-        best = self.race.right[0]
-        turns = self._in_turns(made.module, best.module, _TURNS)
-        if turns.failed or not turns.blocks:
-            return made
-        return replace(made, us=(best.us or math.inf) / turns.lead("one", "other"))
-
-    def faster(self, one: Compiled, other: Compiled) -> bool:
-        """Whether the first of two models is, by a few timings in turns; without a device it is not."""
-        if self.race is None:
-            return False
-        with process.however_late():
-            turns = self._in_turns(one, other, _TURNS)
-        return not turns.failed and turns.lead("one", "other") > 1.0
-
-    def _in_turns(self, one: Compiled, other: Compiled, most: int) -> Turns:
-        """So many blocks of both, or as many as tell them apart."""
-        context, race = self.context, self.race
-        modules = {"one": one, "other": other}
-        if race is None:
-            return Turns({})
-
-        def still(turns: Turns) -> Sequence[str]:
-            known = turns.beats("one", "other") or turns.beats("other", "one")
-            return () if turns.failed or known or turns.blocks >= most else [*modules]
-
-        some = [Contestant(name, self.on.route, 0, module, us=self.on.us) for name, module in modules.items()]
-        with context.clocked("time"):
-            return take_turns([*modules], race.takes(*some).race, still, seed=context.options.seed)
-
-    def _compared(self, made: Contestant) -> Contestant | None:
-        """With how far its outputs are from those that are right; None where they are wrong."""
-        if self.race is None:
-            return made
-        store = self.context.session.store
-        with process.however_late():  # one call of what took a compile
-            check = self.race.check(made.module)
-        if check.failure is not None:
-            store.record_failure(made.row, check.failure, stderr=check.detail)
-            self._drop(made.judged, f"the model's outputs are not the untuned one's: {check.detail}")
-            return None
-        store.record_check(made.row, error=check.error)
-        return replace(made, error=check.error if math.isfinite(check.error) else None)
+    def _timed(self, race: RouteRace, made: Contestant) -> Contestant | None:
+        """With its time, and how far its outputs are from those that are right; None where they are wrong."""
+        with process.however_late():  # one call of what took a compile, and one timing
+            made = race.measured(made)
+        if made.failure == "wrong-result":
+            self._drop(made.judged, f"the model's outputs are not the untuned one's: {made.detail}")
+        elif made.failure is not None:
+            self._drop(made.judged, f"the model does not run with it: {made.detail}")
+        return made if made.ok else None
 
     def _drop(self, members: Sequence[Member], why: str) -> None:
         for one in members:
@@ -358,9 +280,3 @@ def _moved(entries: Sequence[Entry], structure: ModelStructure) -> list[Entry]:
     groups = {root_key(group.root): group for group in structure.groups}
     there = [(entry, groups.get(root_key(entry.group.root))) for entry in entries]
     return [replace(entry, group=group) for entry, group in there if group is not None]
-
-
-def _halves(members: Sequence[Member]) -> list[Sequence[Member]]:
-    """One is its own half: without it there is the untuned model, which the race has."""
-    middle = math.ceil(len(members) / 2)
-    return [members[:middle], members[middle:]] if len(members) > 1 else []

@@ -13,24 +13,32 @@ import pytest
 from autotuner import Gemm
 from autotuner.carriers.calls import preprocess
 from autotuner.carriers.flagfile import KERNELS
+from autotuner.carriers.microkernel import function_name
+from autotuner.devices.process import ProcessDevice
 from autotuner.errors import UsageError
+from autotuner.iree.run import DispatchTime
 from autotuner.iree.tools import Tools
+from autotuner.jobs.model import kernels as kernels_module
+from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.entries import KernelEntry, Library, Place
+from autotuner.jobs.model.kernels import kernel_routes, try_kernels, worth_tuning
 from autotuner.jobs.model.parts import PartSearch
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.tuner import tune_model
+from autotuner.jobs.model.whole import WholeModel
 from autotuner.microkernels.variants import Kernel
 from autotuner.patterns.forms import Forms
 from autotuner.programs.model import Model
 from autotuner.programs.structure import STATISTICS, ModelStructure, Shares
 from autotuner.specfiles.check import check
 from autotuner.specfiles.entries import read
-from autotuner.targets import PLAIN
+from autotuner.targets import PLAIN, Route, Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import Plan
 from autotuner.tuning.result import Counts, FinalVerdict
 from autotuner.tuning.single import Found
-from tests.support.bare_model import NOTHING, BareContext
+from tests.support.bare_model import NOTHING, BareContext, kernel, race_of, tried
+from tests.support.clocks import Simulated
 from tests.support.fake_tools import ONE_ROUTE, SPEC
 from tests.support.models import EXAMPLES, fake_tools, iree_compile, run
 from tests.tuning.test_result import RESULT
@@ -41,10 +49,19 @@ SGEMM = (Kernel("sgemm_c"),)
 
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory, warm: Path) -> ModelResult:
-    """Of two products the kernel is faster than the compiler's code for the first, and slower for the second."""
+    """Of two products the kernel is faster than the compiler's code for the first, and slower in the model for the
+    second."""
     folder = tmp_path_factory.mktemp("mixed")
-    rules = [(f"{SPEC}{CALLED}", 5.0), ("*matmul_64x64x128*", 10.0), (CALLED, 25.0), (SPEC, 50.0)]
+    rules = [(f"{SPEC}{CALLED}", 5.0), (CALLED, 25.0), (SPEC, 50.0)]
+
+    def statistics(_device: object, vmfb: Path, *_: object, **__: object) -> dict[str, DispatchTime]:
+        kernels = {function_name(0): 5.0, function_name(1): 13.0}
+        sizes = {"0_matmul_64x128x96": 10.0, "1_matmul_64x64x128": 9.0, "2_matmul_64x32x64": 3.0}
+        default = {f"main_dispatch_{name}_f32": us for name, us in sizes.items()}
+        return {name: DispatchTime(us) for name, us in (kernels if "kernels" in str(vmfb) else default).items()}
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ProcessDevice, "dispatch_times", statistics)
         patch.setenv("AUTOTUNE_CACHE_DIR", str(warm / "cache"))
         fake = fake_tools(folder, rules=rules)
         return run("three", folder, fake, microkernels=SGEMM, budget=900.0, model={"top": 2})
@@ -58,9 +75,9 @@ def test_each_dispatch_takes_the_faster_of_kernel_and_codegen(mixed: ModelResult
     assert (first["state"], first["kernel"], first["applied"]) == ("taken", "sgemm_c", 1)
     assert first["problem"].endswith("_nn_bias_relu")
     assert first["us"] < first["codegen_us"]
-    assert (second["state"], second["kernel"], second["applied"]) == ("codegen", "sgemm_c", 0)
-    assert second["reason"].startswith("alone it takes 25000.0 µs, the compiler's code ")
-    assert (third["state"], third["reason"]) == ("left-out", "not among the first 2 (--top)")
+    assert (second["state"], second["kernel"], second["applied"]) == ("dropped", "sgemm_c", 0)
+    assert second["reason"].startswith("within the model it takes 13.0 µs, the compiler's code ")
+    assert (third["state"], third["applied"]) == ("dropped", 0), "it moved up where the second was dropped"
     codes = {row["name"]: row["code"] for row in document["dispatches"]}
     wanted = {"64x128x96": "sgemm_c", "64x64x128": "codegen", "64x32x64": "default"}
     assert codes == {f"matmul_{sizes}_f32": code for sizes, code in wanted.items()}
@@ -97,7 +114,7 @@ def test_a_kernel_that_nobody_has_is_an_error_before_anything_is_searched(tmp_pa
 def test_without_a_device_every_kernel_that_fits_is_proven_in_the_model_and_said_to_be_untimed(tmp_path: Path) -> None:
     result = run("three", tmp_path, None, microkernels=SGEMM, device="none", model={"top": 3}, trials=2)
     assert (result.verdict, result.speedup, result.flagfile) == ("compile-only", None, None)
-    assert result.reason == "no device: 3 microkernels are proven in the model, never timed"
+    assert result.reason == "no device: proven in the model, never timed: 3 microkernels"
     assert {(row.state, row.reason, row.applied) for row in result.details.kernels} == {
         ("taken", "by its defaults, never timed", 1)
     }
@@ -190,7 +207,7 @@ def test_a_kernel_that_stands_in_the_model_stays_where_there_is_no_time_for_its_
     standing = parts.find_kernels(library)
     parts.set_row(standing[0].label, state="left-out", reason="no time for it", out_of_time=True)
     parts.set_row(standing[1].label, state="codegen", reason="alone it is slower", applied=1)
-    assert parts.stand(standing) == [standing[0], standing[2]]
+    assert parts._stand(standing, ()) == [standing[0], standing[2]]
     assert [(row.state, row.reason, row.applied) for row in parts.places] == [
         ("taken", "by its defaults: no time for it", 0),
         ("codegen", "alone it is slower", 0),
@@ -211,7 +228,7 @@ def test_a_new_ranking_keeps_what_was_dropped_and_asks_again_what_is_wanted(
         PROBLEMS[1].name: "ranked",
         PROBLEMS[2].name: "ranked",
     }
-    parts.leave_rest("another route is tuned")
+    parts.leave_kernels("another route is faster")
     assert [row.state for row in parts.places] == ["dropped", "left-out", "left-out"]
 
 
@@ -226,5 +243,87 @@ def test_a_search_whose_time_was_up_before_its_first_timing_says_nothing_against
     parts, library = search(tmp_path, monkeypatch)
     parts.find_kernels(library)
     result = replace(RESULT, verdict=verdict, counts=Counts(timed=1, rivals=rivals))
-    parts._kernel(parts.places[0], Found(result, cast(Plan, None), None, None), {})
+    parts._kernel(parts.places[0], Found(result, cast(Plan, None), None, None))
     assert parts.places[0].state == state
+
+
+# --- on which routes they are tried, and which route is tuned -------------------------------------------------------
+
+LAST, IM2COL, FUSED = Route("channels-last+O3", ("--a",)), Route("im2col+O3", ("--b",)), Route("O3", ("--c",))
+GPU = Target.parse("sm_80")
+
+
+@pytest.mark.parametrize(
+    ("programs", "wanted"),
+    [
+        # An Inception v1 for sm_80: kernels for nchw went into im2col, the slowest of the three.
+        ({LAST: (1533.0, "rewritten"), IM2COL: (2535.0, "written")}, ["plain", "im2col+O3"]),
+        ({FUSED: (9000.0, "written"), IM2COL: (2535.0, "written")}, ["plain", "im2col+O3"]),
+        ({LAST: (1533.0, "more")}, ["channels-last+O3"]),
+        ({LAST: (1533.0, "none"), IM2COL: (9.0, "none")}, ["plain"]),
+    ],
+)
+def test_kernels_are_tried_where_they_compute_most_and_on_the_fastest_right_route_of_these(
+    programs: dict[Route, tuple[float, str]], wanted: list[str]
+) -> None:
+    """The default is wrong without them; a program is read once for all routes that share it."""
+    read: list[str] = []
+
+    def places(text: str) -> list[Place]:
+        read.append(text)
+        problems = {"written": PROBLEMS[:2], "rewritten": PROBLEMS[:1], "more": PROBLEMS, "none": []}
+        return [Place(problem, Forms(()), 2, ("sgemm_c",), constant=True) for problem in problems[text]]
+
+    others = [tried(route, us, text=text) for route, (us, text) in programs.items()]
+    outcomes = [tried(PLAIN, 2284.0, wrong=True, text="of the cache"), *others, tried(Route("failed"), None)]
+    found = kernel_routes(outcomes, places, plain="written")
+    assert [one.route.name for one in found] == wanted
+    assert len(read) == len(set(read))
+
+
+@pytest.mark.parametrize(
+    ("best", "target", "wrong", "compiled"),
+    [
+        (2000.0, ONE_ROUTE, False, ["plain"]),
+        (1000.0, ONE_ROUTE, False, ["plain", "im2col+O3"]),  # slower than without kernels
+        (9999.0, ONE_ROUTE, True, ["plain", "im2col+O3"]),  # wrong with kernels, too
+        (2000.0, GPU, False, ["plain", "im2col+O3"]),  # another route may fuse the rest better
+    ],
+)
+def test_a_second_route_is_tried_with_kernels_where_the_first_does_not_lead_and_on_gpus(
+    best: float, target: Target, wrong: bool, compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    def made(whole: WholeModel, _: Library) -> Contestant | None:
+        done.append(whole.on.route.name)
+        made = replace(whole.on, id="kernels", us=1200.0, kernels=(kernel(PROBLEMS[0]),))
+        return None if wrong and not whole.on.ok else made
+
+    context = BareContext(clock=Simulated(200.0), options=Options(microkernels=[Kernel("auto")]), target=target)
+    routes = [tried(PLAIN, 2284.0, wrong=True), tried(IM2COL, 2535.0)]
+    monkeypatch.setattr(Library, "open", lambda *_: Library(context, (), "", ""))
+    monkeypatch.setattr(kernels_module, "kernel_routes", lambda *_, **__: routes)
+    monkeypatch.setattr(kernels_module, "kernels_first", made)
+    found = try_kernels(race_of(context, tried(FUSED, best)), NOTHING, kept=40.0)
+    assert done == compiled
+    assert found is not None
+    assert found[0].on.route.name == (compiled[-1] if wrong else "plain")
+    assert context.said[0] == f"route {compiled[-1] if wrong else 'plain'} with 1 microkernel: 1.200 ms"
+
+
+def test_without_kernels_the_route_is_tuned_that_promises_most_and_only_that_is_ranked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The fastest route has nothing to tune. What is far behind is not even read."""
+    ranked: list[str] = []
+
+    def measured(_: object, route: Route, *__: object) -> Shares:
+        ranked.append(route.name)
+        return Shares({"a": 1.0}, "")
+
+    monkeypatch.setattr(kernels_module, "measure_shares", measured)
+    monkeypatch.setattr(PartSearch, "tunable", property(lambda parts: float(parts.route == FUSED)))
+    race = race_of(BareContext(), tried(PLAIN, 9000.0), tried(LAST, 1533.0), tried(FUSED, 1700.0))
+    _, on = worth_tuning(race, NOTHING)
+    assert (on.route, ranked) == (FUSED, ["O3"])

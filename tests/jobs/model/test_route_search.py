@@ -37,16 +37,6 @@ def test_what_is_expected_to_win_is_asked_for_first_and_once() -> None:
     assert len({route.name for route in asked}) == len(asked)
 
 
-def test_it_knows_whether_there_is_more_to_ask_for() -> None:
-    pinned, free = RouteSearch((), [named_route(KNOBS, TILED)]), search(TILED)
-    for one in (pinned, free):
-        assert one.has_more
-        assert [route.name for route in one.ask(1)] == [TILED]
-    assert not pinned.has_more
-    found(free, {}, rounds=60, side=8)
-    assert not free.has_more
-
-
 def test_until_it_is_known_the_search_turns_knobs_around_what_is_expected() -> None:
     asked = search(TILED).ask(3)
     assert all(len(set(route.settings) & {"data-tiling", "ukernels"}) == 2 for route in asked)

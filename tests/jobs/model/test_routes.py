@@ -1,36 +1,23 @@
-"""Which routes are timed once more, and how long the next round is expected to take."""
+"""How long the next round of routes is expected to take, and which had no time."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import cast
+
 import pytest
 
+from autotuner.devices.device import Computed
+from autotuner.errors import OutOfTimeError
 from autotuner.jobs.model.routes import RouteRace
+from autotuner.measure.schedule import BeginningError
+from autotuner.programs.arbiter import Arbiter
+from autotuner.programs.model import Model
+from autotuner.programs.program import ModelProgram
 from autotuner.targets import PLAIN, Route
-from tests.support.bare_model import BareContext, Scripted, race_of, tried
+from tests.support.bare_device import BareDevice
+from tests.support.bare_model import BENCHMARK, BareContext, race_of, tried
 from tests.support.clocks import Simulated
-
-
-@pytest.mark.parametrize(
-    ("default", "others", "timed"),
-    [
-        (30.0, {"slow-once": 44.0, "slower": 80.0}, ["plain", "slow-once"]),
-        (30.0, {"hopeless": 120.0}, []),
-        (30.0, {"near": 31.0, "behind": 44.0, "third": 45.0}, ["plain", "near", "behind"]),
-        (300_000.0, {"slow-once": 440_000.0}, []),
-    ],
-    ids=["first-behind", "far-behind", "near", "slow-default"],
-)
-def test_those_that_were_not_given_up_are_timed_again(
-    default: float, others: dict[str, float], timed: list[str]
-) -> None:
-    us = {"plain": [default], **{name: [default / 2] for name in others}}
-    context = BareContext(device=Scripted(us))
-    outcomes = [tried(PLAIN, default), *(tried(Route(name, (f"--{name}",)), us) for name, us in others.items())]
-    race = race_of(context, *outcomes)
-    race.time_the_nearest()
-    assert len(context.rows.timings) == len(timed)
-    if timed:
-        assert race.right[0].route.name == timed[1]
 
 
 def test_a_round_is_begun_where_it_is_expected_to_end_in_time() -> None:
@@ -47,3 +34,17 @@ def test_routes_that_had_no_time_are_named() -> None:
     race.search.queue += [Route("O3"), Route("im2col")]
     race.tell_missed()
     assert context.said == ["no time for routes O3, im2col: give a longer --budget, or name them by --route"]
+
+
+class Endless(ModelProgram):
+    """A model whose call never ends."""
+
+    def outputs(self, vmfb: Path) -> Computed:
+        raise OutOfTimeError(f"{vmfb} takes too long")
+
+
+def test_a_call_without_an_end_is_named() -> None:
+    program = Endless(Model(Path("m.mlir")), BENCHMARK.invocation, BareDevice(), 1.0, cast(Arbiter, None))
+    race = RouteRace(BareContext(), BENCHMARK, program)
+    with pytest.raises(BeginningError, match="the first call of IREE's default had not ended after 0 s"):
+        race._default(tried(PLAIN, None))

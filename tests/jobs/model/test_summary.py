@@ -45,13 +45,12 @@ def summary(
 
 
 @pytest.mark.parametrize(
-    ("rows", "routes", "more_routes", "verdict", "reason", "cause"),
+    ("rows", "routes", "verdict", "reason", "cause"),
     [
-        ([], ROUTES, True, "no-winner", "1 route timed, none is faster than the default", None),
+        ([], ROUTES, "no-winner", "1 route timed, none is faster than the default", None),
         (
             [row("no-gain", verdict="no-winner")] * 2,
             ROUTES,
-            False,
             "no-winner",
             "1 route and 18 configurations of dispatches timed, none is faster than the default",
             None,
@@ -59,7 +58,6 @@ def summary(
         (
             [row("left-out", late=True)],
             ROUTES,
-            False,
             "inconclusive",
             f"1 route timed, {LATE}",
             None,
@@ -67,7 +65,6 @@ def summary(
         (
             [row("ahead", verdict="win"), row("no-gain", verdict="no-winner")],
             (),
-            False,
             "inconclusive",
             f"18 configurations of dispatches timed, {LATE}",
             None,
@@ -75,25 +72,21 @@ def summary(
         (
             [row("left-out", late=True)],
             TWIN,
-            False,
             "inconclusive",
             "nothing was tried, and the time was up: --budget 75s would do",
             None,
         ),
-        ([], (), True, "inconclusive", "nothing was tried, and the time was up: --budget 75s would do", None),
         (
             [*[row("skipped", DYNAMIC)] * 2, row("skipped", "another")],
             (),
-            False,
             "inconclusive",
             f"nothing was tried: no dispatch can be tuned ({DYNAMIC}, and 1 more)",
             "obstacles",
         ),
-        ([], (), False, "no-winner", f"nothing to tune here, IREE's default is kept: {NO_ROOT}", "no-operations"),
+        ([], (), "no-winner", f"nothing to tune here, IREE's default is kept: {NO_ROOT}", "no-operations"),
         (
             [row("no-knobs", "no constraints")],
             (),
-            False,
             "no-winner",
             "no knobs here, IREE's default is kept: no constraints",
             "no-knobs",
@@ -103,12 +96,11 @@ def summary(
 def test_a_model_without_a_race_says_what_was_tried(
     rows: Sequence[DispatchRow],
     routes: Sequence[Contestant],
-    more_routes: bool,
     verdict: str,
     reason: str,
     cause: str | None,
 ) -> None:
-    found = nothing_faster(summary(rows, routes), more_routes=more_routes)
+    found = nothing_faster(summary(rows, routes))
     assert (found.verdict, found.reason, found.cause) == (verdict, reason, cause)
 
 
@@ -121,23 +113,11 @@ def test_without_a_device_it_is_told_whether_time_would_help() -> None:
     assert both == ("inconclusive", f"nothing was tried: {begun.reason}", None)
 
 
-def test_without_a_device_the_only_dispatch_that_was_tried_says_what_came_of_it() -> None:
+def test_without_a_device_nothing_that_promises_more_is_told_and_what_is_proven_is_counted() -> None:
     alone = row("no-gain", "no device: none of 21 candidates builds", verdict="compile-only")
-    assert without_device(summary([alone, row("no-knobs", "no constraints")]))[1] == alone.reason
-    both = without_device(summary([alone, alone]))
-    assert both == ("compile-only", "no device: no candidate of any dispatch promises more than IREE's default", None)
-
-
-@pytest.mark.parametrize(
-    ("entries", "kernels", "proven"),
-    [
-        (1, 0, "1 entry is proven in the model, chosen by an estimate"),
-        (0, 18, "18 microkernels are proven in the model"),
-        (2, 1, "1 microkernel and 2 entries, chosen by an estimate, are proven in the model"),
-    ],
-)
-def test_without_a_device_what_is_proven_is_counted_and_only_entries_rest_on_an_estimate(
-    entries: int, kernels: int, proven: str
-) -> None:
-    made = replace(tried(PLAIN, None), entries=cast(Any, (None,) * entries), kernels=cast(Any, (None,) * kernels))
-    assert without_device(summary([], tuned=[made]))[1] == f"no device: {proven}, never timed"
+    told = ("compile-only", "no device: no candidate of any dispatch promises more than IREE's default", None)
+    assert without_device(summary([alone, row("no-knobs", "no constraints")])) == told
+    made = replace(tried(PLAIN, None), entries=cast(Any, (None,) * 2), kernels=cast(Any, (None,)))
+    assert without_device(summary([], tuned=[made]))[1] == (
+        "no device: proven in the model, never timed: 1 microkernel and 2 entries by an estimate"
+    )

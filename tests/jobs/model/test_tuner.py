@@ -321,10 +321,9 @@ def test_without_a_device_what_promises_more_than_the_default_is_proven_in_the_m
     if row.result.best.estimate["score"] > row.result.baseline.estimate["score"]:
         assert row.state == "no-gain"
         assert "by an estimate none is better than IREE's default" in row.reason
-        assert result.reason == row.reason
         assert (result.flagfile, output.exists()) == (None, False)
         return
-    assert result.reason == "no device: 1 entry is proven in the model, chosen by an estimate, never timed"
+    assert result.reason == "no device: proven in the model, never timed: 1 entry by an estimate"
     assert (len(result.details.entries), result.details.applied) == (1, 1)
     assert (row.state, row.applied) == ("estimated", 2)
     assert result.flagfile is not None
@@ -375,25 +374,3 @@ def test_the_result_is_printed_with_what_to_do_next(won: ModelResult, tmp_path: 
     (use,) = [line.removeprefix("use").strip() for line in words.splitlines() if line.startswith("use ")]
     assert use == f"iree-compile {EXAMPLES / 'three.mlir'} @{won.flagfile} -o three-cpu.vmfb"
     assert pasted(use, tmp_path).stat().st_size > 0
-
-
-ENDLESS = """
-func.func @main(%given: tensor<4xf32>) -> tensor<4xf32> {
-  %true = arith.constant true
-  %end = scf.while (%now = %given) : (tensor<4xf32>) -> tensor<4xf32> {
-    scf.condition(%true) %now : tensor<4xf32>
-  } do {
-  ^bb0(%now: tensor<4xf32>):
-    %next = math.absf %now : tensor<4xf32>
-    scf.yield %next : tensor<4xf32>
-  }
-  return %end : tensor<4xf32>
-}
-"""
-
-
-def test_a_call_without_an_end_is_named(tmp_path: Path) -> None:
-    (tmp_path / "endless.mlir").write_text(ENDLESS)
-    result = run(str(tmp_path / "endless"), tmp_path, None, budget=20.0)
-    assert result.verdict == "inconclusive"
-    assert "the first call of IREE's default had not ended after" in result.reason
