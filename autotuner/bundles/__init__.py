@@ -23,6 +23,5 @@ OUTPUT = Word(("-o", "--output"), "Where the result goes, a .zip file. [default:
 FORCE = Word(("--force",), "Write over a file that autotune did not write, too.")
 DEVICE = Word(("--device",), "IREE device URI. [default: the target's first]")
 BUDGET = Word(("--budget",), "At most this long: 90s, 10m, 1h30m. [default: the bundle's]")
-RESUME = Word(("--resume",), "Go on with the result of a run that was interrupted, where there is one.")
 JSON = Word(("--json",), "One JSON document on stdout, all else on stderr.")
 QUIET = Word(("--quiet", "-q"), "No progress, only the result.")

@@ -26,7 +26,6 @@ _MODULE = re.compile(r"modules/([0-9a-f]{64})\.vmfb")
 _DOCUMENTS = (MANIFEST, RESULT)
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
-_CHUNK = 1 << 20
 _FILE_DATE = (1980, 1, 1, 0, 0, 0)
 """The same for all: equal bundles are equal bytes."""
 
@@ -86,11 +85,11 @@ def unpack(file: Path, folder: Path) -> Unpacked:
         with zipfile.ZipFile(file) as archive:
             members = archive.infolist()
             _refuse_members(file, members)
-            documents = {one.filename: _read(file, archive, one) for one in members if one.filename in _DOCUMENTS}
+            documents = {one.filename: archive.read(one) for one in members if one.filename in _DOCUMENTS}
             modules: dict[str, Path] = {}
             for one in members:
                 if (found := _MODULE.fullmatch(one.filename)) is not None:
-                    data = _read(file, archive, one)
+                    data = archive.read(one)  # no more than it says that it has, whatever it unpacks to
                     if digest(data) != found[1]:
                         raise refusal(file, f"{one.filename} is damaged")
                     modules[found[1]] = folder / f"{found[1]}.vmfb"
@@ -125,14 +124,3 @@ def _refuse_members(file: Path, members: list[zipfile.ZipInfo]) -> None:
 
 def _most(name: str) -> int:
     return MOST_JSON_BYTES if name in _DOCUMENTS else MOST_MODULE_BYTES
-
-
-def _read(file: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """No more than the member says that it has, whatever it unpacks to."""
-    data = bytearray()
-    with archive.open(member) as stream:
-        while chunk := stream.read(_CHUNK):
-            data += chunk
-            if len(data) > member.file_size:
-                raise refusal(file, f"{member.filename} is larger than it says")
-    return bytes(data)

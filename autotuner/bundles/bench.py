@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,8 +18,8 @@ from autotuner.measure.finals import Finals
 from autotuner.measure.judge import JudgePhase
 from autotuner.measure.judgement import Judgement
 from autotuner.measure.schedule import BeginningError, Schedule, beginning, late, longer
-from autotuner.measure.screening import DRIFT_EVERY, DriftWatch, Measured, Screened, measure
-from autotuner.measure.standing import BASELINE, Kind, Standing
+from autotuner.measure.screening import DriftWatch, Measured, Screened, measure
+from autotuner.measure.standing import BASELINE, Standing
 from autotuner.system.progress import Clock, Reporter, Stop
 from autotuner.system.text import count
 
@@ -42,34 +42,17 @@ class Rung:
 
 
 @dataclass(frozen=True)
-class Traveller:
+class Traveller(Entry):
     """A candidate of the bundle, and what became of it."""
 
-    entry: Entry
     tried: Tried
 
     duplicate_of = None
     """Nobody's twin travels."""
 
     @property
-    def id(self) -> str:
-        return self.entry.id
-
-    @property
-    def kind(self) -> Kind:
-        return self.entry.kind
-
-    @property
     def route_name(self) -> str:
-        return self.entry.route
-
-    @property
-    def label(self) -> str:
-        return self.entry.label
-
-    @property
-    def complexity(self) -> int:
-        return self.entry.complexity
+        return self.route
 
     @property
     def failure(self) -> FailureClass | None:
@@ -100,10 +83,7 @@ class Bench:
     clock: Clock
     stop: Stop
     reporter: Reporter
-    keep: Callable[[], None]
-    """Writes down what there is so far."""
     outcomes: dict[str, Traveller] = field(default_factory=dict)
-    """What is known already, of an interrupted run."""
     notes: list[str] = field(default_factory=list)
     screened: list[Screened] = field(default_factory=list)
     calibration: Calibration[Rung] = field(init=False)
@@ -115,7 +95,7 @@ class Bench:
         return Standing(self.outcomes)
 
     def judged(self) -> Judgement:
-        """All of it, as far as the time and the user let it."""
+        """All of it, as far as the time lets it; KeyboardInterrupt where the user ends it."""
         try:
             self._calibrate()
         except BeginningError as error:
@@ -124,12 +104,12 @@ class Bench:
             if self.schedule.too_late and len(self.manifest.entries) > 1:
                 return self._inconclusive(self.schedule.too_short())
             self._screen()
-            if self.stop.requested:
-                return self._inconclusive("interrupted before the race")
-            self.keep()
-            return self._finals().judged()
+            judgement = self._finals().judged()
         except OutOfTimeError:
             return self._inconclusive(f"the time was up: {longer(2 * self.clock.budget)}")
+        if self.stop.requested:
+            raise KeyboardInterrupt
+        return judgement
 
     def _inconclusive(self, reason: str) -> Judgement:
         stock = self.standing.stock
@@ -154,7 +134,6 @@ class Bench:
         if found.noise is not None:
             self._note(found.noise)
         self.first_schedule = found.schedule(self.clock, manifest)
-        earlier = self.outcomes.pop(BASELINE, None)
         with beginning("timing it"):
             measured = measure(found, found.baseline, best_us=math.inf, drift=False)
         self._settle(base, measured)
@@ -165,7 +144,6 @@ class Bench:
                 remedy=LOOK,
             )
         default.tried.taken.append(Taken.of("drift", 0, found.heard))
-        default.tried.taken.extend(earlier.tried.taken if earlier else ())
         if self.standing.words:
             self._note(self.standing.words)
 
@@ -185,22 +163,17 @@ class Bench:
 
     def _screen(self) -> None:
         """Each once, the stock routes first, as long as the end keeps its time."""
-        room, rivals = self.clock.left, [one for one in self.manifest.entries if one.id not in self.outcomes]
-        watch, known = DriftWatch(), len(self.outcomes) - 1
-        again = f", {known} are known" if known else ""
-        self.reporter.stage(f"timing {count(len(rivals), 'candidate')}{again}")
+        room, rivals, watch = self.clock.left, self.manifest.rivals, DriftWatch()
+        self.reporter.stage(f"timing {count(len(rivals), 'candidate')}")
         for number, entry in enumerate(rivals):
             if self.stop.requested:
-                return
+                raise KeyboardInterrupt
             rival = any(one.id != BASELINE for one in self.standing.right)
             if self.clock.elapsed > self.schedule.search_ends(room, rival=rival, awaited=False):
-                missed = f"{len(rivals) - number} of the bundle's {len(self.manifest.entries) - 1} candidates"
-                self._note(f"there was no time for {missed}")
+                self._note(f"there was no time for {len(rivals) - number} of the bundle's {len(rivals)} candidates")
                 return
             rung = self._rung(entry, self.calibration.repeat)
             self._settle(entry, measure(self.calibration, rung, best_us=self._best_us, drift=watch.due()))
-            if (number + 1) % DRIFT_EVERY == 0:
-                self.keep()
 
     @property
     def _best_us(self) -> float:
@@ -212,7 +185,7 @@ class Bench:
         if timing is not None and timing.failure is not None:
             check, timing = Check(timing.failure, math.inf, timing.detail), None
         tried = Tried.of(entry.id, check, [Taken.of("screen", 0, timing)] if timing is not None else [])
-        self.outcomes[entry.id] = Traveller(entry, tried)
+        self.outcomes[entry.id] = Traveller(**vars(entry), tried=tried)
         if timing is not None:
             self.screened.append(Screened(entry.id, timing.median))
         if measured.drift is not None and measured.drift.ok:
@@ -247,7 +220,7 @@ class Bench:
 
     def _long(self, one: Traveller) -> Rung:
         """A module that lasts long enough, and no longer."""
-        return self._rung(one.entry, choose_repeat(one.us or INVOCATION_US))
+        return self._rung(one, choose_repeat(one.us or INVOCATION_US))
 
     def _record(self, phase: JudgePhase, name: str, block: int, timing: Timing) -> None:
         self.outcomes[name].tried.taken.append(Taken.of(phase, block, timing))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NoReturn
 
 import autotuner.bundles as w
@@ -49,7 +50,8 @@ def bare_main(words: Sequence[str]) -> int:
     try:
         if list(words[:2]) != ["bundle", "run"]:
             raise ToolMissingError(_ELSE, remedy=_WHOLE)
-        return run(**vars(_parser().parse_args(words[2:])))
+        run(**vars(_parser().parse_args(words[2:])))
+        return 0
     except AutotuneError as error:
         print(clean(" ".join(f"autotune: {error}".split("\n"))), file=sys.stderr)
         return error.exit_code
@@ -64,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     for word in (w.DEVICE, w.BUDGET):
         parser.add_argument(*word.names, help=word.help)
     parser.add_argument(*w.JSON.names, dest="as_json", action="store_true", help=w.JSON.help)
-    for word in (w.FORCE, w.RESUME, w.QUIET):
+    for word in (w.FORCE, w.QUIET):
         parser.add_argument(*word.names, action="store_true", help=word.help)
     return parser
 
@@ -76,14 +78,13 @@ def run(
     force: bool,
     device: str | None,
     budget: str | None,
-    resume: bool,
     as_json: bool,
     quiet: bool,
-) -> int:
-    """Runs a bundle, writes its result, and says what to do with that; the exit code."""
+) -> None:
+    """Runs a bundle, writes its result, and says what to do with that."""
     _refuse_without_runtime()
     from autotuner.bundles import archive, there
-    from autotuner.bundles.documents import Manifest, Report
+    from autotuner.bundles.documents import Manifest, judgement_to_json
     from autotuner.system.files import claim
     from autotuner.system.progress import parse_budget
 
@@ -95,30 +96,29 @@ def run(
     claim(result, archive.our_bundle, force=force)
     seconds = parse_budget(budget) if budget is not None else None
     told, stop = Told(quiet=quiet), Stop()
-    with there.scratch(result.absolute().parent) as folder, stopping(stop, told.stage):
+    beside = result.absolute().parent
+    with TemporaryDirectory(prefix="autotune-bundle-", dir=beside) as scratch, stopping(stop, told.stage):
+        folder = Path(scratch)
         unpacked = archive.unpack(bundle, folder)
         manifest = Manifest.read(unpacked.document(archive.MANIFEST, file=bundle), f"{bundle}: {archive.MANIFEST}")
         missing = {key for one in manifest.entries for key in one.modules.values()} - unpacked.modules.keys()
         if missing:
             raise archive.refusal(bundle, f"{len(missing)} of its modules are missing")
         data = unpacked.documents[archive.MANIFEST]
-
-        def keep(report: Report) -> None:
-            archive.write(result, {archive.MANIFEST: data, archive.RESULT: report.to_bytes()}, {}, force=force)
-
-        digest = archive.digest(data)
-        ran = there.run_bundle(
+        report, reason = there.run_bundle(
             there.fitting(manifest, file=bundle, device=device),
             unpacked.modules,
-            there.Here(folder, told, stop, keep, device, seconds),
-            bundle=digest,
-            earlier=there.interrupted(result, digest, folder) if resume else None,
+            there.Here(folder, told, stop, device, seconds),
+            bundle=archive.digest(data),
         )
+    archive.write(result, {archive.MANIFEST: data, archive.RESULT: report.to_bytes()}, {}, force=force)
     if as_json:
-        print(json.dumps({"result": str(result), **ran.to_json()}))
-    else:
-        print(clean("\n".join(ran.lines(manifest, bundle, result))))
-    return EXIT_INTERRUPTED if ran.report.interrupted else 0
+        document = {"result": str(result), "device": report.device, **judgement_to_json(report.judgement)}
+        print(json.dumps({**document, "reason": reason, "notes": list(report.notes)}))
+        return
+    what = f"{manifest.problem} on {manifest.target} ({report.device}): {report.judgement.verdict}"
+    end = f"{result}: bring it home with `autotune bundle import {result.name}`"
+    print(clean("\n".join([what, f"  {reason}", end])))
 
 
 def _refuse_without_runtime() -> None:

@@ -8,13 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from autotuner.bundles.fields import Lines, Within, plain, read, write, wrong
+from autotuner.bundles.fields import Within, plain, read, write, wrong
 from autotuner.devices.conditions import Conditions
 from autotuner.devices.device import MAX_REPEAT, Timing
+from autotuner.iree.run import failed_because
 from autotuner.measure.check import Check
 from autotuner.measure.judgement import Judgement
 from autotuner.measure.standing import BASELINE as BASELINE
 from autotuner.measure.standing import Kind
+from autotuner.system.text import printable
 
 BUNDLE = {"schema": 1, "kind": "autotune-bundle"}
 RESULT = {"schema": 1, "kind": "autotune-bundle-result"}
@@ -99,6 +101,10 @@ class Manifest:
     def baseline(self) -> Entry:
         return next(one for one in self.entries if one.id == BASELINE)
 
+    @property
+    def rivals(self) -> list[Entry]:
+        return [one for one in self.entries if one.id != BASELINE]
+
 
 @dataclass(frozen=True)
 class Taken:
@@ -130,12 +136,14 @@ class Tried:
     failure: Failure | None = None
     error: float | None = None
     """None where it is no number."""
-    detail: Annotated[str, Lines] = ""
+    detail: str = ""
+    """Why it failed, in a line."""
     taken: list[Taken] = field(default_factory=list)
 
     @classmethod
     def of(cls, name: str, check: Check, taken: list[Taken]) -> Tried:
-        return cls(name, check.failure, check.error if math.isfinite(check.error) else None, check.detail, taken)  # type: ignore[arg-type]
+        error, detail = check.error if math.isfinite(check.error) else None, printable(failed_because(check.detail))
+        return cls(name, check.failure, error, detail, taken)  # type: ignore[arg-type]
 
     @property
     def check(self) -> Check:
@@ -161,8 +169,6 @@ class Report:
     judgement: Judgement
     seconds: Annotated[float, Within(1e7)]
     notes: tuple[str, ...]
-    interrupted: bool = False
-    """It is not at its end: `--resume` goes on with it."""
 
     def to_bytes(self) -> bytes:
         return write({**plain(self), "judgement": judgement_to_json(self.judgement)}, **RESULT)

@@ -27,10 +27,6 @@ class Within:
     least: float = 0
 
 
-class Lines:
-    """Of a text: what a program said, of which the last lines are kept."""
-
-
 def wrong(where: str, wanted: str) -> UsageError:
     return UsageError(f"{where} is not {wanted}.", remedy="Ask for the file again where it was made.")
 
@@ -54,27 +50,28 @@ def read(kind: type[T], value: object, where: str) -> T:
 
 
 def _read(kind: Any, value: Any, where: str) -> Any:
-    inner = get_args(kind)
-    match get_origin(kind):
-        case origin if origin is Annotated:
-            return _plain(inner[0], value, where, inner[1])
-        case origin if origin in (Union, UnionType):
-            return _any_of(inner, value, where)
-        case origin if origin is Literal:
-            if value not in inner or not isinstance(value, str):
-                raise wrong(where, f"one of {', '.join(inner)}")
-            return value
-        case origin if origin in (tuple, list):
-            return origin(_entries(inner, value, where))
-        case origin if origin is Mapping:
-            if not isinstance(value, dict):
-                raise wrong(where, "an object")
-            return {
-                _key(inner[0], name, where): _read(inner[1], one, f"{where}: {name}") for name, one in value.items()
-            }
-    if isinstance(kind, type) and is_dataclass(kind):
-        return read(kind, value, where)
-    return _plain(kind, value, where, Within())
+    inner, origin = get_args(kind), get_origin(kind)
+    if origin is Annotated:
+        return _number(inner[0], value, where, inner[1])
+    if origin in (Union, UnionType):
+        return _any_of(inner, value, where)
+    if origin is Literal:
+        if value not in inner or not isinstance(value, str):
+            raise wrong(where, f"one of {', '.join(inner)}")
+        return value
+    if origin in (tuple, list):
+        return origin(_entries(inner, value, where))
+    if origin is Mapping:
+        if not isinstance(value, dict):
+            raise wrong(where, "an object")
+        return {_key(inner[0], name, where): _read(inner[1], one, f"{where}: {name}") for name, one in value.items()}
+    if is_dataclass(kind):
+        return read(kind, value, where)  # type: ignore[arg-type]
+    if kind is bool and not isinstance(value, bool):
+        raise wrong(where, "true or false")
+    if kind is str and not (isinstance(value, str) and len(value) <= MOST_TEXT and value.isprintable()):
+        raise wrong(where, f"a line of text of at most {MOST_TEXT} letters")
+    return value if kind in (bool, str) else _number(kind, value, where, Within())
 
 
 def _any_of(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
@@ -97,24 +94,13 @@ def _entries(kinds: tuple[Any, ...], value: Any, where: str) -> list[Any]:
 
 def _key(kind: type, name: str, where: str) -> Any:
     if kind is str:
-        return _plain(str, name, where, Within())
+        return _read(str, name, where)
     if not (name.isascii() and name.isdigit() and len(name) < 10):
         raise wrong(where, "by whole numbers")
     return int(name)
 
 
-def _plain(kind: Any, value: Any, where: str, limits: object) -> Any:
-    if kind is bool:
-        if not isinstance(value, bool):
-            raise wrong(where, "true or false")
-        return value
-    if kind is str:
-        if limits is Lines and isinstance(value, str):
-            return value[-MOST_TEXT:]
-        if not isinstance(value, str) or len(value) > MOST_TEXT or not value.isprintable():
-            raise wrong(where, f"a line of text of at most {MOST_TEXT} letters")
-        return value
-    assert isinstance(limits, Within)
+def _number(kind: Any, value: Any, where: str, limits: Within) -> Any:
     number = isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or not limits.least <= value <= limits.most:
         raise wrong(where, f"a {'whole ' if kind is int else ''}number from {limits.least:g} to {limits.most:g}")

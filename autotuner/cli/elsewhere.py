@@ -34,24 +34,12 @@ def run(
     force: o.Force = False,
     device: Annotated[str | None, _option(w.DEVICE)] = None,
     budget: Annotated[str | None, _option(w.BUDGET)] = None,
-    resume: Annotated[bool, _option(w.RESUME)] = False,
     as_json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> None:
     from autotuner.bundles import command
 
-    code = command.run(
-        bundle,
-        output=output,
-        force=force,
-        device=device,
-        budget=budget,
-        resume=resume,
-        as_json=as_json,
-        quiet=quiet,
-    )
-    if code:
-        raise typer.Exit(code)
+    command.run(bundle, output=output, force=force, device=device, budget=budget, as_json=as_json, quiet=quiet)
 
 
 @bundle.command("import", epilog=examples("bundle import"))

@@ -84,49 +84,31 @@ def _taken_up(steps: SingleRun, manifest: Manifest, report: Report, file: Path) 
 
 
 def _concluded(steps: SingleRun, manifest: Manifest, report: Report, file: Path) -> Result:
-    if not _written_down(steps, manifest, report, file):
-        return steps.summary.result("inconclusive", "interrupted before all of it was built once more")
+    """All checks and timings become rows; what won is built once more, and must be the code that was timed."""
+    entries = {one.id: one for one in manifest.entries}
+    if unknown := {one.id for one in report.tried} - entries.keys():
+        raise archive.refusal(file, f"its bundle has no candidate {min(unknown)[:40]!a}")
+    for tried in report.tried:
+        _settle(steps, steps.evaluator.open(_candidate(steps, entries[tried.id], file)), tried)
     steps.seconds["time"] += report.seconds
     steps.clock.started -= report.seconds  # the run took the time of both machines
-    if not report.interrupted:
-        steps.standing.require_right(report.judgement.reason)
-    # A signal that comes after the builds stops nothing any more.
+    steps.standing.require_right(report.judgement.reason)
+    if report.judgement.winner is not None:
+        _build(steps, entries[report.judgement.winner], file)
+    # What there was to stop was done on the other machine.
     return replace(steps.ended(report.judgement, None), interrupted=False)
 
 
-def _written_down(steps: SingleRun, manifest: Manifest, report: Report, file: Path) -> bool:
-    """Each candidate is built again, from the cache as a rule: its code must be the one that was timed.
-
-    False where the import was stopped before all of them were there; then no timing is taken up.
-    """
-    evaluator = steps.evaluator
-    tried = {one.id: one for one in report.tried}
-    if unknown := tried.keys() - {one.id for one in manifest.entries}:
-        raise archive.refusal(file, f"its bundle has no candidate {min(unknown)[:40]!a}")
-    steps.reporter.stage(f"building {len(tried)} candidates once more")
-    begun = [
-        (entry, *evaluator.submit(_candidate(steps, entry, file), steps.executor))
-        for entry in manifest.entries
-        if entry.id in tried
-    ]
-    built = []
-    for entry, outcome, job in begun:
-        if steps.stop.requested and not job.done():
-            job.cancel()
-            continue
-        built.append((entry, outcome, job.result()))
-    if len(built) < len(begun):
-        return False
-    for entry, outcome, build in built:
-        if build.binary != entry.binary:
-            raise EnvironmentFailure(
-                f"{entry.id} of {file} ({entry.label}) is other code than is made here now.",
-                remedy="Import it with the IREE, the microkernels and the kind of machine that made the bundle; or "
-                "make a new one.",
-            )
-        evaluator.settle_build(outcome, build)
-        _settle(steps, outcome, tried[entry.id])
-    return True
+def _build(steps: SingleRun, entry: Entry, file: Path) -> None:
+    outcome = steps.evaluator.outcomes[entry.id]
+    build = steps.evaluator.start_build(outcome.candidate, steps.executor).result()
+    if build.binary != entry.binary:
+        raise EnvironmentFailure(
+            f"{entry.id} of {file} ({entry.label}) is other code than is made here now.",
+            remedy="Import it with the IREE, the microkernels and the kind of machine that made the bundle; or "
+            "make a new one.",
+        )
+    outcome.build = build
 
 
 def _candidate(steps: SingleRun, entry: Entry, file: Path) -> Candidate:

@@ -60,7 +60,7 @@ ENDS = (
     End(
         "the run was stopped",
         "What was finished is kept.",
-        "run the same command with --resume: it goes on from here (a bundle, or its import: once more)",
+        "run the same command with --resume: it goes on from here (a bundle: once more)",
         lambda result: result.interrupted,
     ),
     End(

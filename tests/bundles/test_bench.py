@@ -14,7 +14,6 @@ from autotuner import Gemm
 from autotuner.bundles.archive import digest
 from autotuner.bundles.bench import Bench
 from autotuner.bundles.documents import BASELINE, Entry, Report
-from autotuner.bundles.there import Ran, _take_over
 from autotuner.devices.device import Computed, Device, Module, Timing
 from autotuner.errors import DeviceError, WrongResultError
 from autotuner.iree.run import Benchmark, Invocation
@@ -83,15 +82,13 @@ def sit(tmp_path: Path) -> Sit:
         manifest = replace(MANIFEST, problem=PROBLEM.name, entries=tuple(entries), **changed)  # type: ignore[arg-type]
         modules = {key: tmp_path / f"{one.id}@{repeat}.vmfb" for one in entries for repeat, key in one.modules.items()}
         clock, stop = Clock(60.0), Stop()
-        return Bench(manifest, modules, device, True, data, clock, stop, Silent(), keep=lambda: None), device
+        return Bench(manifest, modules, device, True, data, clock, stop, Silent()), device
 
     return made
 
 
-def report(bench: Bench, judgement: Judgement, *, interrupted: bool = False) -> Report:
-    tried = tuple(one.tried for one in bench.outcomes.values())
-    told = (judgement, 1.0, tuple(bench.notes), interrupted)
-    return Report("0" * 64, "bare", {}, tried, *told)
+def report(bench: Bench, judgement: Judgement) -> Report:
+    return Report("0" * 64, "bare", {}, tuple(one.tried for one in bench.outcomes.values()), judgement, 1.0, ())
 
 
 def test_what_is_faster_wins_and_all_of_it_travels(sit: Sit) -> None:
@@ -108,9 +105,9 @@ def test_a_wrong_default_does_not_end_it_and_what_is_right_wins(sit: Sit) -> Non
     judgement = bench.judged()
     assert (judgement.verdict, judgement.winner) == ("win", "c0001")
     found = report(bench, judgement)
-    ran = Ran(found, bench.standing.told(judgement.verdict, judgement.reason, judgement))
-    assert ran.reason.startswith("IREE's default gives wrong results for this problem (relative error ")
-    assert "what wins is right, and faster than it" in ran.reason
+    reason = bench.standing.told(judgement.verdict, judgement.reason, judgement)
+    assert reason.startswith("IREE's default gives wrong results for this problem (relative error ")
+    assert "what wins is right, and faster than it" in reason
     assert bench.notes[0].startswith("IREE's default gives wrong results")
     (default,) = [one for one in Report.read(plain(found), "result.zip").tried if one.id == BASELINE]
     assert (default.check.failure, bool(default.taken)) == ("wrong-result", True)
@@ -135,33 +132,21 @@ def test_where_nothing_is_right_it_is_an_error(sit: Sit) -> None:
         bench.standing.require_right(judgement.reason)
 
 
-def test_what_is_interrupted_goes_on_where_it_was(sit: Sit) -> None:
-    names = ("c0001", "c0002", "c0003")
-    entries = (entry(BASELINE, BASELINE), *map(entry, names))
-    us = {BASELINE: SLOW, "c0001": SLOW / 2, "c0002": SLOW / 1.5, "c0003": SLOW}
-    bench, device = sit(us, entries=entries)
-    device.before = lambda name: bench.stop.request() if name == "c0002" else None
-    judgement = bench.judged()
-    assert (judgement.verdict, judgement.reason) == ("inconclusive", "interrupted before the race")
-    kept = Report.read(plain(report(bench, judgement, interrupted=True)), "result.zip")
-    assert [one.id for one in kept.tried] == [BASELINE, "c0001", "c0002"]
-    again, device = sit(us, entries=entries)
-    _take_over(again, kept)
-    assert again.judged().winner == "c0001"
-    seen = device.timed
-    assert seen[: seen.index("c0003")] == [BASELINE] * seen.index("c0003"), "those before are known"
+def test_who_ends_it_has_no_result(sit: Sit) -> None:
+    entries = (entry(BASELINE, BASELINE), entry("c0001"), entry("c0002"))
+    bench, device = sit({BASELINE: SLOW, "c0001": SLOW / 2}, entries=entries)
+    device.before = lambda name: bench.stop.request() if name == "c0001" else None
+    with pytest.raises(KeyboardInterrupt):
+        bench.judged()
 
 
 def test_a_drift_of_the_device_is_seen(sit: Sit) -> None:
     names = [f"c{number:04d}" for number in range(12)]
     entries = (entry(BASELINE, BASELINE), *map(entry, names))
     bench, _ = sit(dict.fromkeys([BASELINE, *names], SLOW), entries=entries)
-    kept: list[int] = []
-    bench.keep = lambda: kept.append(len(bench.outcomes))
     bench.judged()
     drift = [taken for taken in bench.outcomes[BASELINE].tried.taken if taken.phase == "drift"]
     assert len(drift) == 2, "the default against itself, and after ten candidates"
-    assert kept == [11, 13], "what there is is written down on the way"
 
 
 def test_a_default_that_does_not_run_is_told_with_what_to_do(sit: Sit) -> None:

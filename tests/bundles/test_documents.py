@@ -59,7 +59,6 @@ def test_a_manifest_with_something_else_in_a_field_is_refused(path: str, value: 
         *[("tried.0.taken", []), ("tried.0.taken.0.us", [0]), ("tried.0.taken.0.us", ["1"])],
         *[
             ("tried.0.taken.0.phase", "warm"),
-            ("interrupted", 1),
             ("tried.0.error", -1.0),
             ("tried.0.error", float("nan")),
             ("tried.0.taken.0.conditions", {"state": "x", "cache": "warm"}),

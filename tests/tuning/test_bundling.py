@@ -23,13 +23,10 @@ from autotuner.cli.elsewhere import bundle as cli
 from autotuner.measure.blocks import Interval
 from autotuner.measure.judgement import Judgement
 from autotuner.measure.standing import Kind
-from autotuner.store.store import Store
-from autotuner.system.progress import Stop
+from autotuner.system.execution import done
 from autotuner.targets import PLAIN
-from autotuner.tuning.bringing import bring_home
 from autotuner.tuning.bundling import ladder, travelling
 from autotuner.tuning.evaluate import Evaluator
-from autotuner.tuning.options import Options
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import Candidate
 from tests.support.command_line import complaint, in_this_process
@@ -120,22 +117,6 @@ def test_without_a_verdict_the_other_machine_is_to_have_more_time(
     assert "give a longer --budget (of a bundle, to `autotune bundle run`)" in told.stdout
 
 
-def test_an_import_that_is_stopped_is_to_be_given_again(
-    home: Path, manifest: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While it builds. Afterwards there is nothing left to stop."""
-    result, stop = said_to_win(manifest, tmp_path), Stop()
-    stop.request()
-    monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(tmp_path / "cold"))
-    told = bring_home(result, options=Options(workspace=home, jobs=1), stop=stop)
-    assert (told.verdict, told.interrupted, told.files.spec) == ("inconclusive", True, None)
-    assert "(a bundle, or its import: once more)" in str(told)
-    monkeypatch.undo()
-    with Store.open(None, workspace=home, create=False) as store:
-        assert store.run(told.run).status == "interrupted"
-        assert not store.timings(told.run)
-
-
 def test_a_result_of_a_bundle_from_elsewhere_is_refused(home: Path, manifest: Manifest, tmp_path: Path) -> None:
     result = said_to_win(manifest, tmp_path)
     (tmp_path / "other").mkdir()
@@ -190,17 +171,14 @@ def test_what_is_missing_on_the_other_machine_is_named(tmp_path: Path) -> None:
 def test_code_that_is_not_the_one_that_was_timed_is_refused(
     home: Path, manifest: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = Evaluator.submit
+    made = Evaluator.start_build
 
-    def changed(*given: Any) -> tuple[Outcome, Future[Compiled]]:
-        outcome, job = made(*given)
-        other: Future[Compiled] = Future()
-        other.set_result(replace(job.result(), binary="another"))
-        return outcome, other
+    def changed(*given: Any) -> Future[Compiled]:
+        return done(replace(made(*given).result(), binary="another"))
 
-    monkeypatch.setattr(Evaluator, "submit", changed)
+    monkeypatch.setattr(Evaluator, "start_build", changed)
     refused = in_this_process("bundle", "import", str(said_to_win(manifest, tmp_path)), cwd=home)
-    assert f"{BASELINE} of {tmp_path / 'result.zip'}" in complaint(refused, 5)
+    assert f"{tmp_path / 'result.zip'} (" in complaint(refused, 5)
     assert "is other code than is made here now" in refused.stderr
 
 
