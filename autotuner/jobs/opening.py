@@ -23,10 +23,10 @@ from autotuner.tuning.session import Session
 
 MIN_TIME = 0.05
 """Seconds a repetition of a whole model, at least."""
+_LONG_ENOUGH = 1.1
+"""Times as many repeats for which nothing is compiled anew."""
 _HOST_SHARE = 0.2
 """Of the budget, at most, for computing the model on the host's processor, where two builds disagree."""
-_LENGTHENED, _LONG_ENOUGH = 2, 1.1
-"""How often, at most, a module is compiled anew to last longer; and times as many repeats that are not worth it."""
 
 
 def lengthened(
@@ -40,11 +40,11 @@ def lengthened(
 ) -> tuple[Compiled, Timing]:
     """A module that repeats its dispatches until a call lasts so long, and its last timing; the code stays the same.
 
-    What a single call takes is mostly overhead: how often to repeat shows only when it is repeated. Where that does
-    not compile, it is what there was before.
+    What a single call takes is mostly overhead: how often to repeat shows only when it is repeated, so that it is
+    compiled anew twice, at most. Where that does not compile, it is what there was before.
     """
     module, timing = first, device.time(first, benchmark, repetitions=1)
-    for _ in range(_LENGTHENED):
+    for _ in range(2):
         repeat = choose_repeat(timing.median, invocation_us=lasting_us, most=most) if timing.ok else 1
         made = repeated(repeat) if repeat > _LONG_ENOUGH * module.repeat else module
         if not made.ok or made.repeat <= module.repeat:

@@ -86,10 +86,10 @@ def _plan(path: Path, table: Mapping[str, Any]) -> Plan:
     plain = {key: value for key, value in table.items() if key not in ("defaults", "parts", "compare")}
     top = _checked(plain, _TOP, where="the file")
     defaults = _checked(table.get("defaults", {}), _COMMON, where="[defaults]")
-    given = table.get("parts", ())
-    parts = tuple(_part(one, defaults, f"[[parts]] number {n}", path.parent) for n, one in enumerate(_list(given), 1))
-    if not parts:
+    given = table.get("parts")
+    if not isinstance(given, list) or not given:
         raise UsageError("it has no parts.", remedy='Add [[parts]] with suite = "NAME" or model = "FILE".')
+    parts = tuple(_part(one, defaults, f"[[parts]] number {n}", path.parent) for n, one in enumerate(given, 1))
     names = [part.name for part in parts]
     if twice := {name for name in names if names.count(name) > 1}:
         raise UsageError(f"two parts are called {short(min(twice))}.", remedy="Give one of them a `name`.")
@@ -106,12 +106,6 @@ def _plan(path: Path, table: Mapping[str, Any]) -> Plan:
         golden = str(path.parent / golden)
     limits = _checked(table.get("compare", {}), ("threshold",), where="[compare]")
     return Plan(path, name, workspace, golden, page, parts, limits.get("threshold"))
-
-
-def _list(parts: Any) -> list[Any]:
-    if not isinstance(parts, list | tuple):
-        raise UsageError("`parts` is not a table.", remedy="Write [[parts]].")
-    return [*parts]
 
 
 def _part(table: Any, defaults: Mapping[str, Any], where: str, folder: Path) -> Part:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -17,6 +16,7 @@ from autotuner.jobs.nightly.plan import Part, Plan
 from autotuner.store.figures import TOLD, Failure, Figure, measurements
 from autotuner.store.store import Store
 from autotuner.system import process
+from autotuner.system.files import write_whole
 from autotuner.system.process import Finished
 from autotuner.system.progress import Reporter
 
@@ -42,9 +42,6 @@ class Entry:
     failures: tuple[Failure, ...] = ()
     environment: Mapping[str, Any] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> Entry:
         known = {one.name: table[one.name] for one in fields(cls) if one.name in table}
@@ -55,44 +52,24 @@ class Entry:
 
 
 def read(path: Path) -> list[Entry]:
-    """All lines. A last line that was cut off by a kill does not count; another that cannot be read is an error."""
-    if not path.exists():
-        return []
+    """All lines; one that cannot be read is an error."""
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     except (OSError, UnicodeDecodeError) as error:
         raise StorageError(f"{path} cannot be read ({error}).", remedy=_REMEDY) from None
     entries = []
     for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
         try:
             entries.append(Entry.from_json(json.loads(line)))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            if number < len(lines):
-                raise StorageError(f"{path}:{number} is not a line of a nightly history.", remedy=_REMEDY) from None
+            raise StorageError(f"{path}:{number} is not a line of a nightly history.", remedy=_REMEDY) from None
     return entries
 
 
 def append(path: Path, entry: Entry) -> None:
-    """Writes a line to the disk; one that was cut off before it is ended first."""
-    line = json.dumps(entry.to_json(), ensure_ascii=False, allow_nan=False)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        whole = _whole(path)
-        with path.open("r+b" if path.exists() else "xb") as file:
-            file.truncate(whole)
-            file.seek(whole)
-            file.write(f"{line}\n".encode())
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror}.", remedy="Free some space.") from error
-
-
-def _whole(path: Path) -> int:
-    """Bytes up to the end of the last whole line."""
-    return path.read_bytes().rfind(b"\n") + 1 if path.exists() else 0
+    """A line more, and never a part of one."""
+    line = json.dumps(asdict(entry), ensure_ascii=False, allow_nan=False)
+    write_whole(path, f"{path.read_text(encoding='utf-8') if path.exists() else ''}{line}\n")
 
 
 def nights(entries: Sequence[Entry]) -> list[str]:

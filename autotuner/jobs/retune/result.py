@@ -220,14 +220,12 @@ def _next(result: RetuneResult) -> str:
     if result.interrupted:
         return "run the same command with --resume: it goes on from here"
     states = set(result.details.counted)
-    if "failed" in states:
-        return "keep the old files; the reasons say why these could not be written"
     if result.verdict == "compile-only":
         return "run the same command where the device is: it races each entry. With -o what applies is written"
     if states <= {"skipped"}:
         return "give what the reasons name"
-    if states & {"kept", "replaced"}:
-        return "keep the old files, and run the same command with a longer --budget: it races and writes them"
+    if states & {"failed", "kept"}:
+        return "keep the old files; the reasons and notes say why nothing was written"
     return "compile without the spec: IREE's default is as fast, or nothing of it works any more"
 
 

@@ -78,10 +78,7 @@ class DefaultTimer:
         except MemoryError as error:
             raise too_large(problem) from error
         benchmark = Benchmark(data.invocation(), self.effort.repetition_seconds, self.effort.run_timeout)
-        try:
-            timing = self._timed(problem, build, benchmark)
-        except DeviceError as error:
-            raise DeviceError(f"IREE's default cannot be timed: {error.message}") from error
+        timing = self._timed(problem, build, benchmark)
         if not timing.ok:
             raise DeviceError(f"IREE's default cannot be timed: {failed_because(timing.detail)}")
         return timing.median

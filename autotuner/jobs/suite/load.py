@@ -10,6 +10,7 @@ import difflib
 import hashlib
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from autotuner.errors import UsageError
@@ -31,8 +32,8 @@ _FORMATS = {
     **dict.fromkeys((".yaml", ".yml", ".log"), _LOG),
 }
 _MAX_CSV = 1 << 26
-_SHOWN = 5
-"""How many bad rows an error names."""
+_MORE = "more"
+"""Cells beyond the columns."""
 _HEADER = f"The first line names the columns: {', '.join(COLUMNS)}; the first two are required."
 
 
@@ -108,53 +109,42 @@ def read_csv(text: str, *, path: str, dtype: str = "") -> tuple[tuple[Entry, ...
 
     `dtype` is that of rows that name none.
     """
-    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+    table = csv.DictReader(io.StringIO(text, newline=""), restkey=_MORE, restval="", strict=True)
     entries: list[Entry] = []
     wrong: list[str] = []
     untyped = 0
-    columns: list[str] | None = None
     try:
-        for cells in rows:
-            if not any(cell.strip() for cell in cells):
-                continue
-            if columns is None:
-                columns = _columns(cells, path=path)
-                continue
+        table.fieldnames = _columns(table.fieldnames or (), path=path)
+        for cells in table:
+            row = {name: cell.strip() for name, cell in cells.items() if name != _MORE and cell.strip()}
+            if dtype and row and "dtype" not in row:
+                row["dtype"], untyped = dtype, untyped + 1
             try:
-                row = _row(columns, cells)
-                if dtype and "dtype" not in row:
-                    row["dtype"], untyped = dtype, untyped + 1
-                entries.append(_entry(row))
+                if _MORE in cells:
+                    raise UsageError("it has more cells than columns.", remedy="Quote cells that hold commas.")
+                entries += [_entry(row)] if row else []
             except UsageError as error:
-                wrong.append(f"line {rows.line_num}: {error}")
+                wrong.append(f"line {table.line_num}: {error}")
     except csv.Error as error:
-        raise UsageError(f"{path}, line {rows.line_num}: {error}.", remedy="Is it a CSV file?") from error
-    if columns is None:
-        raise UsageError(f"{path} is empty.", remedy=_HEADER)
+        raise UsageError(f"{path}, line {table.reader.line_num}: {error}.", remedy="Is it a CSV file?") from error
     if wrong:
-        more = f" … and {len(wrong) - _SHOWN} more bad rows." if len(wrong) > _SHOWN else ""
-        raise UsageError(f"{path}: {' '.join(wrong[:_SHOWN])}{more}")
+        more = f" … and {len(wrong) - 1} more bad rows." if len(wrong) > 1 else ""
+        raise UsageError(f"{path}: {wrong[0]}{more}")
     if not entries:
         raise UsageError(f"{path} has a header and no rows.", remedy="Give one problem a row.")
     notes = (f"{count(untyped, 'row')} without a dtype: {dtype}, the default on this target",) if untyped else ()
     return distinct(entries), notes
 
 
-def _columns(cells: list[str], *, path: str) -> list[str]:
+def _columns(cells: Sequence[str], *, path: str) -> list[str]:
     names = [cell.strip().lower() for cell in cells]
     if missing := [name for name in REQUIRED if name not in names]:
         raise UsageError(f"{path}: the header has no column {' and no column '.join(missing)}.", remedy=_HEADER)
     if unknown := [name for name in names if name not in COLUMNS]:
-        raise UsageError(f"{path}: unknown column {', '.join(map(short, unknown[:_SHOWN]))}.", remedy=_HEADER)
+        raise UsageError(f"{path}: unknown column {short(unknown[0])}.", remedy=_HEADER)
     if len(set(names)) < len(names):
         raise UsageError(f"{path}: a column stands twice in the header.", remedy="Name each column once.")
     return names
-
-
-def _row(columns: list[str], cells: list[str]) -> dict[str, str]:
-    if len(cells) > len(columns):
-        raise UsageError(f"{len(cells)} cells, but {len(columns)} columns.", remedy="Quote cells that hold commas.")
-    return {name: cell.strip() for name, cell in zip(columns, cells, strict=False) if cell.strip()}
 
 
 def _entry(row: dict[str, str]) -> Entry:

@@ -19,14 +19,13 @@ from pathlib import PurePath
 from typing import BinaryIO
 
 from autotuner.errors import UsageError
-from autotuner.jobs.suite.workload import Entry, Skipped, distinct
+from autotuner.jobs.suite.workload import Entry, Skipped
 from autotuner.problems import Conv, Gemm, Problem
 from autotuner.problems.operation import MOST
-from autotuner.system.text import printable, short
+from autotuner.system.text import short
 
 _MAX_LINE = 4096
 """A mapping of the library's takes some 600 bytes."""
-_SHOWN = 100
 KYXC = "filters of NHWC convolutions are KYXC in MIOpen; they are tuned as YXCK (hwcf), which may differ in speed"
 
 Read = tuple[tuple[Entry, ...], tuple[Skipped, ...], tuple[str, ...], str]
@@ -44,12 +43,12 @@ def _read_lines(file: BinaryIO, read: Callable[[str], Entry]) -> Read:
                 raise UsageError(f"longer than {_MAX_LINE} characters")
             entry = read(text)
         except UsageError as why:
-            before = skipped.get(str(why), Skipped(_shown(text), str(why), number, 0))
+            before = skipped.get(str(why), Skipped(short(text), str(why), number, 0))
             skipped[str(why)] = replace(before, lines=before.lines + 1)
         else:
             entries[entry.problem] = entries.get(entry.problem, 0) + entry.calls
-    found = (Entry(problem, calls) for problem, calls in entries.items())
-    return distinct(found), tuple(skipped.values()), (), digest.hexdigest()
+    found = tuple(Entry(problem, calls) for problem, calls in entries.items())
+    return found, tuple(skipped.values()), (), digest.hexdigest()
 
 
 def _lines(file: BinaryIO, watch: Callable[[bytes], None]) -> Iterator[tuple[int, str]]:
@@ -62,11 +61,6 @@ def _lines(file: BinaryIO, watch: Callable[[bytes], None]) -> Iterator[tuple[int
             yield number, text
         begins = part.endswith(b"\n")
         number += begins
-
-
-def _shown(text: str) -> str:
-    """For a message: printable, and not the whole line."""
-    return printable(text) if len(text) <= _SHOWN else f"{printable(text[: _SHOWN - 3])}..."
 
 
 # --- hipBLASLt --------------------------------------------------------------------------------------------------------
@@ -85,8 +79,6 @@ _TYPES = {
 }
 """Of the two 8-bit floats each target has one, and takes that."""
 _COMPUTE = {"c_f32_r": "f32", "c_f16_r": "f16", "c_i32_r": "i32", "f32_r": "f32", "f16_r": "f16", "i32_r": "i32"}
-_FAST = {"c_f32_fast_f16_r": "f16", "c_f32_fast_bf16_r": "bf16"}
-"""Compute types that round their inputs first: nothing changes where the inputs have that type already."""
 _LETTERS = {"N": "n", "T": "t", "C": "t"}
 """The conjugate of a real matrix is itself."""
 
@@ -127,17 +119,18 @@ def row_major(
         raise UsageError(f"{short(unknown[0])} is no transposition")
     dtype = _type(a_type)
     if _type(b_type) != dtype:
-        raise UsageError(f"operands of two types ({_shown(a_type)}, {_shown(b_type)}) cannot be tuned.")
-    acc = "f32" if _FAST.get(compute) == dtype else _COMPUTE.get(compute)
-    if acc is None:
-        raise UsageError(f"compute type {_shown(compute)} cannot be tuned.")
+        raise UsageError(f"operands of two types ({short(a_type)}, {short(b_type)}) cannot be tuned.")
+    if compute not in _COMPUTE:
+        raise UsageError(f"compute type {short(compute)} cannot be tuned.")
     layout = _LETTERS[b.upper()] + _LETTERS[a.upper()]
-    return Gemm.parse(shape=f"{n}x{m}x{k}", batch=batch, dtype=dtype, acc=acc, layout=layout, out=_type(d_type))
+    return Gemm.parse(
+        shape=f"{n}x{m}x{k}", batch=batch, dtype=dtype, acc=_COMPUTE[compute], layout=layout, out=_type(d_type)
+    )
 
 
 def _type(name: str) -> str:
     if name not in _TYPES:
-        raise UsageError(f"type {_shown(name)} cannot be tuned.")
+        raise UsageError(f"type {short(name)} cannot be tuned.")
     return _TYPES[name]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field, replace
@@ -13,16 +12,14 @@ from rich.text import Text
 
 from autotuner.build import BuildJob
 from autotuner.build.ship import ship_together
-from autotuner.carriers.carrier import FLAGS, CarrierName, Parts, SpecCarrier, carrier_named
+from autotuner.carriers.carrier import FLAGS, CarrierName, MicrokernelCarrier, Parts, SpecCarrier, carrier_named
 from autotuner.carriers.flagfile import Flagfile, use_line
 from autotuner.carriers.outputs import Outputs
 from autotuner.errors import AutotuneError
 from autotuner.iree.compile import Compiled
-from autotuner.jobs.suite import LEAST_SECONDS
 from autotuner.jobs.suite.rows import FINAL, RAW, TUNED, Row, Uplift
 from autotuner.jobs.suite.workload import Workload
 from autotuner.measure.blocks import ALPHA, Interval
-from autotuner.measure.schedule import longer
 from autotuner.problems.render import problem_mlir
 from autotuner.specfiles.merge import merge
 from autotuner.system.listing import Column, Listing
@@ -146,12 +143,6 @@ class SuiteDetails:
     default_is_wrong = False
 
     @property
-    def all_failed(self) -> bool:
-        """Of those that were begun."""
-        begun = [row.verdict for row in self.rows if row.verdict in TUNED or row.verdict == "failed"]
-        return bool(begun) and set(begun) == {"failed"}
-
-    @property
     def together(self) -> tuple[Row, ...]:
         """The kept problems that one compile makes faster: those of the group that saves most."""
         main = self.groups[0] if self.groups else None
@@ -196,7 +187,7 @@ def suite_result(run: Run, details: SuiteDetails, *, environment: Mapping[str, A
     return Result(
         **facts,
         verdict=verdict,
-        reason=_reason(details, verdict, budget=run.clock.budget),
+        reason=_reason(details, verdict),
         baseline=Measured(details.uplift.us_total),
         stock=Measured(),
         best=_best(details, main),
@@ -206,7 +197,7 @@ def suite_result(run: Run, details: SuiteDetails, *, environment: Mapping[str, A
         confidence=max(0.0, 1 - ALPHA * len(details.together)),
         counts=Counts.total(one.counts for one in results),
         files=Files(main.spec, main.flagfile, main.carrier) if main else Files(),
-        cause="failed" if verdict == "inconclusive" and details.all_failed else None,
+        cause="failed" if details.exit_code else None,
         details=details,
     )
 
@@ -222,12 +213,10 @@ def _verdict(details: SuiteDetails, *, interrupted: bool) -> FinalVerdict:
     return "no-winner"
 
 
-def _reason(details: SuiteDetails, verdict: FinalVerdict, *, budget: float) -> str:
-    tried = [row for row in details.rows if row.verdict in TUNED or row.verdict == "failed"]
-    if verdict == "inconclusive" and not tried and math.isfinite(budget):
-        return f"nothing was tried, the time was up: {longer(max(2 * budget, 2 * LEAST_SECONDS))}"
-    if verdict == "inconclusive" and details.all_failed:
-        return f"{count(len(tried), 'problem')} failed and none was tuned; the first: {tried[0].reason}"
+def _reason(details: SuiteDetails, verdict: FinalVerdict) -> str:
+    failed = [row.reason for row in details.rows if row.verdict == "failed"]
+    if details.exit_code:
+        return f"{count(len(failed), 'problem')} failed and none was tuned; the first: {failed[0]}"
     if verdict != "win":
         return _REASONS[verdict]
     tuned = sum(row.verdict in TUNED for row in details.rows)
@@ -242,10 +231,8 @@ def _best(details: SuiteDetails, main: Group | None) -> Best | None:
     total, saved = details.uplift.us_total, details.us_saved
     if total is None or saved is None:
         return None
-    bests = [row.result.best for row in details.rows if main and row.name in main.problems and row.result]
-    kinds = {best.kind for best in bests if best is not None}
     measured = Measured(total - saved, main.flags if main else ())
-    return Best(measured, {}, "microkernel" if kinds == {"microkernel"} else "codegen")
+    return Best(measured, {}, "microkernel" if main and main.carrier == MicrokernelCarrier.name else "codegen")
 
 
 def _speedup(details: SuiteDetails) -> Interval | None:
@@ -289,10 +276,8 @@ def tell_suite(result: SuiteResult, printer: Printer) -> None:
             line("", f"{each} if each problem had flags of its own: {len(details.groups)} compiles")
     if uplift.kept and uplift.average is not None:
         line("uplift", f"weighted {uplift.weighted:.2f} %, average {uplift.average:.2f} %")
-        line(
-            "", f"{uplift.kept} kept: {uplift.coverage:.2f} % of the time, geometric mean {uplift.geometric_mean:.3f}x"
-        )
-        line("", f"median {uplift.median:.3f}x, {microseconds(uplift.us_saved)} saved")
+        kept = f"{uplift.kept} kept: {uplift.coverage:.2f} % of the time, geometric mean {uplift.geometric_mean:.3f}x"
+        line("", f"{kept}, {microseconds(uplift.us_saved)} saved")
     line("results", f"{details.folder / RAW}, {FINAL}")
     for group in details.groups:
         flags = " ".join(group.flags) or "no flags of its own"

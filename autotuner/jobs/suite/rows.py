@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any, Literal
 
 from autotuner.errors import AutotuneError
@@ -162,7 +162,6 @@ class Uplift:
     """Per cent of the workload's time that kept problems stand for."""
     geometric_mean: float | None
     """Of the ratios."""
-    median: float | None
     us_saved: float | None
     us_total: float | None
     """By default, all calls; None where nothing was timed."""
@@ -179,7 +178,6 @@ class Uplift:
             average=100 * fmean(row.saved for row in kept) if kept else None,
             coverage=math.fsum(row.share or 0.0 for row in kept),
             geometric_mean=math.exp(fmean(map(math.log, ratios))) if kept else None,
-            median=median(ratios) if kept else None,
             us_saved=None if us_total is None else us_total * weighted / 100,
             us_total=us_total,
             kept=len(kept),

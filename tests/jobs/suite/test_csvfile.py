@@ -69,7 +69,7 @@ def test_what_is_written_comes_back_whatever_the_order_of_the_columns(gemms: lis
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "is empty"),
+        ("", "no column op and no column shape"),
         ("op,shape\n", "a header and no rows"),
         ("gemm,1x2x3\n", "no column op and no column shape"),
         ("op,shape,colour\ngemm,1x2x3,red\n", "unknown column 'colour'"),
@@ -81,10 +81,10 @@ def test_what_is_written_comes_back_whatever_the_order_of_the_columns(gemms: lis
         ("op,shape,filter\ngemm,1x2x3,3x3x4\n", "line 2: gemm has no filter"),
         ("op,shape\nconv,1x8x8x4\n", "line 2: conv needs a filter"),
         ("op,shape,causal\nattention,1x1x8x8x8,maybe\n", "line 2: causal 'maybe'"),
-        ("op,shape\ngemm,1x2x3,7\n", "line 2: 3 cells, but 2 columns"),
+        ("op,shape\ngemm,1x2x3,7\n", "line 2: it has more cells than columns"),
         ("op,shape\ngemm\n", "line 2: gemm needs a shape"),
         ('op,shape\ngemm,"1x2x3\n', "line 2"),
-        ("op,shape\n" + "gemm,0x1x1\n" * 9, "and 4 more bad rows"),
+        ("op,shape\n" + "gemm,0x1x1\n" * 9, "and 8 more bad rows"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(text: str, words: str, tmp_path: Path) -> None:

@@ -43,18 +43,17 @@ def test_the_uplift_of_a_log_of_200_lines_is_that_of_a_calculation_by_hand() -> 
     # 30·(1 − 1/1.5) + 50·(1 − 1/1.25) = 30/3 + 50/5 = 10 + 10 = 20 %: 12 000 of 60 000 µs.
     assert uplift.weighted == pytest.approx(20.0)
     assert uplift.us_saved == pytest.approx(12_000.0)
-    # (33.3 + 20)/2; the two stand for 30 + 50 % of the time; √(1.5·1.25) and (1.5 + 1.25)/2.
+    # (33.3 + 20)/2; the two stand for 30 + 50 % of the time; √(1.5·1.25).
     assert uplift.average == pytest.approx((100 / 3 + 20) / 2)
     assert uplift.coverage == pytest.approx(80.0)
     assert uplift.geometric_mean == pytest.approx(math.sqrt(1.875))
-    assert uplift.median == pytest.approx(1.375)
     assert (uplift.kept, uplift.problems) == (2, 3)
 
 
 def test_without_a_kept_problem_nothing_is_gained_and_nothing_is_averaged() -> None:
     uplift = Uplift.of([], problems=4, us_total=100.0)
     assert (uplift.weighted, uplift.us_saved, uplift.coverage) == (0.0, 0.0, 0.0)
-    assert uplift.average is uplift.geometric_mean is uplift.median is None
+    assert uplift.average is uplift.geometric_mean is None
 
 
 @pytest.mark.parametrize(
