@@ -73,7 +73,7 @@ def run_ab(wanted: Wanted, request: Request) -> None:
         _experiment(wanted, request)
 
 
-TUNING = tuning_command(Wanted, run_ab, words=any_problem(dtype="A microkernel's first type comes before that."))
+TUNING = tuning_command(Wanted, run_ab, words=any_problem())
 
 
 # --- an experiment ---------------------------------------------------------------------------------------------------

@@ -126,10 +126,4 @@ TUNING = tuning_command(
     run_bench,
     words=any_problem(),
     without=(*_OF_A_SEARCH, *CLUSTER),
-    instead={
-        "cache": option(
-            "--cache",
-            "warm: the last level cache as calls leave it; both: cold times too.",
-        ),
-    },
 )

@@ -12,9 +12,11 @@ from autotuner.cli.request import ProblemRequest, Request, default_dtype, tuning
 from autotuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from autotuner.cli.tuning import Rehearsal
     from autotuner.jobs.buckets import Family
     from autotuner.problems import Attention, Conv, Gemm, Problem
+    from autotuner.targets import Target
+    from autotuner.tuning.dry_run import Rehearsal
+    from autotuner.tuning.options import Options
     from autotuner.tuning.result import Result
     from autotuner.tuning.session import Watched
 
@@ -128,36 +130,32 @@ def run_problem(wanted: "Problem | Family", request: ProblemRequest) -> None:
 def run_family(wanted: "Family", request: Request) -> None:
     """`--bucket-m`: a family of products, one for each range of M."""
     from autotuner.cli.tuning import carry_out
-    from autotuner.jobs.buckets import tune_family
+    from autotuner.jobs.buckets import plain_only, tune_family
 
     request.given.refuse(["bundle"], "is for one --shape, and --bucket-m asks for many")
     wanted = replace(wanted, gemm=wanted.gemm.allowing(request.allow_precision))
     target, options = request.built_for(), request.options()
     if request.cache == "cold":
         request.given.refuse(["cache"], "cold is for one --shape: the buckets' entries are compared with a warm cache")
-    if request.dry_run:
-        _rehearse_family(wanted, request)
-        return
-    carry_out(request, lambda watch: tune_family(wanted, target, options=options, **watch))
+    carry_out(
+        request,
+        lambda watch: tune_family(wanted, target, options=options, **watch),
+        rehearse=lambda: _rehearse_family(wanted, plain_only(target), options),
+    )
 
 
-def _rehearse_family(family: "Family", request: Request) -> None:
+def _rehearse_family(family: "Family", target: "Target", options: "Options") -> "Rehearsal":
     """The buckets, and what the run of the one would be in which --shape's M falls."""
-    from autotuner.cli.console import emit, emit_json
-    from autotuner.jobs.buckets import plain_only
-    from autotuner.tuning.dry_run import rehearse
+    from autotuner.tuning.dry_run import Rehearsal, rehearse
 
-    target = plain_only(request.built_for())
-    rehearsal = rehearse(family.member(family.home.at), target, options=request.options())
-    if request.as_json:
-        buckets = [{"bucket": b.name, "low": b.low, "high": b.high, "tuned_at": b.at} for b in family.buckets]
-        emit_json({**rehearsal.to_json(), "buckets": buckets})
-        return
+    made = rehearse(family.member(family.home.at), target, options=options)
+    buckets = [{"bucket": b.name, "low": b.low, "high": b.high, "tuned_at": b.at} for b in family.buckets]
+    lines = []
     for bucket in family.buckets:
         members = ", ".join(str(m) for m in bucket.members if m != bucket.at) or "no other size"
-        emit(f"bucket {bucket.name}: {bucket.text}, tuned at M = {bucket.at}, raced at {members} as well")
-    emit(f"\nthe run at M = {family.home.at}:")
-    emit(rehearsal.text())
+        lines.append(f"bucket {bucket.name}: {bucket.text}, tuned at M = {bucket.at}, raced at {members} as well")
+    said = "\n".join([*lines, "", f"the run at M = {family.home.at}:", made.said])
+    return Rehearsal({**made.document, "buckets": buckets}, said)
 
 
 COMMANDS: Mapping[str, Callable[..., Any]] = {"gemm": gemm, "conv": conv, "attention": attention}
@@ -173,29 +171,23 @@ def words_of(op: str) -> dict[str, inspect.Parameter]:
     return {name: parameter for name, parameter in parameters.items() if name not in _NOT_OF_A_PROBLEM}
 
 
-def any_problem(**notes: str) -> list[inspect.Parameter]:
-    """The options of all operations, each once and none required: for a command that takes any problem.
-
-    `notes` are added to the help of the options with these names.
-    """
-    found: dict[str, dict[str, inspect.Parameter]] = {}
-    for op in COMMANDS:
-        for name, parameter in words_of(op).items():
-            found.setdefault(name, {})[op] = parameter
-    return [_merged(name, by_operation, notes.get(name, "")) for name, by_operation in found.items()]
+_ANY = {
+    "shape": "MxNxK of a product, NxHxWxC of an image (with --filter), BxHxSQxSKVxD of attention.",
+    "layout": "nn, nt, tn or tt of a product; nhwc-hwcf or nchw-fchw of a convolution.",
+}
 
 
-def _merged(name: str, by_operation: Mapping[str, inspect.Parameter], note: str) -> inspect.Parameter:
-    """One option for several operations; its help says what each means by it."""
-    kinds, options = zip(*(get_args(parameter.annotation) for parameter in by_operation.values()), strict=True)
-    texts: dict[str, list[str]] = {}
-    for op, one in zip(by_operation, options, strict=True):
-        texts.setdefault(one.help, []).append(op)
-    spelt = " ".join([*(f"{', '.join(ops)}: {text}" for text, ops in texts.items()), *([note] if note else [])])
+def any_problem() -> list[inspect.Parameter]:
+    """The options of all operations, each once and none required: for a command that takes any problem."""
+    found = {name: parameter for op in [*COMMANDS][::-1] for name, parameter in words_of(op).items()}
+    return [_optional(parameter) for parameter in found.values()]
+
+
+def _optional(parameter: inspect.Parameter) -> inspect.Parameter:
+    kind, own = get_args(parameter.annotation)
     # Within Annotated, typer reads an option's first word as a declaration, though it is called the default.
-    words, kind = (options[0].default, *options[0].param_decls), kinds[0] | None
-    default = typer.Option(None, *words, help=spelt)
-    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=kind)
+    default = typer.Option(None, own.default, *own.param_decls, help=_ANY.get(parameter.name, own.help))
+    return parameter.replace(default=default, annotation=kind | None)
 
 
 def named_problem(given: Mapping[str, Any], request: Request, *, kernel: str | None = None) -> "Problem | None":

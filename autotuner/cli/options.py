@@ -12,9 +12,9 @@ HELP: dict[str, Any] = {"help_option_names": ["--help", "-h"]}
 """How help is asked for, everywhere."""
 
 
-def option(names: str, text: str, *, show_default: bool = True) -> OptionInfo:
+def option(names: str, text: str) -> OptionInfo:
     """An option: how it is written, with spaces between several ways, and what it is for."""
-    made: OptionInfo = typer.Option(*names.split(), help=text, show_default=show_default)
+    made: OptionInfo = typer.Option(*names.split(), help=text)
     return made
 
 
@@ -26,7 +26,7 @@ Storage = Annotated[
         "sqlite:///FILE or postgresql://USER@HOST/DATABASE. [default: an SQLite file in the workspace]",
     ),
 ]
-Output = Annotated[Path | None, option("-o --output", "Where the spec goes. [default: specs/<problem>-<target>.mlir]")]
+Output = Annotated[Path | None, option("-o --output", "Where the spec goes. [default: specs/<name>-<target>.mlir]")]
 Force = Annotated[bool, option("--force", FORCE.help)]
 Jobs = Annotated[int | None, option("--jobs", "Compiles at once. [default: usable cores]")]
 Flags = Annotated[list[str] | None, option("--flag", "Passed on to iree-compile, as --flag=--name=value; repeatable.")]

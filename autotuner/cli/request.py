@@ -5,10 +5,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
-from typer.models import OptionInfo
 
 from autotuner.cli import options as o
 from autotuner.cli.options import option
@@ -74,7 +73,9 @@ class Given:
 class Request:
     """The options that every tuning command takes, as typed: these fields are their declaration."""
 
-    target: Annotated[str, option("--target", "cpu, a chip (gfx942, sm_80, …) or a product (mi300x, a100, …).")] = "cpu"
+    target: Annotated[
+        str, option("--target", "cpu, a chip (gfx942, sm_80, …) or a product (mi300x, …). retune: as specs record it.")
+    ] = "cpu"
     chip: Annotated[
         str | None,
         option("--chip", "What will time, where it is not at hand: microkernels are made for it. [the target]"),
@@ -84,8 +85,8 @@ class Request:
         option("--device", "IREE device URIs, comma separated; `none` compiles and proves but does not time."),
     ] = None
     effort: Annotated[str, option("--effort", "quick, normal or full: how long to search.")] = "normal"
-    trials: Annotated[int | None, option("--trials", "At most this many candidates.")] = None
-    budget: Annotated[str | None, option("--budget", "At most this long, race included: 90s, 10m, 1h30m.")] = None
+    trials: Annotated[int | None, option("--trials", "At most this many candidates of a problem.")] = None
+    budget: Annotated[str | None, option("--budget", "At most this long for all of it: 90s, 10m, 1h30m.")] = None
     jobs: o.Jobs = None
     seed: Annotated[int, option("--seed", "The same seed asks the same first batch.")] = 0
     cache: Annotated[
@@ -100,7 +101,7 @@ class Request:
     storage: o.Storage = None
     flags: o.Flags = None
     resume: Annotated[
-        bool, option("--resume/--fresh", "Go on with this problem's unfinished run (or start one) / start anew.")
+        bool, option("--resume/--fresh", "Go on with the unfinished run of the same words (or start one) / start anew.")
     ] = False
     keep: Annotated[
         str, option("--keep", "Which candidates' folders stay: all, failed, best, none; comma separated.")
@@ -124,7 +125,7 @@ class Request:
     tls_cert: o.Cert = None
     tls_key: o.Key = None
     dry_run: Annotated[
-        bool, option("--dry-run", "Print the space's size, a sample candidate and the commands; build nothing.")
+        bool, option("--dry-run", "Print what would be done, with a sample and the commands; build nothing.")
     ] = False
     as_json: o.Json = False
     quiet: o.Quiet = False
@@ -204,13 +205,10 @@ class ProblemRequest(Request):
 
     def untimed(self) -> "ProblemRequest":
         """For a bundle: nothing runs here, and what is said of running or shipping is refused."""
-        if self.device not in (None, NO_DEVICE):
-            self.given.refuse(["device"], "has no meaning with --bundle", remedy="Give it to `autotune bundle run`.")
-        self.given.refuse(["output"], "has no meaning with --bundle", remedy="Give it to `autotune bundle import`.")
-        kept = "Leave it out: what is built stays in the cache, and the same command goes on from there."
-        self.given.refuse(["resume"], "has no meaning with --bundle", remedy=kept)
-        names = ("isolate", "cache", "iree_tools", "fail_if_no_winner", *CLUSTER)
-        self.given.refuse(names, "has no meaning with --bundle")
+        device = ["device"] if self.timed else []
+        elsewhere = ("output", "resume", "isolate", "cache", "iree_tools", "fail_if_no_winner", *CLUSTER)
+        remedy = "Leave it out: `autotune bundle run` and `import` have their own."
+        self.given.refuse([*device, *elsewhere], "has no meaning with --bundle", remedy=remedy)
         return replace(self, device=NO_DEVICE)
 
 
@@ -284,15 +282,14 @@ def tuning_command(
     request: type[Request] = Request,
     words: Sequence[inspect.Parameter] = (),
     without: Sequence[str] = (),
-    instead: Mapping[str, OptionInfo] | None = None,
 ) -> Callable[..., None]:
     """A command that has the options of `parse`, which says what to tune, and those of every tuning command.
 
     Of the options `words`, `parse` is given those that were typed, as a mapping. The command has none of the options
-    `without`, and those of `instead` in other words.
+    `without`.
     """
     own, model = _parameters(parse, without=["words"]), _parameters(ModelWords)
-    common = [_restated(p, instead or {}) for p in _parameters(request, without=["given", *without])]
+    common = _parameters(request, without=["given", *without])
 
     def command(context: typer.Context, **values: Any) -> None:
         given = Given.of(context)
@@ -319,9 +316,3 @@ def tuning_command(
 
 def _parameters(of: Callable[..., Any], *, without: Sequence[str] = ()) -> list[inspect.Parameter]:
     return [p for p in inspect.signature(of).parameters.values() if p.name not in without]
-
-
-def _restated(parameter: inspect.Parameter, instead: Mapping[str, OptionInfo]) -> inspect.Parameter:
-    if parameter.name not in instead:
-        return parameter
-    return parameter.replace(annotation=Annotated[get_args(parameter.annotation)[0], instead[parameter.name]])

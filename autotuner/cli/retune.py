@@ -56,12 +56,4 @@ TUNING = tuning_command(
     RetuneWords,
     run_retune,
     without=CLUSTER,
-    instead={
-        "target": option("--target", "Which target's specs. [default: as they record it]", show_default=False),
-        "trials": option("--trials", "At most this many candidates where an entry is searched again."),
-        "budget": option("--budget", "At most this long for all. [default: 60s for each problem or model]"),
-        "output": option("-o --output", "Where the new spec goes. [default: specs/retuned/<name>.mlir]"),
-        "resume": option("--resume/--fresh", "Do not race again what this retuning has raced / start anew."),
-        "dry_run": option("--dry-run", "Print the entries, how long each may take and why some are left; no more."),
-    },
 )

@@ -1,6 +1,5 @@
 """`autotune spec`: merge, check and show spec files."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -111,23 +110,10 @@ def show(spec: Spec, as_json: o.Json = False, no_color: o.NoColor = False) -> No
             figures = "sets no configuration"
         rows.append((entry.name, entry.text, source.target, source.verdict, figures, source.date))
     console.show(Listing.of(("entry", "matches", "target", "verdict", "figures", "date"), rows), no_color=no_color)
-    sources = [(entry.name, entry.provenance or Provenance()) for entry in file.entries]
-    for title, said in (
-        ("made by", [(name, source.command) for name, source in sources]),
-        ("earlier", [(name, source.earlier) for name, source in sources]),
-    ):
-        for text in _once(said):
+    sources = [entry.provenance for entry in file.entries if entry.provenance]
+    for title, said in (("made by", [one.command for one in sources]), ("earlier", [one.earlier for one in sources])):
+        for text in dict.fromkeys(filter(None, said)):
             _line(stdout, title, text)
-
-
-def _once(said: Sequence[tuple[str, str]]) -> list[str]:
-    """What entries say of themselves, by name; without names where all say the same."""
-    names: dict[str, list[str]] = {}
-    for name, words in said:
-        names.setdefault(words, []).append(name)
-    if len(names) == 1:
-        return [words for words in names if words]
-    return [f"{', '.join(dict.fromkeys(who))}: {words}" for words, who in names.items() if words]
 
 
 def _print_report(report: "Report", console: "Console") -> None:

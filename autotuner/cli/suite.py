@@ -134,11 +134,4 @@ def _report_skipped(workload: "Workload", request: Request) -> None:
 TUNING = tuning_command(
     SuiteWords,
     run_suite,
-    instead={
-        "trials": option("--trials", "At most this many candidates a problem."),
-        "budget": option("--budget", "At most this long for all of it, divided by share. [default: effort's, each]"),
-        "output": option("-o --output", "Where the merged spec goes. [default: specs/<suite>-<target>.mlir]"),
-        "resume": option("--resume/--fresh", "Do not run again what this suite has finished / start anew."),
-        "dry_run": option("--dry-run", "Print the problems, and a rehearsal of the largest; build nothing."),
-    },
 )

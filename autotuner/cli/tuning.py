@@ -20,12 +20,10 @@ from autotuner.microkernels.loader import FILE
 from autotuner.microkernels.variants import AUTO, Kernel
 from autotuner.system.progress import Stop, stopping
 from autotuner.system.text import printable
+from autotuner.tuning.dry_run import Rehearsal
 from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import D, Result
 from autotuner.tuning.session import Watched
-
-_LISTED = 5
-"""Kernels that are named."""
 
 
 @contextmanager
@@ -34,14 +32,6 @@ def watched(request: Request) -> Iterator[Watched]:
     stderr, stop = make_console(stderr=True, no_color=request.no_color), Stop()
     with make_reporter(stderr, quiet=request.quiet) as reporter, stopping(stop, partial(say, stderr)):
         yield {"reporter": reporter, "stop": stop}
-
-
-class Rehearsal(Protocol):
-    """What a run would do."""
-
-    def to_json(self) -> dict[str, Any]: ...
-
-    def text(self) -> str: ...
 
 
 class Shown(Protocol):
@@ -107,20 +97,10 @@ def find_tools(folder: Path | None, *, no_color: bool) -> Tools:
 
 def say_whose_code(kernels: Sequence[Kernel], workspace: Path, *, no_color: bool) -> None:
     """Once, on stderr: a kernel that does not come with autotune is a program of somebody's, and it will run."""
-    named = [kernel for kernel in kernels if kernel.name != AUTO]
-    names = [kernel.name for kernel in named if kernel.objects or _is_others(kernel.name, workspace)]
-    if len(named) < len(kernels):
-        there = sorted(file.parent.name for file in own_folder(workspace).glob(f"*/{FILE}"))
-        names += [name for name in there if not is_shipped(name) and name not in names]
-    if names:
-        listed = ", ".join(map(printable, names[:_LISTED])) + (" …" if len(names) > _LISTED else "")
-        verb = "does" if len(names) == 1 else "do"
-        note(
-            f"{listed} {verb} not come with autotune: the code runs with your rights, see SECURITY.md",
-            no_color=no_color,
-        )
-
-
-def _is_others(name: str, workspace: Path) -> bool:
-    """A name that nothing has is nobody's."""
-    return not is_shipped(name) and (own_folder(workspace) / name / FILE).is_file()
+    named = {kernel.name for kernel in kernels}
+    there = {file.parent.name for file in own_folder(workspace).glob(f"*/{FILE}")} if kernels else set()
+    own = {name for name in there if not is_shipped(name) and (name in named or AUTO in named)}
+    own |= {kernel.name for kernel in kernels if kernel.objects}
+    if own:
+        said = f"not of autotune: {', '.join(map(printable, sorted(own)))}"
+        note(f"{said}. The code runs with your rights, see SECURITY.md", no_color=no_color)

@@ -18,10 +18,10 @@ from autotuner.microkernels.variants import Kernel
         ((), ""),
         ((Kernel("sgemm_c"),), ""),
         ((Kernel("nobodys"),), ""),
-        ((Kernel("mine"),), "mine does not come with autotune"),
-        ((Kernel("sgemm_c", (Path("own.o"),)),), "sgemm_c does not"),
-        ((Kernel("auto"),), "mine, other do not come with autotune"),
-        ((Kernel("mine"), Kernel("auto")), "mine, other do not"),
+        ((Kernel("mine"),), "not of autotune: mine."),
+        ((Kernel("sgemm_c", (Path("own.o"),)),), "not of autotune: sgemm_c."),
+        ((Kernel("auto"),), "not of autotune: mine, other."),
+        ((Kernel("mine"), Kernel("auto")), "not of autotune: mine, other."),
     ],
 )
 def test_it_is_said_once_whose_code_will_run(
