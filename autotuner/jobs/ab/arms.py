@@ -33,8 +33,6 @@ class Arm(ABC):
     """As the user wrote it."""
 
     kind: ClassVar[ArmKind]
-    code: ClassVar[Literal["codegen", "microkernel"]] = "codegen"
-    """Who makes the machine code."""
 
     @property
     def reads(self) -> tuple[Path, ...]:
@@ -45,6 +43,11 @@ class Arm(ABC):
     def kernels(self) -> tuple[Kernel, ...]:
         """The microkernels that it brings; where it wins, their files are written."""
         return ()
+
+    @property
+    def code(self) -> Literal["codegen", "microkernel"]:
+        """Who makes the machine code."""
+        return "microkernel" if self.kernels else "codegen"
 
     @abstractmethod
     def recipe(self, at: ArmSite) -> Recipe:
@@ -72,7 +75,6 @@ class MicrokernelArm(Arm):
     """Where its manifest is."""
 
     kind = "microkernel"
-    code = "microkernel"
 
     @property
     def reads(self) -> tuple[Path, ...]:

@@ -18,7 +18,6 @@ from autotuner.jobs.opening import open_model as open_model_file
 from autotuner.measure.reference import WORDS
 from autotuner.microkernels.variants import Kernel, kernel_chip
 from autotuner.problems import Problem
-from autotuner.problems.accuracy import Precision
 from autotuner.problems.render import problem_mlir
 from autotuner.programs.model import Model
 from autotuner.programs.program import ProblemProgram, Program
@@ -61,12 +60,6 @@ class Experiment:
     def searched(self) -> Kernel | None:
         """The microkernel whose variants all take part: it is alone, and so is the problem."""
         return self.b.kernels[0] if self.alone and self.model is None and self.b.kernels else None
-
-    @property
-    def allow(self) -> Precision:
-        """The accuracy that is accepted of what both compute."""
-        of = self.model or self.problem
-        return of.allow if of is not None else ""
 
 
 @dataclass(frozen=True)
@@ -142,28 +135,26 @@ def _question(
 def rehearse_experiment(wanted: Experiment, target: Target, *, options: Options) -> Rehearsal:
     """Both arms prepared and proven, and the commands; nothing is written outside of a folder that is thrown away."""
     tools = Tools.find(options.iree_tools)
-    problem = target.prepare(wanted.problem) if wanted.problem is not None else None
+    problem, model = target.prepare(wanted.problem) if wanted.problem is not None else None, wanted.model
     with tempfile.TemporaryDirectory(prefix="autotune-") as scratch:
         source: str | Path = problem_mlir(problem) if problem is not None else ""
-        name, flags = problem.name if problem is not None else "", target.compile_flags
-        if wanted.model is not None:
-            file = wanted.model.opened(folder=Path(scratch), tools=tools)
-            source, name = file.path, file.name
-        elif problem is not None:
-            flags = (*problem.flags, *flags)
+        flags, subject = problem.flags if problem is not None else (), model or problem
+        if model is not None:
+            subject = model.opened(folder=Path(scratch), tools=tools)
+            flags, source = (), subject.path
         site = ArmSite(
             program=source,
-            flags=flags,
+            flags=(*flags, *target.compile_flags),
             target=target,
             chip=kernel_chip(target, target.choose_device(options.device)),
             tools=tools,
             workspace=options.workspace.absolute(),
             timeout=options.effort.compile_timeout,
             problem=problem,
-            allow=wanted.allow,
+            allow=subject.allow if subject is not None else "",
         )
         recipes = [(arm, arm.recipe(site)) for arm in (wanted.a, wanted.b)]
-    text = source if isinstance(source, str) else None
+    text, name = source if isinstance(source, str) else None, subject.name if subject is not None else ""
     lines, arms = [f"{name} on {target.name}"], []
     for letter, (arm, recipe) in zip("AB", recipes, strict=True):
         line = shell_line(recipe.command(source, tools))

@@ -10,7 +10,7 @@ from typing import Any
 
 from autotuner.devices.conditions import NO_SAMPLE, Sample
 from autotuner.jobs.bench.backends import IREE, TUNED, LeftOut
-from autotuner.measure.blocks import Interval
+from autotuner.measure.blocks import ALPHA, Interval
 from autotuner.measure.schedule import LEAST_PAIRS
 from autotuner.store.rows import LEFT_OUT
 from autotuner.system.listing import Column, Listing
@@ -18,7 +18,6 @@ from autotuner.system.text import count, microseconds
 from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import SCHEMA, RunFacts
 
-CONFIDENCE = 0.95
 UNSUPPORTED, UNTUNED, UNTIMED = LEFT_OUT
 
 
@@ -55,7 +54,7 @@ class BackendRow:
         ratios = [theirs / own for own, theirs in zip(self.blocks_us, other.blocks_us, strict=False)]
         if not ratios:
             return None
-        known = Interval.of([math.log(ratio) for ratio in ratios], alpha=1 - CONFIDENCE)
+        known = Interval.of([math.log(ratio) for ratio in ratios])
         return known or Interval(median(ratios), min(ratios), max(ratios))
 
     def to_json(self) -> dict[str, Any]:
@@ -92,7 +91,7 @@ class ProblemRows:
         for row in self.rows:
             ratio = row.over(self.by_name.get(IREE))
             known = len(row.blocks_us) >= LEAST_PAIRS
-            over = {**ratio.to_json(), "confidence": CONFIDENCE if known else None} if ratio else None
+            over = {**ratio.to_json(), "confidence": 1 - ALPHA if known else None} if ratio else None
             rows.append({**row.to_json(), "gflops": self.gflops(row), "over_iree": over})
         return {**self.problem, "run": self.run, "calls": self.calls, "backends": rows, "notes": list(self.notes)}
 

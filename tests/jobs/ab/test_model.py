@@ -64,12 +64,6 @@ def test_a_kernel_takes_the_place_of_all_that_it_fits_and_ships_when_it_wins(
     ("name", "inputs", "called"),
     [
         pytest.param(
-            "block",
-            (),
-            ("conv_1x9x9x3_2x2x4_f32_nchw_bias_residual_relu", "conv_1x9x9x3_2x2x4_f32_nchw_bias"),
-            marks=pytest.mark.long,
-        ),
-        pytest.param(
             "grouped",
             (),
             ("conv_1x9x9x3_2x2x4_f32_nchw_bias_residual_relu", "conv_1x9x9x4_2x2x4_g2_f32_nchw_bias"),

@@ -1,4 +1,5 @@
-// The same, where the first is a grouped convolution that begins with a bias.
+// Two convolutions with batch norms, as IREE's importer of ONNX writes them, and what adds both; the first is grouped and
+// begins with a bias.
 !out = tensor<1x4x8x8xf32>
 !channels = tensor<1x4x1x1xf32>
 func.func @main(%x: tensor<1x3x9x9xf32>) -> !out {
