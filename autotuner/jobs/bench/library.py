@@ -67,13 +67,16 @@ class LibraryProcess:
     def prepare(self, given: Given, manner: Manner) -> LibrarySide:
         manner.device.lend(busy=False)
         self._prepared = None
-        request = {"ask": "prepare", "task": given.task, "inputs": [one.to_json() for one in given.tensors]}
+        inputs = [one.to_json() for one in given.tensors]
+        request = {"ask": "prepare", "task": given.task, "inputs": inputs, "folder": str(self.folder)}
         answer = self.ask(request, timeout=PREPARE_SECONDS)
         self._prepared = request
         footprint = sum(one.file.stat().st_size for one in given.tensors)
         rotation = sizes_of(self.device).rotation(footprint)
         sets = max(2, rotation.sets) if rotation.exceeds else 0
-        return LibrarySide(self, manner, answer["how"], tuple(answer["elements"]), sets)
+        elements = tuple(one["element"] for one in answer["results"])
+        computed = Computed(tuple(map(_array, answer["results"])))
+        return LibrarySide(self, manner, answer["how"], elements, computed, sets)
 
     def ask(self, request: Message, *, timeout: float) -> Message:
         """The answer; NoSideError where there is none, or it is a refusal."""
@@ -103,17 +106,13 @@ class LibrarySide:
     manner: Manner
     how: str
     elements: tuple[str, ...]
+    computed: Computed
+    """The results of one call."""
     sets: int
     """Over how many copies of the inputs a cold timing goes; 0 where the memory does not hold so many."""
 
     def answer(self) -> Computed:
-        folder = self.process.folder
-        try:
-            answer = self.process.ask({"ask": "call", "folder": str(folder)}, timeout=self.manner.timeout)
-        except NoSideError as error:
-            return Computed(failure=_class(error), detail=error.detail)
-        pairs = zip(answer["results"], self.elements, strict=True)
-        return Computed(tuple(_array(one, element, folder) for one, element in pairs))
+        return self.computed
 
     def time(self, *, repetitions: int) -> Timing:
         return self._timed(repetitions, sets=1)
@@ -134,22 +133,18 @@ class LibrarySide:
             try:
                 seconds = self.process.ask(asked, timeout=manner.timeout)["seconds"]
             except NoSideError as error:
-                return Timing((), _class(error), error.detail)
+                return Timing((), "run-timeout" if error.failure == "run-timeout" else "run-error", error.detail)
             return Timing(tuple(one * 1e6 for one in seconds))
 
         conditions = Conditions("sustained", "warm" if sets == 1 else "cold")
         return sampled(timed, open_sampler(self.process.device), conditions)
 
 
-def _class(error: NoSideError) -> FailureClass:
-    return "run-timeout" if error.failure == "run-timeout" else "run-error"
-
-
-def _array(result: Message, element: str, folder: Path) -> Any:
-    kind = np.dtype(element_type(element).numpy)
+def _array(result: Message) -> Any:
+    kind = np.dtype(element_type(result["element"]).numpy)
     if not math.prod(result["shape"]):
         return np.empty(result["shape"], kind)
-    return np.fromfile(folder / f"{result['digest']}.bin", np.uint8).view(kind).reshape(result["shape"])
+    return np.fromfile(result["file"], np.uint8).view(kind).reshape(result["shape"])
 
 
 @contextmanager

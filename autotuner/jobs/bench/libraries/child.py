@@ -7,8 +7,7 @@ speaks in, the warm-up), and the library's own part. Each request has one answer
 and `refused` where the library does not compute what is asked.
 
     open     device                               its version
-    prepare  task, inputs                         how it is computed, and in which type each result comes
-    call     folder                               one call; a result goes to the file of its digest in the folder
+    prepare  task, inputs, folder                 how it is computed; what one call gives: type, shape and file of each
     time     repetitions, seconds, steady, sets   seconds of one execution in each repetition, which lasts so long;
                                                   after a warm-up; on so many copies of the inputs in turn
 
@@ -19,7 +18,6 @@ says how it is computed; NotImplementedError is a refusal in words. What it does
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
 import sys
@@ -97,7 +95,7 @@ class Server:
         self._call: Call | None = None
         self._sets: list[Inputs] = []
         self._timers: dict[int, Timer] = {}
-        self._asks = {"open": self.open, "prepare": self.prepare, "call": self.call, "time": self.time}
+        self._asks = {"open": self.open, "prepare": self.prepare, "time": self.time}
 
     def answer(self, request: Message) -> Message:
         try:
@@ -117,14 +115,17 @@ class Server:
         make, read = self._made(task), self._own("array")
         found = {"shown": lambda out: out, "fixed": False, **make(task, [read(one) for one in request["inputs"]])}
         self._call, self._sets = found, [tuple(found["inputs"])]
-        elements = [element for element, _, _ in self._results()]
-        if "" in elements:
-            raise NotImplementedError("a result has a type which is compared with nothing")
-        return {"how": found["how"], "elements": elements}
-
-    def call(self, request: Message) -> Message:
-        folder = Path(request["folder"])
-        return {"results": [_written(data, shape, folder) for _, data, shape in self._results()]}
+        out = found["compute"](*self._sets[0])
+        whole = list(out) if isinstance(out, (list, tuple)) else [out]
+        results = []
+        for number, one in enumerate(whole):
+            element, data, shape = self._own("result")(found["shown"](one))
+            if not element:
+                raise NotImplementedError("a result has a type which is compared with nothing")
+            file = Path(request["folder"]) / f"{number}.bin"
+            file.write_bytes(data)
+            results.append({"element": element, "shape": shape, "file": str(file)})
+        return {"how": found["how"], "results": results}
 
     def time(self, request: Message) -> Message:
         """Calls until each repetition has lasted, after as long a warm-up as is wanted."""
@@ -155,14 +156,10 @@ class Server:
         found: Callable[..., Any] = getattr(self._library, name, None) or getattr(Arrays(), name)
         return found
 
-    def _results(self) -> list[tuple[str, bytes, list[int]]]:
-        call = self._ready
-        out = call["compute"](*self._sets[0])
-        whole = list(out) if isinstance(out, (list, tuple)) else [out]
-        return [self._own("result")(call["shown"](one)) for one in whole]
-
     def _timer(self, sets: int) -> Timer:
-        call = self._ready
+        call = self._call
+        if call is None:
+            raise ValueError("nothing is prepared")
         if sets > 1 and call["fixed"]:
             raise NotImplementedError("what is constant in its graph cannot be taken in turns")
         while len(self._sets) < sets:
@@ -170,21 +167,6 @@ class Server:
         if sets not in self._timers:
             self._timers[sets] = self._own("timer")(call, self._sets[:sets], one_by_one)
         return self._timers[sets]
-
-    @property
-    def _ready(self) -> Call:
-        if self._call is None:
-            raise ValueError("nothing is prepared")
-        return self._call
-
-
-def _written(data: bytes, shape: list[int], folder: Path) -> Message:
-    """A result in the file of its digest, unless the same lies there."""
-    digest = hashlib.sha256(data).hexdigest()
-    file = folder / f"{digest}.bin"
-    if not file.exists():
-        file.write_bytes(data)
-    return {"digest": digest, "shape": shape}
 
 
 def _loaded(path: str) -> Any:
