@@ -58,12 +58,13 @@ def test_a_size_that_is_not_known_leaves_nothing_out(product: tuple[Dispatch, Cp
 def twins(declared: CpuSpace, knob: str) -> Iterator[tuple[Config, Config]]:
     """Random pairs of which one is left out for what it has of this knob, and the other is said to be the same."""
     every = declared.part.space()
-    left_out = np.array([config not in declared.space for config in every]) & (every.columns()[knob] > 0)
+    columns = every.columns()
+    assert declared.part.twins is not None
+    left_out = declared.part.twins(columns) & (columns[knob] > 0)
     for row in np.random.default_rng(7).permutation(np.flatnonzero(left_out)):
         values = {name: int(value) for name, value in every[int(row)].items}
-        other = {**values, "peel": 0}
+        other = values | ({"peel": 0} if knob == "peel" else {f"vectors_{a}": 0 for a in "mn"})
         if knob == "vectors_m":
-            other |= {f"vectors_{a}": 0 for a in "mn"}
             other |= {f"tiles_{a}": values[f"vectors_{a}"] * values[f"tiles_{a}"] for a in "mn"}
         if Config.of(other) in declared.space:
             yield every[int(row)], Config.of(other)
