@@ -32,6 +32,7 @@ from autotuner.space.gpu_config import (
 from autotuner.space.gpu_kernel import read_chip, target_info
 from autotuner.space.prune import USED
 from autotuner.space.table import Columns, Config, Knob, Space, Value
+from autotuner.targets.backends import Chip
 
 _FAMILY = "NV_MMA_SYNC"
 """The older NV_WMMA instructions have no layout that attention could use: the compiler crashes."""
@@ -227,14 +228,14 @@ class AttentionSpace:
                 parts[name] = space.cross(free)
         return Space.join("mma", parts) if parts else Space.empty()
 
-    def _works(self, chip: prune.Chip, pruned: dict[str, int]) -> _TableRule:
+    def _works(self, chip: Chip, pruned: dict[str, int]) -> _TableRule:
         def rule(columns: Columns) -> prune.Mask:
             rows = len(columns["m_tile"])
             return prune.apply(self._kernel(columns, chip), self._rules, shape=(rows,), pruned=pruned)
 
         return rule
 
-    def _kernel(self, columns: Columns, chip: prune.Chip) -> prune.Kernel:
+    def _kernel(self, columns: Columns, chip: Chip) -> prune.Kernel:
         loops = self._loops
         full = [np.full(1, 1 if i in self._batch else size, np.int64) for i, size in enumerate(loops.sizes)]
         full[loops.m], full[loops.n], full[loops.k2] = columns["m_tile"], columns["n_tile"], columns["red_k2"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +24,9 @@ from autotuner.space.gpu_config import (
     WAVES,
     windowed,
 )
-from autotuner.space.prune import Chip, Grid, Kernel, Tile
+from autotuner.space.prune import Grid, Kernel, Tile
 from autotuner.space.table import Knob, Value
+from autotuner.targets.backends import Chip, backend_of
 
 _LANES = 64
 _PADDING = 8
@@ -41,8 +42,9 @@ def target_info(function: Any) -> Any:
 
 
 def read_chip(function: Any) -> Chip:
-    info = target_info(function)
-    return Chip(info.arch, int(info.max_workgroup_memory_bytes), int(info.simds_per_workgroup or 0))
+    """What the catalogue has of it."""
+    arch = target_info(function).arch
+    return backend_of(arch).like(arch)
 
 
 @dataclass(frozen=True)
@@ -68,17 +70,17 @@ class Rows:
 
     def free_knob(self, name: str) -> Grid:
         """A knob beside the constraints; 0 where there is none of this name."""
-        for axis, knob in enumerate(self.free, start=1):
-            if knob.name == name:
-                return self._along(np.array([int(v) for v in knob.values], np.int64), axis)
-        return self._along(np.zeros(1, np.int64), 0)
+        return self._free(name, int, without=0)
 
     def chosen(self, name: str, value: Value) -> Grid:
         """1 where a free knob has this value, and for all when there is no such knob."""
+        return self._free(name, lambda one: int(one == value), without=1)
+
+    def _free(self, name: str, number: Callable[[Value], int], *, without: int) -> Grid:
         for axis, knob in enumerate(self.free, start=1):
             if knob.name == name:
-                return self._along(np.array([int(v == value) for v in knob.values], np.int64), axis)
-        return self._along(np.ones(1, np.int64), 0)
+                return self._along(np.array([number(v) for v in knob.values], np.int64), axis)
+        return self._along(np.full(1, without, np.int64), 0)
 
     def _along(self, values: Column, axis: int) -> Grid:
         shape = [1] * (len(self.free) + 1)

@@ -15,33 +15,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from autotuner.targets import backends as targets
+from autotuner.targets.backends import Chip
 
 Grid = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 _LOAD_BITS = 128
-
-
-@dataclass(frozen=True, slots=True)
-class Chip:
-    """What of a target decides whether a kernel can work."""
-
-    arch: str
-    shared_memory: int
-    """Bytes that a workgroup can have."""
-    simds: int
-    """How many SIMDs share a compute unit's workgroups."""
-
-    @property
-    def known(self) -> targets.Chip:
-        """What the catalogue knows of it."""
-        return targets.backend_of(self.arch).like(self.arch)
-
-    @property
-    def cdna(self) -> bool:
-        """A compute unit has several SIMDs, each with registers of its own, and waves of 64 threads."""
-        return self.known.subgroup == 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,35 +154,35 @@ def _held(kernel: Kernel) -> Grid:
 def _available(kernel: Kernel) -> Grid:
     """Registers of 32 bits that a thread can have."""
     threads = np.maximum(kernel.threads, 1)
-    chip = kernel.chip.known
+    chip = kernel.chip
     if chip.register_file:
         return np.asarray(np.minimum(chip.registers, chip.register_file // threads))
-    if not kernel.chip.cdna:
+    if not chip.simds:
         return np.full(1, chip.registers)
-    simds = max(kernel.chip.simds, 1)
     waves = -(-threads // chip.subgroup)
     # A whole workgroup runs on one compute unit, so its waves share the registers of the SIMDs.
-    resident = -(-waves // simds)
+    resident = -(-waves // chip.simds)
     # The compiler ignores a request for more waves than shared memory leaves room for.
     used = np.maximum(kernel.shared * 3 // 2, 1)  # padding may add half of it
-    possible = kernel.chip.shared_memory // used * waves // simds
+    possible = chip.shared // used * waves // chip.simds
     asked = np.where(kernel.waves <= possible, kernel.waves, 0)
     return np.asarray(chip.registers // np.maximum(np.maximum(resident, asked), 1) // 8 * 8)
 
 
 def _idle_request(kernel: Kernel) -> Mask:
-    if not kernel.chip.cdna:
+    chip = kernel.chip
+    if not chip.simds:
         return np.zeros(1, bool)
-    simds, waves = max(kernel.chip.simds, 1), -(-kernel.threads // kernel.chip.known.subgroup)
     # Shared memory is counted without padding, so there is never less room than this.
-    possible: Grid = -(-(kernel.chip.shared_memory // np.maximum(kernel.shared, 1) * waves) // simds)
+    waves = chip.shared // np.maximum(kernel.shared, 1) * -(-kernel.threads // chip.subgroup)
+    possible: Grid = -(-waves // chip.simds)
     return kernel.waves > possible
 
 
 def _few_registers(kernel: Kernel) -> Mask:
-    if not kernel.chip.cdna or not kernel.product:
+    if not kernel.chip.simds or not kernel.product:
         return np.zeros(1, bool)
-    return np.asarray((kernel.waves == 2) & (_held(kernel) <= kernel.chip.known.registers // 4 * kernel.threads))
+    return np.asarray((kernel.waves == 2) & (_held(kernel) <= kernel.chip.registers // 4 * kernel.threads))
 
 
 WIDENED = Rule("accumulator", "an instruction that adds up in another type than the operation", lambda k: k.widened > 0)
@@ -223,9 +202,7 @@ TORN_SCORES = Rule(
 )
 """IREE fails with "'linalg.pack' op tile size analysis did not determine a valid tile size"."""
 
-SHARED_MEMORY = Rule(
-    "shared-memory", "more shared memory than a workgroup has", lambda k: k.shared > k.chip.shared_memory
-)
+SHARED_MEMORY = Rule("shared-memory", "more shared memory than a workgroup has", lambda k: k.shared > k.chip.shared)
 """IREE fails with 'uses N bytes of shared memory; exceeded the limit'."""
 
 REGISTERS = Rule("registers", "accumulators and prefetched operands fill the registers", _registers)

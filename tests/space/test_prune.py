@@ -22,19 +22,17 @@ from autotuner.space.prune import (
     UNDERIVABLE,
     UNSWIZZLED,
     WIDENED,
-    Chip,
     Kernel,
     Rule,
     Tile,
     apply,
 )
-from autotuner.targets.backends import ROCM
+from autotuner.targets.backends import CUDA, ROCM, Chip
 
 Emit = Callable[..., str]
 
-MI300 = Chip("gfx942", 65536, 4)
-NAVI31 = Chip("gfx1100", 65536, 4)
-A100 = Chip("sm_80", 166912, 0)
+MI300, NAVI31 = ROCM.like("gfx942"), ROCM.like("gfx1100")
+A100 = CUDA.like("sm_80")
 
 
 def number(value: int) -> np.ndarray:

@@ -74,6 +74,8 @@ class Chip:
     """Of 32 bits, that a thread can have."""
     register_file: int = 65536
     """Registers of a unit, which its threads share; 0: each of its SIMDs has some for every wave."""
+    simds: int = 0
+    """Of a unit, that share the registers of a thread among their waves; 0: a thread's are its own."""
     products: tuple[str, ...] = ()
     """Names that users may give it."""
     peaks: tuple[Peak, ...] = ()

@@ -138,8 +138,12 @@ ROCM = Backend(
     drivers=("hip", "rocm"),
     chip_flag="--iree-rocm-target",
     chip_prefix="gfx",
-    # CDNA has waves of 64 threads.
-    chips=tuple(replace(chip, registers=512 if chip.subgroup == 64 else 256, register_file=0) for chip in _CHIPS),
+    chips=tuple(
+        replace(chip, register_file=0, registers=512, simds=4)
+        if chip.subgroup == 64  # CDNA
+        else replace(chip, register_file=0, registers=256)
+        for chip in _CHIPS
+    ),
     executable_format="rocm-hsaco-fb",
     figures="remarks",
     settings=("padded", "data-tiling"),
