@@ -6,10 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-_SPILLS = 16
-"""Up to so many spilled registers are no reason to wait: their traffic hides behind the matrix instructions."""
-_LONG = 200_000
-"""Bytes of PTX: every kernel beyond that was looked at spilled by tens of kilobytes."""
 Figures = Literal["", "code", "remarks"]
 """Where the figures come from: not read at all, what the binary says, and what LLVM's remarks tell of AMD's code."""
 
@@ -37,11 +33,6 @@ class Isa:
     shared_bytes: int | None = None
     ptx_bytes: int | None = None
     """Of its text."""
-
-    @property
-    def spills_badly(self) -> bool:
-        """More than 16 VGPRs, or PTX so long that it is sure to spill."""
-        return (self.vgpr_spills or 0) > _SPILLS or (self.ptx_bytes or 0) > _LONG
 
     @property
     def summary(self) -> str:

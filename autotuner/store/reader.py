@@ -40,7 +40,6 @@ from autotuner.store.rows import (
     BUILDS,
     CANDIDATES,
     ENVIRONMENT,
-    IMPORTED,
     RUNS,
     TIMINGS,
     BuildRow,
@@ -235,14 +234,6 @@ class Reader:
         for timing in self.timings(run):
             found.setdefault(timing.candidate, []).append(timing)
         return found
-
-    def winners(self, target: str) -> list[Json]:
-        """The configurations that won on this target, newest first."""
-        own = (RUNS.c.target == target, RUNS.c.status == "finished", RUNS.c.key != IMPORTED)
-        query = select(RUNS.c.result).where(*own)
-        results = [row.result for row in self._read(query.order_by(RUNS.c.started.desc()))]
-        won = [r for r in results if r and r.get("verdict") == "win" and r.get("best")]
-        return [r["best"]["config"] for r in won if r["best"].get("config")]
 
     def _read(self, query: Executable) -> Sequence[Row[Any]]:
         with self.intact(), explained(self._engine), self._engine.connect() as connection:

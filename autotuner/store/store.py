@@ -51,14 +51,6 @@ class Store(Reader):
         """The latest run of this key, in this workspace, that came to its end."""
         return self._latest(RUNS.c.key == key, RUNS.c.status == "finished", kind=kind, parent=parent)
 
-    def outdated_run(
-        self, key: str, *, kind: RunKind = "single", parent: str | None = None, finished: bool = False
-    ) -> RunRow | None:
-        """The latest run that asked the same of other programs or files: unfinished, or with `finished` any."""
-        same = RUNS.c.key.startswith(f"{_question_of(key)}-", autoescape=True)
-        which = [same, RUNS.c.key != key, *([] if finished else [RUNS.c.status != "finished"])]
-        return self._latest(*which, kind=kind, parent=parent)
-
     def like_it(self, new: NewRun, *, finished: bool = False) -> RunRow | None:
         """The latest run on the same problem and target that asked something else: unfinished, or `finished` any."""
         problem = RUNS.c.problem["name"].as_string() == str(new.problem["name"])
@@ -194,15 +186,6 @@ def _ends(stderr: str) -> str:
 
 
 def run_key(*, problem: Json, target: str, flags: Sequence[str], reads: Sequence[str]) -> str:
-    """The same for runs that ask the same question of the same programs and files.
-
-    `reads` are the digests of what is not in the question's words. They are the key's second half: of a run that
-    differs only there it can be said why it is not continued.
-    """
+    """The same for runs that ask the same question of the same programs and files; `reads` are digests of these."""
     question = json.dumps([problem, target, list(flags)], sort_keys=True)
     return "-".join(hashlib.sha256(text.encode()).hexdigest()[:16] for text in (question, json.dumps(list(reads))))
-
-
-def _question_of(key: str) -> str:
-    """The half of a key that says what is asked."""
-    return key.partition("-")[0]

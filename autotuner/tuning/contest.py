@@ -59,7 +59,7 @@ def _finals(loop: Loop, effort: Effort) -> Finals[Outcome]:
     evaluator, space = loop.evaluator, loop.evaluator.plan.space
 
     def built(names: Sequence[str]) -> dict[str, Compiled]:
-        loop.reporter.stage(f"building {count(len(names), 'finalist')} for the race")
+        loop.session.reporter.stage(f"building {count(len(names), 'finalist')} for the race")
         return _long_builds(loop, names)
 
     return Finals(
@@ -68,9 +68,9 @@ def _finals(loop: Loop, effort: Effort) -> Finals[Outcome]:
         evaluator.calibration,
         effort,
         schedule=loop.schedule,
-        stop=loop.stop,
+        stop=loop.session.stop,
         seed=loop.seed,
-        reporter=loop.reporter,
+        reporter=loop.session.reporter,
         record=_recorder(evaluator),
         last=built,
         whole=len(loop.candidates()) >= min(loop.trials, len(space)),
@@ -100,7 +100,7 @@ def _long_builds(loop: Loop, names: Sequence[str], *, invocation_us: float = INV
             if known is not None and known.repeat >= repeat:
                 jobs[name] = done(known)
             else:
-                jobs[name] = evaluator.start_build(outcome.candidate, loop.executor, repeat=repeat)
+                jobs[name] = evaluator.start_build(outcome.candidate, loop.session.executor, repeat=repeat)
     builds = {}
     for name, job in jobs.items():
         with suppress(OutOfTimeError):  # better fewer finalists than no verdict
@@ -123,7 +123,7 @@ def time_caches(
     # A confirmation uses all that the plan leaves it, and may end a little later than planned.
     if loop.clock.left + LATE_SECONDS < seconds:
         return None, (NO_TIME,)
-    loop.reporter.stage("timing with a cold cache")
+    loop.session.reporter.stage("timing with a cold cache")
     base, best = standing.base, standing.fastest(judgement)
     baseline = base.id if base else BASELINE
     names = list(dict.fromkeys([baseline, *([best.id] if best else [])]))
@@ -146,7 +146,7 @@ def _both(loop: Loop, names: list[str]) -> dict[str, Modules] | None:
     for name in names:
         outcome = evaluator.outcomes[name]
         repeat = choose_repeat(outcome.us or 1.0, invocation_us=2 * evaluator.calibration.device.invocation_us)
-        jobs[name] = [evaluator.start_build(outcome.candidate, loop.executor, repeat=n) for n in (1, repeat)]
+        jobs[name] = [evaluator.start_build(outcome.candidate, loop.session.executor, repeat=n) for n in (1, repeat)]
     builds = {name: [job.result() for job in pair] for name, pair in jobs.items()}
     if not all(build.ok for pair in builds.values() for build in pair):
         return None

@@ -13,20 +13,19 @@ from time import monotonic
 import numpy as np
 
 from autotuner.build import Compiled
-from autotuner.build.executor import BuildExecutor
 from autotuner.devices.device import Device
-from autotuner.devices.many import Devices
 from autotuner.errors import DeviceError
 from autotuner.iree.run import failed_because
 from autotuner.measure.schedule import Schedule
 from autotuner.measure.screening import DriftWatch, Measured
 from autotuner.search import Search, make_search
 from autotuner.system import process
-from autotuner.system.progress import Clock, Progress, Reporter, Stop, clocked
+from autotuner.system.progress import Clock, Progress, clocked
 from autotuner.tuning.evaluate import Evaluator, candidate_id
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE, SEARCHED, Candidate
 from autotuner.tuning.pool import Measure, Pool
+from autotuner.tuning.session import Session
 
 Started = tuple[Outcome, "Future[Compiled]"]
 
@@ -37,17 +36,11 @@ class Loop:
     and proven, no more."""
 
     evaluator: Evaluator
-    executor: BuildExecutor
+    session: Session
     clock: Clock
-    stop: Stop
-    reporter: Reporter
     seed: int
     trials: int
-    jobs: int
     seconds: dict[str, float]
-    devices: Devices
-    shares_cores: bool
-    """Builds would disturb timings: never do both at once."""
     unfinished: Sequence[Outcome] = ()
     """Candidates that an interrupted run had asked for and not finished."""
     first_schedule: Schedule | None = field(default=None, init=False)
@@ -85,7 +78,7 @@ class Loop:
         self.first_schedule = schedule
         evaluator, baseline = self.evaluator, self.evaluator.plan.baseline
         if not self._is_done(baseline):
-            outcome, future = evaluator.submit(baseline, self.executor)
+            outcome, future = evaluator.submit(baseline, self.session.executor)
             build = future.result()
             if evaluator.settle_build(outcome, build):
                 self.settle(outcome, self.measure(build)(evaluator.calibration.device))
@@ -138,8 +131,9 @@ class Loop:
 
     def _run(self, lane: _Listed) -> None:
         """Builds that nothing is timed beside need not take turns."""
-        overlapped = not self.shares_cores or not self.evaluator.measures
-        Pool(self.jobs, overlapped, self._over, self.seconds, self.devices, lane).run()
+        session = self.session
+        overlapped = not session.shares_cores or not self.evaluator.measures
+        Pool(session.jobs, overlapped, self._over, self.seconds, session.devices, lane).run()
 
     def measure(self, build: Compiled) -> Measure:
         """What a device has to do for a build. What hangs takes a quarter of the time that the search has left, and not
@@ -157,11 +151,11 @@ class Loop:
         """All candidates that this settles."""
         if measured.drift is not None:
             drift = self.evaluator.settle_drift(measured.drift, measured.device)
-            which = measured.device if self.devices.several else "the device"
+            which = measured.device if self.session.devices.several else "the device"
             said = DriftWatch.words(drift, which) if drift is not None else None
             self._drifted = said is not None
             if said is not None:
-                self.reporter.note(said)
+                self.session.reporter.note(said)
         return self.evaluator.settle(outcome, measured)
 
     # --- the time -----------------------------------------------------------------------------------------------
@@ -187,7 +181,7 @@ class Loop:
         self._room = self.clock.left
 
     def _over(self) -> bool:
-        return self.stop.requested or self.clock.elapsed > self._end()
+        return self.session.stop.requested or self.clock.elapsed > self._end()
 
     def cut_off(self) -> float:
         """The moment at which a build that begins now is cut off."""
@@ -231,7 +225,7 @@ class Loop:
         outcomes = list(self.evaluator.outcomes.values())
         baseline = self.evaluator.outcomes.get(BASELINE)
         best = self.evaluator.best_us
-        self.reporter.progress(
+        self.session.reporter.progress(
             Progress(
                 trials=min(self.trials, len(self.evaluator.plan.space)),
                 asked=len(self.candidates()),
@@ -259,7 +253,7 @@ class _Listed:
 
     def ask(self, count: int) -> list[Started]:
         with process.until(self.loop.cut_off()):
-            return [self.loop.evaluator.submit(self.left.popleft(), self.loop.executor) for _ in range(count)]
+            return [self.loop.evaluator.submit(self.left.popleft(), self.loop.session.executor) for _ in range(count)]
 
     def settle_build(self, outcome: Outcome, build: Compiled) -> Measure | None:
         wanted = self.loop.evaluator.settle_build(outcome, build)
@@ -299,7 +293,7 @@ class SearchLane(_Listed):
         plan, evaluator = loop.evaluator.plan, loop.evaluator
         with process.until(loop.cut_off()):
             return [
-                evaluator.submit(plan.candidate(config, id=candidate_id(evaluator.next_ordinal)), loop.executor)
+                evaluator.submit(plan.candidate(config, id=candidate_id(evaluator.next_ordinal)), loop.session.executor)
                 for config in configs
             ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
@@ -13,7 +13,6 @@ from autotuner.errors import UsageError
 from autotuner.iree.run import CacheState
 from autotuner.measure.caches import Cache
 from autotuner.microkernels.variants import Kernel
-from autotuner.space import Value
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.store.rows import RunKind
 from autotuner.system.settings import given_command
@@ -155,10 +154,8 @@ class Task:
     """Time the winner with a cold cache too, where the user's options want that."""
     recall: bool = False
     """With --resume: a finished run of the same problem, in the same job, is not run again."""
-    seeds: Sequence[Mapping[str, Value]] = ()
-    """Configurations that won elsewhere: the search begins with what is nearest to them."""
     places: Sequence[CompilationInfo] = ()
-    """Configurations of specs: the search begins with what is nearest to them, too."""
+    """Configurations of specs: the search begins with what is nearest to them."""
     microkernels_alone: bool = False
     """Only the microkernels and the baseline: an A/B experiment."""
     elsewhere: bool = False

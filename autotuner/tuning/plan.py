@@ -164,12 +164,6 @@ class Plan:
         stock = () if alone else self.stock
         return replace(self, space=space, first=first, kernels=kernels, stock=stock)
 
-    def with_seeds(self, seeds: Sequence[Mapping[str, Value]]) -> Plan:
-        """The same, whose search begins also with what is nearest to these configurations of other problems."""
-        own = {knob.name for knob in self.space.knobs}
-        alike = [seed for seed in seeds if 2 * len(own & {*seed}) > len(own)]
-        return replace(self, seeds=tuple(dict.fromkeys(self.space[self.space.nearest(seed)] for seed in alike)))
-
     def with_places(self, infos: Sequence[CompilationInfo]) -> Plan:
         """The same, whose search begins also with what is nearest to these configurations of specs."""
         wanted: list[Mapping[str, Value]] = []
@@ -179,7 +173,7 @@ class Plan:
             for name, part in self.cpu.items():
                 wanted += [{"route": name, **near.as_dict()}] if (near := part.near(info.lowering_config)) else []
         found = (self.space[self.space.nearest({KERNEL: CODEGEN, **one})] for one in wanted)
-        return replace(self, seeds=tuple(dict.fromkeys([*self.seeds, *found])))
+        return replace(self, seeds=tuple(dict.fromkeys(found)))
 
     @property
     def shape(self) -> Shape | None:

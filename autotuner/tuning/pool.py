@@ -194,10 +194,7 @@ class Pool:
     def _next(self) -> _Built | None:
         """The next build that is to be measured."""
         while self._ready:
-            # What spills badly gives way to what does not.
-            place = next((n for n, one in enumerate(self._ready) if not one.build.isa.spills_badly), 0)
-            built = self._ready[place]
-            del self._ready[place]
+            built = self._ready.popleft()
             built.measure = built.measure or self.lane.settle_build(built.outcome, built.build)
             if built.measure is not None:
                 return built

@@ -244,19 +244,8 @@ def _earlier(question: Question, new: NewRun, session: Session, account: Account
         found = store.finished_run(new.key, kind=kind, parent=parent)
     if found is not None:
         return found
-    outdated = store.outdated_run(new.key, kind=kind, parent=parent, finished=question.recalls)
-    if outdated is not None:
+    if (other := store.like_it(new, finished=question.recalls)) is not None:
         account.note(
-            f"run {outdated.id} is not continued: IREE, the input, a microkernel, a library or a file that it read "
-            "has changed since"
+            f"run {other.id} is not continued: it had other options, or IREE or a file that it read has changed since"
         )
-    elif (other := store.like_it(new, finished=question.recalls)) is not None:
-        account.note(f"run {other.id} is not continued: it had {_differing(other, new)}")
     return None
-
-
-def _differing(run: RunRow, new: NewRun) -> str:
-    """Which of the options that are part of a question are others."""
-    had = {"seed": run.seed, "device": run.device}
-    others = [f"--{name} {value}" for name, value in had.items() if value != getattr(new, name)]
-    return " and ".join(others) or "other options"

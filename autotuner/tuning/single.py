@@ -49,12 +49,10 @@ class Found:
 
     result: Result
     plan: Plan
-    winner: Candidate | None
-    """The one that won; without a device, the most promising of those that were built."""
+    chosen: Candidate | None
+    """The one that won, or is ahead where there is no verdict; without a device, the most promising."""
     run: Run | None
     """None where the result is recalled from a run that is finished."""
-    leader: Candidate | None = None
-    """Where the time was too short for a verdict: the fastest so far, which others may still put to the test."""
 
 
 @dataclass
@@ -66,8 +64,7 @@ class SingleRun:
     options: Options
     session: Session
     task: Task
-    winner: Candidate | None = None
-    leader: Candidate | None = None
+    chosen: Candidate | None = None
     evaluator: Evaluator = field(init=False)
     loop: Loop = field(init=False)
 
@@ -83,7 +80,6 @@ class SingleRun:
         self.seconds = self.account.seconds
         default = effort.compile_only_trials if self.device == NO_DEVICE else effort.trials
         self.trials = self.options.trials or default
-        self.jobs = self.session.jobs
         self.builder = self.session.builder
 
     # --- the run ------------------------------------------------------------------------------------------------
@@ -115,7 +111,7 @@ class SingleRun:
             executable_target=plan.executable_target,
         )
         alone = self.task.microkernels_alone
-        plan = plan.with_kernels(variants, alone=alone).with_seeds(self.task.seeds).with_places(self.task.places)
+        plan = plan.with_kernels(variants, alone=alone).with_places(self.task.places)
         if self.task.kind == "ab":
             for kernel in variants:
                 kernel.call(kernel.default())  # In an experiment a kernel that does not fit is an error, at once.
@@ -131,14 +127,11 @@ class SingleRun:
         found = recall(new, self.plan, self.session, self.options)
         if found is None:
             return None
-        if found.result.verdict == "inconclusive":
-            self.leader = found.candidate
-        else:
-            self.winner = found.candidate
+        self.chosen = found.candidate
         return self.found(found.result, recalled=True)
 
     def found(self, result: Result, *, recalled: bool = False) -> Found:
-        return Found(result, self.plan, self.winner, None if recalled else self.run, self.leader)
+        return Found(result, self.plan, self.chosen, None if recalled else self.run)
 
     def begun(self) -> AbstractContextManager[Run]:
         asked = question(self.plan, self.task, self.session)
@@ -230,7 +223,7 @@ class SingleRun:
         """By what the default took."""
         self.shipping, self.cold = after_verdict(found, self.task, self.options)
         kept = self.shipping + kept_for_cold(self.cold, self.clock.left)
-        building = FINALIST * found.baseline.took / self.jobs
+        building = FINALIST * found.baseline.took / self.session.jobs
         return found.schedule(self.clock, self.options.effort, building=building, shipping=kept, judges=self.task.race)
 
     # --- the verdict --------------------------------------------------------------------------------------------
@@ -243,16 +236,17 @@ class SingleRun:
 
     def ended(self, judgement: Judgement, caches: Caches | None) -> Result:
         """What is shipped and told of a verdict."""
-        self.winner = self._outcome(judgement.winner).candidate if judgement.winner else None
-        if judgement.verdict == "inconclusive":
-            self.leader = self.evaluator.leader()
+        if judgement.winner is not None:
+            self.chosen = self._outcome(judgement.winner).candidate
+        elif judgement.verdict == "inconclusive":
+            self.chosen = self.evaluator.leader()
         right = self.summary.fastest(judgement)
         if self.standing.default_is_wrong and right is not None and "best" in self.options.keep:
             self.evaluator.keep_folder(right)  # without a win it is all that a user has in place of the default
         try:
             files = self._ship(judgement, caches) if self.task.ship else NOTHING
         except OutOfTimeError:
-            files, self.winner = NOTHING, None
+            files, self.chosen = NOTHING, None
             judgement = replace(judgement, verdict="inconclusive", reason=self.run.unproven, winner=None)
         return self.summary.result(judgement.verdict, judgement.reason, judgement=judgement, files=files, caches=caches)
 
@@ -275,7 +269,7 @@ class SingleRun:
         if judgement.leader is None:
             return result
         leading = self._outcome(judgement.leader)
-        self.leader = leading.candidate
+        self.chosen = leading.candidate
         best = self.summary.best(leading, judgement.us)
         return replace(result, best=best, baseline=self.summary.measured(self._outcome(BASELINE), judgement.us))
 
@@ -294,7 +288,7 @@ class SingleRun:
             self.evaluator.keep_folder(ranked[0][0])
         files = NOTHING
         if best is not None:
-            self.winner = best.candidate
+            self.chosen = best.candidate
             files = self._ship_files(None, best) if self.task.ship and self.options.output is not None else NOTHING
         elif self.task.ship and self.options.output is not None:
             why = found.reason if found.cause else "nothing promises more than the default"
@@ -332,19 +326,7 @@ class SingleRun:
             elsewhere=self.task.elsewhere,
         )
         self.summary = Summary(self.run, self.evaluator)
-        self.loop = Loop(
-            self.evaluator,
-            self.executor,
-            self.clock,
-            self.stop,
-            self.reporter,
-            seed=self.options.seed,
-            trials=self.trials,
-            jobs=self.jobs,
-            seconds=self.seconds,
-            devices=self.session.devices,
-            shares_cores=self.session.shares_cores,
-        )
+        self.loop = Loop(self.evaluator, self.session, self.clock, self.options.seed, self.trials, self.seconds)
         if (rows := self.run.earlier) is not None:
             binaries = {build.candidate: build.binary for build in self.store.builds(self.run.id)}
             self.loop.unfinished = self.evaluator.restore(rows, binaries)

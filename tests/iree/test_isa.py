@@ -165,8 +165,7 @@ def test_a_candidate_that_spills_shows_it_and_more_registers_leave_fewer_waves(
     assert many.isa.vgpr == 256
     assert many.isa.vgpr_spills is not None
     assert many.isa.vgpr_spills > 0
-    assert (many.isa.spills_badly, many.isa.occupancy) == (True, 2)
-    assert (few.isa.vgpr_spills, few.isa.spills_badly) == (0, False)
+    assert (many.isa.occupancy, few.isa.vgpr_spills) == (2, 0)
     assert few.isa.occupancy is not None
     assert few.isa.occupancy > 2
 
@@ -280,8 +279,3 @@ def test_figures_come_back_from_json_and_unknown_ones_are_left_out() -> None:
 )
 def test_the_summary_says_what_decides_how_a_kernel_runs(isa: Isa, summary: str) -> None:
     assert isa.summary == summary
-
-
-def test_up_to_sixteen_spilled_registers_are_not_bad() -> None:
-    assert not any(isa.spills_badly for isa in (Isa(), Isa(vgpr_spills=16), Isa(code_bytes=9)))
-    assert all(isa.spills_badly for isa in (Isa(vgpr_spills=17), Isa(ptx_bytes=200_001)))

@@ -221,24 +221,6 @@ def test_resume_finds_the_latest_unfinished_run_of_the_same_question(store: Stor
     assert (resumed.status, resumed.ended) == ("running", None)
 
 
-def test_a_run_with_other_programs_is_told_from_one_of_another_question(store: Store) -> None:
-    problem = {**PROBLEM, "name": uuid4().hex}
-    old, new, other = (
-        run_key(problem={**problem, "m": m}, target="cpu", flags=[], reads=[reads])
-        for m, reads in ((1, "3.12"), (1, "3.13"), (2, "3.12"))
-    )
-    assert store.outdated_run(new) is None
-    new_run(store, key=other)
-    new_run(store, key=new)
-    assert store.outdated_run(new) is None
-    run = new_run(store, key=old)
-    assert store.unfinished_run(old) is not None
-    assert (found := store.outdated_run(new)) is not None
-    assert found.id == run
-    store.finish_run(run, "finished", result={})
-    assert store.outdated_run(new) is None
-
-
 def test_a_run_that_is_part_of_another_is_found_there_and_nowhere_else(store: Store) -> None:
     key = uuid4().hex
     suite = new_run(store, kind="suite", key=key)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from autotuner.build import Compiled, Isa
+from autotuner.build import Compiled
 from autotuner.devices.device import Device
 from autotuner.devices.many import Devices
 from autotuner.errors import OutOfTimeError
@@ -28,7 +28,6 @@ from tests.support.bare_device import BareDevice
 
 ENOUGH = 120.0
 """Seconds after which nobody comes any more: only a test that fails waits so long."""
-GOOD, BAD = Isa(vgpr_spills=0), Isa(vgpr_spills=1000)
 
 
 @dataclass
@@ -65,7 +64,6 @@ class FakeLane:
     build: Callable[[str], object] = lambda _: None
     time: Callable[[], object] = lambda: None
     build_seconds: float = 0.0
-    isa: Callable[[str], Isa] = lambda _: GOOD
     workshop: Workshop = field(default_factory=Workshop)
     asked: list[int] = field(default_factory=list)
     order: list[str] = field(default_factory=list)
@@ -91,7 +89,7 @@ class FakeLane:
         self.workshop.change(building=1)
         self.build(name)
         self.workshop.change(building=-1)
-        return Compiled(None, "", self.build_seconds, (), Path(name), binary=name, isa=self.isa(name), applied=1)
+        return Compiled(None, "", self.build_seconds, (), Path(name), binary=name, applied=1)
 
     def settle_build(self, outcome: Outcome, build: Compiled) -> Measure | None:
         del outcome
@@ -242,21 +240,3 @@ def test_a_build_that_the_deadline_cuts_off_is_not_timed(overlapped: bool) -> No
         lane = FakeLane(executor, names(6), late=frozenset({"001", "004"}))
         work(lane, 2, overlapped=overlapped)
     assert sorted(lane.order) == ["000", "002", "003", "005"]
-
-
-# --- what spills ------------------------------------------------------------------------------------------------------
-
-
-def spilled(order: Sequence[str], bad: str, *, overlapped: bool) -> list[str]:
-    with ThreadPoolExecutor(1) as executor:
-        lane = FakeLane(executor, [*order], isa=lambda name: BAD if name in bad else Isa() if name == "e" else GOOD)
-        work(lane, 5, overlapped=overlapped)
-    return lane.order
-
-
-def test_of_finished_builds_those_that_spill_badly_are_measured_last() -> None:
-    assert spilled("abcde", "ac", overlapped=False) == ["b", "d", "e", "a", "c"]
-
-
-def test_without_spills_the_order_is_that_of_the_queue() -> None:
-    assert spilled("abcd", "", overlapped=False) == ["a", "b", "c", "d"]

@@ -29,6 +29,7 @@ from autotuner.tuning.evaluate import Evaluator
 from autotuner.tuning.loop import Loop
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE, Candidate, Plan
+from autotuner.tuning.session import Session
 from tests.support.bare_device import BareDevice
 from tests.support.clocks import Simulated
 
@@ -70,7 +71,7 @@ def loop(
     *rivals: Outcome,
     kernels: Sequence[str] = (),
     store: Store = NOT_ASKED,
-    reporter: Silent | None = None,
+    shown: Silent | None = None,
 ) -> Loop:
     """A search whose default takes 1 ms."""
     plan = replace(PLAN, kernels=cast(Mapping[str, Any], dict.fromkeys(kernels)))
@@ -78,15 +79,9 @@ def loop(
     benchmark, right = Benchmark(Invocation("main", (), ()), 0.02, 60.0), Check(None, 0.0)
     evaluator.calibrate(Calibration(BareDevice(), NOT_ASKED, benchmark, 1, BUILT, 0.1, 0.1, Timing((1000.0,)), right))
     evaluator.outcomes |= {one.id: one for one in (outcome(BASELINE, 1000.0, "baseline"), *rivals)}
-    made = Loop(
-        *(evaluator, NOT_ASKED, clock, Stop(), reporter or Silent()),
-        seed=0,
-        trials=10,
-        jobs=2,
-        seconds={},
-        devices=Devices(()),
-        shares_cores=True,
-    )
+    others = {"tools": NOT_ASKED, "workspace": NOT_ASKED, "store": store, "executor": NOT_ASKED, "devices": Devices(())}
+    session = Session("local-task", shown or Silent(), Stop(), **others)
+    made = Loop(evaluator, session, clock, seed=0, trials=10, seconds={})
     made.first_schedule = schedule(clock)
     made.keep_time_for_the_end()
     return made
@@ -135,7 +130,7 @@ def test_without_a_rival_it_goes_on_to_the_end_and_then_no_verdict_fits() -> Non
 def test_progress_counts_what_there_is_and_tells_no_ratio_to_a_time_that_drifted(tmp_path: Path) -> None:
     shown = Shown()
     with Store.open(None, workspace=tmp_path) as store:
-        searching = loop(Simulated(60.0), outcome("c1", 500.0), store=store, reporter=shown)
+        searching = loop(Simulated(60.0), outcome("c1", 500.0), store=store, shown=shown)
         run = store.start_run(NewRun("single", "", (), {}, "cpu", "local-task", seed=0))
         rows = [store.add_candidate(run, ordinal=n, config=Config(()), kind="codegen", route="plain") for n in (0, 1)]
         found = searching.evaluator.outcomes

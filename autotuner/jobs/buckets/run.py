@@ -132,7 +132,7 @@ class _FamilyRun:
             found = search(problem, self.target, options=options, session=session, task=Task(ship=False, recall=True))
         except (NoCandidateError, OutOfTimeError) as error:
             return BucketResult(bucket, None, reason=error.message)
-        result, winner = found.result, found.winner
+        result, winner = found.result, found.chosen
         plain = BucketResult(bucket, result, reason=f"{result.verdict}: {result.reason}")
         won = result.verdict in ("win", "compile-only") and not self.run.stopped
         if not won or winner is None or winner.info is None or winner.dispatch is None:

@@ -43,8 +43,6 @@ PACKED = "packed"
 """The parameter of a manifest that has constant weights packed before the program runs."""
 EXPECTED_GAIN = 0.3
 """The part of its time that tuning is thought to save of what nothing is known of."""
-_SEEDS = 4
-"""Earlier winners that a search begins with."""
 _SHOWN = 20
 _KIND = {"contraction": "matmul", "convolution": "conv", "attention": "attention"}
 
@@ -275,8 +273,7 @@ class PartSearch:
             problem: Problem = DispatchProblem(leading, row.group.root, row.label).accepting(context.model.allow)
         elif isinstance(row, KernelRow):
             problem = row.place.problem
-        seeds = context.session.store.winners(context.target.name)[:_SEEDS] if not kernels else ()
-        task = Task(race=False, ship=False, cold=False, recall=True, seeds=seeds, microkernels_alone=bool(kernels))
+        task = Task(race=False, ship=False, cold=False, recall=True, microkernels_alone=bool(kernels))
         options = replace(context.options, budget=seconds, microkernels=kernels)
         target = on_route(context.target, self.route)
         try:
@@ -333,7 +330,7 @@ class PartSearch:
         """What becomes of a dispatch in the whole model, which is the judge of it."""
         if found is None:
             return None
-        result, winner = found.result, found.winner or found.leader
+        result, winner = found.result, found.chosen
         if winner is None or winner.info is None:
             state, reason = ("no-gain", result.reason) if len(found.plan.space) else ("no-knobs", found.plan.obstacle)
             state = "left-out" if result.verdict == "inconclusive" else state
@@ -349,7 +346,7 @@ class PartSearch:
         label, place, result = row.label, row.place, found.result
         own, other = result.best.us if result.best is not None else None, result.baseline.us
         self.set_row(label, us=own, codegen_us=other)
-        winner = found.winner or found.leader
+        winner = found.chosen
         if winner is None:
             if result.verdict == "inconclusive" and not result.counts.rivals:  # nothing speaks against it
                 self.set_row(label, state="left-out", reason="the time was up before one was timed", out_of_time=True)
