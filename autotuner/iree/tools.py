@@ -11,7 +11,7 @@ from pathlib import Path
 from autotuner._version import IREE
 from autotuner.errors import INSTALL_IREE, ToolMissingError
 from autotuner.iree import versions
-from autotuner.iree.versions import compiler_digest, program_digest
+from autotuner.iree.versions import program_digest
 from autotuner.system import machine, process
 from autotuner.system.digests import content_digest
 from autotuner.system.settings import iree_tools
@@ -112,7 +112,7 @@ class Tools:
 
     @cached_property
     def compiler_digest(self) -> str:
-        return compiler_digest(self.iree_compile)
+        return program_digest(self.iree_compile)
 
     @property
     def build(self) -> str:

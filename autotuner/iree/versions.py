@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -60,68 +59,21 @@ def package(name: str) -> str:
         return ""
 
 
-# --- Which build a program is: its own bytes and those of the libraries that it brings along ------------------------
+# --- Which build a program is ---------------------------------------------------------------------------------------
 
-_HELPERS = ("iree-lld", "lld")
-"""Programs beside the compiler that it calls."""
+_PARTS = re.compile(r"(iree-)?lld|lib.*(IREE|LLVM|MLIR).*")
+"""What a build has beside its programs, or in the folder of its libraries: the compiler itself, and its linker."""
 
 
 def program_digest(program: Path) -> str:
-    """SHA-256 over a program, the libraries that its run path names, and theirs.
-
-    A script is known by its text alone: what it calls is not followed.
-    """
-    files: dict[Path, None] = {}
-    _collect(program, files)
-    return _over(files)
-
-
-def compiler_digest(compiler: Path) -> str:
-    """The same with the linker beside it: the code in a module is made by both."""
-    files: dict[Path, None] = {}
-    for program in (compiler, *(compiler.resolve().with_name(name) for name in _HELPERS)):
-        if program == compiler or program.is_file():
-            _collect(program, files)
-    return _over(files)
-
-
-def _over(files: dict[Path, None]) -> str:
+    """SHA-256 over a program and over what of its build lies beside it: the code in a module is made by all of them."""
+    real = program.resolve()  # as the loader does: libraries lie where the file is, not where a link to it is
     whole = hashlib.sha256()
-    for path in files:
-        whole.update(known_digest(path).encode())
-    return whole.hexdigest()
-
-
-def _collect(path: Path, files: dict[Path, None]) -> None:
-    real = path.resolve()  # as the loader does: $ORIGIN is where the file lies, not where a link to it does
-    if real in files:
-        return
-    files[real] = None
     try:
-        libraries = list(_own_libraries(real))
+        folders = [folder for folder in (real.parent, real.parent.parent / "lib") if folder.is_dir()]
+        parts = {path.resolve() for folder in folders for path in folder.iterdir() if _PARTS.fullmatch(path.name)}
+        for path in (real, *sorted(path for path in parts if path.is_file())):
+            whole.update(known_digest(path).encode())
     except OSError as error:
-        raise ToolMissingError(f"{path} cannot be read: {error.strerror}.", remedy=INSTALL_IREE) from error
-    for library in libraries:
-        _collect(library, files)
-
-
-def _own_libraries(path: Path) -> Iterator[Path]:
-    """What the loader finds by the file's own run path: the system's libraries are not part of a build of IREE."""
-    # Where modules only run nobody asks, and the package that reads libraries is not there.
-    from elftools.common.exceptions import ELFError
-    from elftools.elf.dynamic import DynamicSegment
-    from elftools.elf.elffile import ELFFile
-
-    with path.open("rb") as file:
-        try:
-            segments = [s for s in ELFFile(file).iter_segments() if isinstance(s, DynamicSegment)]
-            tags = [tag for segment in segments for tag in segment.iter_tags()]
-            needed = [name for tag in tags if (name := getattr(tag, "needed", ""))]
-            paths = [getattr(tag, "runpath", "") or getattr(tag, "rpath", "") for tag in tags]
-        except ELFError:
-            return  # a script
-    folders = [folder for text in paths for folder in text.split(":") if folder]
-    for name in needed:
-        places = (Path(f.replace("${ORIGIN}", "$ORIGIN").replace("$ORIGIN", str(path.parent))) / name for f in folders)
-        if found := next((place for place in places if place.is_file()), None):
-            yield found
+        raise ToolMissingError(f"{program} cannot be read: {error.strerror}.", remedy=INSTALL_IREE) from error
+    return whole.hexdigest()

@@ -110,27 +110,22 @@ class Variants:
         """What a search begins with."""
         return self.ranked[:LEADING] or (self.default(),)
 
-    def call(self, config: Config, *, suffix: str = "") -> Call:
-        """The kernel with these parameters: built where it comes from source, bound, and checked against its object.
-
-        A `suffix` makes the symbol of a kernel in C its own: others of the same name may be linked beside it.
-        """
+    def call(self, config: Config) -> Call:
+        """The kernel with these parameters: built where it comes from source, bound, and checked against its object."""
         parameters = {
             name: int(value) for name, value in config.items if name in self.manifest.parameters and value != ABSENT
         }
-        instance = self._instance(parameters, suffix)
+        instance = self._instance(parameters)
         check.refuse(instance)
         return Call(instance, self.problem)
 
-    def _instance(self, parameters: dict[str, int], suffix: str) -> Instance:
+    def _instance(self, parameters: dict[str, int]) -> Instance:
         manifest, features = self.manifest, read_features(self.executable_target)
         bind = partial(manifest.bind, self.problem, self.chip, parameters=parameters, features=features)
         provider = PROVIDERS.get(manifest.provider.kind)
         if provider is None or self.objects:
             return bind(objects=self.objects, symbol=self.symbol)
-        built = provider.build(
-            Request(manifest, self.problem, self.chip, self.workspace, parameters, features, suffix=suffix)
-        )
+        built = provider.build(Request(manifest, self.problem, self.chip, self.workspace, parameters, features))
         return built.called(bind(objects=(built.path,), symbol=self.symbol, reports=built.reports))
 
 

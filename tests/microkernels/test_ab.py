@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sqlite3
 import subprocess
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from autotuner import Conv, Gemm, Options, Target, tune
-from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.variants import ALONE
 from autotuner.microkernels.variants import Kernel
@@ -27,7 +23,6 @@ from autotuner.tuning.session import Session
 from autotuner.tuning.tune import search
 from tests.support.fake_tools import ONE_ROUTE, FakeTools
 from tests.support.kernels import own_kernel
-from tests.support.patience import one_of_three
 from tests.support.spec_files import Answer, autotune
 
 __all__ = ["autotune"]
@@ -48,25 +43,6 @@ def cache(warm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     return tmp_path / "workspace"
-
-
-@pytest.mark.long
-@one_of_three
-def test_the_shipped_kernel_races_the_default_and_a_verdict_comes_out(
-    workspace: Path, autotune: Callable[..., Answer]
-) -> None:
-    answer = autotune("ab", "sgemm_c", *SHAPE, *QUICK, "--budget", "30s", "--workspace", workspace)
-    assert answer.code == 0, answer.err
-    document: dict[str, Any] = json.loads(answer.out)
-    assert document["verdict"] in ("win", "no-winner", "inconclusive")
-    assert sum(document["counts"]["failed"].values()) == 0
-    assert document["counts"]["checked"] >= 2
-    assert document["stock"]["flags"] == []
-    if document["verdict"] == "win":
-        assert (document["best"]["kind"], document["carrier"]) == ("microkernel", "microkernel")
-    with closing(sqlite3.connect(workspace / "results" / "autotune.db")) as database:
-        (kept,) = database.execute("select document from verdicts where run = ?", [document["run"]]).fetchall()
-    assert json.loads(kept[0])["arms"] == document["arms"]  # written once, and then it is the whole
 
 
 @pytest.mark.long
@@ -98,11 +74,7 @@ def test_a_kernel_that_wins_ships_with_its_objects_and_works_from_its_flagfile(w
 
 @pytest.mark.parametrize(
     "problem",
-    [
-        Gemm.parse(shape="96x64x128", dtype="f32"),
-        Conv.parse(shape="1x28x28x64", filter="3x3x64", pad="1x1", dtype="f32"),
-    ],
-    ids=lambda problem: problem.name,
+    [Gemm.parse(shape="96x64x128", dtype="f32"), Conv.parse(shape="1x14x14x16", filter="3x3x16", dtype="f32")],
 )
 def test_microkernels_and_code_generation_are_searched_together(problem: Operation, workspace: Path) -> None:
     effort = Effort(trials=3, budget=600, compile_only_trials=3, race_entrants=2)
@@ -131,7 +103,13 @@ WRONG = r"mine computes wrong results: relative error .*, allowed .*; element \(
             "mine does not run on 'local-task': ended by SIGSEGV. Check --input and --device",
         ),
         ('"n", "k"]', '"n", "k - 1"]', ("mine", *SHAPE, *QUICK, "--trials", "1", "--budget", "10m"), 4, WRONG),
-        ('symbol = "sgemm"', 'symbol = "dgemm"', ("mine", *SHAPE, *QUICK), 2, "symbol: expected dgemm, found sgemm"),
+        (
+            'symbol = "sgemm"',
+            'symbol = "dgemm"',
+            ("mine", *SHAPE, *QUICK),
+            2,
+            r"symbol: expected dgemm_\w+, found sgemm\.",
+        ),
         ("#include", "this is no C\n#include", ("mine", *SHAPE, *QUICK), 3, "sgemm.c does not compile"),
     ],
     ids=["crashes", "wrong", "no symbol", "no C"],
@@ -163,12 +141,9 @@ def test_in_a_search_a_kernel_that_cannot_be_made_is_a_failed_row(workspace: Pat
     ("words", "says"),
     [
         (["ab"], "ab needs a microkernel and --shape"),
-        (["ab", "sgemm_c"], "ab needs a microkernel and --shape"),
         (["ab", "sgemm_cc", *SHAPE], "Did you mean sgemm_c"),
         (["ab", "misa_igemm_fwd_nhwc_fp16", "--shape", "2x32x32x64"], "Give --filter"),
-        (["ab", "sgemm_c", "--shape", "96x64"], "is not MxNxK"),
         (["ab", "--inspect", "/dev/null"], ""),
-        (["ab", "--new", "../evil"], "evil"),
         (["gemm", *SHAPE, "--dtype", "f32", "--microkernels", "nothing"], "there is no microkernel 'nothing'"),
         (["ab", "sgemm_c", *SHAPE, "--dtype", "f16"], "sgemm_c: it does not compute f16"),
         (["ab", "sgemm_c", *SHAPE, "--target", "gfx942", "--device", "none"], "sgemm_c: it is not for gfx942"),
@@ -203,9 +178,3 @@ def test_a_dry_run_shows_the_kernels_spec_and_both_flags(workspace: Path, autotu
     assert "autotune_microkernel_0" in document["spec_mlir"]
     assert "--iree-preprocessing-transform-spec-filename=spec.mlir" in document["commands"][0]
     assert "--iree-hal-executable-object-search-path=" in document["commands"][0]
-
-
-def test_a_kernel_that_does_not_fit_is_refused_by_the_api_too(workspace: Path) -> None:
-    options = Options(workspace=workspace, microkernels=(Kernel("sgemm_c"),), command=())
-    with pytest.raises(UsageError, match="does not compute f16"):
-        tune(Gemm.parse(shape="96x64x128", dtype="f16"), Target.parse("cpu"), options=options)

@@ -31,25 +31,13 @@ def experiment(workspace: Path, kernel: Kernel, *, problem: Problem = CONV, targ
         return search(chip.prepare(problem), chip, options=options, session=session, task=ALONE).result
 
 
-@pytest.fixture
-def symbol(tmp_path: Path) -> str:
-    return find(MISA, search_folders(tmp_path)).symbol
-
-
-def test_an_object_with_misas_abi_is_embedded_and_found(tmp_path: Path, symbol: str) -> None:
+def test_an_object_with_misas_abi_is_embedded_and_found(tmp_path: Path) -> None:
+    symbol = find(MISA, search_folders(tmp_path)).symbol
     misa_stand_in(tmp_path / "misa.hsaco", symbol=symbol)
     result = experiment(tmp_path / "workspace", Kernel(MISA, (tmp_path / "misa.hsaco",), symbol))
     assert result.verdict == "compile-only"
     assert sum(result.counts.failed.values()) == 0
     assert result.counts.built == result.counts.asked >= 2
-
-
-def test_an_object_that_does_not_fit_is_refused_before_anything_is_built(tmp_path: Path, symbol: str) -> None:
-    """By one of the ways that `test_check` has."""
-    misa_stand_in(tmp_path / "misa.hsaco", symbol=symbol, constants=25)
-    with pytest.raises(UsageError, match="expected"):
-        experiment(tmp_path / "workspace", Kernel(MISA, (tmp_path / "misa.hsaco",), symbol))
-    assert not list((tmp_path / "workspace" / "candidates").glob("*/*"))
 
 
 def test_without_an_object_the_user_is_asked_for_one(tmp_path: Path) -> None:
@@ -59,10 +47,9 @@ def test_without_an_object_the_user_is_asked_for_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
-@pytest.mark.parametrize("target", ["gfx942", "sm_80"])
-def test_a_triton_kernel_is_built_embedded_and_found_without_a_gpu(target: str, tmp_path: Path) -> None:
+def test_a_triton_kernel_is_built_embedded_and_found_without_a_gpu(tmp_path: Path) -> None:
     problem = Gemm.parse(shape="64x64x64")
-    result = experiment(tmp_path / "workspace", Kernel("gemm_triton"), problem=problem, target=target)
+    result = experiment(tmp_path / "workspace", Kernel("gemm_triton"), problem=problem, target="sm_80")
     assert result.verdict == "compile-only"
     assert sum(result.counts.failed.values()) == 0
     assert result.counts.built == result.counts.asked >= 2

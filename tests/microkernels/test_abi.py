@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotuner.errors import UsageError
-from autotuner.iree.kernels import Argument, Kernel
+from autotuner.iree.kernels import Kernel
 from autotuner.iree.objects import read_object
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.check import check, kernels_json, kernels_table
@@ -25,7 +25,6 @@ from tests.support.patience import ENOUGH
 from tests.support.stand_in import RELOCATABLE, instance, misa_metadata, misa_stand_in, write_hsaco
 
 MISA = "igemm_fwd_gtcx3_nhwc_fp16_bx0_ex1_bt128x128x32_wt32x32x8_ws1x1_wr2x2_ta1x8x2x1_1x4x1x64_tb1x8x2x1_1x4x1x64"
-ROCM = ("gfx942", "gfx950", "gfx1100")
 
 # Sizes that are not known become constants of the kernel, two for each.
 ADD = """
@@ -99,7 +98,7 @@ def offsets(kernel: Kernel, kind: str) -> list[int]:
 # AMD
 
 
-@pytest.mark.parametrize("chip", [*ROCM, "sm_80"])
+@pytest.mark.parametrize("chip", ["gfx942", "gfx1100", "sm_80"])
 def test_irees_own_objects_fit_the_layout_that_iree_gave_them(compiled: Compiled, chip: str) -> None:
     """Among them kernels with hidden arguments, which IREE launches as it does all others."""
     path, constants = compiled(chip)
@@ -127,7 +126,7 @@ def test_irees_own_objects_fit_the_layout_that_iree_gave_them(compiled: Compiled
 
 def test_the_chip_stands_in_the_header_where_the_note_does_not_say_it(compiled: Compiled, tmp_path: Path) -> None:
     """The header's byte is that of the real objects; the note, where it names a chip, must agree."""
-    for chip in ROCM:
+    for chip in ("gfx942", "gfx1100"):
         flags = compiled(chip)[0].read_bytes()[48]
         by_hand = misa_stand_in(tmp_path / "k.hsaco", symbol="k", chip=chip)
         assert by_hand.read_bytes()[48] == flags
@@ -138,19 +137,6 @@ def test_the_chip_stands_in_the_header_where_the_note_does_not_say_it(compiled: 
     write_hsaco(tmp_path / "k.hsaco", [misa_metadata("k")], chip="gfx950", target="amdgcn-amd-amdhsa--gfx942")
     with pytest.raises(UsageError, match="for gfx942 by its note, for gfx950 by its header"):
         inspect(tmp_path / "k.hsaco")
-
-
-def test_misas_arguments_are_three_pointers_and_26_constants_in_128_bytes(tmp_path: Path) -> None:
-    (kernel,) = inspect(misa_stand_in(tmp_path / "misa.hsaco", symbol=MISA))
-    assert kernel.arguments is not None
-    assert kernel.arguments[0] == Argument("pointer", "global_buffer", 0, 8)
-    assert kernel.arguments[-1] == Argument("value", "by_value", 124, 4)
-    assert (len(kernel.arguments), kernel.kernarg_size) == (29, 128)
-    assert (kernel.symbol, kernel.chip, kernel.workgroup_size, kernel.wavefront) == (MISA, "gfx942", (256, 1, 1), 64)
-    assert (kernel.vgpr, kernel.agpr, kernel.sgpr, kernel.vgpr_spills) == (128, 64, 96, None)
-    (kernel,) = inspect(misa_stand_in(tmp_path / "k.hsaco", symbol="k", args=None, reqd_workgroup_size=None))
-    assert (kernel.arguments, kernel.kernarg_size) == (None, 128)
-    assert (kernel.workgroup_size, kernel.most_threads) == (None, 256)
 
 
 def test_a_code_object_may_have_many_kernels_no_sections_or_not_be_linked(tmp_path: Path) -> None:
@@ -260,7 +246,6 @@ def test_the_table_has_a_row_for_each_kernel_and_no_empty_columns(tmp_path: Path
     [
         (b"", "is no ELF, PTX or hsaco: it is empty"),
         (b"#!/bin/sh\n", "is no ELF, PTX or hsaco: it starts with b'#!/bin/s'"),
-        (b"\xff\xfe" * 50, "is no ELF, PTX or hsaco"),
         (b".version 8.6\n.entry k() {}", "is no ELF, PTX or hsaco"),
         (b"\x7fELF", "is a damaged object"),
         (b".version 8.6\n.target sm_80\n", "defines no kernel"),
@@ -278,9 +263,6 @@ def test_missing_files_folders_and_other_machines_code_are_named(tmp_path: Path)
         with pytest.raises(UsageError, match=words):
             inspect(path)
     whole = misa_stand_in(tmp_path / "k.hsaco", symbol="k").read_bytes()
-    (tmp_path / "k.hsaco").write_bytes(whole[:18] + bytes([190]) + whole[19:])
-    with pytest.raises(UsageError, match="defines no kernel"):
-        inspect(tmp_path / "k.hsaco")
     (tmp_path / "k.hsaco").write_bytes(whole[:18] + bytes([243]) + whole[19:])
     assert inspect(tmp_path / "k.hsaco")[0].chip == "riscv"
     write_hsaco(tmp_path / "k.hsaco", [])
@@ -331,13 +313,9 @@ def test_changed_bytes_give_a_usage_error_at_most(
 @pytest.mark.parametrize(
     "odd",
     [
-        {"kernarg_segment_size": "many"},
         {"kernarg_segment_size": -8},
-        {"args": 3},
         {"args": [{}]},
-        {"args": ["x"]},
         {"reqd_workgroup_size": [1, 2]},
-        {"reqd_workgroup_size": 64},
     ],
 )
 def test_odd_metadata_gives_a_usage_error(tmp_path: Path, odd: dict[str, Any]) -> None:

@@ -136,8 +136,10 @@ def test_operands_come_in_the_kernels_order_and_the_result_starts_at_zero(run: R
         Binding(1, "read", reordered(weights, to_frsc), to_frsc),
         Binding(0, "read", image),
     )
-    objects = (compile_object(source, {}, chip=CHIP),)
-    kernel = Instance("conv", "conv", CHIP, objects, bindings, (7, 8, 4, 6, 3, 3), (1, 1, 1), None, 0, (2, 1, 1))
+    made = compile_object(source, {}, chip=CHIP, symbol="conv")
+    kernel = Instance(
+        "conv", made.symbol, CHIP, (made.path,), bindings, (7, 8, 4, 6, 3, 3), (1, 1, 1), None, 0, (2, 1, 1)
+    )
     result = run(Call(kernel, conv))
     assert result.ok, result.detail
 
@@ -213,7 +215,7 @@ def test_whatever_is_included_counts(tmp_path: Path) -> None:
     (tmp_path / "unused.h").write_text("#error\n")
     assert compile_object(source, {}, chip=CHIP) == first
     included.write_text("#define ANSWER 2\n")
-    assert compile_object(source, {}, chip=CHIP).read_bytes() != first.read_bytes()
+    assert compile_object(source, {}, chip=CHIP).path.read_bytes() != first.path.read_bytes()
 
 
 def test_instructions_are_those_that_the_processor_has() -> None:

@@ -19,7 +19,7 @@ from autotuner.microkernels.loader import load
 from autotuner.problems import Gemm
 from tests.support.patience import ENOUGH
 
-NAMES = ["../x", "/tmp/x", "", "..", "A", "a b", "a\n", "ä", "x" * 81]
+NAMES = ["../x", "", "A", "a\n", "x" * 81]
 MISA = "misa_igemm_fwd_nhwc_fp16"
 
 
@@ -82,13 +82,6 @@ def test_a_copy_of_shipped_ones_is_no_other(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there are two microkernels gemm_triton"):
         find("gemm_triton", folders)
     assert [one.name for one in all_manifests(folders).broken] == ["gemm_triton"]
-
-
-def test_a_checkout_as_workspace_has_each_microkernel_once() -> None:
-    folders = search_folders(shipped_folder().parents[1])
-    assert folders == (shipped_folder(),)
-    assert find(MISA, folders).operation == "conv"
-    assert find(MISA, [shipped_folder()]).operation == "conv"
 
 
 def test_an_unknown_name_lists_the_known(tmp_path: Path) -> None:

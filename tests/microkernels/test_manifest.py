@@ -146,9 +146,7 @@ def test_a_problem_that_does_not_fit_is_refused_with_the_reason(
     ("old", "new", "says"),
     [
         ('["4 * subgroup"]', '["m * 16"]', r"workgroup_size: m \* 16 gives 2048.*1 to 1024"),
-        ('["4 * subgroup"]', "[1024, 2]", "workgroup has 2048 threads"),
         ('grid = ["rows"', 'grid = ["rows - 1"', "grid: rows - 1 gives 0"),
-        ('"tile * 64"', '"-1"', "local memory of -1 bytes"),
         ('"m // tile"', '"m // (k - 64)"', "values.rows: .*divides by zero"),
         ('"rows << 1"', '"m << 30"', "constants: .*does not fit 32 bits"),
     ],
@@ -176,15 +174,10 @@ def test_an_object_that_was_changed_or_is_gone_is_not_used(folder: Path) -> None
     file.write_bytes(b"another")
     with pytest.raises(UsageError, match=r"has the sha256 \w{64}; its manifest says"):
         manifest.bind(problem, "gfx942")
+    assert manifest.bind(problem, "gfx950", objects=[file]).objects == (file,), "the user's own"
     file.unlink()
     with pytest.raises(UsageError, match="cannot be read"):
         manifest.bind(problem, "gfx942")
-
-
-def test_the_users_own_object_needs_no_sha256(folder: Path, tmp_path: Path) -> None:
-    mine = tmp_path / "mine.hsaco"
-    mine.write_bytes(b"mine")
-    assert written(folder).bind(Gemm.parse(shape="128x64x64"), "gfx950", objects=[mine]).objects == (mine,)
 
 
 TRITON = '[provider]\nkind = "triton"\nsource = "kernel.py"\nchips = ["gfx942", "sm_80"]\n'
@@ -207,17 +200,11 @@ def test_a_kernel_built_from_source_is_bound_to_what_the_provider_made(folder: P
         manifest.bind(problem, "sm_80", objects=[ptx])
 
 
-@pytest.mark.parametrize("chip", ["sm_80", "sm_120"])
-def test_ptx_runs_on_later_chips_too(folder: Path, chip: str) -> None:
+def test_ptx_runs_on_later_chips_too(folder: Path) -> None:
     manifest = written(folder, GEMM.replace("objects.gfx942", "objects.sm_80"))
-    assert manifest.bind(Gemm.parse(shape="128x64x64"), chip).chip == chip
+    assert manifest.bind(Gemm.parse(shape="128x64x64"), "sm_120").chip == "sm_120"
     with pytest.raises(DoesNotFitError, match="no object for sm_75"):
         manifest.bind(Gemm.parse(shape="128x64x64"), "sm_75")
-
-
-def test_a_processor_has_no_subgroups(folder: Path) -> None:
-    text = GEMM.replace("objects.gfx942", "objects.x86_64")
-    assert written(folder, text).bind(Gemm.parse(shape="128x64x64"), "x86_64").subgroup_size is None
 
 
 BINDING = '[[bindings]]\noperand = "lhs"\naccess = "read"\n'
@@ -232,23 +219,15 @@ SCRATCHED = SCRATCH.replace("\n[objects.gfx942]", "")
     [
         ('operation = "gemm"\n', "", "operation: it is missing"),
         ('operation = "gemm"', 'operation = "fft"', "operation: 'fft' is not known.*gemm, conv, attention"),
-        ('operation = "gemm"', "operation = 1", "operation: it is not a text"),
         ('operation = "gemm"', "operation =", "is not TOML"),
         ('operation = "gemm"', 'operation = "gemm"\nsubgroup_size = 32', "subgroup_size: no such key.*conditions"),
         ('["f16", "i8"]', '"f16"', "dtypes: it is not a list"),
-        ('["f16", "i8"]', '["f16", "f16"]', "dtypes: it is not a list of different texts"),
-        ('["f16", "i8"]', '["f64"]', "dtypes: 'f64' is not known"),
-        ('["nn", "tn"]', '["nhwc-hwcf"]', "layouts: 'nhwc-hwcf' is not known"),
-        ('"m % tile == 0"', '"m %"', r"conditions\[0\]: the expression 'm %' is not"),
         ('"m % tile == 0"', '"width == 0"', r"conditions\[0\]: .*unknown name 'width'.*batch, .*k, lanes, m, n"),
         ('"m % tile == 0"', "1.5", r"conditions\[0\]: it is neither a whole number nor"),
         ('"gemm_128"', '"gemm 128"', "symbol: 'gemm 128' cannot be a symbol"),
         ('"gemm_128"', '"gemm_128"\nnaming = "misa"', "symbol: .*not the name of a MISA"),
-        ('constants = ["m"', 'constants = ["shared"', r"constants\[0\]: .*unknown name 'shared'"),
         ("-1, ", "-1, " * 64, "constants: it has 68 entries.*0 to 64"),
-        ('workgroup_size = ["4 * subgroup"]', "workgroup_size = []", "workgroup_size: it has 0 entries.*1 to 3"),
         ("tile = [128, 64]", "tile = 128", "parameters.tile: it is not a list"),
-        ("tile = [128, 64]", "tile = [128, 128]", "parameters.tile: it is not a list of different"),
         ("stages = [2]", f"stages = [{2**40}]", "parameters.stages: .* of 32 bits"),
         ("stages = [2]", "k = [2]", "parameters.k: this name has a meaning already"),
         ("stages = [2]", '"if" = [2]', "parameters.if: it cannot be a name"),
@@ -260,22 +239,14 @@ SCRATCHED = SCRATCH.replace("\n[objects.gfx942]", "")
         ('operand = "lhs"\naccess = "read"', 'operand = "lhs"\naccess = "write"', r"bindings\[1\].access"),
         ('layout = "nk"', 'layout = "nm"', r"bindings\[0\].layout: 'nm' is not a layout of rhs.*'bkn'"),
         ('layout = "nk"', "zeroed = true", r"bindings\[0\].zeroed: no such key.*access, .*panels"),
-        ('layout = "nk"', "parts = 2", r"bindings\[0\].parts: no such key"),
-        ('layout = "nk"', 'element = "named"', r"bindings\[0\].element: 'named' is not known"),
         ('layout = "nk"', 'panels = 4\npanelled = "b"', r"bindings\[0\].panelled: 'b' is no dimension .*that is cut"),
         ('element = "f32"\n', "", r"bindings\[2\].element: it is missing"),
-        ("zeroed = true", 'zeroed = "perhaps"', r"bindings\[2\].zeroed: .*unknown name 'perhaps'"),
-        (OBJECTS, SCRATCHED.replace("bytes", "size") + OBJECTS, r"bindings\[3\].bytes: it is missing"),
         (OBJECTS, SCRATCHED + OBJECTS.replace("gfx942", "x86_64"), "a processor's kernel gets no scratch"),
         (OBJECTS, "", "objects: it is missing"),
         ("[objects.gfx942]", "[objects.mi300x]", "objects.mi300x: 'mi300x' is not a chip"),
         ("sha256 =", "# sha256 =", "objects.gfx942.sha256: it is missing"),
-        ("[objects.gfx942]", "[objects.gfx942]\nsize = 1", "objects.gfx942.size: no such key"),
         ("[objects.gfx942]", f"{TRITON}[objects.gfx942]", "objects: triton kernels are built from their source"),
-        ("[objects.gfx942]", '[provider]\nkind = "rust"\n[objects.gfx942]', "provider.kind: 'rust' is not known"),
-        ("[objects.gfx942]", '[provider]\nsource = "kernel.py"\n[objects.gfx942]', "provider.source: no such key"),
         (OBJECTS, TRITON.replace("kernel.py", "none.py"), "provider.source: there is no file"),
-        (OBJECTS, '[provider]\nkind = "c"\nsource = "kernel.py"', "provider.chips: it is miss"),
     ],
 )
 def test_each_error_names_file_key_and_remedy(folder: Path, old: str, new: str, says: str) -> None:
@@ -286,9 +257,7 @@ def test_each_error_names_file_key_and_remedy(folder: Path, old: str, new: str, 
     assert caught.value.remedy
 
 
-@pytest.mark.parametrize(
-    "path", ["/etc/passwd", "../gemm.hsaco", "lib/../../x", "..", "link", "link/inside", "a\\u0000b"]
-)
+@pytest.mark.parametrize("path", ["/etc/passwd", "lib/../../x", "link/inside", "a\\u0000b"])
 def test_a_path_that_leads_out_of_the_folder_is_refused(folder: Path, tmp_path: Path, path: str) -> None:
     (tmp_path / "outside").mkdir()
     (folder / "link").symlink_to(tmp_path / "outside")

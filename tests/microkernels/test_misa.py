@@ -10,8 +10,7 @@ from autotuner.errors import UsageError
 from autotuner.microkernels.instance import Instance, shipped_folder
 from autotuner.microkernels.library import find
 from autotuner.microkernels.manifest import DoesNotFitError, Manifest
-from autotuner.microkernels.misa import read_name
-from autotuner.problems import Conv, Gemm, Problem
+from autotuner.problems import Conv, Problem
 
 PREFIX = "igemm_fwd_gtcx3_nhwc_fp16_bx0_ex1_"
 TAIL = "_1x4x1x64_tb1x8x2x1_1x4x1x64"
@@ -86,17 +85,12 @@ def test_a_kernel_that_merges_filter_and_channels_gets_its_steps(manifest: Manif
 @pytest.mark.parametrize(
     ("symbol", "problem", "chip", "ks", "says"),
     [
-        (LARGE, UNET, "gfx90a", 0, "not for gfx90a.*gfx942"),
         (LARGE, UNET, "gfx942", 1, "needs ks == 0 or gkgs"),
         (SMALL, UNET, "gfx942", 4, r"bk << max\(ks, gkgs\)"),
         (LARGE.replace("ex1", "ex0"), UNET, "gfx942", 0, "needs nxe or"),
         (LARGE, Conv.parse(shape="2x8x8x48", filter="3x3x64"), "gfx942", 0, "bk = 32, c = 48"),
         (LARGE, Conv.parse(shape="2x8x8x64", filter="3x3x12"), "gfx942", 0, "% vector == 0.*vector = 8"),
-        (LARGE, Conv.parse(shape="2x8x8x64", filter="3x3x64", layout="nchw-fchw"), "gfx942", 0, "nchw-fchw"),
-        (LARGE, Conv.parse(shape="2x8x8x64", filter="3x3x64", dtype="bf16"), "gfx942", 0, "does not compute bf16"),
-        (LARGE, Conv.parse(shape="2x8x8x64", filter="3x3x64", groups=8), "gfx942", 0, "needs padded_c or"),
         (LARGE, Conv.parse(shape="512x256x256x64", filter="3x3x64"), "gfx942", 0, "1 << 32"),
-        (LARGE, Gemm.parse(shape="64x64x64"), "gfx942", 0, "computes conv, not gemm"),
     ],
 )
 def test_a_kernel_that_does_not_fit_is_refused_with_the_reason(
@@ -109,8 +103,7 @@ def test_a_kernel_that_does_not_fit_is_refused_with_the_reason(
 @pytest.mark.parametrize(
     "symbol",
     [
-        *("gemm", PREFIX, LARGE + "_x", LARGE.replace("bt256", "bt250"), "igemm_" * 100),
-        *(LARGE.replace(*words) for words in (("fwd", "bwd"), ("nhwc", "nchw"), ("fp16", "int8"), ("gtcx3", "gtcx2"))),
+        *("gemm", LARGE + "_x", LARGE.replace("bt256", "bt250"), "igemm_" * 100, LARGE.replace("gtcx3", "gtcx2")),
     ],
 )
 def test_what_is_not_a_name_of_misas_is_refused(manifest: Manifest, hsaco: Path, symbol: str) -> None:
@@ -122,12 +115,3 @@ def test_a_depthwise_filter_has_no_kyxc(manifest: Manifest, hsaco: Path) -> None
     any_channels = f"{PREFIX}bt256x64x4_wt64x16x4_ws1x1_wr2x2_ta1x1x4x1_1x4x1x64_tb1x1x1x1_1x4x1x64"
     with pytest.raises(DoesNotFitError, match="wants weights as kyxc; the problem has it as yxc"):
         bind(manifest, hsaco, Conv.parse(shape="2x8x8x64", filter="3x3x64", groups=64), any_channels)
-
-
-def test_without_an_object_there_is_nothing_to_call(manifest: Manifest) -> None:
-    with pytest.raises(DoesNotFitError, match=r"no object for gfx942.*comes without objects"):
-        manifest.bind(UNET, "gfx942")
-
-
-def test_threads_follow_from_the_waves_of_the_name() -> None:
-    assert [read_name(name)["threads"] for name in (LARGE, SMALL, SMALL.replace("wr2x2", "wr4x2"))] == [256, 256, 128]

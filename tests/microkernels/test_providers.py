@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import json
 import os
 import platform
 import re
@@ -297,17 +296,6 @@ def test_a_provider_is_added_in_two_files_as_the_documentation_shows(tmp_path: P
     manifest = MANIFEST.format(kind="hip", source="kernel.hip", chip="gfx942", memory="0")
     (folder / "microkernel.toml").write_text(manifest)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PATH": f"{hipcc.parent}:{os.environ['PATH']}"}
-
-    def run(*words: str) -> str:
-        command = [sys.executable, *words]
-        done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=ENOUGH
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    listed = json.loads(run("-m", "autotuner", "ab", "--list", "--json", "--workspace", "workspace"))
-    assert {one["name"]: one["provider"] for one in listed}["mine"] == "hip"
     program = f"""
 from pathlib import Path
 from autotuner.microkernels.loader import load
@@ -316,6 +304,10 @@ from autotuner.microkernels.providers.provider import Request
 from autotuner.problems import Gemm
 manifest = load(Path({str(folder / "microkernel.toml")!r}))
 built = PROVIDERS["hip"].build(Request(manifest, Gemm.parse(shape="40x128x24"), "gfx942", Path()))
-print(built.path.read_text())
+print(manifest.describe()["provider"], built.path.read_text())
 """
-    assert run("-c", program).strip() == "made"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=ENOUGH
+    )
+    assert done.stdout.split() == ["hip", "made"], done.stderr

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 from _pytest.mark import ParameterSet
 
-from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
-from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
+from autotuner.carriers.microkernel import spec_mlir
 from autotuner.iree.objects import read_object
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.instance import Call, shipped_folder
@@ -150,7 +149,6 @@ CHOICES: list[tuple[str, Problem, str, str, set[int]]] = [
     ("conv_triton", conv("3x3x256", shape="2x64x64x320", pad="1x1"), HOPPER, "more", {0}),
     # Parts of the depth are for sums alone.
     ("gemm_cuda", replace(DEEP, out="bf16"), HOPPER, "fill", {0, 1, 2}),
-    ("gemm_cuda", gemm("384x512x32768", layout="nt", epilogue="bias"), HOPPER, "fill", {0, 1}),
     ("gemm_cuda", gemm("16x4096x4096", layout="nt"), HOPPER, "fill", {0, 1, 3}),
 ]
 
@@ -161,23 +159,6 @@ def test_a_parameter_has_the_values_that_make_sense(
 ) -> None:
     space = Variants.of(shipped(name), problem, chip, workspace=tmp_path).space
     assert {space[i][parameter] for i in range(len(space))} == values
-
-
-@pytest.mark.parametrize(
-    ("problem", "wanted"),
-    [
-        # 120 tiles of 160 columns, 128 of 96, where 192 leave a quarter of the SMs without work.
-        (gemm("1536x1536x2048", dtype="bf16", layout="nt"), {"bm": 128, "bn": 128, "more": 32}),
-        (gemm("640x1920x2560", layout="nt"), {"bm": 64, "bn": 128, "more": 32}),
-        (DEEP, {"bm": 128, "bn": 128, "bk": 128, "fill": 1}),
-        (gemm("2008x2040x1976"), {"bm": 128, "bn": 256, "lines": 1}),
-    ],
-)
-def test_tiles_that_fill_the_chip_once_are_among_the_first_that_are_tried(
-    problem: Problem, wanted: dict[str, int], tmp_path: Path
-) -> None:
-    leading = Variants.of(shipped("gemm_hopper"), problem, HOPPER, workspace=tmp_path).leading()
-    assert any(wanted.items() <= dict(config.items).items() for config in leading), leading
 
 
 def test_no_variant_of_any_product_for_hopper_wants_more_than_an_sm_has(tmp_path: Path) -> None:
@@ -200,10 +181,9 @@ def test_no_variant_of_any_product_for_hopper_wants_more_than_an_sm_has(tmp_path
                 assert numbers["high"] * numbers["bn"] // 2 <= (128 if numbers["groups"] < 3 else 96)
 
 
-@pytest.mark.parametrize("shape", ["65536x65536x65536", "8192x8192x1048576"])
-def test_the_largest_products_are_estimated(shape: str, tmp_path: Path) -> None:
+def test_the_largest_products_are_estimated(tmp_path: Path) -> None:
     """No number on the way is too large for a manifest's; the estimate is in nanoseconds."""
-    variants = Variants.of(shipped("gemm_cuda"), gemm(shape, layout="nt"), HOPPER, workspace=tmp_path)
+    variants = Variants.of(shipped("gemm_cuda"), gemm("65536x65536x65536", layout="nt"), HOPPER, workspace=tmp_path)
     assert 4_000_000 < variants.expected <= 1 << 31
 
 
@@ -280,24 +260,14 @@ IN_TRITON = [
     Case("gemm_hopper", gemm("1000x1280x8192", layout="nt", epilogue="bias,residual,tanhgelu"), {"bn": 256, "fill": 1}),
     Case("gemm_hopper", gemm("1000x1200x1024", out="f16", epilogue="silu,gated"), {"more": 64}),
 ]
-IN_TRITON_LONG = [
-    *(Case(name, problem, chip=AMD[1 - i % 2], called=True) for i, (name, problem) in enumerate(SMALL.items())),
-    *(Case("attention_hopper", replace(CAUSAL, layout=layout)) for layout in ("bhsd", "bshd")),
-    Case("gemm_hopper", gemm("1024x1024x1024", out="f16", epilogue="silu,gated"), {"bn": 128, "lines": 1}),
-    Case("gemm_hopper", gemm("1536x1536x2048", layout="tt"), {"bm": 192}),
-    Case("gemm_hopper", gemm("1536x1536x2048", epilogue="bias,relu"), {"bm": 192, "bn": 64, "more": 32, "lines": 1}),
-]
 TURNED = {"bm": 64, "bn": 16, "fill": 1, "turned": 1}
 IN_CUDA = [
     Case("gemm_cuda", gemm("1536x1536x2048", dtype="bf16", layout="nt"), {"bm": 128, "bn": 144, "both": 1}),
-    Case("gemm_cuda", gemm("1536x1536x2048", layout="tt"), {"bm": 192, "bn": 96}),
     Case("gemm_cuda", gemm("2008x2040x1976"), {"both": 1}, called=True),
-    Case("gemm_cuda", gemm("4096x4096x4096", layout="tn"), {"bm": 256, "bn": 128, "both": 2}),
     Case("gemm_cuda", DEEP, {"bm": 128, "bn": 128, "fill": 1}, called=True),
     Case("gemm_cuda", replace(DEEP, out="bf16"), {"fill": 2}, called=True),
     Case("gemm_cuda", gemm("16x4096x4096", layout="nt", epilogue="bias,residual,gelu"), TURNED),
     Case("gemm_cuda", gemm("48x4096x4096", out="f16", epilogue="silu,gated"), {"bm": 128, "bn": 48, "turned": 1}),
-    Case("gemm_cuda", f8("4096x4096x4096", out="bf16"), {"bm": 128, "bn": 256, "both": 1}),
     Case("gemm_cuda", f8("16x4096x4096", epilogue="bias,relu"), TURNED, called=True),
     Case("gemm_cuda", gemm("512x512x512", batch=16, layout="tt", epilogue="bias,residual,gelu"), called=True),
     Case("gemm_cuda", gemm("1000x1280x1032", out="f16", layout="nt", epilogue="bias,gelu"), {"bn": 176}),
@@ -307,7 +277,6 @@ IN_CUDA = [
 
 def listed() -> list[ParameterSet]:
     groups = [(IN_TRITON, [needs_triton]), (IN_CUDA, [needs_nvrtc])]
-    groups.append((IN_TRITON_LONG, [needs_triton, pytest.mark.long]))
     named = [
         (f"{case.kernel}-{case.problem.name}-{case.chip}", case, marks) for cases, marks in groups for case in cases
     ]
@@ -344,16 +313,3 @@ def test_a_descriptor_has_the_words_that_the_driver_gives_it(tmp_path: Path) -> 
     sizes = (0x9FF, 0x27F, 0xFFFFFFF, 0xFFFFFF, 0)
     words = (0, 0, 0x6330, 0x140, 1, 0x10000000, 0, 0, *sizes, 0x3F000000, 0x3F, *[0] * 17)
     assert struct.pack("<32I", *words) in call.instance.objects[0].read_bytes()
-
-
-@needs_nvrtc
-def test_a_cubin_of_clusters_is_in_the_module_as_it_is(builder: Builder, tmp_path: Path) -> None:
-    problem = gemm("2008x2040x1976")
-    call = Case("gemm_cuda", problem, {"both": 1}).call(tmp_path)
-    flags = (*Target.parse("sm_80").compile_flags, *object_flags(call.instance.objects))
-    spec, kernels = spec_mlir([call]), kernel_calls([call])
-    job = BuildJob(problem_mlir(problem), flags, 120, spec=spec, spec_flag=SPEC_FLAG, kernels=kernels, figures="code")
-    build = builder.build(job)
-    assert build.ok, build.stderr
-    assert call.instance.objects[0].read_bytes() in build.vmfb.read_bytes()
-    assert build.isa.threads == 384

@@ -34,9 +34,6 @@ def with_kernel(at: ArmSite, kernel: Kernel) -> Recipe:
     forms = tuple(forms_of(readings) for _, readings in found.values())
     offers = [variants for variants, _ in found.values()]
     calls = [variants.call(variants.default()) for variants in offers]
-    if len({call.instance.objects for call in calls}) > 1:
-        # Executables are linked into one: of two functions of the same name both would call the first.
-        calls = [variants.call(variants.default(), suffix=f"_{number}") for number, variants in enumerate(offers)]
     recipe, proof = _proven(at, MicrokernelCarrier(tuple(calls), made_for, forms))
     if not any(proof.found):
         raise NoCandidateError(

@@ -75,11 +75,9 @@ class KernelEntry:
     config: Config = field(repr=False)
     result: Result | None = None
     """None where there was no time for a search: what it does elsewhere speaks for it."""
-    number: int = 0
-    """Its own in the model: others of the same kernel are linked beside it."""
 
     def call(self) -> Call:
-        return self.variants.call(self.config, suffix=f"_{self.number}")
+        return self.variants.call(self.config)
 
     def provenance(self, context: Context, command: str) -> Provenance:
         result = self.result
@@ -113,7 +111,7 @@ class KernelCalls:
     context: Context
     command: str
     """What made the model, for the head of its files."""
-    _made: dict[tuple[str, int, Config], Call] = field(default_factory=dict)
+    _made: dict[tuple[str, Config], Call] = field(default_factory=dict)
 
     def build(self, kernels: Sequence[KernelEntry]) -> dict[str, str]:
         """Makes their objects side by side, each in a process of its own; why some cannot be made, by their labels."""
@@ -132,7 +130,7 @@ class KernelCalls:
             return {label: why for label, job in jobs if (why := job.result())}
 
     def of(self, entry: KernelEntry) -> Call:
-        key = (entry.label, entry.number, entry.config)
+        key = (entry.label, entry.config)
         if key not in self._made:
             self._made[key] = entry.call()
         return self._made[key]

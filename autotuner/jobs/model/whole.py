@@ -58,8 +58,7 @@ class WholeModel:
         what = count(len(kernels), "microkernel") if kernels else count(len(entries), "entry")
         context.stage(f"compiling the model with {what} on route {route.name}")
         row = context.row("microkernel" if kernels else "codegen", route)
-        numbered = [replace(entry, number=number) for number, entry in enumerate(kernels)]
-        called = self._called(numbered, name) if kernels else ()
+        called = self._called(kernels, name) if kernels else ()
         made = self._applied(entries, called, name, row)
         made = self._without_losers(made) if made is not None else None
         if made is None:
@@ -80,8 +79,7 @@ class WholeModel:
             return built  # the whole compile fails in the same way, and what it says is kept
         kept = self._proven(built, text)
         more = self.parts.more_kernels(text) if kept and len(kept) < len(built) else []
-        numbered = [replace(entry, number=len(kernels) + number) for number, entry in enumerate(more)]
-        both = (*kept, *self._built(numbered))
+        both = (*kept, *self._built(more))
         text = self._preprocessed(both, name) if len(both) > len(kept) else None
         return self._proven(both, text) if text is not None else kept
 

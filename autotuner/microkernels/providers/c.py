@@ -45,17 +45,14 @@ class C:
         find_compiler(chip)
 
     def build(self, request: Request) -> Built:
-        symbol = request.manifest.symbol
-        renamed = (symbol, f"{symbol}{request.suffix}") if request.suffix else None
-        path = compile_object(
+        return compile_object(
             request.source,
             request.macros(),
             chip=request.chip,
             features=request.features,
             timeout=request.timeout,
-            renamed=renamed,
+            symbol=request.manifest.symbol,
         )
-        return Built(path, f"{symbol}{request.suffix}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +77,17 @@ def compile_object(
     chip: str,
     features: Collection[str] = (),
     timeout: float = SECONDS,
-    renamed: tuple[str, str] | None = None,
-) -> Path:
-    """The object of one C file with these numbers as macros, in capitals; `renamed` gives a function another name.
+    symbol: str = "kernel",
+) -> Built:
+    """The object of one C file with these numbers as macros, in capitals.
 
-    It is known by its text behind the preprocessor: so every header counts, wherever it lies and whatever its name.
+    It is known by its text behind the preprocessor: so every header counts, wherever it lies and whatever its name. Its
+    function is named after it, too: executables are linked into one, and of two functions of the same name both would
+    call the first.
     """
     compiler = find_compiler(chip)
     read_source(source)
     defines = [f"-D{name.upper()}={int(value)}" for name, value in sorted(macros.items())]
-    defines += [f"-D{renamed[0]}={renamed[1]}"] if renamed else []
     flags = [*compiler.flags, *choose_isa(chip, features).flags, *defines]
     command: list[str | Path] = [compiler.path, *flags, f"-I{shipped_folder()}", source.absolute()]
 
@@ -99,12 +97,14 @@ def compile_object(
             raise ObjectRefusalError(source, done.why())
         return done.stdout
 
+    key = Cache.key([compiler.version, chip, symbol, *flags, content_digest(run("-E", "-P").encode())])
+    named = f"{symbol}_{key[:12]}"
+
     def make(making: Path) -> dict[str, int]:
-        run("-c", "-o", making)
+        run(f"-D{symbol}={named}", "-c", "-o", making)
         return {}
 
-    key = Cache.key([compiler.version, chip, *flags, content_digest(run("-E", "-P").encode())])
-    return kept_object(f"{source.stem}-{key[:24]}.o", key, make)[0]
+    return Built(kept_object(f"{source.stem}-{key[:24]}.o", key, make)[0], named)
 
 
 @cache

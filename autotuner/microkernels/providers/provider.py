@@ -46,8 +46,6 @@ class Request:
     parameters: Mapping[str, int] = field(default_factory=dict)
     features: Collection[str] = ()
     """The processor's, by LLVM's names: without them only what all of its architecture have is used."""
-    suffix: str = ""
-    """Of the function's name, where others of the same name may be linked beside it."""
     timeout: float = SECONDS
 
     @property
