@@ -25,8 +25,6 @@ from autotuner.targets.backends import BACKENDS
 
 FILE = "microkernel.toml"
 _NAMINGS = {"misa": misa.VALUES}
-_MOST = 64
-"""Constants, and conditions."""
 MOST_SETTINGS = 8192
 """Choices of parameters: each is held against every problem."""
 _NAME = re.compile(r"[a-z0-9_-]{1,80}")
@@ -78,14 +76,14 @@ def load(file: Path) -> Manifest:
         operation=operation.op,
         dtypes=table.choices("dtypes", INPUT_NAMES),
         layouts=layouts,
-        conditions=table.expressions("conditions", known, most=_MOST, default=()),
+        conditions=table.expressions("conditions", known, default=()),
         symbol=symbol,
         naming=naming,
         buffers=_buffers(table, operation, naming, known, epilogues, on_gpus=_on_gpus(provider, objects)),
-        constants=table.expressions("constants", built, most=_MOST, default=()),
-        workgroup_size=table.expressions("workgroup_size", built, least=1, most=3),
+        constants=table.expressions("constants", built, default=()),
+        workgroup_size=table.expressions("workgroup_size", built, most=3),
         local_memory=table.expression("local_memory", built, default="0"),
-        grid=table.expressions("grid", built, least=1, most=3),
+        grid=table.expressions("grid", built, most=3),
         parameters=parameters,
         values=values,
         estimate=table.expression("estimate", known) if table.has("estimate") else None,

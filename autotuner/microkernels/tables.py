@@ -65,13 +65,13 @@ class Table:
         return self._expression(key, self._required(key), names)
 
     def expressions(
-        self, key: str, names: Collection[str], *, most: int, least: int = 0, default: tuple[str, ...] | None = None
+        self, key: str, names: Collection[str], *, most: int | None = None, default: tuple[str, ...] | None = None
     ) -> tuple[Expression, ...]:
         if default is not None and not self.has(key):
             return tuple(map(Expression, default))
         values = self._typed(key, list, f'Write {key} = ["…"].')
-        if not least <= len(values) <= most:
-            raise self.error(key, f"it has {len(values)} entries.", f"Give {least} to {most}.")
+        if most is not None and not 1 <= len(values) <= most:
+            raise self.error(key, f"it has {len(values)} entries.", f"Give 1 to {most}.")
         return tuple(self._expression(f"{key}[{i}]", value, names) for i, value in enumerate(values))
 
     def table(self, key: str) -> Table:

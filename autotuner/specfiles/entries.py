@@ -256,7 +256,7 @@ def _entry(pair: Pair) -> Entry:
         translation_info=str(info.translation_info) if info is not None else "",
         decomposition_config=str(other) if other is not None else "",
         action=symbol(pair.action),
-        key=key(pair.matcher, pair.named),
+        key=key(pair.matcher),
         id=symbol(pair.matcher),
     )
 
@@ -275,7 +275,7 @@ def _kernels(found: list[Pair]) -> Iterator[Entry]:
                 matches=describe(pair.matcher),
                 provenance=_provenance(pair.matcher),
                 action=symbol(function),
-                key=key(pair.matcher, pair.named),
+                key=key(pair.matcher),
                 objects=objects,
                 id=symbol(function),
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ _STRUCTURE = "transform.iree.match."
 _KINDS = ("contraction", "convolution", "attention", "online_attention")
 _RANGES = (f"{_STRUCTURE}dim_bounds", f"{_STRUCTURE}dim_is_multiple_of")
 _TYPE = f"{_STRUCTURE}cast_compatible_type"
-_CONSTANT, _YIELD, _INCLUDE = "transform.param.constant", "transform.yield", "transform.include"
+_CONSTANT, _YIELD = "transform.param.constant", "transform.yield"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,29 +70,19 @@ def _sizes(ops: list[Any], structure: Any) -> dict[int, tuple[int, ...]]:
     return sizes
 
 
-def key(matcher: Any, named: Mapping[str, Any]) -> str:
-    """The same for two matchers that ask the same in the same order, whatever constants they yield.
-
-    `named` are the symbols of the matcher's module: what a matcher includes is a part of it.
-    """
-    return _text(matcher, named, without=(_CONSTANT, _YIELD))
+def key(matcher: Any) -> str:
+    """The same for two matchers that ask the same in the same order, whatever constants they yield."""
+    return _text(matcher, without=(_CONSTANT, _YIELD))
 
 
-def body_key(sequence: Any, named: Mapping[str, Any]) -> str:
+def body_key(sequence: Any) -> str:
     """The same for two named sequences that do the same, in the same order."""
-    return f"{sequence.attributes['function_type']}\n{_text(sequence, named)}"
+    return f"{sequence.attributes['function_type']}\n{_text(sequence)}"
 
 
-def _text(sequence: Any, named: Mapping[str, Any], without: tuple[str, ...] = ()) -> str:
-    """The operations of a sequence, whatever it and its values are called, with all that it includes."""
-    texts = []
-    for op in [op for op in _body(sequence) if op.name not in without]:
-        text = op.get_asm(use_local_scope=True)
-        if op.name == _INCLUDE:
-            target = ir.SymbolRefAttr(op.attributes["target"]).value[0]
-            text = text.replace(f"@{target}", body_key(named[target], named)) if target in named else text
-        texts.append(text)
-    return "\n".join(texts)
+def _text(sequence: Any, without: tuple[str, ...] = ()) -> str:
+    """The operations of a sequence, whatever it and its values are called."""
+    return "\n".join(op.get_asm(use_local_scope=True) for op in _body(sequence) if op.name not in without)
 
 
 def _body(op: Any) -> list[Any]:

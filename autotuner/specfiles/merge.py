@@ -3,6 +3,7 @@ when those of the inputs agree."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from autotuner.system.text import printable
 
 _DEFAULT = "iree_codegen.tuning_spec_with_default_entrypoint"
 _ENTRY = "iree_codegen.tuning_spec_entrypoint"
-_SEQUENCE, _INCLUDE = "transform.named_sequence", "transform.include"
+_INCLUDE = "transform.include"
 _REPORT = "Please report it with the inputs."
 
 
@@ -98,9 +99,7 @@ def merge(
         _refuse_clashes(sources)
         kept, dropped = _choose(sources, force=force)
         text = str(_linked(sources, kept))
-    entries = _prove(text, kept)
-    origin = {one.entry.key: one for one in kept}
-    result = tuple(replace(origin[entry.key], entry=entry) for entry in entries)
+    result = _prove(text, kept)
     header = _header(result, len(specs), made_by, tools)
     return Merged("".join(f"// {printable(line)}\n" for line in header) + text, result, tuple(dropped))
 
@@ -170,6 +169,9 @@ class _Source:
         file = read_module(module, name=name)
         if not file.carrier.merges:
             raise UsageError(f"{name} is a {file.what}: only tuning specs are merged.", remedy="Leave it out.")
+        if any(op.name == _INCLUDE for op in walk(module.operation)):
+            remedy = f"Write out what {_INCLUDE} names."
+            raise UsageError(f"{name} has matchers that include others, so it cannot be merged.", remedy=remedy)
         config = symbols(module.operation).get(CONFIG)
         body = [] if config is None else [op.operation.name for op in config.regions[0].blocks[0].operations]
         if config is None or body != [FOREACH, "transform.yield"] or _ENTRY not in config.attributes:
@@ -225,7 +227,9 @@ def _choose(sources: Sequence[_Source], *, force: bool) -> tuple[list[Choice], l
             newer, reason = _better(old, new, force=force)
             best[entry.key], loser = (new, old) if newer else (old, new)
             dropped.append(replace(loser, reason=reason.format(best[entry.key].source)))
-    return list(best.values()), dropped
+    # Exact sizes come before ranges, which would hide them; ranges stay in the order in which the files first had them:
+    # it may be the reason why the right one matches.
+    return sorted(best.values(), key=lambda one: not one.entry.matches.exact), dropped
 
 
 def _better(old: Choice, new: Choice, *, force: bool) -> tuple[bool, str]:
@@ -265,64 +269,46 @@ def _foreach(module: ir.Module) -> Foreach:
 
 
 def _linked(sources: Sequence[_Source], kept: Sequence[Choice]) -> ir.Module:
-    """All that stays, in the first source's module. Exact sizes come before ranges, which would hide them; ranges stay
-    in the order in which the files first had them: it may be the reason why the right one matches. Of actions that do
-    the same there is one."""
+    """All that stays, in the first source's module. Of actions that do the same there is one."""
     module = sources[0].module
-    for source in sources[1:]:
-        _rename(source.module, set(symbols(module.operation)))
-        for name, op in symbols(source.module.operation).items():
-            if name != CONFIG:
-                module.body.append(op.clone())
+    sequences: dict[str, Any] = {}
+    actions: dict[str, str] = {}
+    names = []
+    for place in kept:
+        source = sources[place.number].foreach
+        pair = source.pair(source.names[place.position])
+        assert pair is not None  # it was read as an entry
+        name, does = _put(pair.matcher, sequences), body_key(pair.action)
+        if does not in actions:
+            actions[does] = _put(pair.action, sequences)
+        names.append((name, actions[does]))
     foreach = _foreach(module)
-    first: dict[str, str] = {}
-    pairs = []
-    for place in sorted(kept, key=lambda one: not one.entry.matches.exact):
-        matcher, action = sources[place.number].foreach.names[place.position]
-        pairs.append((matcher, first.setdefault(body_key(foreach.named[action], foreach.named), action)))
-    foreach.set(pairs)
-    _sweep(module.operation, foreach)
+    for op in [op for name, op in symbols(module.operation).items() if name != CONFIG]:
+        op.erase()
+    for op in sequences.values():
+        module.body.append(op)
+    foreach.set(names)
     if not verifies(module.operation):
         raise EnvironmentFailure("the merged spec does not verify.", remedy=_REPORT)
     return module
 
 
-def _rename(module: ir.Module, taken: set[str]) -> None:
-    """Gives whatever has a name that is taken another one."""
-    named = symbols(module.operation)
-    for name in [name for name in named if name in taken and name != CONFIG]:
-        numbers = iter(range(1, len(taken) + len(named) + 2))
-        new = next(other for n in numbers if (other := f"{name}_{n}") not in taken and other not in named)
-        taken.add(new)
-        ir.SymbolTable.replace_all_symbol_uses(name, new, module.operation)
-        ir.SymbolTable.set_symbol_name(named[name], new)
+def _put(sequence: Any, there: dict[str, Any]) -> str:
+    """A copy of it by a name that is not taken."""
+    copy, own = sequence.clone(), symbol(sequence)
+    name = next(one for n in itertools.count() if (one := f"{own}_{n}" if n else own) not in (*there, CONFIG))
+    copy.attributes["sym_name"] = ir.StringAttr.get(name)
+    there[name] = copy
+    return name
 
 
-def _sweep(top: Any, foreach: Foreach) -> None:
-    """Takes out the sequences that nothing refers to any more."""
-    todo = [CONFIG, *(name for names in foreach.names for name in names)]
-    wanted: set[str] = set()
-    while todo:
-        name = todo.pop()
-        if name in foreach.named and name not in wanted:
-            wanted.add(name)
-            included = [op for op in walk(foreach.named[name]) if op.name == _INCLUDE]
-            todo += [ir.SymbolRefAttr(op.attributes["target"]).value[0] for op in included]
-    for op in [op for op in symbols(top).values() if op.name == _SEQUENCE and symbol(op) not in wanted]:
-        op.erase()
-
-
-def _prove(text: str, kept: Sequence[Choice]) -> tuple[Entry, ...]:
-    """Every entry that was kept reads back with its configuration and its provenance; nothing else does."""
+def _prove(text: str, kept: Sequence[Choice]) -> tuple[Choice, ...]:
+    """What was kept as it reads back: every entry with its configuration and its provenance, and nothing else."""
     with ir.Context() as context:
         found = read_module(parse_spec(text, context, name="the merged spec"), name="the merged spec").entries
-    expected = {place.entry.key: _content(place.entry) for place in kept}
-    if len(found) != len(expected) or {entry.key: _content(entry) for entry in found} != expected:
-        missing = [place.entry.name for place in kept if place.entry.key not in {entry.key for entry in found}]
-        raise EnvironmentFailure(
-            f"merging has changed the entries: {', '.join(missing) or 'a configuration'} is lost.", remedy=_REPORT
-        )
-    return found
+    if list(map(_content, found)) != [_content(place.entry) for place in kept]:
+        raise EnvironmentFailure("merging has changed the entries.", remedy=_REPORT)
+    return tuple(replace(place, entry=entry) for place, entry in zip(kept, found, strict=True))
 
 
 def _content(entry: Entry) -> Entry:

@@ -69,11 +69,9 @@ def test_a_spec_that_does_not_read_is_an_error_not_an_unapplied_one(
         preprocess(tools, source, [*FLAGS, *spec_flags(spec, [])], timeout=120)
 
 
-@pytest.mark.parametrize(("count", "end"), [(12, "operation 11"), (20, "operation 11\nand 8 more")])
-def test_a_reason_lists_a_dozen_at_the_most(count: int, end: str) -> None:
-    reason = Proof((0,), tuple(f"operation {i}" for i in range(count))).reason(wanted(GEMM))
-    assert reason.endswith(end)
-    assert "operation 12" not in reason
+def test_a_reason_lists_a_dozen_at_the_most() -> None:
+    reason = Proof((0,), tuple(f"operation {i}" for i in range(20))).reason(wanted(GEMM))
+    assert reason.endswith("operation 11\nand 8 more")
 
 
 def test_too_many_is_wrong_too_when_a_number_is_expected() -> None:

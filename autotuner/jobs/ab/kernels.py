@@ -32,8 +32,7 @@ def with_kernel(at: ArmSite, kernel: Kernel) -> Recipe:
     made_for = _executable_target(at) if at.target.backend.on_host else ""
     found = _fitting(at, kernel, operations, made_for)
     forms = tuple(forms_of(readings) for _, readings in found.values())
-    offers = [variants for variants, _ in found.values()]
-    calls = [variants.call(variants.default()) for variants in offers]
+    calls = [variants.call(variants.default()) for variants, _ in found.values()]
     recipe, proof = _proven(at, MicrokernelCarrier(tuple(calls), made_for, forms))
     if not any(proof.found):
         raise NoCandidateError(
