@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 from autotuner.build.builder import Builder
 from autotuner.build.executor import BuildExecutor
 from autotuner.devices.environment import described
-from autotuner.devices.many import Devices, open_devices
+from autotuner.devices.many import Devices, open_device
 from autotuner.devices.process import ProcessDevice
 from autotuner.microkernels.variants import kernel_chip
 from autotuner.system.locks import device_lock
@@ -80,8 +80,9 @@ def machines_here(
             waited = time.monotonic() - waiting
         scratch = stack.enter_context(builder.cache.scratch())
         shared = target.compiles_on_device
-        alone = [ProcessDevice(builder.tools, name, scratch, starts_quickly=shared) for name in names]
-        devices = stack.enter_context(open_devices(alone, isolate=wanted.isolate, note=note))
+        alone = [ProcessDevice(builder.tools, name, scratch) for name in names]
+        opened = (stack.enter_context(open_device(one, isolate=wanted.isolate)) for one in alone)
+        devices = Devices(tuple(opened), note)
         if names not in ((NO_DEVICE,), (_PROCESSOR,)):
             devices.open()  # a device that is not there is told before anything is compiled for it
         if devices.several:

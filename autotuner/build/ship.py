@@ -14,8 +14,8 @@ from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.carriers.outputs import Outputs
 from autotuner.errors import EnvironmentFailure, OutOfTimeError, UsageError
 from autotuner.iree.compile import Compiled, compile_program, first_error
-from autotuner.system.names import is_component
 from autotuner.system.text import short
+from autotuner.system.workspace import is_component
 
 _AGAIN = "Run again; if it stays so, please report it with the candidates' folder."
 

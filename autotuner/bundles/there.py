@@ -96,7 +96,7 @@ def run_bundle(fit: Fit, modules: Mapping[str, Path], here: Here, *, bundle: str
     with device_lock(uri, cache_dir(), on_wait=reporter.note, given_up=lambda: here.stop.requested):
         clock = replace(clock, started=time.monotonic())
         environment = capture(uri, fit.tools)
-        alone = ProcessDevice(fit.tools, uri, here.folder, starts_quickly=fit.target.compiles_on_device)
+        alone = ProcessDevice(fit.tools, uri, here.folder)
         with open_device(alone, isolate=False) as device, process.until(clock.latest):
             try:
                 device.open()

@@ -118,13 +118,10 @@ class Workplace(WorkerPlugin):  # type: ignore[misc]
     def _opened(self, session: str, isolate: bool) -> tuple[str, DeviceState, float]:
         """Its URI, in which state it times, and how long an invocation must last."""
         self._let_go()
-        backend, cache = backend_on(self.uri), self.builder.cache
+        cache = self.builder.cache
         with ExitStack() as stack:
             stack.enter_context(device_lock(self.uri, cache.root, timeout=1.0))
-            on_host = backend is not None and backend.on_host
-            alone = ProcessDevice(
-                self.builder.tools, self.uri, stack.enter_context(cache.scratch()), starts_quickly=on_host
-            )
+            alone = ProcessDevice(self.builder.tools, self.uri, stack.enter_context(cache.scratch()))
             device = stack.enter_context(open_device(alone, isolate=isolate))
             device.open()
             self._open = stack.pop_all()

@@ -20,7 +20,6 @@ if TYPE_CHECKING:  # a machine that only runs modules has no compiler
 INVOCATION_US = 20_000.0
 """With iree-benchmark-module an invocation must last so long: below, start-up and allocation are part of the number."""
 MAX_REPEAT = 2048
-ABORT_FACTOR = 3.0
 KEPT_RESULTS = 16
 """Results that stay with a device: modules that compute the same bits share one."""
 
@@ -133,7 +132,7 @@ class Device(Protocol):
     def time(
         self, module: Module, benchmark: Benchmark, *, repetitions: int = 3, give_up_us: float = math.inf
     ) -> Timing:
-        """Times a module, after a warm-up; by one repetition alone where that takes longer than `give_up_us`."""
+        """Times a module, after a warm-up. One that stays open ends after a repetition longer than `give_up_us`."""
 
     def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
         """Single calls with a cold cache and with a warm one, in turns; None where nothing stays open for that."""
@@ -146,7 +145,7 @@ class Device(Protocol):
 
 def screen(device: Device, module: Module, benchmark: Benchmark, *, best_us: float) -> Timing:
     """Three short repetitions; only one when that is already 3x the best."""
-    return device.time(module, benchmark, repetitions=3, give_up_us=ABORT_FACTOR * best_us)
+    return device.time(module, benchmark, repetitions=3, give_up_us=3 * best_us)
 
 
 def choose_repeat(us: float, *, invocation_us: float = INVOCATION_US, most: int = MAX_REPEAT) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 from autotuner._version import __version__
 from autotuner.iree.tools import Tools
 from autotuner.system import machine
+from autotuner.system.settings import usable_cores
 from autotuner.targets.backends import backend_on
 from autotuner.targets.backends.base import UNKNOWN, DeviceFacts
 from autotuner.targets.naming import which_device
@@ -34,7 +35,7 @@ def capture(device_uri: str, tools: Tools) -> dict[str, Any]:
         "kernel": platform.release(),
         "machine": platform.machine(),
         "cpu": machine.processor(),
-        "cores": len(_cores()),
+        "cores": usable_cores(),
         "governor": _cpu_file("scaling_governor"),
         "mhz": _cpu_mhz(),
         "load": round(machine.load() or 0.0, 2),
@@ -59,16 +60,8 @@ def _user() -> str:
         return str(os.getuid())
 
 
-def _cores() -> list[int]:
-    """The cores that this process may use, which a container or taskset makes fewer than there are."""
-    try:
-        return sorted(os.sched_getaffinity(0))
-    except (AttributeError, OSError):
-        return list(range(os.cpu_count() or 1))
-
-
 def _cpu_file(name: str) -> str:
-    return machine.read(f"/sys/devices/system/cpu/cpu{_cores()[0]}/cpufreq/{name}")
+    return machine.read(f"/sys/devices/system/cpu/cpu0/cpufreq/{name}")
 
 
 def _cpu_mhz() -> float | None:

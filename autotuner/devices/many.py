@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, TypeVar
@@ -116,13 +116,6 @@ class Devices:
 
 def _words(uri: str, why: str) -> str:
     return f"device {uri} is retired, and the others do its work: {why}"
-
-
-@contextmanager
-def open_devices(alone: Sequence[ProcessDevice], *, isolate: bool, note: Callable[[str], None]) -> Iterator[Devices]:
-    """All devices of a command."""
-    with ExitStack() as stack:
-        yield Devices(tuple(stack.enter_context(open_device(one, isolate=isolate)) for one in alone), note)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -34,6 +34,7 @@ from autotuner.problems.dtypes import element_type
 from autotuner.system import process
 from autotuner.system.execution import done, local_executor
 from autotuner.system.parsing import read_npy
+from autotuner.targets.backends import backend_on
 from autotuner.targets.naming import iree_uri
 
 _FORMAT = dict.fromkeys(("bf16", "f8E4M3FN", "f8E4M3FNUZ"), "bin")
@@ -58,8 +59,6 @@ class ProcessDevice:
     uri: str
     scratch: Path
     """Where results are written before they are read."""
-    starts_quickly: bool = True
-    """Not so on a GPU, whose driver wants most of a second."""
     sampler: Sampler = field(default=Sample, compare=False, repr=False)
     """What is looked at before and after each timing."""
     before: Callable[[], None] = field(default=lambda: None, compare=False, repr=False)
@@ -79,7 +78,8 @@ class ProcessDevice:
 
     def open(self) -> None:
         """A processor is there; a GPU is where its driver finds one."""
-        if self.starts_quickly:
+        backend = backend_on(self.uri)
+        if backend is not None and backend.on_host:
             return
         found = list_devices(self.tools, self.uri.partition("://")[0])
         if not found.ok or not found.stdout.strip():
@@ -105,19 +105,11 @@ class ProcessDevice:
     def time(
         self, module: Module, benchmark: Benchmark, *, repetitions: int = 3, give_up_us: float = math.inf
     ) -> Timing:
-        timed = partial(self._timed, module, benchmark, repetitions, give_up_us)
+        del give_up_us  # most of a call is its start
+        timed = partial(self._timed, module, benchmark, repetitions)
         return sampled(timed, self.sampler, Conditions(self.state, benchmark.cache, device=self.uri))
 
-    def _timed(self, module: Module, benchmark: Benchmark, repetitions: int, give_up_us: float) -> Timing:
-        if repetitions == 1 or not self.starts_quickly or not math.isfinite(give_up_us):
-            return self._time(module, benchmark, repetitions)
-        first = self._time(module, benchmark, 1)
-        if not first.ok or first.median > give_up_us:
-            return replace(first, aborted=first.ok)
-        more = self._time(module, benchmark, repetitions - 1)
-        return replace(more, us=first.us + more.us)
-
-    def _time(self, module: Module, benchmark: Benchmark, repetitions: int) -> Timing:
+    def _timed(self, module: Module, benchmark: Benchmark, repetitions: int) -> Timing:
         if benchmark.cache == "cold":
             raise DeviceError(COLD_NEEDS, remedy=WITHOUT_COLD)
         self.before()

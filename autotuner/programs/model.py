@@ -30,9 +30,8 @@ from autotuner.programs.signature import Signature
 from autotuner.specfiles.vetting import vet_program
 from autotuner.system.cache import Cache
 from autotuner.system.digests import known_digest
-from autotuner.system.names import checked_name
 from autotuner.system.parsing import write_raw
-from autotuner.system.workspace import Workspace
+from autotuner.system.workspace import Workspace, checked_name
 from autotuner.targets import Target
 
 FORMATS = (".mlir", ".mlirbc", ".onnx")

@@ -22,7 +22,7 @@ from iree.compiler.tools.import_onnx.__main__ import main as import_model
 from iree.compiler.tools.import_onnx.__main__ import parse_arguments
 
 from autotuner.system.digests import known_digest
-from autotuner.system.names import is_component
+from autotuner.system.workspace import is_component
 
 _DOMAINS = ("", "ai.onnx")
 _T = onnx.TensorProto

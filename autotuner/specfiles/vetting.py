@@ -19,8 +19,8 @@ from autotuner.iree.compile import first_error
 from autotuner.iree.mlir import parse, walk
 from autotuner.iree.tools import Tools
 from autotuner.system import process
-from autotuner.system.names import is_component
 from autotuner.system.text import short
+from autotuner.system.workspace import is_component
 from autotuner.targets.backends import BACKENDS
 
 

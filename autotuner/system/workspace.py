@@ -1,14 +1,17 @@
-"""The folders that a run writes to."""
+"""The folders that a run writes to, and the names of files in them: whoever chose them, they lead nowhere else."""
 
 from __future__ import annotations
 
+import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from autotuner.errors import StorageError, UsageError
-from autotuner.system.names import is_name
 from autotuner.system.text import short
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+$-]{0,199}")
+RULE = "Use letters, digits, . _ + $ and -, up to 200 of them, no two dots in a row."
 
 
 @dataclass(frozen=True)
@@ -80,3 +83,20 @@ def refuse_endless(path: Path) -> None:
     """A pipe or a device is no file: to read one may never end."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise UsageError(f"{path} is a pipe or a device, not a file.", remedy="Name a file.")
+
+
+def is_name(text: str) -> bool:
+    """A file or a folder may be called so, in whichever folder."""
+    return _NAME.fullmatch(text) is not None and ".." not in text
+
+
+def is_component(text: str) -> bool:
+    """What a program calls its functions and dispatches may be odd, but it is one part of a path and stays there."""
+    return text.isprintable() and "/" not in text and not text.startswith(".") and 0 < len(text) <= 200
+
+
+def checked_name(text: str, *, what: str) -> str:
+    """The text, if it can name a file; `what` is what the error calls it."""
+    if not is_name(text):
+        raise UsageError(f"{short(text)} cannot name {what}.", remedy=RULE)
+    return text

@@ -21,8 +21,7 @@ from autotuner.measure.caches import Caches
 from autotuner.measure.judgement import Judgement
 from autotuner.measure.standing import Standing
 from autotuner.problems import Problem
-from autotuner.system.names import checked_name
-from autotuner.system.workspace import Workspace
+from autotuner.system.workspace import Workspace, checked_name
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.options import Options, Task
 from autotuner.tuning.outcome import Outcome

@@ -24,7 +24,6 @@ from autotuner.devices.sampling import (
     sizes_of,
 )
 
-CPU = min(os.sched_getaffinity(0))
 MIB = 2**20
 
 
@@ -61,16 +60,13 @@ def test_a_processors_temperature_is_that_of_its_hottest_sensor(tmp_path: Path, 
     assert open_sampler("local-task", root=tmp_path)() == Sample(celsius=61)
 
 
-@pytest.mark.parametrize("uri", ["local-task", "cuda", "hip", "hip://7", "vulkan", "nonsense"])
-def test_where_nothing_is_to_be_had_samples_are_empty(tmp_path: Path, uri: str) -> None:
+@pytest.mark.parametrize("uri", ["local-task", "cuda", "hip://7", "nonsense"])
+def test_where_nothing_is_to_be_had_samples_are_empty(
+    tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
     write(tmp_path, {"sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq": "<unknown>"})
     assert open_sampler(uri, root=tmp_path)() == NO_SAMPLE
-
-
-def test_this_machines_clock_is_read() -> None:
-    known = "cpu MHz" in Path("/proc/cpuinfo").read_text() or Path(f"/sys/devices/system/cpu/cpu{CPU}/cpufreq").exists()
-    mhz = open_sampler("local-task")().mhz
-    assert (mhz is not None and 100 < mhz < 10_000) if known else mhz is None
 
 
 def amd_card(root: Path, card: int, *, vendor: str, watts: str = "power1_average") -> None:
@@ -122,7 +118,6 @@ class Nvml(ModuleType):
 @pytest.mark.parametrize(
     ("uri", "sample"),
     [
-        ("cuda", Sample(1980, 691.3, 60)),
         ("cuda://0", Sample(1980, 691.3, 60)),
         ("cuda://1", Sample(1979, None, 61)),
         ("cuda://GPU-1234", Sample(1979, None, 61)),
@@ -135,23 +130,9 @@ def test_an_nvidia_gpu_is_asked_by_its_own_library(monkeypatch: pytest.MonkeyPat
     assert open_sampler(uri)() == sample
 
 
-def test_without_the_library_an_nvidia_gpu_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert open_sampler("cuda")() == NO_SAMPLE
-
-
-@pytest.mark.parametrize(
-    "conditions",
-    [
-        Conditions("burst", "cold", Sample(1, 2, 3), Sample(celsius=4)),
-        Conditions("process"),
-    ],
-)
-def test_conditions_survive_the_database(conditions: Conditions) -> None:
-    assert Conditions.from_json(conditions.to_json()) == conditions
-
-
-def test_what_is_not_known_is_not_written() -> None:
+def test_conditions_survive_the_database_and_what_is_not_known_is_not_written() -> None:
+    for conditions in (Conditions("burst", "cold", Sample(1, 2, 3), Sample(celsius=4)), Conditions("process")):
+        assert Conditions.from_json(conditions.to_json()) == conditions
     assert Conditions("process", after=Sample(mhz=1.04)).to_json() == {
         "state": "process",
         "cache": "warm",
@@ -263,13 +244,6 @@ def test_where_nothing_is_said_nothing_is_known(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(ctypes, "CDLL", missing)
     assert sizes_of(uri, root=tmp_path) == Sizes()
-
-
-def test_this_machines_are_found() -> None:
-    found = sizes_of("local-task")
-    assert found.cache is None or 2**17 <= found.cache < 2**33
-    assert found.memory is not None
-    assert found.memory > 2**27
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,7 @@ import pytest
 from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.devices import resident
 from autotuner.devices.child_base import Message
-from autotuner.devices.conditions import DeviceState
 from autotuner.devices.load import SETTLE_SECONDS
-from autotuner.devices.many import open_device
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import LOAD_SECONDS, ResidentDevice, open_resident
 from autotuner.devices.sampling import Sizes
@@ -158,21 +156,6 @@ def test_results_stay_right_under_load(opened: Open, case: Case) -> None:
     assert load_of(device) is not None
     checker = Checker(device, case.data, 60)
     assert all(checker.check(build.vmfb).ok for build in (case.once, case.often) * 3)
-
-
-@pytest.mark.parametrize(("isolate", "state"), [(True, "process"), (False, "sustained")])
-def test_timings_say_the_state_that_they_were_taken_in(
-    tools: Tools, tmp_path: Path, case: Case, isolate: bool, state: DeviceState
-) -> None:
-    alone = ProcessDevice(tools, "local-sync", tmp_path)
-    with open_device(alone, isolate=isolate) as device:
-        timing = device.time(case.once, case.benchmark, repetitions=1)
-        assert device.state == state
-        assert timing.conditions is not None
-        assert (timing.conditions.state, timing.conditions.cache) == (state, "warm")
-        confirmed = device.isolated.time(case.once, case.benchmark, repetitions=1)
-        assert confirmed.conditions is not None
-        assert confirmed.conditions.state == "process"
 
 
 def test_what_only_irees_tools_can_call_is_timed_in_their_state(opened: Open, case: Case, tmp_path: Path) -> None:

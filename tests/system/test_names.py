@@ -12,8 +12,7 @@ from autotuner.carriers.outputs import MODEL, Outputs
 from autotuner.errors import StorageError, UsageError
 from autotuner.jobs.model.route_search import choose
 from autotuner.programs.model import Model
-from autotuner.system.names import RULE, checked_name, is_component
-from autotuner.system.workspace import Workspace
+from autotuner.system.workspace import RULE, Workspace, checked_name, is_component
 from autotuner.targets import Target
 
 BAD = [

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from autotuner.errors import UsageError
 from autotuner.store.reader import Reader
 from autotuner.store.rows import Json, RunRow
-from autotuner.system.names import checked_name
+from autotuner.system.workspace import checked_name
 from autotuner.targets import PLAIN, Route, Target
 from autotuner.targets.knobs import Knob, named_route, route_of, sensible, touching
 

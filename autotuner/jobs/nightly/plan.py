@@ -12,9 +12,9 @@ from typing import Any
 
 from autotuner.errors import AutotuneError, UsageError
 from autotuner.jobs.suite.load import load
-from autotuner.system.names import checked_name
 from autotuner.system.progress import parse_budget
 from autotuner.system.text import short
+from autotuner.system.workspace import checked_name
 from autotuner.targets import Target
 
 _TEXTS = ("flags", "inputs", "parameters")
