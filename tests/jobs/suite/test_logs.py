@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotuner.errors import UsageError
 from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.logs import KYXC, read_command, read_log, row_major
 from autotuner.jobs.suite.workload import Entry
@@ -101,16 +100,13 @@ def test_what_cannot_be_tuned_is_named_and_the_rest_is_kept(changes: dict[str, o
     [
         line()[:100],
         "- {function: matmul}",
-        "- {function: matmul, M: {}}",
-        "[" * 4000,
         "x" * 100_000,
         "- {a: " + "9" * 4000 + "}",
         "!!python/object/apply:os.system ['true']",
-        "- {function: matmul, a0: &a0 [x, x], M: *a0}",
         "\x00\x01",
-        line().replace("transA: N", "transA: [N]"),
         line().replace("function: matmul", "function: rotate"),
         line().replace("call_count: 1", "call_count: true"),
+        line(compute="c" * 3000),
     ],
 )
 def test_a_broken_line_is_reported_and_costs_only_itself(broken: str) -> None:
@@ -168,24 +164,6 @@ def test_a_log_of_many_megabytes_is_read_in_seconds() -> None:
     assert time.process_time() - started < 5
 
 
-def test_a_log_without_a_product_is_an_error(tmp_path: Path) -> None:
-    file = tmp_path / "empty.log"
-    file.write_text("nothing here\n")
-    with pytest.raises(UsageError, match=r"holds nothing that can be tuned as a hipBLASLt log \(first: line 1"):
-        load(str(file))
-    with pytest.raises(UsageError, match="cannot be read"):
-        load(str(tmp_path / "absent.yaml"))
-
-
-def test_reasons_are_short_and_plain_whatever_a_line_holds() -> None:
-    long = "x" * 3000
-    _, skipped = read(
-        line(compute=f'"c\\e[31m{long[:500]}"'), line(a="evil\x1b[2J"), line(m=f"[{long}]"), f"- {{function: {long}}}"
-    )
-    assert len(skipped) == 2, "three of them are no mappings"
-    assert all(len(text) < 400 and text.isprintable() for text in skipped)
-
-
 LIST = """\
 # a comment
 convbfp16 -n 16 -c 96 -H 48 -W 32 -k 64 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -l 1 -j 1 -m conv -g 1 -F 1 -t 1 --iter 100 \
@@ -228,9 +206,14 @@ def test_a_list_of_commands_is_a_workload(tmp_path: Path) -> None:
         assert reason in one.reason
 
 
-@pytest.mark.parametrize("word", ["-g 3 -c 96", "-p 2 -q 1 -l 2 -j 1", "-b 1"])
-def test_groups_padding_and_bias_are_read(word: str) -> None:
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("-g 3 -c 96", "--groups 3"),
+        ("-p 2 -q 1 -l 2 -j 1", "--dilation 2x1 --pad 2x1"),
+        ("-b 1", "--epilogue bias"),
+    ],
+)
+def test_groups_padding_and_bias_are_read(word: str, meant: str) -> None:
     problem = read_command(f"convfp16 -n 1 -c 96 -H 16 -W 16 -k 96 -y 3 -x 3 {word} -f NHWC -I NHWC -O NHWC")
-    text = " ".join(problem.arguments())
-    expected = {"-g": "--groups 3", "-p": "--dilation 2x1 --pad 2x1", "-b": "--epilogue bias"}[word.split()[0]]
-    assert expected in text or all(part in text for part in expected.split(" --")[0:1])
+    assert meant in " ".join(problem.arguments())

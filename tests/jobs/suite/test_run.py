@@ -23,13 +23,10 @@ from autotuner.iree.tools import Tools
 from autotuner.jobs.suite import result as suite_result
 from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.result import SuiteResult
-from autotuner.jobs.suite.rows import COLUMNS, OUR_TABLE
 from autotuner.jobs.suite.run import Selection, tune_suite
 from autotuner.problems.render import problem_mlir
 from autotuner.store.store import Store
-from autotuner.system.progress import Progress, Stop
 from autotuner.system.settings import cache_dir
-from autotuner.system.text import csv_text
 from autotuner.tuning.options import Effort
 from tests.support.contract import COUNTS, ENVIRONMENT, FAILED, KEYS, SECONDS
 from tests.support.fake_tools import DATA_TILING, ONE_ROUTE, SPEC, TIMED, TWO_ROUTES, Cli, FakeTools
@@ -334,42 +331,6 @@ def test_without_a_device_shares_are_an_estimate_by_flops(here: Path) -> None:
     assert any("estimate" in note for note in result.notes)
 
 
-class StopAt:
-    """Asks for a stop when a stage's text says so."""
-
-    def __init__(self, stop: Stop, words: str) -> None:
-        self.asked, self.words = stop, words
-
-    def stage(self, text: str) -> None:
-        if self.words in text:
-            self.asked.request()
-
-    def progress(self, now: Progress) -> None:
-        del now
-
-    def note(self, text: str) -> None:
-        del text
-
-
-def test_an_interrupted_suite_goes_on_with_the_problem_that_it_was_at(here: Path) -> None:
-    file, fake, stop = write(here), fake_tools(here), Stop()
-    first = run(file, fake, stop=stop, reporter=StopAt(stop, f"2/2 {SMALL}: searching"))
-    assert first.interrupted
-    assert {row.name: (row.verdict, row.result and row.result.interrupted) for row in first.details.rows} == {
-        LARGE: ("no-winner", False),
-        SMALL: ("inconclusive", True),
-    }
-    second = run(file, fake, resume=True)
-    runs = {row.name: row.result.run for row in first.details.rows if row.result}
-    assert {row.name: row.result.run for row in second.details.rows if row.result} == runs, (
-        "both are the same runs, one of them continued"
-    )
-    assert {row.verdict for row in second.details.rows} == {"no-winner"}
-    with Store.open(None, workspace=here / "workspace", create=False) as store:
-        assert {run.id for run in store.runs()} == {first.run, *runs.values()}
-        assert {run.status for run in store.runs()} == {"finished"}
-
-
 @pytest.mark.long
 def test_a_killed_suite_and_one_that_ctrl_c_ends_with_130_go_on_with_the_same_run(here: Path) -> None:
     fake = fake_tools(here)
@@ -415,9 +376,8 @@ def test_the_table_says_what_was_gained_and_how_to_use_it(won: Won) -> None:
     assert f"iree-compile MODEL.mlir @{won.document['flagfile']} -o MODEL.vmfb" in printed
 
 
-@pytest.mark.parametrize("name", ["raw_results.csv", "final_results.csv"])
-def test_a_table_that_autotune_did_not_write_is_never_written_over(tmp_path: Path, name: str) -> None:
-    file = write(tmp_path)
+def test_a_table_that_autotune_did_not_write_is_never_written_over(tmp_path: Path) -> None:
+    file, name = write(tmp_path), "final_results.csv"
     folder = tmp_path / "workspace" / "results" / "suites" / "shapes-cpu"
     folder.mkdir(parents=True)
     (folder / name).write_text("problem,mine\n1,2\n")
@@ -426,12 +386,3 @@ def test_a_table_that_autotune_did_not_write_is_never_written_over(tmp_path: Pat
     assert "--workspace" in caught.value.remedy
     assert (folder / name).read_text() == "problem,mine\n1,2\n"
     assert [path.name for path in folder.iterdir()] == [name]
-
-
-def test_a_table_of_our_own_is_written_over_and_nothing_that_only_begins_like_one(tmp_path: Path) -> None:
-    table = tmp_path / "table.csv"
-    table.write_text(csv_text(COLUMNS, []))
-    assert OUR_TABLE(table)
-    for other in (csv_text(COLUMNS, []).rstrip("\n") + ",mine\n", ""):
-        table.write_text(other)
-        assert not OUR_TABLE(table)

@@ -8,7 +8,6 @@ from autotuner.errors import UsageError
 from autotuner.jobs.suite.load import load, named
 from autotuner.jobs.suite.suites import SUITES
 from autotuner.problems import Attention, Gemm
-from autotuner.targets import Target
 from tests.support.arguments import parse_arguments
 
 
@@ -59,13 +58,6 @@ def test_a_suite_is_found_however_it_is_spelt(word: str) -> None:
 def test_a_misspelt_suite_is_answered_with_the_nearest() -> None:
     with pytest.raises(UsageError, match="Did you mean gpt4-compute"):
         load("gpt4-compte")
-
-
-def test_problems_that_the_target_refuses_are_skipped_with_its_reason() -> None:
-    workload = named("llama70b-attention").for_target(Target.parse("gfx90a"))
-    assert {entry.problem.types[0] for entry in workload.entries} == {"f16"}
-    assert len(workload.entries) + len(workload.skipped) == 161
-    assert all("gfx90a cannot tune attention of f8" in str(one) for one in workload.skipped)
 
 
 def test_a_sample_is_a_seeded_part_in_the_suites_own_order() -> None:

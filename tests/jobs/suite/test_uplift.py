@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotuner.jobs.suite import LEAST_SECONDS
 from autotuner.jobs.suite.logs import read_log
 from autotuner.jobs.suite.rows import Row, RowVerdict, Uplift, shares
 from autotuner.jobs.suite.workload import Entry
@@ -82,19 +81,6 @@ def test_the_weighted_uplift_is_the_part_of_the_time_that_is_saved(rows: list[tu
     after = sum(us / ratio for us, ratio in rows)
     assert uplift.us_saved == pytest.approx(sum(times) - after, rel=1e-6, abs=1e-6 * sum(times))
     assert 0 <= uplift.weighted < 100
-
-
-@given(st.floats(0, 1e5), st.lists(st.floats(0.0, 100.0), min_size=1, max_size=30))
-def test_a_budget_is_divided_by_share_with_a_least_for_each(seconds: float, unsorted: list[float]) -> None:
-    """One after the other, each in all of its time."""
-    shares, left, given = sorted(unsorted, reverse=True), seconds, list[float]()
-    fits = min(len(shares), int(seconds // LEAST_SECONDS))
-    while shares and (own := share_of(left, shares, least=LEAST_SECONDS)):
-        given.append(own)
-        left, shares = left - own, shares[1:]
-    assert sum(given) <= seconds * (1 + 1e-9)
-    assert len(given) in (fits, fits - 1), "but for rounding"
-    assert all(part >= LEAST_SECONDS * (1 - 1e-9) for part in given)
 
 
 @pytest.mark.parametrize(
