@@ -123,8 +123,6 @@ def _report_skipped(workload: "Workload", request: Request) -> None:
     from autotuner.cli.console import make_console, say
 
     console = make_console(stderr=True, no_color=request.no_color)
-    for note in workload.notes:
-        say(console, f"note: {note}")
     for one in workload.skipped[:SHOWN]:
         say(console, f"skipped: {one}", style="yellow")
     if (more := len(workload.skipped) - SHOWN) > 0:

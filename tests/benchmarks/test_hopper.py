@@ -13,7 +13,7 @@ def test_the_suite_has_every_class_and_is_read_back_as_it_is_written(tmp_path: P
     problems = SUITES["hopper"].problems()
     assert len(problems) >= 24
     write_workload(tmp_path / "workload.csv", problems)
-    entries, _ = read_csv((tmp_path / "workload.csv").read_text(), path="workload.csv")
+    entries = read_csv((tmp_path / "workload.csv").read_text(), path="workload.csv")
     assert [entry.problem for entry in entries] == list(problems)
 
 

@@ -19,15 +19,16 @@ from autotuner.jobs.suite.suites import SUITES, canonical
 from autotuner.jobs.suite.workload import Entry, Workload, distinct
 from autotuner.problems import OPERATIONS
 from autotuner.problems.operation import whole_number
-from autotuner.system.text import count, short
+from autotuner.system.digests import file_digest
+from autotuner.system.text import short
 from autotuner.system.workspace import refuse_endless
 
 CALLS, REQUIRED = "calls", ("op", "shape")
 COLUMNS = (*REQUIRED, *dict.fromkeys(name for known in OPERATIONS.values() for name in known.options()), CALLS)
 """An empty cell is the option's default, which for the dtype depends on the target."""
-_LOG = "hipBLASLt log"
+_SHAPES, _LOG = "CSV of shapes", "hipBLASLt log"
 _FORMATS = {
-    ".csv": "CSV of shapes",
+    ".csv": _SHAPES,
     ".txt": "list of MIOpenDriver's commands",
     **dict.fromkeys((".yaml", ".yml", ".log"), _LOG),
 }
@@ -55,7 +56,8 @@ def load(text: str, *, dtype: str = "") -> Workload:
         )
     try:
         refuse_endless(path)
-        entries, skipped, notes, sha256 = _read(path, form, dtype)
+        entries, skipped = _read(path, form, dtype)
+        sha256 = file_digest(path)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Is the path right?") from error
     if not entries:
@@ -64,7 +66,7 @@ def load(text: str, *, dtype: str = "") -> Workload:
             f"{path} holds nothing that can be tuned as a {form}{reasons}.",
             remedy="docs/suites.md has an example of each; shapes of your own go into a .csv.",
         )
-    return Workload(_name(path), str(path), sha256, entries, skipped, notes)
+    return Workload(_name(path), str(path), sha256, entries, skipped)
 
 
 def named(name: str) -> Workload:
@@ -75,9 +77,9 @@ def named(name: str) -> Workload:
 
 
 def _read(path: Path, form: str, dtype: str) -> Read:
-    if path.suffix.lower() == ".csv":
-        return _read_file_of_shapes(path, dtype)
     with path.open("rb") as file:
+        if form == _SHAPES:
+            return read_csv(_text(file.read(_MAX_CSV + 1), path), path=str(path), dtype=dtype), ()
         return read_log(file) if form == _LOG else read_commands(file)
 
 
@@ -90,35 +92,30 @@ def _name(path: Path) -> str:
 # --- lists of shapes --------------------------------------------------------------------------------------------------
 
 
-def _read_file_of_shapes(path: Path, dtype: str) -> Read:
-    with path.open("rb") as file:
-        data = file.read(_MAX_CSV + 1)
+def _text(data: bytes, path: Path) -> str:
     if len(data) > _MAX_CSV:
         raise UsageError(f"{path} is larger than {_MAX_CSV >> 20} MiB.", remedy="Divide it.")
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise UsageError(f"{path}, line {line}: not UTF-8 text.", remedy="Save it as UTF-8.") from error
-    entries, notes = read_csv(text, path=str(path), dtype=dtype)
-    return entries, (), notes, hashlib.sha256(data).hexdigest()
 
 
-def read_csv(text: str, *, path: str, dtype: str = "") -> tuple[tuple[Entry, ...], tuple[str, ...]]:
-    """All rows, and notes; one that is wrong is an error with its line, for a list of shapes is written by hand.
+def read_csv(text: str, *, path: str, dtype: str = "") -> tuple[Entry, ...]:
+    """All rows; one that is wrong is an error with its line, for a list of shapes is written by hand.
 
     `dtype` is that of rows that name none.
     """
     table = csv.DictReader(io.StringIO(text, newline=""), restkey=_MORE, restval="", strict=True)
     entries: list[Entry] = []
     wrong: list[str] = []
-    untyped = 0
     try:
         table.fieldnames = _columns(table.fieldnames or (), path=path)
         for cells in table:
             row = {name: cell.strip() for name, cell in cells.items() if name != _MORE and cell.strip()}
-            if dtype and row and "dtype" not in row:
-                row["dtype"], untyped = dtype, untyped + 1
+            if dtype and row:
+                row = {"dtype": dtype, **row}
             try:
                 if _MORE in cells:
                     raise UsageError("it has more cells than columns.", remedy="Quote cells that hold commas.")
@@ -132,8 +129,7 @@ def read_csv(text: str, *, path: str, dtype: str = "") -> tuple[tuple[Entry, ...
         raise UsageError(f"{path}: {wrong[0]}{more}")
     if not entries:
         raise UsageError(f"{path} has a header and no rows.", remedy="Give one problem a row.")
-    notes = (f"{count(untyped, 'row')} without a dtype: {dtype}, the default on this target",) if untyped else ()
-    return distinct(entries), notes
+    return distinct(entries)
 
 
 def _columns(cells: Sequence[str], *, path: str) -> list[str]:

@@ -9,7 +9,6 @@ What is broken, or is neither a product nor a forward convolution, is reported a
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
@@ -26,18 +25,16 @@ from autotuner.system.text import short
 
 _MAX_LINE = 4096
 """A mapping of the library's takes some 600 bytes."""
-KYXC = "filters of NHWC convolutions are KYXC in MIOpen; they are tuned as YXCK (hwcf), which may differ in speed"
 
-Read = tuple[tuple[Entry, ...], tuple[Skipped, ...], tuple[str, ...], str]
-"""The problems with their calls, the lines that are left out, notes, and the file's SHA-256."""
+Read = tuple[tuple[Entry, ...], tuple[Skipped, ...]]
+"""The problems with their calls, and the lines that are left out."""
 
 
 def _read_lines(file: BinaryIO, read: Callable[[str], Entry]) -> Read:
     """Lines that are left out for the same reason are told by the first of them."""
-    digest = hashlib.sha256()
     entries: dict[Problem, int] = {}
     skipped: dict[str, Skipped] = {}
-    for number, text in _lines(file, digest.update):
+    for number, text in _lines(file):
         try:
             if len(text) > _MAX_LINE:
                 raise UsageError(f"longer than {_MAX_LINE} characters")
@@ -47,15 +44,13 @@ def _read_lines(file: BinaryIO, read: Callable[[str], Entry]) -> Read:
             skipped[str(why)] = replace(before, lines=before.lines + 1)
         else:
             entries[entry.problem] = entries.get(entry.problem, 0) + entry.calls
-    found = tuple(Entry(problem, calls) for problem, calls in entries.items())
-    return found, tuple(skipped.values()), (), digest.hexdigest()
+    return tuple(Entry(problem, calls) for problem, calls in entries.items()), tuple(skipped.values())
 
 
-def _lines(file: BinaryIO, watch: Callable[[bytes], None]) -> Iterator[tuple[int, str]]:
+def _lines(file: BinaryIO) -> Iterator[tuple[int, str]]:
     """With their numbers, without comments; of a line without an end a part."""
     number, begins = 1, True
     while part := file.readline(1 << 20):
-        watch(part)
         text = part.decode("utf-8", errors="replace").strip() if begins else ""
         if text and not text.startswith("#") and text not in ("---", "..."):
             yield number, text
@@ -163,10 +158,11 @@ _LAYOUTS = {"NHWC": "nhwc-hwcf", "NCHW": "nchw-fchw"}
 
 
 def read_commands(file: BinaryIO) -> Read:
-    """The problems of a list of commands, each called as often as it stands there."""
-    entries, skipped, _, digest = _read_lines(file, lambda line: Entry(read_command(line)))
-    last = any(isinstance(entry.problem, Conv) and entry.problem.channels_last for entry in entries)
-    return entries, skipped, (KYXC,) if last else (), digest
+    """The problems of a list of commands, each called as often as it stands there.
+
+    MIOpen keeps the filters of NHWC convolutions as KYXC; they are tuned as YXCK (hwcf).
+    """
+    return _read_lines(file, lambda line: Entry(read_command(line)))
 
 
 def read_command(line: str) -> Problem:

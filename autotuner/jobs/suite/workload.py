@@ -57,8 +57,6 @@ class Workload:
     """Of the file, or of the named suite's problems: a resumed run must have the same."""
     entries: tuple[Entry, ...]
     skipped: tuple[Skipped, ...] = ()
-    notes: tuple[str, ...] = ()
-    """What is tuned otherwise than the file has it."""
 
     def describe(self) -> dict[str, Any]:
         """The `problem` object of the JSON document."""
@@ -110,7 +108,6 @@ class Workload:
             "sha256": self.sha256,
             "problems": [entry.to_json() for entry in self.entries],
             "skipped": [one.to_json() for one in self.skipped],
-            "notes": list(self.notes),
         }
 
 

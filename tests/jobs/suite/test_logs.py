@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotuner.jobs.suite.load import load
-from autotuner.jobs.suite.logs import KYXC, read_command, read_log, row_major
+from autotuner.jobs.suite.logs import read_command, read_log, row_major
 from autotuner.jobs.suite.workload import Entry
 from autotuner.problems import Conv, Gemm
 from tests.support.logs import line
@@ -22,7 +22,7 @@ EXAMPLES = Path(__file__).parent / "examples"
 
 
 def read(*lines: str) -> tuple[tuple[Entry, ...], list[str]]:
-    entries, skipped, _, _ = read_log(io.BytesIO("\n".join(lines).encode()))
+    entries, skipped = read_log(io.BytesIO("\n".join(lines).encode()))
     return entries, [str(one) for one in skipped]
 
 
@@ -158,7 +158,7 @@ def test_no_text_at_all_ends_in_a_traceback(text: str) -> None:
 def test_a_log_of_many_megabytes_is_read_in_seconds() -> None:
     text = "\n".join(line(m=1 + i % 500, n=1 + i // 500) for i in range(5_000)).encode()
     started = time.process_time()
-    entries, skipped, _, _ = read_log(io.BytesIO(text))
+    entries, skipped = read_log(io.BytesIO(text))
     assert (len(entries), len(skipped)) == (5_000, 0)
     # 3 MB here; at this bound 100 MB would take less than three minutes.
     assert time.process_time() - started < 5
@@ -190,7 +190,6 @@ def test_a_list_of_commands_is_a_workload(tmp_path: Path) -> None:
     pointwise = Conv.parse(shape="2x14x14x8", filter="1x1x8", dtype="f32", layout="nchw-fchw")
     product = Gemm.parse(shape="64x128x32", dtype="f16", layout="nt", out="f16")
     assert workload.entries == (Entry(strided), Entry(pointwise), Entry(product, 2))
-    assert workload.notes == (KYXC,)
     assert [one.line for one in workload.skipped] == [7, 8, 9, 10, 11, 12, 13, 14]
     reasons = [
         "it goes backward (-F 4)",

@@ -28,7 +28,7 @@ def test_the_uplift_of_a_log_of_200_lines_is_that_of_a_calculation_by_hand() -> 
     kinds = [line(m=100, calls=2)] * 90 + [line(m=200)] * 60 + [line(m=300, calls=4)] * 30 + [line()[:150]] * 20
     log = "\n".join(kinds[i * 7 % 200] for i in range(200))
     assert len(log.splitlines()) == 200
-    entries, skipped, _, _ = read_log(io.BytesIO(log.encode()))
+    entries, skipped = read_log(io.BytesIO(log.encode()))
     assert sum(one.lines for one in skipped) == 20
     calls = {entry.problem.output.shape[1]: entry.calls for entry in entries}
     assert calls == {100: 180, 200: 60, 300: 120}
