@@ -91,10 +91,12 @@ def _list(plan: "Plan", *, everything: bool, as_json: bool, no_color: bool) -> N
     from autotuner.jobs.nightly.run import command_line, due, read, tonight
     from autotuner.system.listing import Column, Listing
 
-    parts = due(plan, read(plan.history), tonight(), everything=everything)
-    lines = [(one.part.name, one.due, one.last, command_line(plan, one.part)) for one in parts]
+    entries = read(plan.history)
+    waiting = due(plan, entries, tonight(), everything=everything)
+    last = {entry.part: entry.night for entry in entries if entry.status == "finished"}
+    lines = [(part.name, part in waiting, last.get(part.name), command_line(plan, part)) for part in plan.parts]
     if as_json:
         emit_json([dict(zip(("part", "due", "last", "command"), line, strict=True)) for line in lines])
         return
-    rows = [(name, "due" if now else "", last or "never", shlex.join(words)) for name, now, last, words in lines]
+    rows = [(name, "due" if now else "", night or "never", shlex.join(words)) for name, now, night, words in lines]
     show(Listing.of([Column("part", head=True), "due", "last", "command"], rows), no_color=no_color)

@@ -19,7 +19,7 @@ from autotuner.targets import Target
 
 _TEXTS = ("flags", "inputs", "parameters")
 _TYPES: Mapping[str, type] = {
-    **dict.fromkeys(("trials", "seed", "every", "sample", "top"), int),
+    **dict.fromkeys(("trials", "seed", "sample", "top"), int),
     **dict.fromkeys(_TEXTS, list),
     "threshold": float,
 }
@@ -27,7 +27,7 @@ _TYPES: Mapping[str, type] = {
 _WORDS = {int: "a whole number", list: "a list of texts", float: "a number", str: "a text"}
 _TOP = ("name", "workspace", "golden", "page", "defaults", "parts", "compare")
 _COMMON = (
-    *("target", "device", "budget", "effort", "trials", "seed", "every", "flags", "microkernels", "cache"),
+    *("target", "device", "budget", "effort", "trials", "seed", "flags", "microkernels", "cache"),
     "iree_tools",
 )
 _OWN: Mapping[str, tuple[str, ...]] = {
@@ -46,8 +46,6 @@ class Part:
     command: tuple[str, ...]
     """What `autotune` is given, without workspace and output."""
     budget: float
-    every: int = 1
-    """Nights from one time to the next."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +115,6 @@ def _part(table: Any, defaults: Mapping[str, Any], where: str, folder: Path) -> 
     given = {**defaults, **_checked(table, (*_COMMON, *_OWN[kind]), where=where)}
     if "budget" not in given:
         raise UsageError(f"{where} has no budget.", remedy='Give budget = "30m" there or in [defaults].')
-    if (every := given.pop("every", 1)) < 1:
-        raise UsageError(f"`every` in {where} is {every}.", remedy="Give 1 or more nights.")
     target = given.get("target", "cpu")
     chip = Target.parse(target)  # refused now, not at two in the morning
     subject = given.pop(kind)
@@ -131,7 +127,7 @@ def _part(table: Any, defaults: Mapping[str, Any], where: str, folder: Path) -> 
         load(subject, dtype=chip.usual_dtype)
     if "iree_tools" in given:
         given["iree_tools"] = str(folder / given["iree_tools"])
-    return Part(name, (kind, subject, *_words(given)), parse_budget(given["budget"]), every)
+    return Part(name, (kind, subject, *_words(given)), parse_budget(given["budget"]))
 
 
 def _words(given: Mapping[str, Any]) -> list[str]:

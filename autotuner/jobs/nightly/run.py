@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -96,31 +96,10 @@ def run_autotune(words: Sequence[str], timeout: float, *, folder: Path) -> Finis
     return process.run(process.own_module("autotuner", *words), timeout=timeout, cwd=folder)
 
 
-@dataclass(frozen=True)
-class Due:
-    """A part, and whether it is run tonight."""
-
-    part: Part
-    due: bool
-    last: str | None
-    """The night in which it was finished before."""
-    resume: bool = False
-    """It was cut short, and goes on."""
-
-
-def due(plan: Plan, entries: Sequence[Entry], night: str, *, everything: bool = False) -> list[Due]:
-    """Which parts are run: those that were not finished since as many nights as they say."""
-    found = []
-    last_lines = {entry.part: entry for entry in entries}
-    for part in plan.parts:
-        done = [entry.night for entry in entries if entry.part == part.name and entry.status == "finished"]
-        # A night that is still to come was written by a clock that went wrong: it must not hold up those until then.
-        last = max((one for one in done if one <= night), default=None)
-        age = None if last is None else (date.fromisoformat(night) - date.fromisoformat(last)).days
-        line = last_lines.get(part.name)
-        wanted = everything or age is None or age >= part.every
-        found.append(Due(part, wanted, last, resume=line is not None and line.status == "begun"))
-    return found
+def due(plan: Plan, entries: Sequence[Entry], night: str, *, everything: bool = False) -> list[Part]:
+    """Which parts are run: those that were not finished tonight."""
+    done = {entry.part for entry in entries if entry.night == night and entry.status == "finished"}
+    return [part for part in plan.parts if everything or part.name not in done]
 
 
 def run_night(
@@ -140,13 +119,14 @@ def run_night(
     night = night or tonight()
     entries = read(plan.history)
     ended: list[Entry] = []
-    for one in due(plan, entries, night, everything=everything):
-        if not one.due:
-            continue
-        reporter.stage(f"{one.part.name}{', going on' if one.resume else ''}")
-        known = {entry.run for entry in entries if entry.run}
-        append(plan.history, Entry(night, one.part.name, "begun", _now(), one.part.command))
-        entry = _ended(plan, one, night, runner, known)
+    last = {entry.part: entry.status for entry in entries}
+    known = {entry.run for entry in entries if entry.run}
+    for part in due(plan, entries, night, everything=everything):
+        resume = last.get(part.name) == "begun"
+        reporter.stage(f"{part.name}{', going on' if resume else ''}")
+        begun = Entry(night, part.name, "begun", _now(), part.command)
+        append(plan.history, begun)
+        entry = _ended(plan, part, begun, runner, known, resume=resume)
         append(plan.history, entry)
         if entry.status == "failed":
             reporter.note(f"{entry.part} failed: {entry.reason}")
@@ -156,14 +136,14 @@ def run_night(
     return ended
 
 
-def _ended(plan: Plan, one: Due, night: str, runner: Runner, known: set[str]) -> Entry:
+def _ended(plan: Plan, part: Part, begun: Entry, runner: Runner, known: set[str], *, resume: bool) -> Entry:
     """What a part came to. Nothing that it does wrong is let through."""
-    plain = Entry(night, one.part.name, "failed", _now(), one.part.command)
+    plain = replace(begun, status="failed", time=_now())
     try:
-        entry = _attempt(plan, one.part, plain, runner, resume=one.resume)
-        if one.resume and entry.run in known:
+        entry = _attempt(plan, part, plain, runner, resume=resume)
+        if resume and entry.run in known:
             # There was nothing to go on with: the part was cut short before its run began.
-            entry = _attempt(plan, one.part, plain, runner, resume=False)
+            entry = _attempt(plan, part, plain, runner, resume=False)
         return entry
     except (StorageError, process.Closing):
         raise

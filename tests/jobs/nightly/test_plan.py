@@ -21,7 +21,6 @@ flags = ["--iree-opt-level=O3"]
 
 [[parts]]
 suite = "unet"
-every = 7
 sample = 3
 
 [[parts]]
@@ -46,10 +45,10 @@ def test_a_file_says_what_is_run_how_long_and_how_it_is_judged(tmp_path: Path) -
     (tmp_path / "golden.json").write_text("[]")
     plan = read_plan(written(tmp_path, GOOD))
     suite, model = plan.parts
-    assert (suite.name, suite.every, suite.budget) == ("unet-sm_80", 7, 1800.0)
+    assert (suite.name, suite.budget) == ("unet-sm_80", 1800.0)
     assert suite.command[:2] == ("suite", "unet")
     assert {"--target=sm_80", "--budget=30m", "--flag=--iree-opt-level=O3", "--sample=3"} == set(suite.command[2:])
-    assert (model.name, model.every, model.budget) == ("net", 1, 90.0)
+    assert (model.name, model.budget) == ("net", 90.0)
     assert model.command[:2] == ("model", str(tmp_path / "net.mlir"))
     assert "--target=cpu" in model.command
     assert plan.golden == str(tmp_path / "golden.json")
@@ -68,7 +67,6 @@ def test_a_file_says_what_is_run_how_long_and_how_it_is_judged(tmp_path: Path) -
         ("sample = 3", "sample = true", "`sample` in [[parts]] number 1 is True. Give a whole number."),
         ("threshold = 3", "fail = true", ": [compare] has no key `fail`. Known are: threshold."),
         ("[compare]", "[alarm]", "the file has no key `alarm`."),
-        ("every = 7", "every = 0", "`every` in [[parts]] number 1 is 0."),
         ('budget = "30m"', "", "[[parts]] number 1 has no budget."),
         ('budget = "30m"', 'budget = "soon"', "'soon' is not a duration"),
         ('suite = "unet"', 'suite = "unett"', "there is no suite 'unett'"),
