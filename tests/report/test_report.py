@@ -255,9 +255,9 @@ def test_a_models_dispatches_are_told_before_and_after(store: Store) -> None:
     run = read(store, a_search(store, kind="model", more=document))
     found = {section.slug: section for section in kinds.own_sections(run)}
     row = found["dispatches"].tables[0].rows[0]
-    assert tuple(row[:6]) == ("d0", "2", "40.0", "100", "2.000 (1.900 to 2.100)", "50")
-    assert found["time"].tables[0].rows == [("gemm", "9.000", "3.000")]
-    assert [row[4] for row in found["routes"].tables[0].rows] == ["timed", "compile-error"]
+    assert tuple(row[:6]) == ("d0", "2", "40", "100", "2.000 (1.900 to 2.100)", "tuned")
+    assert found["time"].tables[0].rows == [("gemm", "9000.0", "3000.0")]
+    assert found["routes"].tables[0].rows == [("plain", "9000.0", ""), ("r", "", "compile-error")]
     assert "routes" not in {section.slug for section in kinds.own_sections(changed(run, routes=[]))}
 
 
@@ -266,7 +266,7 @@ def test_a_suites_times_are_those_that_stand_side_by_side(store: Store) -> None:
     tuned = {"problem": "a", "default_us": 6.0, "reference_us": 10.0, "tuned_us": 8.0, "ratio": 1.25}
     run = read(store, a_search(store, kind="suite", more={"problems": [tuned, {"problem": "b", "default_us": 7.0}]}))
     (section,) = kinds.own_sections(run)
-    assert [tuple(row[3:5]) for row in section.tables[0].rows] == [("10", "8"), ("7", "")]
+    assert section.tables[0].rows == [("a", "10", "8", "1.250"), ("b", "7", "", "")]
     assert section.charts[0].figure["layout"]["shapes"], "where the default is, there is a line"
 
 
@@ -310,12 +310,12 @@ def test_a_comparison_over_problems_says_of_how_many(store: Store) -> None:
 
 def test_a_retuning_says_what_became_of_each_entry(store: Store) -> None:
     entry = {"spec": "/w/specs/a.flags", "entry": "", "problem": "gemm_1", "state": "dropped", "reason": HOSTILE}
-    timed = {"us": 80.0, "baseline_us": 79.0, "old": {"us": 70.0}, "speedup": None, "run": "r9"}
+    timed = {"us": 80.0, "baseline_us": 79.0, "before_us": 70.0, "speedup": None, "run": "r9"}
     document = {"entries": [{**entry, **timed}, {"entry": "b", "old": None}]}
     run = a_search(store, kind="retune", more=document)
     page = report(store, [run])
     assert "Entries" in headings(page)
-    cells = ("a.flags: gemm_1", "70", "80", "79")
+    cells = ("gemm_1", "70", "80", "79")
     assert all(f">{cell}</td>" in page for cell in cells)
     assert '<span class="pill bad">dropped</span>' in page
     assert HOSTILE not in page
