@@ -54,17 +54,17 @@ class ArmRun:
         error = self.answer.check.error if self.answer is not None else math.inf
         how, enter = self.recipe, f"cd {shell_line([str(self.folder)])}"
         return ArmFacts(
-            self.name,
-            self.arm.kind,
-            self.us,
-            how.added,
-            self.folder / SPEC if how.kernel is not None else how.spec,
-            error if math.isfinite(error) else None,
-            how.applied,
-            tuple(f"{enter} && {shell_line(words)}" for words in (self.module.command, benchmark) if words),
-            self.module.repeat,
-            self.module.binary,
-            how.kernels,
+            name=self.name,
+            kind=self.arm.kind,
+            us=self.us,
+            flags=how.added,
+            spec=self.folder / SPEC if how.kernel is not None else how.spec,
+            error=error if math.isfinite(error) else None,
+            applied=how.applied,
+            command=tuple(f"{enter} && {shell_line(words)}" for words in (self.module.command, benchmark) if words),
+            repeat=self.module.repeat,
+            binary=self.module.binary,
+            kernels=how.kernels,
         )
 
     def write_commands(self, benchmark: Sequence[str] = ()) -> None:

@@ -89,9 +89,9 @@ def _details(found: Found, kernel: Kernel, session: Session) -> AbDetails:
         config, us = dict(result.best.config), result.best.us
     if not config or result.interrupted:
         return AbDetails((default,), why=_why(rows))
-    carrier = plan.candidate(plan.space[plan.space.nearest(config)], id=B).carrier
-    names = [call.name for call in carrier.carried().kernels]
-    kernels = tuple({"problem": plan.problem.name, "variant": name, "calls": 1} for name in names)
+    knobs = plan.candidate(plan.space[plan.space.nearest(config)], id=B).knobs
+    variant = ", ".join(f"{name}={value}" for name, value in knobs.items())
+    kernels = ({"problem": plan.problem.name, "variant": variant, "calls": 1},)
     arms = (default, ArmFacts(kernel.name, "microkernel", us, applied=1, kernels=kernels))
     return AbDetails(arms, written=result.verdict == "win")
 

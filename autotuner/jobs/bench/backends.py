@@ -15,8 +15,6 @@ from autotuner.store.rows import RunRow
 from autotuner.targets import Target
 
 IREE, TUNED = "iree", "tuned"
-BLOCKS = 6
-"""The fewest that give a median an interval of 95 %."""
 _FILES = (".mlir", ".flags")
 """What `tuned` is compiled with, by the ends of names."""
 
@@ -85,7 +83,8 @@ class Terms:
     """Whatever is in that file."""
     onnx: Path | None = None
     """The model as other libraries take it, where IREE is given another file."""
-    blocks: int = BLOCKS
+    blocks: int = 6
+    """Of timings; fewer give a median no interval of 95 %."""
 
     def __post_init__(self) -> None:
         spec, onnx = self.spec, self.onnx

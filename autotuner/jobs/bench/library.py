@@ -17,7 +17,7 @@ import numpy as np
 from autotuner.devices import child_base
 from autotuner.devices.child_base import Message
 from autotuner.devices.conditions import Conditions
-from autotuner.devices.connection import Connection, Lost, Refused
+from autotuner.devices.connection import OPEN_SECONDS, Connection, Lost, Refused
 from autotuner.devices.device import Computed, Timing
 from autotuner.devices.sampling import open_sampler, sampled, sizes_of
 from autotuner.errors import AutotuneError, EnvironmentFailure
@@ -34,8 +34,6 @@ from autotuner.targets import Target
 from autotuner.tuning.session import Session
 
 CHILD = Path(__file__).with_name("libraries") / "child.py"
-PREPARE_SECONDS = 180.0
-"""A library may compile or choose a kernel when it first sees a problem."""
 _ABSENT = "No module named"
 
 
@@ -58,18 +56,19 @@ class LibraryProcess:
     def _prepare_again(self) -> None:
         """A new process is asked at first what the lost one had prepared."""
         if self._prepared is not None:
-            self.connection.ask(self._prepared, timeout=PREPARE_SECONDS)
+            self.connection.ask(self._prepared, timeout=OPEN_SECONDS)
 
     @property
     def version(self) -> str:
         return str(self.connection.opened.get("version", ""))
 
     def prepare(self, given: Given, manner: Manner) -> LibrarySide:
+        """It may compile or choose a kernel when it first sees a problem: that takes as long as to open a device."""
         manner.device.lend(busy=False)
         self._prepared = None
         inputs = [one.to_json() for one in given.tensors]
         request = {"ask": "prepare", "task": given.task, "inputs": inputs, "folder": str(self.folder)}
-        answer = self.ask(request, timeout=PREPARE_SECONDS)
+        answer = self.ask(request, timeout=OPEN_SECONDS)
         self._prepared = request
         footprint = sum(one.file.stat().st_size for one in given.tensors)
         rotation = sizes_of(self.device).rotation(footprint)
