@@ -37,16 +37,6 @@ from autotuner.space.table import Columns, Config, Knob, Space
 
 __all__ = ["CpuSpace", "CpuTiling"]
 
-_MICROKERNEL_TYPES = (
-    ("f32", "f32", "f32"),
-    ("f16", "f16", "f32"),
-    ("f16", "f16", "f16"),
-    ("bf16", "bf16", "f32"),
-    ("bf16", "bf16", "bf16"),
-    ("i8", "i8", "i32"),
-)
-"""Of operands and result: what IREE's microkernel of mmt4d computes."""
-
 
 def _product(dispatch: Dispatch, facts: CpuFacts, cores: int) -> Part | None:
     """None where the dispatch has no such knobs (a matrix-vector product, say)."""
@@ -152,12 +142,12 @@ def _packed(dispatch: Dispatch, facts: CpuFacts, cores: int) -> Part:
     m, n, k = (dispatch.loops[loop] for loop in (row, column, first))
     outer = math.prod(dispatch.sizes("batch"))
     steps = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-    known = dispatch.op in ("linalg.mmt4d", "linalg.batch_mmt4d") and dispatch.element_types in _MICROKERNEL_TYPES
+    called = facts.calls_mmt4d and dispatch.op in ("linalg.mmt4d", "linalg.batch_mmt4d")
     knobs = (
         Knob("workgroup_m", below(m, steps)),
         Knob("workgroup_n", below(n, steps)),
         # A microkernel that IREE calls in the place of the operation runs over all of K by itself.
-        Knob("unroll_k", (1,) if known and facts.calls_mmt4d else below(k, (1, 2, 4))),
+        Knob("unroll_k", (1,) if called else below(k, (1, 2, 4))),
     )
 
     def enough_workgroups(c: Columns) -> Mask:

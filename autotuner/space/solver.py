@@ -17,9 +17,6 @@ from autotuner.space.constraints import Column, ConstraintsError, Mask, Program,
 Bound = float
 """An integer, or an infinity: no knob comes near the 2**53 where a float would lose one."""
 
-_UNBOUNDED = 1 << 53
-"""A product this large says nothing about its factors, and more of them would not fit a float."""
-
 _LARGEST_DOMAIN = 1 << 22
 _SAMPLE = 96
 """Rows on which the growth of a join is estimated before a knob is chosen."""
@@ -51,10 +48,8 @@ class _Bounds:
 
     def _narrow(self, index: int, low: Bound, high: Bound) -> None:
         bound = self.intervals[index]
-        if low < _UNBOUNDED:
-            bound.low = max(bound.low, math.ceil(low) if math.isfinite(low) else low)
-        if high < _UNBOUNDED:
-            bound.high = min(bound.high, math.floor(high) if math.isfinite(high) else high)
+        bound.low = max(bound.low, math.ceil(low) if math.isfinite(low) else low)
+        bound.high = min(bound.high, math.floor(high) if math.isfinite(high) else high)
 
     def _forward(self) -> None:
         for index, node in enumerate(self.program.nodes):
@@ -111,14 +106,8 @@ class _Bounds:
 
 def _product(factors: Iterable[Bound]) -> Bound:
     """Without the not-a-number that zero times infinity would be."""
-    result: Bound = 1
-    for factor in factors:
-        if factor == 0:
-            return 0
-        result *= factor
-        if result > _UNBOUNDED:
-            result = math.inf
-    return result
+    given = list(factors)
+    return 0 if 0 in given else math.prod(given)
 
 
 def legal(program: Program) -> dict[str, Column]:

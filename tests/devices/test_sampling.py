@@ -46,20 +46,6 @@ def test_without_cpufreq_the_kernels_own_figures_count(tmp_path: Path) -> None:
     assert open_sampler("local-sync", root=tmp_path)() == Sample(mhz=2500.25)
 
 
-@pytest.mark.parametrize(
-    "files",
-    [
-        {"sys/class/hwmon/hwmon0/name": "coretemp", "sys/class/hwmon/hwmon0/temp1_input": 61000},
-        {"sys/class/thermal/thermal_zone3/type": "x86_pkg_temp", "sys/class/thermal/thermal_zone3/temp": 61000},
-    ],
-)
-def test_a_processors_temperature_is_that_of_its_hottest_sensor(tmp_path: Path, files: Mapping[str, object]) -> None:
-    write(tmp_path, files)
-    write(tmp_path, {"sys/class/hwmon/hwmon7/name": "nvme", "sys/class/hwmon/hwmon7/temp1_input": 99000})
-    write(tmp_path, {"sys/class/hwmon/hwmon8/name": "k10temp", "sys/class/hwmon/hwmon8/temp1_input": 40000})
-    assert open_sampler("local-task", root=tmp_path)() == Sample(celsius=61)
-
-
 @pytest.mark.parametrize("uri", ["local-task", "cuda", "hip://7", "nonsense"])
 def test_where_nothing_is_to_be_had_samples_are_empty(
     tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch

@@ -7,10 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from autotuner.errors import OutOfTimeError
 from autotuner.measure.check import compare
 from autotuner.problems import Array, Attention
-from autotuner.system import process
 
 
 def naive(attention: Attention, query: Array, key: Array, value: Array) -> Array:
@@ -43,17 +41,6 @@ def test_blocks_of_queries_and_narrower_sums_change_no_reference(flops: float, m
     inputs, whole = attention.inputs(seed=3), attention.whole_inputs(seed=4)
     np.testing.assert_allclose(attention.reference(inputs), naive(attention, *inputs), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(attention.reference(whole), naive(attention, *whole), rtol=1e-12, atol=1e-12)
-
-
-def test_a_large_reference_is_computed_in_pieces_that_look_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    attention = Attention.parse(shape="2x3x5x7x4", dtype="f32")
-    inputs = attention.inputs(seed=3)
-    monkeypatch.setattr("autotuner.problems.attention.PIECE", 1)
-    np.testing.assert_allclose(attention.reference(inputs), naive(attention, *inputs), rtol=1e-6)
-    looks = iter([1.0] * 12 + [0.0] * 99)  # the threads' looks and those of who waits for them
-    monkeypatch.setattr(process, "seconds_left", lambda: next(looks))
-    with pytest.raises(OutOfTimeError):
-        attention.reference(inputs)
 
 
 def test_weights_are_far_from_uniform_so_that_a_wrong_mask_shows() -> None:

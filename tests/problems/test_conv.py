@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autotuner.errors import OutOfTimeError
 from autotuner.problems import Array, Conv
 from autotuner.problems.conv import LAYOUTS
-from autotuner.system import process
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -63,19 +61,6 @@ def test_the_reference_is_the_definition(name: str, layout: str) -> None:
     image, weights = conv.inputs(seed=3)
     assert image.shape == conv.operands[0].shape
     np.testing.assert_allclose(conv.reference((image, weights)), naive(conv, image, weights), atol=1e-12)
-
-
-@pytest.mark.parametrize("piece", [1, 12_000, 60_000], ids=["lines", "parts of an image", "images"])
-@pytest.mark.parametrize("name", ["strided", "grouped"])
-def test_a_large_reference_is_computed_in_pieces_that_look_at_the_clock(
-    name: str, piece: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("autotuner.problems.conv.PIECE", piece)
-    conv = variant(name, LAYOUTS[0])
-    inputs = conv.inputs(seed=3)
-    np.testing.assert_allclose(conv.reference(inputs), naive(conv, *inputs), atol=1e-12)
-    with process.until(0.0), pytest.raises(OutOfTimeError):
-        conv.reference(inputs)
 
 
 def test_integers_are_exact_and_floats_are_not() -> None:

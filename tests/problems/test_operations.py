@@ -7,15 +7,17 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from autotuner.cli import operations as commands
-from autotuner.errors import UsageError
+from autotuner.errors import OutOfTimeError, UsageError
 from autotuner.problems import OPERATIONS, Attention, Conv, Gemm, Operation, problem_named
 from autotuner.problems.conv import LAYOUTS as CONV_LAYOUTS
 from autotuner.problems.gemm import LAYOUTS
+from autotuner.system import process
 from tests.support.arguments import parse_arguments
 
 PROBLEMS: list[Operation] = [
@@ -90,6 +92,30 @@ def test_any_text_gives_a_problem_or_a_refusal(operation: type[Operation], shape
     except UsageError:
         problem = None
     assert problem is None or problem.flops > 0
+
+
+@pytest.mark.parametrize(
+    ("problem", "pieces"),
+    [
+        (Gemm.parse(shape="23x16x8", dtype="f32", batch=2, layout="tn"), [1, 2_000]),
+        *(
+            (Conv.parse(shape="2x7x8x4", filter="3x2x6", dtype="f32", **more), [1, 12_000, 60_000])
+            for more in ({"stride": "2x1", "pad": "1x1"}, {"groups": 2})
+        ),
+        (Attention.parse(shape="2x3x5x7x4", dtype="f32", causal=True), [1, 9_000]),
+    ],
+    ids=["gemm", "strided", "grouped", "attention"],
+)
+def test_a_large_reference_is_computed_in_pieces_that_look_at_the_clock(
+    problem: Operation, pieces: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = problem.inputs(1)
+    whole = problem.reference(inputs)
+    for piece in pieces:
+        monkeypatch.setattr(f"autotuner.problems.{problem.op}.PIECE", piece)
+        np.testing.assert_allclose(problem.reference(inputs), whole, rtol=1e-12, atol=1e-12)
+    with process.until(0.0), pytest.raises(OutOfTimeError):
+        problem.reference(inputs)
 
 
 CONV = {"shape": "1x8x8x4", "filter": "3x3x8"}

@@ -12,9 +12,9 @@ from iree.compiler.dialects import iree_codegen, iree_gpu  # noqa: F401  (import
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.mlir import text_context
 from autotuner.space import ABSENT, CompilationInfo, Config, GpuSpace
-from autotuner.space.gpu import Batch
+from autotuner.space.gpu import Batch, DispatchSpace, read_dispatch_space
 from autotuner.space.prune import RULES, SHARED_MEMORY, STRIDED, TORN_SCORES, WIDENED
-from autotuner.targets.backends import ROCM, backend_of
+from autotuner.targets.backends import CUDA, ROCM, backend_of
 
 Emit = Callable[..., str]
 
@@ -23,9 +23,9 @@ CONV = ("conv", 2, 32, 1280, 1280)
 ATTENTION = ("attention", 20, 4096, 64, 1024)
 
 
-def read(emit: Emit, target: str, problem: tuple[str, *tuple[int, ...]]) -> GpuSpace:
+def read(emit: Emit, target: str, problem: tuple[str, *tuple[int, ...]]) -> DispatchSpace:
     kind, *shape = problem
-    return GpuSpace.read(emit(kind, target, *shape), backend=backend_of(target))
+    return read_dispatch_space(emit(kind, target, *shape), backend=backend_of(target))
 
 
 def parse(info: CompilationInfo) -> str:
@@ -43,6 +43,7 @@ def parse(info: CompilationInfo) -> str:
         ("sm_80", GEMM),
         ("gfx942", CONV),
         ("gfx950", ATTENTION),
+        ("sm_80", ATTENTION),
     ],
 )
 def test_attributes_of_random_configurations_parse_and_are_distinct(
@@ -65,6 +66,7 @@ def test_attributes_of_random_configurations_parse_and_are_distinct(
         ("sm_80", GEMM),
         ("gfx942", CONV),
         ("gfx942", ATTENTION),
+        ("sm_80", ATTENTION),
     ],
 )
 def test_default_is_exactly_what_the_compiler_chose(
@@ -241,4 +243,4 @@ def test_without_rules_the_constraints_alone_decide(emit: Emit) -> None:
 
 def test_a_dispatch_without_constraints_says_so(emit: Emit) -> None:
     with pytest.raises(NoCandidateError, match="emits no pipeline constraints"):
-        read(emit, "sm_80", ATTENTION)
+        GpuSpace.read(emit("attention", "sm_80", *ATTENTION[1:]), backend=CUDA)

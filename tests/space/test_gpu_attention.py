@@ -6,13 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from iree.compiler import ir
 from iree.compiler.dialects import iree_codegen, iree_gpu  # noqa: F401  (importing registers the dialects)
 
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.render import spec_mlir
 from autotuner.errors import NoCandidateError, UsageError
-from autotuner.iree.mlir import read_root, text_context
+from autotuner.iree.mlir import read_root
 from autotuner.problems import Attention
 from autotuner.problems.render import problem_mlir
 from autotuner.space import Config
@@ -25,19 +24,6 @@ LARGE = ("attention", "sm_80", 8, 1024, 128, 1024)
 SMALL = ("attention", "sm_80", 8, 256, 64, 256)
 
 
-@pytest.mark.parametrize("problem", [SMALL, LARGE])
-def test_default_is_exactly_what_the_compiler_chose(emit: Emit, problem: tuple[str, ...]) -> None:
-    text = emit(*problem)
-    space = AttentionSpace.read(text)
-    default = space.default()
-    assert default is not None
-    info = space.compilation_info(default)
-    assert f"lowering_config = {info.lowering_config}" in text
-    assert f"decomposition_config = {info.decomposition_config}" in text
-    assert "denormal_fp_math_f32" in info.translation_info
-    assert "workgroup_size = [128, 1, 1] subgroup_size = 32" in info.translation_info
-
-
 def test_tiles_are_whole_instructions_for_every_subgroup(emit: Emit) -> None:
     space = AttentionSpace.read(emit(*LARGE))
     frame = space.space.frame().drop(columns=["pipeline", "mma", "reorder_workgroups"]).astype(int)
@@ -48,18 +34,6 @@ def test_tiles_are_whole_instructions_for_every_subgroup(emit: Emit) -> None:
     assert (shared + 2 * frame["red_k2"] * frame["n_tile"] * frame["promote_v"] <= 166912).all()
     assert space.pruned[REGISTERS.reason] > 0
     assert set(space.space.counts("mma")) == {"NV_MMA_SYNC_F32_16x8x16_F16"}
-
-
-def test_random_configurations_parse_and_are_distinct(emit: Emit) -> None:
-    space = AttentionSpace.read(emit(*SMALL))
-    rows = space.space.sample(30, np.random.default_rng(0))
-    infos = {space.compilation_info(space.space[int(row)]) for row in rows}
-    assert len(infos) == len(rows)
-    with text_context():
-        for info in infos:
-            text = f"lowering_config = {info.lowering_config}, translation_info = {info.translation_info}"
-            ir.Attribute.parse(f"#iree_codegen.compilation_info<{text}>")
-            ir.Attribute.parse(info.decomposition_config or "")
 
 
 def test_an_operand_that_is_not_promoted_needs_no_layout(emit: Emit) -> None:
@@ -83,10 +57,9 @@ def test_what_has_no_instruction_or_no_tile_says_so(emit: Emit) -> None:
         space.compilation_info(Config.of({**space.space[0].as_dict(), "m_tile": 17}))
 
 
-@pytest.mark.parametrize(("shape", "dtype"), [("1x8x256x256x64", "f16"), ("1x8x256x256x64", "bf16")])
-def test_random_configurations_build_and_apply(builder: Builder, shape: str, dtype: str) -> None:
+def test_random_configurations_build_and_apply(builder: Builder) -> None:
     target = Target.parse("sm_80")
-    problem = Attention.parse(shape=shape, dtype=dtype)
+    problem = Attention.parse(shape="1x8x256x256x64", dtype="bf16")
     source = problem_mlir(problem)
     text = builder.inspect(source, [*target.compile_flags, "--iree-codegen-add-tuner-attributes"], timeout=120.0)
     dispatch = read_root(text)

@@ -12,16 +12,12 @@ from autotuner.system import machine
 from autotuner.targets.backends.base import Backend, DeviceFacts, Look, Sizes
 
 CPU_FLAG = "--iree-llvmcpu-target-cpu"
-_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
-"""What hwmon calls the sensors of processors."""
-_ZONES = ("x86_pkg_temp", "cpu-thermal", "cpu_thermal")
-"""What thermal zones of processors are called."""
 
 
 def _sampler(which: str, root: Path) -> Callable[[], Look]:
-    """From cpufreq and its thermal sensors."""
+    """From cpufreq: the clock alone."""
     del which
-    return lambda: (_mhz(root), None, _celsius(root))
+    return lambda: (_mhz(root), None, None)
 
 
 def _mhz(root: Path) -> float | None:
@@ -32,19 +28,6 @@ def _mhz(root: Path) -> float | None:
         return mean(kilohertz) / 1e3
     known = re.findall(r"^cpu MHz\s*:\s*(\d+(?:\.\d+)?)\s*$", machine.read(root / "proc/cpuinfo"), re.MULTILINE)
     return mean(map(float, known)) if known else None
-
-
-def _celsius(root: Path) -> float | None:
-    """The hottest of the processor's sensors."""
-    files = [
-        file
-        for folder in (root / "sys/class/hwmon").glob("hwmon*")
-        if machine.read(folder / "name") in _SENSORS
-        for file in folder.glob("temp*_input")
-    ]
-    zones = (root / "sys/class/thermal").glob("thermal_zone*")
-    files += [zone / "temp" for zone in zones if machine.read(zone / "type") in _ZONES]
-    return max((number / 1e3 for number in machine.numbers(files)), default=None)
 
 
 def _sizes(which: str, root: Path) -> Sizes:
