@@ -107,7 +107,7 @@ def test_any_text_gives_a_problem_or_a_refusal(operation: type[Operation], shape
     ids=["gemm", "strided", "grouped", "attention"],
 )
 def test_a_large_reference_is_computed_in_pieces_that_look_at_the_clock(
-    problem: Operation, pieces: list[int], monkeypatch: pytest.MonkeyPatch
+    problem: Gemm | Conv | Attention, pieces: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inputs = problem.inputs(1)
     whole = problem.reference(inputs)
