@@ -32,19 +32,29 @@ from tests.support.patience import ENOUGH, wait_until
 CPU = Target.parse("cpu")
 
 
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, tools: Tools) -> Iterator[LocalCluster]:
+    """By TLS: one worker that only builds, and one whose device is this processor. The last test ends all of them."""
+    assert tools.programs  # what the workers need to know of the compiler is known before they start
+    with local_cluster(tmp_path_factory.mktemp("cluster")) as made:
+        for name, words in {"build-1": (), "cpu-1": ("--device", "local-task")}.items():
+            made.start(name, "--jobs", "1", *words)
+        for worker in made.workers.values():
+            worker.ready()
+        yield made
+
+
+def scheduler_of(cluster: LocalCluster) -> Scheduler:
+    words = dict(zip(cluster.certificates[::2], map(Path, cluster.certificates[1::2]), strict=True))
+    return Scheduler(cluster.address, ca_file=words["--tls-ca-file"], cert=words["--tls-cert"], key=words["--tls-key"])
+
+
 @contextmanager
 def joined(
     cluster: LocalCluster, tools: Tools, notes: list[str], *, wanted: str = "", timed: bool = True
 ) -> Iterator[Cluster]:
-    words = dict(zip(cluster.certificates[::2], map(Path, cluster.certificates[1::2]), strict=True))
-    scheduler = Scheduler(
-        cluster.address,
-        ca_file=words.get("--tls-ca-file"),
-        cert=words.get("--tls-cert"),
-        key=words.get("--tls-key"),
-    )
     own = Facts.of_this_machine(tools, builds=0)
-    with Cluster.open(scheduler, own, CPU, timed=timed, wanted=wanted, note=notes.append) as made:
+    with Cluster.open(scheduler_of(cluster), own, CPU, timed=timed, wanted=wanted, note=notes.append) as made:
         yield made
 
 
@@ -73,20 +83,28 @@ def test_builds_come_back_and_a_device_there_finds_them_right(
         assert build.vmfb.is_relative_to(tmp_path), "the module is in the coordinator's own cache"
         data = Data.write(problem, tmp_path / "data", seed=1)
         assert Checker(device, data, 60).check(build.vmfb).ok
-    (refusal,) = notes
-    assert refusal.startswith("worker sync-1 is refused: it has another device (one-core: ")
-    assert refusal.endswith(f") than is used ({made.roster.devices[0].facts.kind}); it only builds")
+    assert notes == []
 
 
 def test_the_device_that_is_named_is_taken(cluster: LocalCluster, tools: Tools) -> None:
-    with (
-        joined(cluster, tools, [], wanted="one-core") as made,
-        made.devices(isolate=True) as (device,),
-    ):
-        assert (device.worker, device.state) == ("sync-1", "process")
-    with pytest.raises(EnvironmentFailure, match=r"has no worker with a device that can be timed.*one-core"):  # noqa: SIM117
-        with joined(cluster, tools, [], wanted="H200"):
+    with joined(cluster, tools, [], wanted="CPU") as made, made.devices(isolate=True) as (device,):
+        assert (device.worker, device.state) == ("cpu-1", "process")
+    notes: list[str] = []
+    with pytest.raises(EnvironmentFailure, match=r"has no worker with a device that can be timed: cpu-1 has another"):  # noqa: SIM117
+        with joined(cluster, tools, notes, wanted="H200"):
             pass
+    (refusal,) = notes
+    assert refusal.startswith("worker cpu-1 is refused: it has another device (cpu: ")
+    assert refusal.endswith(") than is used (H200); it only builds")
+
+
+def test_who_has_no_certificate_of_its_authority_does_not_join(
+    cluster: LocalCluster, tools: Tools, tmp_path: Path
+) -> None:
+    assert cluster.address.startswith("tls://")
+    strangers = LocalCluster(tmp_path, cluster.address, tuple(make_certificates(tmp_path)))
+    with pytest.raises(EnvironmentFailure, match="does not answer"), joined(strangers, tools, []):
+        pass
 
 
 def test_a_device_is_one_coordinators(cluster: LocalCluster, tools: Tools) -> None:
@@ -129,12 +147,12 @@ def test_a_product_is_tuned_to_a_verdict_though_a_worker_dies(cluster: LocalClus
     disaster = Disaster(cluster)
     options = Options(
         effort=replace(parse_effort("quick"), race_entrants=2),
-        trials=4,
+        trials=2,
         budget=600.0,
         cache="warm",
         device="cpu",
         workspace=tmp_path,
-        cluster=Scheduler(cluster.address),
+        cluster=scheduler_of(cluster),
     )
     try:
         result = tune(
@@ -152,28 +170,22 @@ def test_a_product_is_tuned_to_a_verdict_though_a_worker_dies(cluster: LocalClus
     assert [row.stderr for row in rows if row.failure] == [], "no candidate is blamed for a worker"
 
 
-def test_tls_joins_those_who_have_a_certificate_and_what_is_lost_is_said(tools: Tools, tmp_path: Path) -> None:
-    with local_cluster(tmp_path, tls=True) as cluster, local_executor(1) as here:
-        cluster.start("first", "--jobs", "1").ready()
-        assert cluster.address.startswith("tls://")
-        other = tmp_path / "other"
-        other.mkdir()
-        strangers = LocalCluster(other, cluster.address, tuple(make_certificates(other)))
-        with pytest.raises(EnvironmentFailure, match="does not answer"), joined(strangers, tools, []):
-            pass
-        notes: list[str] = []
-        with joined(cluster, tools, notes, timed=False) as made:
-            executor = made.executor(own_builder(tools, tmp_path), here)
-            cluster.start("late", "--jobs", "1").ready()
-            cluster.workers["first"].send(signal.SIGKILL)
-            assert wait_until(lambda: notes == ["worker first is gone: its work goes to others"])
-            assert executor.start(job(8)).result(ENOUGH).ok, "one that joined later builds"
-            cluster.workers["late"].send(signal.SIGSTOP)
-            build = executor.start(job(9))
-            cluster.workers["late"].send(signal.SIGKILL)
-            with pytest.raises(EnvironmentFailure, match=r"no worker that can be used any more.* go on with --resume"):
-                build.result(ENOUGH)
-            assert cluster.scheduler is not None
-            cluster.scheduler.kill()
-            with pytest.raises(EnvironmentFailure, match=r"is gone: .*Start it and its workers again, .* --resume"):
-                executor.start(job(10)).result(ENOUGH)
+def test_what_is_lost_is_said_and_who_joins_later_builds(cluster: LocalCluster, tools: Tools, tmp_path: Path) -> None:
+    notes: list[str] = []
+    with local_executor(1) as here, joined(cluster, tools, notes, timed=False) as made:
+        executor = made.executor(own_builder(tools, tmp_path), here)
+        for name in ("build-1", "cpu-1"):
+            cluster.workers[name].send(signal.SIGKILL)
+        cluster.start("late", "--jobs", "1").ready()
+        gone = {f"worker {name} is gone: its work goes to others" for name in ("build-1", "cpu-1")}
+        assert wait_until(lambda: set(notes) == gone)
+        assert executor.start(job(8)).result(ENOUGH).ok
+        cluster.workers["late"].send(signal.SIGSTOP)
+        build = executor.start(job(9))
+        cluster.workers["late"].send(signal.SIGKILL)
+        with pytest.raises(EnvironmentFailure, match=r"no worker that can be used any more.* go on with --resume"):
+            build.result(ENOUGH)
+        assert cluster.scheduler is not None
+        cluster.scheduler.kill()
+        with pytest.raises(EnvironmentFailure, match=r"is gone: .*Start it and its workers again, .* --resume"):
+            executor.start(job(10)).result(ENOUGH)

@@ -51,13 +51,6 @@ class LocalCluster:
     workers: dict[str, WorkerProcess] = field(default_factory=dict)
     scheduler: subprocess.Popen[bytes] | None = None
 
-    @property
-    def scratch(self) -> Path:
-        """Where its workers make their folders."""
-        folder = self.folder / "scratch"
-        folder.mkdir(exist_ok=True)
-        return folder
-
     def start(self, name: str, *words: str) -> WorkerProcess:
         """A worker with a cache of its own; it may not have joined yet."""
         cache, log = self.folder / f"cache-{name}", self.folder / f"{name}.log"
@@ -74,7 +67,7 @@ class LocalCluster:
             self.address,
         ]
         with log.open("wb") as file:
-            environment = {**os.environ, "AUTOTUNE_CACHE_DIR": str(cache), "TMPDIR": str(self.scratch)}
+            environment = {**os.environ, "AUTOTUNE_CACHE_DIR": str(cache), "TMPDIR": str(self.folder)}
             process = subprocess.Popen(command, stdout=file, stderr=file, env=environment)
         self.workers[name] = WorkerProcess(name, process, log)
         return self.workers[name]
@@ -91,13 +84,12 @@ class LocalCluster:
 
 
 @contextmanager
-def local_cluster(folder: Path, *, tls: bool = False) -> Iterator[LocalCluster]:
-    """A scheduler, and no worker yet."""
-    certificates = make_certificates(folder) if tls else ()
-    told, log = folder / "scheduler.json", folder / "scheduler.log"
+def local_cluster(folder: Path) -> Iterator[LocalCluster]:
+    """A scheduler by TLS, and no worker yet."""
+    certificates = make_certificates(folder)
+    log = folder / "scheduler.log"
     command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
-    command += ["--no-dashboard", "--scheduler-file", str(told)]
-    command += ["--protocol", "tls", *certificates] if tls else []
+    command += ["--no-dashboard", "--protocol", "tls", *certificates]
     with log.open("wb") as file:
         process = subprocess.Popen(command, stdout=file, stderr=file)
     try:
