@@ -26,9 +26,6 @@ LISTENED = 5
 """Repetitions of the baseline against itself."""
 _ON_GPU = 0.5
 """Of a repetition's length: a device that nothing else runs on spreads by a third of a percent."""
-_LEAST_PATIENCE, _PATIENCE = 20.0, 50.0
-"""Seconds that a candidate may take for its check, at the least, and how many times the default's: what takes longer
-hangs, and would use up a short budget unseen."""
 _LENGTHENED = 2
 """How often the repeats are chosen, at most."""
 
@@ -219,8 +216,7 @@ class Calibrator(Generic[M]):
     def _checker(self, build: M) -> tuple[Checker, Check]:
         """What holds all to the right answers, and what it says of the baseline."""
         knows = self._answers()
-        longest, started = self.thoroughness.run_timeout, time.monotonic()
-        checker = self.data.checker(self.device, timeout=longest)
+        checker = self.data.checker(self.device, timeout=self.thoroughness.run_timeout)
         with beginning("the first run of IREE's default"):
             checker, check = (checker, checker.check(build.vmfb)) if knows else checker.trusting(build.vmfb)
         if check.failure in ("run-error", "run-timeout"):
@@ -233,8 +229,7 @@ class Calibrator(Generic[M]):
                 f"IREE's default already computes wrong results here ({check.detail}).",
                 remedy="Nothing can be tuned against it: please report it to IREE.",
             )
-        patience = max(_LEAST_PATIENCE, _PATIENCE * (time.monotonic() - started))
-        return replace(checker, timeout=min(longest, patience)), check
+        return checker, check
 
     def _time(self, build: M, benchmark: Benchmark, *, repetitions: int) -> tuple[Timing, float]:
         """A timing, and the seconds that it took."""

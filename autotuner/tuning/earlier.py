@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from autotuner.search.history import RUNS, SUGGESTED, Earlier, Shape, kept, suggest
 from autotuner.space import ABSENT, Config
@@ -19,7 +19,6 @@ from autotuner.tuning.session import Session
 
 SHARE = 4
 """At most one in so many trials is spent on what earlier runs suggest."""
-_NAMED = 3
 
 
 # --- what a run asks: --resume finds an earlier one by it -----------------------------------------------------------
@@ -45,17 +44,9 @@ def _reads(plan: Plan, session: Session) -> tuple[str, ...]:
     return (*session.tools.programs, *kernels, *files)
 
 
-@dataclass(frozen=True)
-class Recalled:
-    """What a finished run came to."""
-
-    result: Result
-    candidate: Candidate | None
-    """Its winner, or who was ahead where it was too short for a verdict."""
-
-
-def recall(new: NewRun, plan: Plan, session: Session, options: Options) -> Recalled | None:
-    """The finished run that asked what `new` asks; None where there is none, or the space has its best no more."""
+def recall(new: NewRun, plan: Plan, session: Session, options: Options) -> tuple[Result, Candidate | None] | None:
+    """The finished run that asked what `new` asks, with its winner, or who was ahead where it was too short for a
+    verdict; None where there is none, or the space has its best no more."""
     earlier = session.store.finished_run(new.key, kind=new.kind, parent=new.parent)
     if earlier is None or earlier.result is None:
         return None
@@ -63,9 +54,9 @@ def recall(new: NewRun, plan: Plan, session: Session, options: Options) -> Recal
         result = read_result(earlier.result, workspace=session.workspace.root, storage=options.storage)
     config = Config(tuple(result.best.config.items()) if result.best else ())
     if not (result.verdict == "win" or result.ranking or (result.verdict == "inconclusive" and config.items)):
-        return Recalled(result, None)
+        return result, None
     whole = _complete(config, plan)
-    return Recalled(result, plan.candidate(whole, id="recalled")) if whole in plan.space else None
+    return (result, plan.candidate(whole, id="recalled")) if whole in plan.space else None
 
 
 def _complete(config: Config, plan: Plan) -> Config:
@@ -77,28 +68,21 @@ def _complete(config: Config, plan: Plan) -> Config:
 # --- what was timed before on the same chip ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Learned:
-    """A plan that begins with what earlier runs suggest, and what it took from where; empty when it took nothing."""
+def learned(plan: Plan, reader: Reader, *, run: str, device_name: str, trials: int) -> tuple[Plan, str]:
+    """A plan that begins with what earlier runs suggest, and what it took from where; empty when it took nothing.
 
-    plan: Plan
-    note: str = ""
-
-
-def learned(plan: Plan, reader: Reader, *, run: str, device_name: str, trials: int) -> Learned:
-    """From every run on the same target and chip whose operation is of the same kind, the nearest shapes first."""
+    From every run on the same target and chip whose operation is of the same kind, the nearest shapes first.
+    """
     shape, count = plan.shape, min(SUGGESTED, trials // SHARE)
     if shape is None or not count:
-        return Learned(plan)
+        return plan, ""
     earlier = earlier_runs(reader, shape, target=plan.target.name, device_name=device_name, but=run)
     suggestions = suggest(plan.space, shape, earlier, count=count)
     configs, sources = suggestions.configs, suggestions.sources
     if not configs:
-        return Learned(plan)
-    named = ", ".join(sources[:_NAMED]) + (", ..." if len(sources) > _NAMED else "")
-    come = "come" if len(configs) > 1 else "comes"
-    note = f"{len(configs)} of the first candidates {come} from earlier runs on this chip ({len(sources)}): {named}"
-    return Learned(replace(plan, seeds=tuple(dict.fromkeys([*plan.seeds, *configs]))), note)
+        return plan, ""
+    note = f"{len(configs)} of the first candidates come from earlier runs on this chip ({len(sources)}): {sources[0]}"
+    return replace(plan, seeds=tuple(dict.fromkeys([*plan.seeds, *configs]))), note
 
 
 def earlier_runs(reader: Reader, shape: Shape, *, target: str, device_name: str, but: str) -> list[Earlier]:

@@ -47,8 +47,6 @@ class Loop:
     """As it was when the default was timed; None: nothing is."""
     _room: float = field(default=math.inf, init=False)
     """Seconds of the budget when the default had been timed; endless before that."""
-    _drifted: bool = field(default=False, init=False)
-    """The default's first time is no longer what it takes: no ratio to it is told."""
 
     # --- without a device ---------------------------------------------------------------------------------------
 
@@ -153,7 +151,6 @@ class Loop:
             drift = self.evaluator.settle_drift(measured.drift, measured.device)
             which = measured.device if self.session.devices.several else "the device"
             said = DriftWatch.words(drift, which) if drift is not None else None
-            self._drifted = said is not None
             if said is not None:
                 self.session.reporter.note(said)
         return self.evaluator.settle(outcome, measured)
@@ -162,19 +159,12 @@ class Loop:
 
     @property
     def schedule(self) -> Schedule:
-        """By what the default takes and the best so far."""
-        return self._scheduled(self.evaluator.best_us)
-
-    @property
-    def hoped(self) -> Schedule:
-        """The same; as long as none but the default is timed, one may be so fast that a call of it takes no longer than
-        a repetition."""
-        return self.schedule if self.has_rival() else self._scheduled(0.0)
-
-    def _scheduled(self, best_us: float) -> Schedule:
+        """By what the default takes and the best so far; as long as there is none, one may be so fast that a call of it
+        takes no longer than a repetition."""
         if self.first_schedule is None:
             raise ValueError("there is no schedule before IREE's default is timed")
-        return self.first_schedule.ahead(baseline_us=self.evaluator.outcomes[BASELINE].us or 0.0, best_us=best_us)
+        best = self.evaluator.best_us if self.has_rival() else 0.0
+        return self.first_schedule.ahead(baseline_us=self.evaluator.outcomes[BASELINE].us or 0.0, best_us=best)
 
     def keep_time_for_the_end(self) -> None:
         """From here on nothing new begins in the last part of the budget."""
@@ -193,7 +183,7 @@ class Loop:
             return self.clock.budget
         if math.isinf(self._room):
             return math.inf
-        return self.hoped.search_ends(self._room, rival=self.has_rival(), awaited=self._awaits_kernels())
+        return self.schedule.search_ends(self._room, rival=self.has_rival(), awaited=self._awaits_kernels())
 
     def has_rival(self) -> bool:
         """Somebody can be put to the test against the default."""
@@ -213,8 +203,8 @@ class Loop:
         plan, build = self.evaluator.plan, self.evaluator.outcomes[BASELINE].build
         if not len(plan.space) and not plan.stock:
             return False
-        hoped = self.hoped
-        return replace(hoped, shipping=hoped.shipping + (build.seconds if build is not None else 0.0)).too_late
+        kept = self.schedule.shipping + (build.seconds if build is not None else 0.0)
+        return replace(self.schedule, shipping=kept).too_late
 
     # --- what is told -------------------------------------------------------------------------------------------
 
@@ -232,7 +222,7 @@ class Loop:
                 built=sum(o.built for o in outcomes),
                 failed=sum(o.failure is not None for o in outcomes),
                 timed=sum(o.us is not None for o in outcomes),
-                baseline_us=baseline.us if baseline and not self._drifted else None,
+                baseline_us=baseline.us if baseline else None,
                 best_us=best if math.isfinite(best) else None,
                 seconds=self.clock.elapsed,
                 seconds_left=max(self.clock.left, 0.0),

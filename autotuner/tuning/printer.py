@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     AnyResult = Result[Any]
 
 DRIFTED = "the machine's speed changed between pairs, so the two times alone give another ratio"
-_IN_TURNS = (
-    "a few turns on the open device after the verdict: these four compare with each other, and not with the speedup "
-    "above, which is from the pairs that decided"
-)
 _ALIKE = 0.02
 """A speedup and the quotient of the two times beside it that differ by less agree, as far as a reader sees."""
 SHOWN = 3
@@ -167,10 +163,6 @@ class Printer:
     def caches(self, result: AnyResult, *, names: tuple[str, str] = ("default", "best")) -> None:
         if result.caches is not None:
             self.line("cold cache", result.caches.words(*names))
-            gain, ratio = result.caches.warm.gain, result.speedup
-            apart = ratio is not None and not (1 - _ALIKE) * ratio.low <= (gain or 0.0) <= (1 + _ALIKE) * ratio.high
-            if gain is not None and apart:
-                self.line("", _IN_TURNS)
 
     def over_stock(self, result: AnyResult, *, what: str) -> None:
         if (ratio := result.speedup_over_stock) is not None:
@@ -203,7 +195,7 @@ def tell_problem(result: AnyResult, printer: Printer) -> None:
     if result.baseline.estimate is not None:
         line("default", f"estimate {result.baseline.estimate['score']:.2f}, never timed")
     for entry in result.ranking[:SHOWN]:
-        score = (entry.estimate or {}).get("score", 0.0)
+        score = (entry.measured.estimate or {}).get("score", 0.0)
         line("estimate", f"{score:.2f} ({entry.candidate})  {knobs(entry.config)}")
     if best is not None and (result.ranking or (result.default_is_wrong and result.verdict != "win" and best.config)):
         folder = result.workspace / "candidates" / result.run / str(best.candidate)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypedDict
 
@@ -36,7 +36,7 @@ class Measured:
     isa: Isa | None = None
     """None: nothing was asked of its machine code."""
     estimate: Mapping[str, float] | None = None
-    """Of IREE's default without a device: what its machine code promises."""
+    """Without a device: what its machine code promises."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -62,8 +62,6 @@ class Best:
     kind: Literal["codegen", "microkernel"] = "codegen"
     candidate: str | None = None
     """Its name in the run, where it has one."""
-    estimate: Mapping[str, float] | None = None
-    """Without a device: what its machine code promises."""
 
     @property
     def us(self) -> float | None:
@@ -75,13 +73,11 @@ class Best:
             "config": dict(self.config),
             "kind": self.kind,
             **({"candidate": self.candidate} if self.candidate is not None else {}),
-            **({"estimate": dict(self.estimate)} if self.estimate is not None else {}),
         }
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> Best:
-        more = {name: table.get(name) for name in ("candidate", "estimate")}
-        return cls(replace(Measured.from_json(table), estimate=None), table["config"], table["kind"], **more)
+        return cls(Measured.from_json(table), table["config"], table["kind"], table.get("candidate"))
 
 
 @dataclass(frozen=True)

@@ -101,9 +101,6 @@ class Document(Protocol):
     """What a run ends with."""
 
     @property
-    def verdict(self) -> str: ...
-
-    @property
     def interrupted(self) -> bool: ...
 
     def to_json(self) -> dict[str, Any]: ...

@@ -39,9 +39,6 @@ from autotuner.tuning.session import Session
 from autotuner.tuning.ship import Winner, outputs, reproduced_by, ship
 from autotuner.tuning.summary import NOTHING, Summary
 
-_NEARLY = 1.5
-"""What is nearly long enough need not be built anew."""
-
 
 @dataclass(frozen=True)
 class Found:
@@ -127,8 +124,8 @@ class SingleRun:
         found = recall(new, self.plan, self.session, self.options)
         if found is None:
             return None
-        self.chosen = found.candidate
-        return self.found(found.result, recalled=True)
+        result, self.chosen = found
+        return self.found(result, recalled=True)
 
     def found(self, result: Result, *, recalled: bool = False) -> Found:
         return Found(result, self.plan, self.chosen, None if recalled else self.run)
@@ -163,7 +160,7 @@ class SingleRun:
         self.reporter.stage("timing IREE's default")
         loop = self._calibrated()
         if loop.too_late and not self.stop.requested:
-            return self.summary.result("inconclusive", loop.hoped.too_short())
+            return self.summary.result("inconclusive", loop.schedule.too_short())
         loop.keep_time_for_the_end()
         if self.plan.stock:
             self.reporter.stage(f"timing {count(len(self.plan.stock), 'stock route')}")
@@ -198,7 +195,7 @@ class SingleRun:
         """With so many repeats; what is known stays where it will do."""
         timeout = self.options.effort.compile_timeout
         job = self.plan.job(self.plan.baseline, timeout=timeout, repeat=repeat, timed=True)
-        if known is not None and known.repeat <= job.repeat <= _NEARLY * known.repeat:  # not all may be repeated
+        if known is not None and known.repeat == job.repeat:  # not all may be repeated
             return known
         with clocked(self.seconds, "build"):
             made = self.builder.build(job)
@@ -305,10 +302,9 @@ class SingleRun:
             return
         chip = str(self.run.environment.get("device_name", ""))
         with self.account.clocked("search"), self.store.intact():
-            found = learned(self.plan, self.store, run=self.run.id, device_name=chip, trials=self.trials)
-        self.plan = found.plan
-        if found.note:
-            self._note(found.note)
+            self.plan, note = learned(self.plan, self.store, run=self.run.id, device_name=chip, trials=self.trials)
+        if note:
+            self._note(note)
 
     def open(self, run: Run) -> None:
         """Takes up a run that has begun."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autotuner.iree.figures import NO_FIGURES
 from autotuner.measure.blocks import ALPHA
@@ -82,11 +82,6 @@ class Summary:
         return Measured(known_us, tuple(candidate.route.flags), candidate.route.name, isa)
 
     def best(self, outcome: Outcome, us: Times, *, estimate: Estimate | None = None) -> Best:
-        candidate = outcome.candidate
-        return Best(
-            self.measured(outcome, us),
-            candidate.knobs,
-            candidate.carrier.code,
-            candidate.id,
-            estimate.to_json() if estimate else None,
-        )
+        candidate, measured = outcome.candidate, self.measured(outcome, us)
+        promised = replace(measured, estimate=estimate.to_json() if estimate else None)
+        return Best(promised, candidate.knobs, candidate.carrier.code, candidate.id)

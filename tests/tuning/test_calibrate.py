@@ -166,13 +166,6 @@ def test_a_quiet_device_is_left_alone(calibrate: Calibrate, data: Data) -> None:
     assert (found.noise, found.benchmark.seconds) == (None, EFFORT.repetition_seconds)
 
 
-def test_a_candidate_that_hangs_is_given_up_long_before_a_default_would_be(calibrate: Calibrate, data: Data) -> None:
-    found = calibrate(Scripted(data, {1: (1e5,)}))
-    assert EFFORT.run_timeout == 60
-    assert found.checker.timeout == 20
-    assert found.benchmark.timeout == 60
-
-
 def test_a_baseline_that_does_not_compile_is_told(calibrate: Calibrate, plan: Plan, data: Data) -> None:
     # The compiler says what is wrong, and then prints the whole operation.
     loops = "".join(f"  %{n} = arith.constant {n} : i32\n" for n in range(40))

@@ -44,12 +44,6 @@ def test_times_that_cannot_agree_with_the_ratio_have_one_sentence() -> None:
     assert f"{sentence} another ratio (1.180)" in str(within), "within the interval, and still another"
 
 
-@pytest.mark.parametrize(("warm_us", "explained"), [(87.5, False), (60.0, True), (110.0, True)])
-def test_a_warm_ratio_beside_the_cold_one_that_is_not_the_speedup_is_explained(warm_us: float, explained: bool) -> None:
-    told = str(replace(AGREE, caches=Caches(warm=Pair(100.0, warm_us), cold=Pair(120.0, 100.0))))
-    assert ("these four compare with each other, and not with the speedup above" in told) == explained
-
-
 def test_configurations_and_routes_are_counted_apart() -> None:
     said = "2 of 9 configurations and 1 route asked, 3 built, 0 duplicates, 3 timed, 0 failed"
     assert lines(AGREE)["candidates"] == said

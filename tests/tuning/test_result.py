@@ -37,7 +37,7 @@ RESULT: Result = Result(
 
 
 def test_what_is_read_back_from_a_document_is_what_was_written() -> None:
-    estimated = Best(Measured(isa=Isa()), {"tile_m": 4}, candidate="c0001", estimate={"score": 1.5})
+    estimated = Best(Measured(isa=Isa(), estimate={"score": 1.5}), {"tile_m": 4}, candidate="c0001")
     bare = replace(
         RESULT,
         verdict="compile-only",

@@ -316,9 +316,9 @@ def test_without_a_device_what_promises_more_than_the_default_is_proven_in_the_m
     assert (result.verdict, result.speedup) == ("compile-only", None)
     assert row.result is not None
     assert row.result.best is not None
-    assert row.result.best.estimate is not None
+    assert row.result.best.measured.estimate is not None
     assert row.result.baseline.estimate is not None
-    if row.result.best.estimate["score"] > row.result.baseline.estimate["score"]:
+    if row.result.best.measured.estimate["score"] > row.result.baseline.estimate["score"]:
         assert row.state == "no-gain"
         assert "by an estimate none is better than IREE's default" in row.reason
         assert (result.flagfile, output.exists()) == (None, False)
