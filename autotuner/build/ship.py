@@ -14,10 +14,9 @@ from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.carriers.outputs import Outputs
 from autotuner.errors import EnvironmentFailure, OutOfTimeError, UsageError
 from autotuner.iree.compile import Compiled, compile_program, first_error
+from autotuner.system.execution import done
 from autotuner.system.text import short
 from autotuner.system.workspace import is_component
-
-_AGAIN = "Run again; if it stays so, please report it with the candidates' folder."
 
 
 @dataclass(frozen=True)
@@ -85,23 +84,14 @@ def ship(
     binary: str | None,
 ) -> Shipped:
     """Writes the files and checks the flagfile; what does not give the code that won is not left behind."""
-    try:
-        shipped = write_shipped(files, parts, flags)
-        made = check(shipped.flagfile)
-        if made.failure == "not-applied":
-            raise EnvironmentFailure(f"what is shipped does not apply: {made.stderr}", remedy=_AGAIN)
-        if not made.ok:
-            raise EnvironmentFailure(
-                f"the winner does not compile again from {shipped.flagfile}: {first_error(made.stderr)}", remedy=_AGAIN
-            )
-        if binary is not None and made.binary != binary:
-            raise EnvironmentFailure(
-                "the shipped files give another binary than the one that won.",
-                remedy="Was IREE exchanged during the run? Run again.",
-            )
-    except (EnvironmentFailure, OutOfTimeError):
-        files.clear()
-        raise
+    shipped, lost = ship_together(
+        files, parts, flags, compiles=lambda flagfile: {"": done(check(flagfile))}, binaries={"": binary}
+    )
+    if shipped is None:
+        raise EnvironmentFailure(
+            f"what won cannot be shipped: {lost['']}.",
+            remedy="Run again; if it stays so, please report it with the candidates' folder.",
+        )
     return shipped
 
 
@@ -111,21 +101,28 @@ def ship_together(
     flags: Sequence[str],
     *,
     compiles: Callable[[Path], Mapping[str, Future[Compiled]]],
-    binaries: Mapping[str, str],
+    binaries: Mapping[str, str | None],
 ) -> tuple[Shipped | None, dict[str, str]]:
-    """The same for several programs at once, each with the code that won.
+    """The same for several programs at once, each with the code that won; None: any code will do.
 
     Those that the files do not give their code are named, with the reason; where all are, nothing is left behind.
     """
-    shipped = write_shipped(files, parts, flags)
-    lost = {}
-    for name, build in compiles(shipped.flagfile).items():
-        made = build.result()
-        if not made.ok:
-            lost[name] = f"it does not compile with what is written: {first_error(made.stderr)}"
-        elif made.binary != binaries.get(name):
-            lost[name] = "what is written gives it other code"
+    try:
+        shipped = write_shipped(files, parts, flags)
+        made = {name: build.result() for name, build in compiles(shipped.flagfile).items()}
+    except (EnvironmentFailure, OutOfTimeError):
+        files.clear()
+        raise
+    lost = {name: why for name, one in made.items() if (why := _why_lost(one, binaries.get(name)))}
     if lost and len(lost) == len(binaries):
         files.clear()
         return None, lost
     return shipped, lost
+
+
+def _why_lost(made: Compiled, binary: str | None) -> str:
+    if made.failure == "not-applied":
+        return f"what is written does not apply: {made.stderr}"
+    if not made.ok:
+        return f"it does not compile with what is written: {first_error(made.stderr)}"
+    return "" if binary in (None, made.binary) else "what is written gives it other code"

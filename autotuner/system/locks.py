@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import math
 import os
-import re
 import time
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from threading import Lock, RLock
+from urllib.parse import quote
 from weakref import WeakValueDictionary
 
 from autotuner.errors import BusyError, StorageError
@@ -22,12 +21,10 @@ from autotuner.system.settings import given_command
 _POLL_SECONDS = 0.2
 
 
-@contextmanager
-def workspace_lock(workspace: Path) -> Iterator[None]:
+def workspace_lock(workspace: Path) -> AbstractContextManager[None]:
     """Alone in the workspace; BusyError at once when somebody is there already."""
-    file = _of_workspace(workspace)
-    with file_lock(file, what="this workspace", remedy="wait for it or choose another --workspace."):
-        yield
+    remedy = "wait for it or choose another --workspace."
+    return file_lock(_of_workspace(workspace), what="this workspace", remedy=remedy)
 
 
 @contextmanager
@@ -52,50 +49,42 @@ def _of_workspace(workspace: Path) -> Path:
     return workspace / "results" / ".autotune.lock"
 
 
-@contextmanager
-def file_lock(path: Path, *, what: str, remedy: str) -> Iterator[None]:
-    """Alone with what this file stands for; BusyError when somebody else has it.
-
-    Whoever only looks whether it is held holds it for a moment, so it is tried for twice.
-    """
-    with _locked(path, what=what, remedy=remedy, timeout=_POLL_SECONDS):
-        yield
-
-
-@contextmanager
 def device_lock(
     name: str,
     cache_dir: Path,
     *,
-    on_wait: Callable[[str], None] | None = None,
+    on_wait: Callable[[str], None] = lambda _: None,
     timeout: float = math.inf,
     given_up: Callable[[], bool] = lambda: False,
-) -> Iterator[None]:
+) -> AbstractContextManager[None]:
     """Alone on the device. Waits for it, and tells `on_wait` who has it.
 
     BusyError after `timeout` seconds; KeyboardInterrupt where the user has `given_up`.
     """
-    path = cache_dir / "locks" / f"{_file_name(name)}.lock"
-
-    def tell(holder: str) -> None:
-        if on_wait is not None:
-            on_wait(f"waiting for device {name}: {holder} is using it")
-
-    remedy = "wait for it or choose another --device."
-    with _locked(path, what=f"device {name}", remedy=remedy, timeout=timeout, tell=tell, given_up=given_up):
-        yield
+    return file_lock(
+        cache_dir / "locks" / f"{quote(name, safe='')[:200]}.lock",
+        what=f"device {name}",
+        remedy="wait for it or choose another --device.",
+        timeout=timeout,
+        tell=lambda holder: on_wait(f"waiting for device {name}: {holder} is using it"),
+        given_up=given_up,
+    )
 
 
 @contextmanager
-def _locked(
+def file_lock(
     path: Path,
     *,
     what: str,
     remedy: str,
-    timeout: float,
+    timeout: float = _POLL_SECONDS,
     tell: Callable[[str], None] = lambda _: None,
     given_up: Callable[[], bool] = lambda: False,
 ) -> Iterator[None]:
+    """Alone with what this file stands for; BusyError when somebody else has it.
+
+    Whoever only looks whether it is held holds it for a moment, so it is tried for twice.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -148,12 +137,6 @@ def _holder(file: int) -> str:
         return f"another autotune run (pid {who['pid']}, started {who['started']})"
     except (OSError, ValueError, KeyError, TypeError):
         return "another autotune run"
-
-
-def _file_name(device: str) -> str:
-    """A device URI as a file name; the digest keeps apart what the replacement makes alike."""
-    digest = hashlib.sha256(device.encode()).hexdigest()[:8]
-    return f"{re.sub(r'[^A-Za-z0-9._-]+', '_', device)[:100]}-{digest}"
 
 
 def _unusable(path: Path, error: OSError) -> StorageError:

@@ -47,9 +47,12 @@ def test_what_gives_the_winners_binary_stays_and_its_flagfile_names_it(tmp_path:
 @pytest.mark.parametrize(
     ("made", "words"),
     [
-        (replace(GOOD, binary="another"), "another binary"),
+        (replace(GOOD, binary="another"), "gives it other code"),
         (replace(GOOD, failure="not-applied", stderr="nothing matched"), "does not apply: nothing matched"),
-        (replace(GOOD, failure="compile-error", stderr="x.mlir:1:1: error: no"), "does not compile again"),
+        (
+            replace(GOOD, failure="compile-error", stderr="x.mlir:1:1: error: no"),
+            "does not compile with what is written",
+        ),
     ],
 )
 def test_what_does_not_hold_is_not_left_behind(tmp_path: Path, made: Compiled, words: str) -> None:

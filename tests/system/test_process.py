@@ -122,7 +122,7 @@ def test_what_a_process_had_started_ends_with_it_and_grandchildren_too(tmp_path:
 def test_an_error_ends_what_was_started_beside_it_and_starts_no_other(tmp_path: Path) -> None:
     began, began_outside = tmp_path / "began", tmp_path / "outside"
     with local_executor(2) as threads:
-        outside = threads.submit(process.run, ["sh", "-c", f"touch {began_outside}; sleep 2"], timeout=ENOUGH)
+        outside = threads.submit(process.run, ["sh", "-c", f"touch {began_outside}; sleep 1"], timeout=ENOUGH)
         with contextlib.suppress(ZeroDivisionError), process.ended_by_an_error():
             within = threads.submit(process.run, ["sh", "-c", f"touch {began}; sleep {ENOUGH}"], timeout=ENOUGH)
             assert wait_until(lambda: began.exists() and began_outside.exists())
