@@ -18,7 +18,6 @@ from autotuner.problems import Attention
 from autotuner.problems.attention import PACKED, TOKENS_FIRST
 from autotuner.problems.dtypes import ACCUMULATORS
 
-_FLAT_RANK, _RANK = 3, 4
 _SCALES = {"f32": 1e-6, "f16": 1e-3, "bf16": 1e-2}
 """How well a type has the scale of an attention."""
 _SCALE, _MASK = 3, 4
@@ -62,8 +61,8 @@ def _is_causal(mask: Any, axes: list[int | None], lead: int) -> bool:
 def read_attention(op: Any, dtype: str, masks: Masks) -> Iterator[Attention]:
     """As a problem, if it is one: with no mask or the causal one, scaled by 1/√D, its scores taken as they are."""
     query, key = op.operands[0], op.operands[1]
-    flat = graph.rank(query) == _FLAT_RANK
-    if not (flat or graph.rank(query) == _RANK) or graph.rank(key) != graph.rank(query) or dtype not in ACCUMULATORS:
+    flat = graph.rank(query) == 3
+    if not (flat or graph.rank(query) == 4) or graph.rank(key) != graph.rank(query) or dtype not in ACCUMULATORS:
         return
     *lead, queries, width = graph.shape(query)
     if not _is_scaled(op, width) or not _takes_scores_as_they_are(op) or not _has_usual_operands(op, len(lead)):
@@ -137,7 +136,7 @@ def _are(values: Sequence[Any], problem: Attention) -> bool:
 
 def _before(value: Any) -> Any:
     """What has the tokens first, of which this has the heads first; None: nothing has."""
-    merged = maker(value, graph.COLLAPSE) if graph.rank(value) < _RANK else None
+    merged = maker(value, graph.COLLAPSE) if graph.rank(value) < 4 else None
     turned = maker(value if merged is None else merged.operands[0])
     if turned is None or not _turns(turned):
         return None
@@ -155,7 +154,7 @@ def _behind(op: Any) -> Any:
 
 def _merges_heads(split: Any, merged: Any) -> bool:
     sizes = graph.shape(split)
-    return len(sizes) == _RANK and [sizes[0] * sizes[1], *sizes[2:]] == graph.shape(merged)
+    return len(sizes) == 4 and [sizes[0] * sizes[1], *sizes[2:]] == graph.shape(merged)
 
 
 def _turns(op: Any) -> bool:

@@ -17,7 +17,6 @@ SLICE, INSERTION = "tensor.extract_slice", "tensor.insert_slice"
 PAD, ATTENTION = "tensor.pad", "iree_linalg_ext.attention"
 SUM, DIFFERENCE, PRODUCT, QUOTIENT = "arith.addf", "arith.subf", "arith.mulf", "arith.divf"
 _KNOWN = (CONSTANT, "util.global.load", "flow.tensor.constant", EMPTY)
-_FLAT_RANK = 3
 
 
 def is_main(op: Any) -> bool:
@@ -140,7 +139,7 @@ def is_copy(generic: Any) -> bool:
 
 def shared_matrix(op: Any) -> Any:
     """The matrix of which the second factor of a batched product has copies, as exporters write a linear layer."""
-    if not linalg.isa_contraction_op(op) or any(rank(value) != _FLAT_RANK for value in op.operands):
+    if not linalg.isa_contraction_op(op) or any(rank(value) != 3 for value in op.operands):
         return None
     made = maker(op.operands[1], BROADCAST, GENERIC)
     if made is None:
@@ -153,7 +152,7 @@ def shared_matrix(op: Any) -> Any:
 
 def merged(sizes: list[int]) -> list[int]:
     """With the first two of three dimensions as one: the rows of a batch are those of one matrix."""
-    return [sizes[0] * sizes[1], sizes[2]] if len(sizes) == _FLAT_RANK else sizes
+    return [sizes[0] * sizes[1], sizes[2]] if len(sizes) == 3 else sizes
 
 
 def described(op: Any) -> str:

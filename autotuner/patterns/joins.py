@@ -17,8 +17,6 @@ from autotuner.problems.attention import PACKED, TOKENS_FIRST
 from autotuner.problems.epilogue import NOTHING, TURN, Epilogue
 from autotuner.system.templates import render
 
-_PARTS = 3
-
 
 @dataclass(frozen=True)
 class Layer:
@@ -76,13 +74,13 @@ class QueriesKeysValues:
             found = [self.layers.get(split.operands[0]) for split in splits if split is not None]
             three = [layer for layer in found if layer is not None and layer.alone]
             sizes = (around.problem.batch * problem.queries, around.problem.heads * problem.width)
-            if len(three) < _PARTS or not all(map(three[0].fits, three)):
+            if len(three) < 3 or not all(map(three[0].fits, three)):
                 continue
             first = three[0]
             if sizes != (first.problem.m, first.problem.n):
                 continue
             epilogue = Epilogue(bias=bool(first.biases))
-            product = replace(first.problem, n=_PARTS * first.problem.n, out=first.tail.rounded, epilogue=epilogue)
+            product = replace(first.problem, n=3 * first.problem.n, out=first.tail.rounded, epilogue=epilogue)
             biases = [value for layer in three for value in layer.biases]
             match = read_slice(around.root, (first.rows, *(layer.weights for layer in three), *biases))
             rest = read_slice(around.root, around.inputs)

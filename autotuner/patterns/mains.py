@@ -18,7 +18,6 @@ from autotuner.problems import Conv, Gemm, Problem
 from autotuner.problems.dtypes import ACCUMULATORS
 
 _F8 = ("f8E4M3FN", "f8E4M3FNUZ")
-_IMAGE_RANK = 4
 
 
 def is_flat(op: Any, problem: Problem) -> bool:
@@ -50,7 +49,7 @@ class Grouped:
 
 def read_grouped(op: Any, *, channel: int) -> Grouped | None:
     """None where it is not grouped, or its operands come from elsewhere. `channel` is that of the joined sums."""
-    if graph.rank(op.operands[0]) != _IMAGE_RANK + 1:
+    if graph.rank(op.operands[0]) != 5:
         return None
     expansion, joined = maker(op.operands[0], graph.EXPAND), graph.only_user(op, graph.COLLAPSE)
     if expansion is None or joined is None:
@@ -69,7 +68,7 @@ def _bias(start: Any, channel: int) -> Any:
     if copies is None:
         return None
     (added,) = graph.integers(copies, "dimensions")
-    return copies.operands[0] if sorted([*added, channel]) == list(range(_IMAGE_RANK)) else None
+    return copies.operands[0] if sorted([*added, channel]) == list(range(4)) else None
 
 
 def read_problems(op: Any, masks: attention.Masks) -> Iterator[Problem]:
@@ -151,7 +150,7 @@ def _images(op: Any, axes: tuple[int, int]) -> Iterator[tuple[list[int], list[in
     """The image's sizes and its padding: before it is padded, where that can be part of a problem, and after."""
     grouped = read_grouped(op, channel=6 - sum(axes))
     image = op.operands[0] if grouped is None else grouped.image
-    if graph.rank(image) != _IMAGE_RANK:
+    if graph.rank(image) != 4:
         return
     pad = maker(image, graph.PAD)
     if pad is not None:

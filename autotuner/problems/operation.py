@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -20,9 +20,6 @@ from autotuner.problems.accuracy import Array, Bound, Sums, parse_precision, sum
 from autotuner.problems.base import Problem, random_inputs, reference_rounds, squared, whole_inputs, widened
 from autotuner.problems.dtypes import ElementType, element_type
 from autotuner.problems.epilogue import NOTHING, OPERANDS, Epilogue
-
-if TYPE_CHECKING:
-    pass
 
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 MOST = 10**15

@@ -19,7 +19,7 @@ from iree.compiler.dialects.smt import IntPredicate
 
 from autotuner._version import IREE
 from autotuner.errors import EnvironmentFailure
-from autotuner.iree.mlir import walk
+from autotuner.iree.mlir import maker, walk
 from autotuner.iree.versions import bindings_version
 
 Column = npt.NDArray[np.int64]
@@ -161,7 +161,7 @@ def read_program(operation: Any) -> Program:
     reader = _Reader()
     block = operation.regions[0].blocks[0]
     children = [child.operation for child in block.operations]
-    dimensions = _dimensions(block, children)
+    dimensions = tuple(map(_size, operation.operands))
     values: dict[Any, int] = {
         argument: reader.add(constant(size)) for argument, size in zip(block.arguments, dimensions, strict=True)
     }
@@ -183,27 +183,15 @@ def read_program(operation: Any) -> Program:
     )
 
 
-def _dimensions(block: Any, children: Sequence[Any]) -> tuple[int, ...]:
-    """The sizes of the loops: the region's arguments, each pinned by an assert `dim == constant`."""
-    literals = {
-        child.results[0]: ir.IntegerAttr(child.attributes["value"]).value
-        for child in children
-        if child.name == "smt.int.constant"
-    }
-    equal = {child.results[0]: list(child.operands) for child in children if child.name == "smt.eq"}
-    sizes: dict[Any, int] = {}
-    for child in children:
-        if child.name == "iree_codegen.smt.assert" and child.operands[0] in equal:
-            left, right = equal[child.operands[0]][:2]
-            if right in literals:
-                sizes.setdefault(left, literals[right])
-    missing = [i for i, argument in enumerate(block.arguments) if argument not in sizes]
-    if missing:
+def _size(operand: Any) -> int:
+    """Of a loop: one of the operation's operands, which are constants."""
+    made = maker(operand, "arith.constant")
+    if made is None:
         raise ConstraintsError(
-            f"loop {missing[0]} of the dispatch has no static size in the pipeline constraints.",
+            "a loop of the dispatch has no static size in the pipeline constraints.",
             remedy="Tune a problem with static shapes.",
         )
-    return tuple(sizes[argument] for argument in block.arguments)
+    return int(ir.IntegerAttr(made.attributes["value"]).value)
 
 
 def evaluate(program: Program, order: Sequence[int], columns: Mapping[str, Column]) -> dict[int, Computed]:

@@ -244,7 +244,6 @@ class AttentionSpace:
             prune.Tile(tuple(full[loop] for loop in operand), bits)
             for operand, bits in zip(loops.operands, loops.bits, strict=True)
         ]
-        none = np.zeros(1, np.int64)
         return prune.Kernel(
             chip=chip,
             threads=_SUBGROUP * columns["sg_m_cnt"] * columns["sg_n_cnt"],
@@ -259,10 +258,7 @@ class AttentionSpace:
                 prune.Tile((full[loops.m], full[loops.k2], columns["sg_n_cnt"]), 32),
             ),
             # Softmax's weights stay in registers: the two layouts agree.
-            shared=sum((tile.bytes * on for tile, on in zip(operands, used, strict=True)), none),
-            waves=none,
-            stages=none,
-            staged=none,
+            shared=sum((tile.bytes * on for tile, on in zip(operands, used, strict=True)), np.zeros(1, np.int64)),
             derived=True,
         )
 

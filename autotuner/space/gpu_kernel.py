@@ -134,7 +134,6 @@ def _contraction(
         accumulators=(Tile(tuple(tiles[loop] for loop in sorted(parallel)), _bits(root, 2)),),
         shared=shared,
         waves=rows.free_knob(WAVES),
-        stages=stages,
         staged=np.where((stages > 1) & (trips > stages), shared, 0) * by_threads,
         derived=derived,
         unswizzled=_unswizzled(knobs, rows),
@@ -202,8 +201,6 @@ def _attention(knobs: Mapping[str, Any], root: Any, chip: Chip, dimensions: Sequ
         accumulators=(Tile(tuple(full[loop] for loop in sorted(out)), 32), scores),
         shared=query.bytes + key.bytes + value.bytes + weights,
         waves=rows.free_knob(WAVES),
-        stages=rows.free_knob(PREFETCH),
-        staged=np.zeros(1, np.int64),
         derived=True,
         scores=(full[keys], rows.option(qk, [mma.mnk_shape[1] for mma in qk.options])),
     )

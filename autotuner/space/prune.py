@@ -60,11 +60,9 @@ class Kernel:
     """What is in registers all at the same time."""
     shared: Grid
     """Bytes of shared memory."""
-    waves: Grid
+    waves: Grid = field(default_factory=_nothing)
     """The waves per execution unit that are asked for, 0 for none."""
-    stages: Grid
-    """The stages of the prefetch, 0 for none."""
-    staged: Grid
+    staged: Grid = field(default_factory=_nothing)
     """Bytes that a prefetch holds in registers while the step before is computed; 0 where nothing is prefetched."""
     derived: bool = False
     """Whether each promoted operand must have a layout over the threads (VectorDistribute)."""

@@ -52,9 +52,6 @@ def kernel(m: int, n: int, k: int, threads: int, *, chip: Chip = MI300, derived:
         promoted=promoted,
         accumulators=(tile(m, n, bits=32),),
         shared=promoted[0].bytes + promoted[1].bytes,
-        waves=number(0),
-        stages=number(0),
-        staged=number(0),
         derived=derived,
     )
 
