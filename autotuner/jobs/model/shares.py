@@ -46,7 +46,7 @@ def _alone(context: Context, route: Route, structure: ModelStructure) -> Shares:
     timer = DefaultTimer(target, session, options.effort, options.seed)
     us: dict[str, float] = {}
     with suppress(OutOfTimeError), process.until(clock.at(clock.elapsed + _RANKING * clock.budget)):
-        for problem, default in timer.time(problems, should_stop=lambda: session.stop.requested):
+        for problem, default in timer.time(problems):
             if isinstance(default, float) and isinstance(problem, DispatchProblem):
                 us[problem.piece.export] = default * problem.piece.calls
     work = {piece.export: called_flops(piece, group.root) for group, piece in pieces}

@@ -104,7 +104,6 @@ class Plan:
                 "problem": part.name,
                 "entries": [entry.name for entry in part.entries.values()],
                 "seconds": seconds / len(self.parts),
-                "old": [one.to_json() for entry in part.entries.values() if (one := entry.provenance)],
             }
             for part in self.parts
         ]
@@ -112,14 +111,10 @@ class Plan:
         document = {"target": self.target.name, "seconds": seconds, "parts": parts, "skipped": skipped}
         lines = [f"{count(len(self.parts), 'program')} on {self.target.name}, at most {seconds:.0f} s"]
         for part in self.parts:
-            said = [f"{entry.name}{_found(entry.provenance)}" for entry in part.entries.values()]
-            lines.append(f"{part.unit.spec}: {part.name}: {', '.join(said)}")
+            names = ", ".join(entry.name for entry in part.entries.values())
+            lines.append(f"{part.unit.spec}: {part.name}: {names}")
         lines += [f"{one.spec}: {f'{one.entry} ' if one.entry else ''}skipped: {one.reason}" for one in self.left]
         return Rehearsal(document, "\n".join(lines))
-
-
-def _found(old: Provenance | None) -> str:
-    return f" ({old.figures()} by IREE {old.iree or '(not recorded)'})" if old else ""
 
 
 def read_plan(wanted: Wanted, options: Options) -> Plan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,10 +38,8 @@ class DefaultTimer:
     effort: Effort
     seed: int
 
-    def time(
-        self, problems: Sequence[Problem], *, should_stop: Callable[[], bool]
-    ) -> Iterator[tuple[Problem, float | AutotuneError]]:
-        """What each problem's default takes in µs, or why that is not known, in order, until it is told to stop."""
+    def time(self, problems: Sequence[Problem]) -> Iterator[tuple[Problem, float | AutotuneError]]:
+        """What each problem's default takes in µs, or why that is not known, in order, until somebody stops it."""
         size = 2 * self.session.jobs
         for start in range(0, len(problems), size):
             some = problems[start : start + size]
@@ -49,7 +47,7 @@ class DefaultTimer:
             wait(builds)
             with self.session.builder.cache.scratch() as folder:
                 for problem, build in zip(some, builds, strict=True):
-                    if should_stop():
+                    if self.session.stop.requested:
                         return
                     if isinstance(build.exception(), OutOfTimeError):
                         continue

@@ -26,7 +26,7 @@ from autotuner.store.rows import CandidateRow
 from autotuner.system import process
 from autotuner.system.digests import read_by_flags
 from autotuner.system.files import claim, write_whole
-from autotuner.system.progress import LATE_SECONDS, Clock
+from autotuner.system.progress import Clock
 from autotuner.system.text import count, csv_text
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
@@ -82,7 +82,6 @@ def tune_suite(
     options = options or Options()
     chosen = wanted.on(target, seed=options.seed)
     with Session.open(target, options, **watched) as session:
-        # The merged spec; where winners need several sets of flags, further files have a number.
         merged = options.output or session.workspace.specs / f"{chosen.name}-{target.name}.mlir"
         outputs = Outputs.at(merged, session.workspace, force=options.force)
         outputs.claim(files_in(target.user_flags))
@@ -176,15 +175,9 @@ class _SuiteRun:
         if not todo:
             return
         self.session.reporter.stage(f"timing IREE's default of {len(todo)} problems")
-        limit = clock.budget * _DEFAULTS_SHARE
         timer = DefaultTimer(self.target, self.session, self.options.effort, self.options.seed)
-        problems = [row.entry.problem for row in todo]
-
-        def should_stop() -> bool:
-            return self.run.stopped or clock.elapsed > limit
-
-        with process.until(clock.at(limit + LATE_SECONDS)), suppress(OutOfTimeError):
-            for problem, default in timer.time(problems, should_stop=should_stop):
+        with process.until(clock.at(clock.budget * _DEFAULTS_SHARE)), suppress(OutOfTimeError):
+            for problem, default in timer.time([row.entry.problem for row in todo]):
                 if isinstance(default, AutotuneError):
                     self._fail(problem.name, default)
                 else:

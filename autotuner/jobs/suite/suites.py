@@ -9,12 +9,8 @@ from types import MappingProxyType
 
 from autotuner.problems import Attention, Conv, Gemm, Problem
 
-_TENSOR_PARALLEL = (1, 2, 4, 8)
 _SKINNY = (2, 4, 8, 16, 32)
 _HALVES = ("f16", "bf16")
-_COMPUTE_BOUND = 64
-"""Flops a byte from which a product is called compute bound."""
-_GIGABYTE = 10**9
 
 
 @dataclass(frozen=True)
@@ -39,7 +35,7 @@ class _Llama:
     """Here it divides what is summed over: the attention's output and down."""
 
     def shards(self) -> Iterator[tuple[int, int]]:
-        for parallel in _TENSOR_PARALLEL:
+        for parallel in (1, 2, 4, 8):
             yield from ((rows // parallel, depth) for rows, depth in self.by_rows)
             yield from ((rows, depth // parallel) for rows, depth in self.by_depth)
 
@@ -66,7 +62,7 @@ def _gpt4(*, compute_bound: bool) -> Callable[[], Iterator[Problem]]:
         sizes = (16, 2048, 8192)
         for m, n, k in product(sizes, sizes, (1024, 8192, 65536)):
             gemm = Gemm(m, n, k)
-            if (gemm.flops / gemm.bytes >= _COMPUTE_BOUND) == compute_bound:
+            if (gemm.flops >= 64 * gemm.bytes) == compute_bound:
                 yield gemm
 
     return make
@@ -96,7 +92,7 @@ def _llama70b_attention() -> Iterator[Problem]:
     lengths = (1024, 2048, 4096)
     for dtype, batch, heads, queries, keys in product(("f16", "f8"), (1, 2, 4), (32, 40, 64), lengths, lengths):
         attention = Attention(batch, heads, queries, keys, 128, dtype)
-        if attention.bytes < _GIGABYTE:
+        if attention.bytes < 10**9:
             yield attention
 
 

@@ -15,6 +15,7 @@ from autotuner.jobs.suite.defaults import DefaultTimer
 from autotuner.problems import Gemm
 from autotuner.system.cache import Cache
 from autotuner.system.execution import done
+from autotuner.system.progress import Stop
 from autotuner.targets import Target
 from autotuner.tuning.options import parse_effort
 
@@ -40,7 +41,7 @@ class Fake:
 def timer(folder: Path, *fakes: Fake) -> tuple[DefaultTimer, Devices]:
     devices = Devices(tuple(cast(Device, one) for one in fakes))
     built = Compiled(None, "", 0.0, (), folder / "module.vmfb", binary="one", applied=1)
-    session = MagicMock(devices=devices, runner=fakes[0], jobs=2)
+    session = MagicMock(devices=devices, runner=fakes[0], jobs=2, stop=Stop())
     session.executor.start = lambda _: done(built)
     session.builder.cache = Cache(folder / "cache")
     made = DefaultTimer(Target.parse("cpu"), session, parse_effort("quick"), seed=0)
@@ -53,14 +54,14 @@ PROBLEMS = [Gemm.parse(shape=f"{size}x8x8", dtype="f32") for size in (8, 16, 24)
 def test_when_the_first_device_is_lost_the_next_one_times_what_is_left(tmp_path: Path) -> None:
     first, second = Fake("cuda://0", left=2), Fake("cuda://1")
     made, devices = timer(tmp_path, first, second)
-    found = [default for _, default in made.time(PROBLEMS, should_stop=lambda: False)]
+    found = [default for _, default in made.time(PROBLEMS)]
     assert found == [SECOND_US] * len(PROBLEMS)
     assert devices.retired == {"cuda://0": "cuda://0 is lost"}
 
 
 def test_when_the_last_device_is_lost_each_problem_says_so(tmp_path: Path) -> None:
     made, devices = timer(tmp_path, Fake("cuda://0", left=2))
-    found = [default for _, default in made.time(PROBLEMS, should_stop=lambda: False)]
+    found = [default for _, default in made.time(PROBLEMS)]
     assert found[0] == SECOND_US
     assert all("cuda://0 is lost" in str(default) for default in found[1:])
     assert devices.retired == {}
