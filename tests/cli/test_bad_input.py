@@ -294,6 +294,7 @@ def test_a_cache_on_a_full_disk_is_exit_5_and_one_line(
             "a database of mysql, which autotune does not know",
         ),
         (("bench", "nowhere.onnx"), "there is no model nowhere.onnx"),
+        (("ab", "default", "default", "--model", "nowhere.mlir"), "there is no model nowhere.mlir"),
         (("model", "round.mlir"), "there is no model round.mlir"),
         (("compare", "half.json", "half.json"), "half.json is no export of autotune"),
     ],
@@ -306,7 +307,6 @@ def test_what_cannot_be_read_or_written_so_is_said_at_once(words: tuple[str, ...
     assert "secret" not in refused.stderr
 
 
-@pytest.mark.parametrize("words", [("model", "nowhere.mlir"), ("ab", "default", "default", "--model", "nowhere.mlir")])
-def test_a_model_that_is_not_there_waits_for_no_device(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_model_that_is_not_there_waits_for_no_device(tmp_path: Path) -> None:
     with device_lock("local-task", tmp_path / "cache"):
-        assert "there is no model nowhere.mlir" in complaint(autotune(*words, cwd=tmp_path), 2)
+        assert "there is no model nowhere.mlir" in complaint(autotune("model", "nowhere.mlir", cwd=tmp_path), 2)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import pty
@@ -94,31 +92,19 @@ def test_quiet_says_nothing_but_the_result(finished: Finished, spoken: subproces
     assert both[0] == both[1]
 
 
-@pytest.mark.parametrize(
-    ("words", "more", "coloured"),
-    [
-        (["history"], {}, True),
-        (["history", "--no-color"], {}, False),
-        (["history"], {"NO_COLOR": "1"}, False),
-    ],
-    ids=["colour", "--no-color", "NO_COLOR"],
-)
-def test_no_color_gives_no_colour_on_a_terminal(
-    finished: Finished, words: list[str], more: dict[str, str], coloured: bool
-) -> None:
-    text = on_terminal(words, finished, more)
-    assert text.strip()
-    colours = re.findall(r"\x1b\[(?:3\d|9\d|38;[\d;]+)(?:;\d+)*m|\x1b\[\d+;3\dm", text)
-    assert bool(colours) == coloured
-    if "--no-color" in words:
-        assert ESCAPE not in text, "neither bold nor dim"
+@pytest.mark.parametrize(("words", "coloured"), [(["history"], True), (["history", "--no-color"], False)])
+def test_no_color_gives_no_colour_on_a_terminal(finished: Finished, words: list[str], coloured: bool) -> None:
+    text = on_terminal(words, finished)
+    assert finished.run in text
+    assert bool(re.findall(r"\x1b\[(?:3\d|9\d|38;[\d;]+)(?:;\d+)*m|\x1b\[\d+;3\dm", text)) == coloured
+    assert (ESCAPE in text) == coloured, "neither bold nor dim"
 
 
-def on_terminal(words: list[str], finished: Finished, more: dict[str, str]) -> str:
+def on_terminal(words: list[str], finished: Finished) -> str:
     """What a command prints when it talks to a terminal."""
     ours, theirs = pty.openpty()
     environment = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
-    environment |= {"TERM": "xterm-256color", "AUTOTUNE_CACHE_DIR": str(finished.cache), **more}
+    environment |= {"TERM": "xterm-256color", "AUTOTUNE_CACHE_DIR": str(finished.cache)}
     child = subprocess.Popen(
         [*AUTOTUNE, *words], cwd=finished.workspace, env=environment, stdout=theirs, stderr=subprocess.DEVNULL
     )
@@ -177,7 +163,7 @@ def test_history_of_a_run_lists_its_candidates(finished: Finished) -> None:
     assert {r["ordinal"] for r in records} == {row.ordinal for row in rows if row.us is not None}
 
 
-def test_export_gives_every_timed_candidate_in_both_forms(finished: Finished) -> None:
+def test_export_gives_every_timed_candidate(finished: Finished) -> None:
     listed = json.loads(autotune("export", "--json", finished.run, cwd=finished.workspace).stdout)
     assert len(listed) == finished.document["counts"]["timed"]
     with Store.open(None, workspace=finished.workspace) as store:
@@ -186,11 +172,6 @@ def test_export_gives_every_timed_candidate_in_both_forms(finished: Finished) ->
         assert record["run"] == finished.run
         assert record["us"] == stored[record["ordinal"]].us
         assert record["config"] == stored[record["ordinal"]].config.as_dict()
-    done = autotune("export", "--csv", finished.run, cwd=finished.workspace)
-    table = list(csv.DictReader(io.StringIO(done.stdout)))
-    assert [(float(r["us"]), int(r["ordinal"])) for r in table] == [(r["us"], r["ordinal"]) for r in listed]
-    for row, record in zip(table, listed, strict=True):
-        assert all(row[f"config.{knob}"] == str(value) for knob, value in record["config"].items())
     everything = json.loads(autotune("export", "--json", cwd=finished.workspace).stdout)
     assert [r for r in everything if r["run"] == finished.run] == listed
 
@@ -244,14 +225,13 @@ def test_no_arguments_is_help(tmp_path: Path) -> None:
 # --- no device -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", [pytest.param("gfx1100", marks=pytest.mark.long), "sm_80"])
-def test_without_a_device_candidates_are_built_and_proven(target: str, tmp_path: Path) -> None:
-    words = ["gemm", "--shape", "256x256x256", "--dtype", "f16", "--target", target, "--device", "none"]
+def test_without_a_device_candidates_are_built_and_proven(tmp_path: Path) -> None:
+    words = ["gemm", "--shape", "256x256x256", "--dtype", "f16", "--target", "sm_80", "--device", "none"]
     done = autotune(*words, "--trials", "2", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     counts = document["counts"]
-    assert (document["verdict"], document["target"], document["device"]) == ("compile-only", target, "none")
+    assert (document["verdict"], document["target"], document["device"]) == ("compile-only", "sm_80", "none")
     assert (document["spec"], document["flagfile"], document["carrier"]) == (None, None, None)
     assert (document["baseline"]["us"], document["speedup"]) == (None, None)
     assert counts["failed"]["not-applied"] == 0

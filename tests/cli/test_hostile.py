@@ -17,7 +17,6 @@ from autotuner.space.table import Config
 from autotuner.store.rows import NewRun
 from autotuner.store.store import Store
 from tests.support.command_line import AUTOTUNE, GEMM, Here, complaint, in_this_process
-from tests.support.spec_files import FRAME
 from tests.support.won_run import won_run
 
 HUGE = "9" * 40
@@ -99,19 +98,12 @@ def test_nobody_needs_to_read_stderr(tmp_path: Path) -> None:
     assert done.returncode == 2
 
 
-@pytest.mark.parametrize(
-    ("settings", "files"),
-    [({"PYTHONIOENCODING": "ascii"}, ["µ", "absent-µ"]), ({"LC_ALL": "C", "PYTHONUTF8": "0"}, ["µ"])],
-    ids=["ascii", "C"],
-)
-def test_what_an_encoding_does_not_have_is_escaped(settings: dict[str, str], files: list[str], tmp_path: Path) -> None:
-    spec = tmp_path / "µ.mlir"
-    spec.write_text(FRAME.replace("module", "// µs · …\nmodule", 1), encoding="utf-8")
-    for file in files:
-        done = raw("spec", "show", f"{file}.mlir", cwd=tmp_path, **settings)
-        assert done.returncode in (0, 2)
-        assert b"Traceback" not in done.stderr
-        assert (done.stdout + done.stderr).isascii() or "LC_ALL" in settings
+@pytest.mark.parametrize("settings", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}], ids=str)
+def test_what_an_encoding_does_not_have_is_escaped(settings: dict[str, str], tmp_path: Path) -> None:
+    done = raw("spec", "show", "absent-µ.mlir", cwd=tmp_path, **settings)
+    assert done.returncode == 2
+    assert b"Traceback" not in done.stderr
+    assert done.stderr.isascii() or "LC_ALL" in settings
 
 
 @pytest.mark.parametrize(

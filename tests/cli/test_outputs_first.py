@@ -51,12 +51,10 @@ exit 1
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-@pytest.mark.parametrize("place", ["/proc/x.mlir", "file/x.mlir"])
 def test_a_place_that_cannot_be_written_is_told_before_any_compile(
-    command: tuple[str, ...], place: str, autotune: Autotune, tmp_path: Path
+    command: tuple[str, ...], autotune: Autotune, tmp_path: Path
 ) -> None:
-    (tmp_path / "file").touch()
-    code, err = autotune(*command, "-o", place)
+    code, err = autotune(*command, "-o", "/proc/x.mlir")
     assert code == 5, err
     assert err.startswith("autotune: cannot write ")
     assert "Choose another -o" in err

@@ -57,14 +57,6 @@ def test_a_list_of_runs_waits_for_the_database_alone(tmp_path: Path) -> None:
     assert imported_by("history", "history --op gemm", cwd=tmp_path) & set(HEAVY) == light
 
 
-def test_the_command_line_and_the_package_import_nothing_heavy(tmp_path: Path) -> None:
-    program = "import sys, autotuner, autotuner.cli.app; print(*sorted(sys.modules))"
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=ENOUGH, check=True
-    )
-    assert not set(done.stdout.split()) & set(HEAVY)
-
-
 def test_a_run_waits_for_no_import_that_it_does_not_use(tmp_path: Path) -> None:
     program = "import sys, autotuner.cli.tuning, autotuner.cli.model; print(*sorted(sys.modules))"
     done = subprocess.run(

@@ -1,8 +1,8 @@
 """Each figure in a row or a paragraph that links to a raw output is in that output.
 
 It is there when a number of the output rounds to it, as far as it is shown, in the same unit or one of a thousand times
-or a thousandth of it. So a wrong digit goes unseen where the output happens to have that number, too: about three
-quarters are found (tests/docs/test_figures.py). What stands in backticks (commands, shapes) is not looked at.
+or a thousandth of it. So a wrong digit goes unseen where the output happens to have that number, too. What stands in
+backticks (commands, shapes) is not looked at.
 """
 
 from __future__ import annotations

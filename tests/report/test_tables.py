@@ -70,15 +70,6 @@ def test_history_shows_a_finished_run_with_verdict_and_interval(store: Store) ->
         assert word in shown
 
 
-def test_history_cuts_no_number_and_no_name_in_a_terminal_of_80_columns(store: Store) -> None:
-    run = a_run(store, name="gemm_4096x4096x4096_f16")
-    store.finish_run(run, "finished", result={**RESULT, "baseline": {"us": 123456.7}})
-    shown = " ".join(text(table_of(store, 10), width=80).split())
-    for word in (run, "123456.7", "2.000x", "(1.950 to 2.050)", "specs/gemm-cpu.mlir"):
-        assert word in shown
-    assert "…" not in shown
-
-
 def test_history_of_a_run_that_was_cut_short_tells_how_far_it_came(store: Store) -> None:
     a_run(store)
     (record,) = history_records(store, 10)

@@ -128,17 +128,3 @@ def test_what_one_workspace_timed_is_seen_from_another_and_learned_from(url: str
         (known,) = earlier_runs(store, shape, target="cpu", device_name="chip", but="its own")
         assert (known.name, list(known.us)) == (f"gemm_64 ({run})", [3.0])
         assert earlier_runs(store, shape, target="cpu", device_name="another chip", but="its own") == []
-
-
-def test_a_view_in_the_place_of_a_table_is_refused(url: str, tmp_path: Path) -> None:
-    """Somebody who shares the server has put a question without an end there."""
-    Store.open(url, workspace=tmp_path).close()
-    engine = connect(locate(url, Path()))
-    with engine.begin() as connection:
-        connection.exec_driver_sql("DROP TABLE timings")
-        endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x FROM n) SELECT x FROM n"
-        connection.exec_driver_sql(f"CREATE VIEW timings AS {endless}")
-    engine.dispose()
-    done = in_this_process("history", "--storage", url, cwd=tmp_path)
-    assert "holds views or triggers" in complaint(done, 5)
-    assert PASSWORD not in done.stderr
