@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 # Of the files in pyproject.toml's tool.mutmut; of the builder only its key.
 MUTANTS ?= autotuner.measure.* autotuner.system.cache.* autotuner.build.builder.*key* autotuner.build.builder.*object_hashes* \
-           autotuner.system.digests.* autotuner.jobs.ab.* autotuner.carriers.* autotuner.system.names.* autotuner.problems.* \
+           autotuner.system.digests.* autotuner.jobs.ab.* autotuner.carriers.* autotuner.system.workspace.* autotuner.problems.* \
            autotuner.specfiles.*
 BIN := $(VENV)/bin
 
