@@ -35,7 +35,6 @@ PASSES = (
 )
 """Passes of a preprocessing pipeline."""
 _WITH_OPTIONS = ("iree-linalg-ext-convert-conv2d-to-winograd{replace-all-convs=true}",)
-_LONGEST_PIPELINE = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ def _substitutes(value: str | None) -> bool:
 def _pipeline(value: str | None) -> bool:
     """`anchor(pass,anchor(pass{option}))`, of known words only: what they do in another order does no harm."""
     words = [word for word in re.split(r"[(),]", value or "") if word]
-    balanced = value is not None and len(value) < _LONGEST_PIPELINE and value.count("(") == value.count(")")
+    balanced = value is not None and value.count("(") == value.count(")")
     passes = [word for word in words if word not in _ANCHORS]
     return balanced and bool(passes) and set(passes) <= {*PASSES, *_WITH_OPTIONS}
 
@@ -148,8 +147,6 @@ SPEC_FLAGS = (TUNING_SPEC, LIBRARY, SPEC_FLAG, SUBSTITUTION)
 _NAMING = (*SPEC_FLAGS, SUBSTITUTIONS, OBJECTS_FLAG)
 KERNELS = ".kernels.mlir"
 """How the name ends of a spec that calls microkernels, beside one that tunes."""
-_LONGEST = 1 << 20
-"""Bytes of a flagfile: a larger file is something else."""
 _SPECIAL = "\\\"'"
 _UNESCAPED = re.compile(r"\\(.)", re.S)
 
@@ -181,15 +178,11 @@ class Flagfile:
         """
         try:
             refuse_endless(path)
-            with path.open("rb") as file:
-                data = file.read(_LONGEST + 1)
-            flags = tuple(_split(data.decode("utf-8")))
+            flags = tuple(_split(path.read_text(encoding="utf-8")))
         except (UnicodeError, ValueError) as error:
             raise UsageError(f"{path} is not a flagfile: {error}.", remedy="It has one flag a line.") from error
         except OSError as error:
             raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Is the path right?") from error
-        if len(data) > _LONGEST:
-            raise UsageError(f"{path} is too large to be a flagfile.", remedy="It has one flag a line.")
         if not trust and (why := objection([flag for flag in flags if flag not in known])):
             raise UsageError(f"{path}: {why}.", remedy=TRUST)
         return cls(path, flags)

@@ -24,9 +24,8 @@ MARK = f"<!-- {WRITTEN} -->"
 _FOLDERS = (".executables", ".objects")
 _RECORD = "written.json"
 _TITLES = rb"Tuning spec|Microkernel spec|Spec|Configured executable, to be substituted,"
-_PIECES = rb"\d+ convolutions of [^\n]+ that stay out of im2col,"
 _BY = rb"by autotune \d+(\.\w+)+"
-_OUR_SPEC = begins(rb"// (%b|%b) %b(, (merged|retuned): [^\n]*)?\n" % (_TITLES, _PIECES, _BY))
+_OUR_SPEC = begins(rb"// (%b) %b(, (merged|retuned): [^\n]*)?\n" % (_TITLES, _BY))
 _OUR_REPORT = begins(rb"<!-- %b -->\n" % _BY)
 
 

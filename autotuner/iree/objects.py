@@ -133,11 +133,6 @@ def _from_hsaco(path: Path, elf: ELFFile) -> KernelFile:
         )
     named = _AMD_TARGET.search(str(metadata.get("amdhsa.target", "")))
     by_note, by_flags = named[0] if named else None, _MACH.get(elf["e_flags"] & 0xFF)
-    if by_flags and by_note and by_flags != by_note:
-        raise UsageError(
-            f"{path} is a damaged object: for {by_note} by its note, for {by_flags} by its header.",
-            remedy="Make or copy it again.",
-        )
     chip = by_note or by_flags or f"AMD chip 0x{elf['e_flags'] & 0xFF:x}"
     tables = [section for section in elf.iter_sections() if isinstance(section, SymbolTableSection)]
     sizes = {symbol.name: symbol["st_size"] for table in tables for symbol in table.iter_symbols()}

@@ -9,14 +9,10 @@ from dataclasses import dataclass
 from autotuner.targets.backends import backend_of
 
 _NVIDIA = re.compile(r"sm_(\d{1,4})([af]?)")
-_GENERIC = {"gfx9-4-generic": ("gfx94", "gfx950"), "gfx11-generic": ("gfx11",)}
-"""One code for a family: https://llvm.org/docs/AMDGPUUsage.html#amdgpu-generic-processor-table"""
 
 
 def runs_on(made_for: str, chip: str, *, translated: bool = True) -> bool:
     """Of NVIDIA's, PTX is translated; machine code is taken as it is."""
-    if made_for in _GENERIC:
-        return chip.startswith(_GENERIC[made_for])
     made, asked = _NVIDIA.fullmatch(made_for), _NVIDIA.fullmatch(chip)
     if made is None or asked is None:
         return made_for == chip

@@ -13,8 +13,6 @@ from autotuner.system.parsing import parsed
 
 MAX_LENGTH = 500
 """Characters: what they can say has no more than some thousand bits on the way, and eats neither memory nor time."""
-_WIDEST = 64
-"""Bits that a number is shifted by, at the most."""
 LOWEST, HIGHEST = -(1 << 31), (1 << 32) - 1
 """What fits a 32-bit constant, signed or not."""
 _GRAMMAR = (
@@ -87,7 +85,7 @@ def pack(third: int, second: int, first: int, zeroth: int) -> int:
 
 
 def _shifted(shift_by: Callable[[int, int], int], number: int, by: int) -> int:
-    if not 0 <= by < _WIDEST:
+    if not 0 <= by <= HIGHEST.bit_length():
         raise ValueError(f"it shifts by {by}")
     return shift_by(number, by)
 

@@ -18,10 +18,10 @@ from autotuner.iree.mlir import parse, same_attributes, walk
 from autotuner.iree.tools import Tools
 from autotuner.specfiles.entries import EXECUTABLE, Entry, foreaches, parse_spec, read_module
 from autotuner.specfiles.matchers import symbol, symbols
+from autotuner.specfiles.vetting import SECONDS
 
 BY = "__autotune_by__"
 """Says on an operation which entry of the instrumented spec has matched it."""
-TIMEOUT = 600.0
 _ANY_OP = "!transform.any_op"
 
 
@@ -55,7 +55,7 @@ def applied(
     tools: Tools,
     *,
     objects: Path | None = None,
-    timeout: float = TIMEOUT,
+    timeout: float = SECONDS,
 ) -> tuple[Use, ...]:
     """How often each entry of a spec applies to a program, compiled with `flags` (the target's).
 

@@ -28,6 +28,8 @@ def _names(text: str, *, dialect: str = "") -> frozenset[str]:
     return frozenset(f"{dialect}.{word}" if dialect else word for word in text.split())
 
 
+SECONDS = 600.0
+"""For a compile or a reading of a whole program, at most."""
 MATHEMATICS = ("arith", "math", "complex", "index", "linalg", "tensor", "affine", "iree_linalg_ext")
 """Dialects that compute: in matchers, executables and models."""
 _TRANSFORM = _names(
@@ -129,9 +131,7 @@ _TARGET, _OBJECT = "#hal.executable.target<", "#hal.executable.object<"
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 _NAMED = re.compile(r"#([A-Za-z_][\w.]*)")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")
-_DEEPEST = 64
 _NAMING = ("builtin.module", "func.func", "util.func", "util.initializer", "ml_program.func")
-_SECONDS = 600.0
 _AS_READ = (
     "--mlir-print-op-generic",
     "--mlir-elide-elementsattrs-if-larger=16",
@@ -156,7 +156,7 @@ def vet_model(module: ir.Module, *, name: str) -> None:
 
 def vet_program(path: Path, tools: Tools) -> None:
     """`vet_model` of a file in text or bytecode; what does not parse is an error."""
-    done = process.run([tools.iree_opt, *_AS_READ, *tools.printing, path, "-o", "-"], timeout=_SECONDS)
+    done = process.run([tools.iree_opt, *_AS_READ, *tools.printing, path, "-o", "-"], timeout=SECONDS)
     if not done.ok:
         raise UsageError(
             f"{path} is not a program that IREE reads: {first_error(done.why())}",
@@ -171,10 +171,11 @@ def _vet(module: ir.Module, name: str, judge: Any) -> None:
         for op in (module.operation, *walk(module.operation)):
             judge(op)
             for value in _attributes(op):
-                _attribute(value, op.name, 0)
-    except _RefusedError as refused:
+                _attribute(value, op.name)
+    except (_RefusedError, RecursionError) as refused:
+        what = refused if isinstance(refused, _RefusedError) else "attributes that are nested too deep"
         raise UsageError(
-            f"{name} has {refused}, which autotune does not take from others' files: "
+            f"{name} has {what}, which autotune does not take from others' files: "
             "IREE might start a program or write a file for it.",
             remedy="If you know where the file comes from, give --trust (docs/specs.md).",
         ) from None
@@ -224,7 +225,7 @@ def _model_op(op: Any) -> None:
             raise _RefusedError(f"the name {short(name)} of {op.name}")
 
 
-def _attribute(value: Any, where: str, depth: int) -> None:
+def _attribute(value: Any, where: str) -> None:
     """Looks into lists and tables by the bindings, into what dialects define by its text.
 
     To the bindings nearly every attribute of a dialect is a bare `Attribute`: no name, no dialect, no way to what is
@@ -232,21 +233,19 @@ def _attribute(value: Any, where: str, depth: int) -> None:
     what MLIR prints of the attribute that it read: aliases are resolved, each attribute of a dialect begins with # and
     its dialect's name however it was spelled, and quotes within strings are escaped.
     """
-    if depth > _DEEPEST:
-        raise _RefusedError(f"attributes {_DEEPEST} deep in {where}")
     if isinstance(value, ir.DenseElementsAttr | ir.DenseResourceElementsAttr):
         return
     if isinstance(value, ir.ArrayAttr):
         for one in value:
-            _attribute(one, where, depth + 1)
+            _attribute(one, where)
         return
     if isinstance(value, ir.DictAttr):
         for entry in value:
-            _attribute(entry.attr, where, depth + 1)
+            _attribute(entry.attr, where)
         return
     text = str(value)
     if text.startswith(_TARGET):
-        _target(_inside(text, _TARGET), where, depth)
+        _target(_inside(text, _TARGET), where)
     elif text.startswith(_OBJECT):
         _object(_inside(text, _OBJECT), where)
     else:
@@ -260,7 +259,7 @@ def _inside(text: str, opening: str) -> Any:
     return ir.ArrayAttr(ir.Attribute.parse(f"[{text[len(opening) : -1]}]"))
 
 
-def _target(parts: Any, where: str, depth: int) -> None:
+def _target(parts: Any, where: str) -> None:
     """`#hal.executable.target<"backend", "format", {settings}>`."""
     form = ir.StringAttr(parts[1]).value
     if form not in FORMATS:
@@ -268,7 +267,7 @@ def _target(parts: Any, where: str, depth: int) -> None:
     for entry in parts[2] if len(parts) > 2 else ():
         if entry.name not in SETTINGS:
             raise _RefusedError(f"the setting {short(entry.name)} of an executable's target in {where}")
-        _attribute(entry.attr, where, depth + 1)
+        _attribute(entry.attr, where)
 
 
 def _object(parts: Any, where: str) -> None:

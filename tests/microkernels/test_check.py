@@ -166,11 +166,6 @@ def test_what_does_not_fit_is_told_with_what_was_expected_and_found(case: str, t
     assert found in told.found
 
 
-def test_a_generic_code_object_is_for_all_of_its_family(tmp_path: Path) -> None:
-    for chip in ("gfx942", "gfx950"):
-        assert check(instance(amd(tmp_path, chip="gfx9-4-generic"), chip=chip)) == []
-
-
 @pytest.mark.parametrize(
     ("target", "chip", "fits"),
     [

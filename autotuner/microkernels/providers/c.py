@@ -61,13 +61,11 @@ class Compiler:
 
     path: Path
     version: str
-    target: tuple[str, ...] = ()
-    """What must be said to one that makes code for several."""
 
     @property
     def flags(self) -> tuple[str, ...]:
         own = () if "clang" in self.version.lower() else (_NO_MEMSET,)
-        return (*self.target, *FLAGS, *own)
+        return (*FLAGS, *own)
 
 
 def compile_object(
@@ -109,22 +107,19 @@ def compile_object(
 
 @cache
 def find_compiler(machine: str) -> Compiler:
-    """The first on PATH that makes code for this architecture: a native one, a cross compiler, clang told to."""
+    """The first on PATH that makes code for this architecture: a native one, or a cross compiler."""
     cross = f"{machine}-linux-gnu"
     found = [path for path in map(shutil.which, (*COMPILERS, f"{cross}-gcc")) if path]
     makes = {path: _ask(path, "-dumpmachine").partition("-")[0] for path in found}
     for path, made in makes.items():
         if made == machine:
             return Compiler(Path(path), _ask(path, "--version"))
-    clang = shutil.which("clang")
-    if clang is not None and machine.replace("_", "-") in _ask(clang, "--print-targets").split():
-        return Compiler(Path(clang), _ask(clang, "--version"), (f"--target={cross}",))
     if not found:
         raise ToolMissingError("there is no C compiler (cc, gcc or clang) on PATH.", remedy="Install gcc.")
     made = ", ".join(f"{Path(path).name} for {name}" for path, name in makes.items())
     raise ToolMissingError(
         f"no C compiler on PATH makes code for {machine}; there is {made}.",
-        remedy=f"Install {cross}-gcc (in Debian the package gcc-{machine.replace('_', '-')}-linux-gnu) or clang.",
+        remedy=f"Install {cross}-gcc (in Debian the package gcc-{machine.replace('_', '-')}-linux-gnu).",
     )
 
 

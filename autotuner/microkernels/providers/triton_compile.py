@@ -153,10 +153,8 @@ def compile_job(folder: Path) -> None:
 
 def _forget_the_key() -> None:
     """Triton tells entries of its cache apart by a hash of itself, half a gigabyte; this cache ends with the build."""
-    for name in ("triton.runtime.cache", "triton.compiler.compiler"):  # where newer ones have it, and older ones
-        module: Any = importlib.import_module(name)
-        if hasattr(module, "triton_key"):
-            module.triton_key = str
+    module: Any = importlib.import_module("triton.runtime.cache")
+    module.triton_key = str
 
 
 def _target(job: Job) -> Any:
