@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from autotuner.errors import UsageError
 from autotuner.problems import OPERATIONS, Problem
-from autotuner.targets.backends import LIBRARY, TUNING_SPEC, Backend
+from autotuner.targets.backends import Backend
 from autotuner.targets.backends.llvm_cpu import CPU_FLAG, LLVM_CPU
 from autotuner.targets.knobs import PLAIN, Knob, Route, first_routes, knobs_of, named_route, touching, without
 from autotuner.targets.naming import NO_DEVICE, named_devices
@@ -33,14 +33,6 @@ _OWN = (
     *("--iree-hal-benchmark-dispatch-repeat-count", "--help", "--version"),
 )
 """Flags that decide what a compile gives, which differs from compile to compile."""
-
-_READ = (
-    TUNING_SPEC,
-    LIBRARY,
-    "--iree-preprocessing-transform-spec-filename",
-    "--iree-preprocessing-pdl-spec-filename",
-)
-"""Flags whose file the compiler reads, some of them late in a compile."""
 
 
 @dataclass(frozen=True)
@@ -101,11 +93,6 @@ class Target:
         """
         if not self.foreign:
             return self
-        if named := set(self.user_flags) & set(_OF_THE_HOST):
-            raise UsageError(
-                f"{min(named)} means this machine's processor, and the triple is {self.machine}'s.",
-                remedy=f"Name the processor: --flag={CPU_FLAG}=neoverse-n1, say, or generic.",
-            )
         own = tuple(f"{CPU_FLAG}=generic" if flag in _OF_THE_HOST else flag for flag in self.flags)
         return replace(self, flags=own)
 
@@ -227,15 +214,6 @@ def with_absolute_files(flag: str) -> str:
         if _is_path(value) and _exists(value):
             return f"{before}={Path(value).absolute()}"
     return flag
-
-
-def refuse_missing(flags: Sequence[str]) -> None:
-    """A spec that is not there is told at once: the compiler looks for it when it is at the dispatches."""
-    for flag in flags:
-        name, _, value = flag.partition("=")
-        file = value.partition("@")[0] if name == LIBRARY else value
-        if name in _READ and file and not _exists(file):
-            raise UsageError(f"--flag {name}: there is no file {file}.", remedy="Is the path right?")
 
 
 def _values(flag: str) -> Iterator[tuple[str, str]]:

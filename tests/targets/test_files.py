@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from autotuner import Target
-from autotuner.errors import UsageError
-from autotuner.targets.base import refuse_missing
 
 
 @pytest.fixture(autouse=True)
@@ -37,11 +35,3 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_a_file_of_the_current_folder_is_given_by_its_whole_path(flag: str, becomes: str, here: Path) -> None:
     assert Target.parse("cpu", flags=[flag]).user_flags == (becomes.format(here=here),)
-
-
-def test_a_spec_that_is_not_there_is_refused_before_anything_is_compiled() -> None:
-    refuse_missing(["--iree-codegen-tuning-spec-path=spec.mlir", "--iree-opt-level=O3", "--iree-x=absent.mlir"])
-    refuse_missing(["--iree-codegen-transform-dialect-library=spec.mlir@sequence"])
-    for name in ("codegen-tuning-spec-path", "preprocessing-transform-spec-filename"):
-        with pytest.raises(UsageError, match=f"--flag --iree-{name}: there is no file absent.mlir. Is the path right"):
-            refuse_missing([f"--iree-{name}=absent.mlir"])
