@@ -87,7 +87,13 @@ class TpeSearch:
             row = self._first.pop(0)
             if self._grid.free[row]:
                 return row
-        return int(self._rng.choice(self._grid.nearest_free(self._propose())))
+        return int(self._rng.choice(self._nearest_free(self._propose())))
+
+    def _nearest_free(self, point: Rows) -> Rows:
+        """The free rows that differ from a point of value indices in the fewest knobs."""
+        free = np.flatnonzero(self._grid.free)
+        differing = (self._grid.space.indices[free] != point).sum(axis=1)
+        return free[differing == differing.min()] if len(free) else free
 
     def _propose(self) -> Rows:
         """A point of value indices, legal or not. Its trial ends here: what it is repaired to is one of its own."""

@@ -32,12 +32,6 @@ class Measured:
     """The URI of the device."""
 
     @property
-    def died(self) -> bool:
-        """The module did not run to its end: its own fault, or the device's."""
-        failures = {self.check.failure, self.timing.failure if self.timing else None}
-        return not failures.isdisjoint({"run-error", "run-timeout"})
-
-    @property
     def why(self) -> str:
         """Why it has no time."""
         return self.check.detail or (self.timing.detail if self.timing else "")

@@ -26,8 +26,7 @@ class Search(Protocol):
 
 
 class Grid:
-    """The legal rows and those of them that were never proposed. No question here costs more in a larger space,
-    but for `nearest_free`."""
+    """The legal rows and those of them that were never proposed. No question here costs more in a larger space."""
 
     def __init__(self, space: Space) -> None:
         self.space = space
@@ -73,12 +72,6 @@ class Grid:
         if row not in self._around:
             self._around[row] = self.space.around(row)
         return self._around[row]
-
-    def nearest_free(self, point: Rows) -> Rows:
-        """The free rows that differ from a point of value indices in the fewest knobs."""
-        free = np.flatnonzero(self.free)
-        differing = (self.space.indices[free] != point).sum(axis=1)
-        return free[differing == differing.min()] if len(free) else free
 
 
 class ExhaustiveSearch:

@@ -58,16 +58,11 @@ def test_a_compiler_that_takes_too_long_is_cut_off_and_its_candidates_are_not_bl
 
 
 @one_of_three
-def test_a_benchmark_that_hangs_does_not_outlast_the_budget(fake: Fake, workspace: Path) -> None:
-    result = run(fake(bench_roles=["benchmark-hangs"]), workspace, budget=5.0)
-    assert result.seconds["total"] <= 5 + LATE
-    assert failures(workspace, result.run) == {}
-
-
-@one_of_three
 def test_a_benchmark_that_hangs_takes_no_verdict_from_the_others(fake: Fake, workspace: Path) -> None:
     result = run(fake(rules=[(SPEC, 20.0)], bench_roles=["benchmark-hangs"]), workspace, budget=30.0)
     assert result.verdict == "win"
+    assert result.seconds["total"] <= 30 + LATE
+    assert failures(workspace, result.run) == {}
     assert "built" in {row.state for row in codegen(workspace, result.run)}
 
 
@@ -110,16 +105,9 @@ def test_a_program_that_the_deadline_cuts_off_raises_and_one_that_times_out_does
         process.run(["sleep", "600"], timeout=ENOUGH)
     with process.until(time.monotonic() + ENOUGH):
         assert process.run(["sleep", "600"], timeout=0.2).timed_out
-    with process.until(time.monotonic() - 1), pytest.raises(OutOfTimeError):
-        process.run(["touch", "never"], timeout=60)
-
-
-def test_a_deadline_is_not_a_candidates_fault() -> None:
-    """Where a microkernel that cannot be made is a failed row, one whose compiler was cut off is not."""
     with process.until(time.monotonic() - 1), pytest.raises(OutOfTimeError) as cut:
-        process.run(["cc", "--version"], timeout=60)
-    assert not isinstance(cut.value, UsageError)
-    assert cut.value.exit_code == 2
+        process.run(["touch", "never"], timeout=60)
+    assert not isinstance(cut.value, UsageError), "where those are a candidate's fault, this is not"
 
 
 def test_of_nested_deadlines_the_earlier_holds_and_what_must_be_finished_has_none() -> None:

@@ -177,7 +177,7 @@ def test_one_candidate_takes_at_most_two_devices_down() -> None:
     devices, said = some(*fakes)
     lane = tuned(devices, 20)
     once_each(lane, 20)
-    assert [name for name, measured in lane.told if measured.died] == ["005"]
+    assert [name for name, measured in lane.told if measured.check.failure] == ["005"]
     assert len(said) == 2
 
 
@@ -197,7 +197,9 @@ def test_a_candidate_that_does_not_run_is_a_failure_of_its_own_and_no_device_is_
     devices, said = some(*fakes)
     lane = tuned(devices, 24, overlapped=overlapped)
     once_each(lane, 24)
-    assert {name for name, measured in lane.told if measured.died} == {name for name in names(24) if int(name) % 3 == 0}
+    assert {name for name, measured in lane.told if measured.check.failure} == {
+        name for name in names(24) if int(name) % 3 == 0
+    }
     assert said == []
 
 

@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from autotuner.build import Compiled
+from autotuner.devices.many import Devices
 from autotuner.iree.figures import Isa
 from autotuner.iree.mlir import Dispatch
 from autotuner.problems import Attention, Gemm, Problem
@@ -23,6 +23,7 @@ from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import Candidate, Plan
 
 MakePlan = Callable[[Problem, str], Plan]
+NOT_ASKED = cast(Any, None)
 PLAIN = Isa(threads=256, wavefront=64, occupancy=2, vgpr_spills=0)
 
 
@@ -115,13 +116,17 @@ def test_every_candidate_of_a_real_space_has_a_score(make_plan: MakePlan, proble
     assert len(scores) > 3
 
 
+def evaluated(plan: Plan, *outcomes: Outcome) -> Evaluator:
+    found = {outcome.id: outcome for outcome in outcomes}
+    return Evaluator(plan, NOT_ASKED, NOT_ASKED, "", Path(), frozenset(), 1.0, Devices(()), outcomes=found)
+
+
 def test_candidates_that_there_was_no_time_for_do_not_count_as_failed_builds(make_plan: MakePlan) -> None:
     plan = make_plan(Gemm.parse(shape="64x64x64", dtype="f32"), "cpu")
     cut = Outcome(plan.candidate(plan.first[0], id="c1"), 0)
 
     def concluded(*outcomes: Outcome) -> Untimed:
-        known = {outcome.id: outcome for outcome in outcomes}
-        return without_device(cast(Evaluator, SimpleNamespace(plan=plan, outcomes=known)))
+        return without_device(evaluated(plan, *outcomes))
 
     for late in (concluded(cut), concluded()):
         assert (late.verdict, late.cause) == ("inconclusive", None)
@@ -139,8 +144,7 @@ def test_what_promises_less_than_the_default_is_not_chosen(make_plan: MakePlan) 
     def concluded(spills: int, default_spills: int) -> Untimed:
         default = built(plan.baseline, replace(PLAIN, vgpr_spills=default_spills))
         other = built(plan.candidate(plan.first[0], id="c1"), replace(PLAIN, vgpr_spills=spills))
-        evaluator = cast(Evaluator, SimpleNamespace(plan=plan, outcomes={"baseline": default, "c1": other}))
-        return without_device(evaluator)
+        return without_device(evaluated(plan, default, other))
 
     worse, better = concluded(64, 0), concluded(0, 64)
     assert worse.chosen is None

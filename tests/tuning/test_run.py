@@ -31,7 +31,7 @@ from tests.support.fake_tools import (
     codegen,
     run,
 )
-from tests.support.patience import LATE, one_of_three
+from tests.support.patience import one_of_three
 
 Fake = Callable[..., FakeTools]
 
@@ -72,15 +72,6 @@ def pasted(folder: Path, elsewhere: Path) -> None:
     assert (folder / "module.vmfb").is_file()
     times = json.loads(done.stdout)["benchmarks"]
     assert sum(b["run_type"] == "iteration" for b in times) == 3
-
-
-@one_of_three
-def test_the_budget_holds_when_the_problem_is_so_small_that_dispatches_are_repeated(workspace: Path) -> None:
-    quick = Effort(trials=3, budget=5, compile_only_trials=3, race_entrants=2)
-    result = run(None, workspace, problem=Gemm.parse(shape="32x32x32", dtype="f32"), effort=quick)
-    # One compile and one timing may be under way when the time is up; they are short.
-    assert result.seconds["total"] < 5 + LATE
-    assert result.verdict in ("win", "no-winner", "inconclusive")
 
 
 # --- win -------------------------------------------------------------------------------------------------------------
@@ -182,14 +173,6 @@ def test_raw_repetitions_of_screen_race_and_confirmation_are_stored(won: Result)
     assert len({t.candidate for t in winner}) == 1
 
 
-def test_a_spec_goes_where_the_user_says(fake: Fake, workspace: Path, tmp_path: Path) -> None:
-    path = tmp_path / "a folder" / "mine.mlir"
-    result = run(fake(rules=[(SPEC, 20.0)]), workspace, output=path)
-    assert (result.spec, result.flagfile) == (path, path.with_suffix(".flags"))
-    assert path.is_file()
-    assert not any((workspace / "specs").iterdir())
-
-
 def test_a_stock_route_as_fast_as_any_spec_ships_flags_alone(fake: Fake, workspace: Path) -> None:
     result = run(fake(rules=[(SPEC, 20.0), (DATA_TILING, 20.0)]), workspace, target=TWO_ROUTES)
     document = result.to_json()
@@ -209,7 +192,7 @@ def test_a_stock_route_as_fast_as_any_spec_ships_flags_alone(fake: Fake, workspa
 # --- no win ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ms", [100.0, 99.6, 120.0], ids=["equal", "below the smallest gain", "slower"])
+@pytest.mark.parametrize("ms", [99.6, 120.0], ids=["below the smallest gain", "slower"])
 def test_where_nothing_gains_enough_there_is_no_winner_and_nothing_is_shipped(
     fake: Fake, workspace: Path, ms: float
 ) -> None:
@@ -223,38 +206,21 @@ def test_where_nothing_gains_enough_there_is_no_winner_and_nothing_is_shipped(
     assert document["best"]["us"] == 100e3 or ms == 99.6
 
 
-def test_a_hopelessly_slow_candidate_is_timed_once(fake: Fake, workspace: Path) -> None:
-    result = run(fake(rules=[(SPEC, 800.0)]), workspace)
-    ids = {row.id for row in codegen(workspace, result.run)}
-    with Store.open(None, workspace=workspace) as store:
-        screens = [t for t in store.timings(result.run) if t.candidate in ids and t.phase == "screen"]
-    assert screens
-    assert all(t.repetitions_us == (800e3,) for t in screens)
-
-
-@pytest.mark.parametrize(("rules", "code"), [([], 6), ([(SPEC, 20.0)], 0)])
 def test_fail_if_no_winner_turns_the_verdict_into_exit_6(
-    fake: Fake,
-    workspace: Path,
-    rules: list[tuple[str, float]],
-    code: int,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    fake: Fake, workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tools = fake(rules=rules).tools
+    tools = fake().tools
     monkeypatch.setattr(Tools, "find", lambda _folder: tools)
     monkeypatch.setattr(catalog, "CPU_ROUTES", catalog.CPU_ROUTES[:1])
     words = ["gemm", "--shape", "96x64x128", "--dtype", "f32", "--effort", "quick", "--trials", "4", "--json"]
-    words += ["--budget", "20m"]
-    words += ["--workspace", str(workspace), "--fail-if-no-winner"]
+    words += ["--budget", "20m", "--workspace", str(workspace), "--fail-if-no-winner"]
     monkeypatch.setattr("sys.argv", ["autotune", *words])
     with pytest.raises(SystemExit) as end:
         main()
-    out = capsys.readouterr().out
-    assert (end.value.code or 0) == code
-    document = json.loads(out)
+    assert end.value.code == 6
+    document = json.loads(capsys.readouterr().out)
     hold_contract(document, workspace)
-    assert document["verdict"] == ("win" if code == 0 else "no-winner")
+    assert document["verdict"] == "no-winner"
 
 
 # --- seeds, folders --------------------------------------------------------------------------------------------------
@@ -264,7 +230,7 @@ def test_the_same_seed_asks_the_same_first_batch(fake: Fake, tmp_path: Path) -> 
     tools = fake()
     asked = []
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
-        result = run(tools, tmp_path / name, seed=seed, trials=3, device="none" if name == "c" else None)
+        result = run(tools, tmp_path / name, seed=seed, trials=3, device="none")
         asked.append([row.config for row in codegen(tmp_path / name, result.run)])
     assert len(asked[0]) == 3
     assert asked[0] == asked[1]
@@ -306,13 +272,13 @@ def test_keep_says_which_folders_stay(fake: Fake, workspace: Path, keep: str) ->
         assert ("the device is lost" in (folder / "stderr.txt").read_text()) == (name in failed)
 
 
-def test_a_winner_ships_into_a_workspace_of_any_name(fake: Fake, tmp_path: Path) -> None:
+def test_a_spec_goes_where_the_user_says_into_a_folder_of_any_name(fake: Fake, tmp_path: Path) -> None:
     """The flagfile is proven with the real compiler before it is shipped; what is printed can be pasted."""
     workspace = tmp_path / 'back\\slash, two words, it\'s "so", été'
-    result = run(fake(rules=[(SPEC, 20.0)]), workspace, target=TWO_ROUTES)
+    path = workspace / "a folder" / "mine.mlir"
+    result = run(fake(rules=[(SPEC, 20.0)]), workspace, output=path)
     assert result.verdict == "win", result.reason
-    assert result.flagfile is not None
-    assert result.flagfile.parent.parent == workspace
-    assert result.spec is not None
-    (line,) = (line for line in result.spec.read_text().splitlines() if line.startswith("// use:"))
+    assert (result.spec, result.flagfile) == (path, path.with_suffix(".flags"))
+    assert not any((workspace / "specs").iterdir())
+    (line,) = (line for line in path.read_text().splitlines() if line.startswith("// use:"))
     assert shlex.split(line.removeprefix("// use:"))[2] == f"@{result.flagfile}"

@@ -10,12 +10,12 @@ import json
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from autotuner import Attention, Gemm, Result
+from autotuner.devices.many import Devices
 from autotuner.errors import WrongResultError
 from autotuner.measure.reference import Reference
 from autotuner.measure.standing import Standing
@@ -82,9 +82,8 @@ def test_a_right_route_wins_over_a_wrong_default(fake: Fake, workspace: Path) ->
 
 def resumed(row: CandidateRow) -> tuple[str | None, float | None, float | None]:
     """What an interrupted run that goes on knows of its default."""
-    plan = SimpleNamespace(baseline=WRONG_ONE.candidate)
-    nothing = SimpleNamespace()
-    evaluator = Evaluator(cast(Plan, plan), nothing, nothing, "", Path(), frozenset(), 1.0, nothing)  # type: ignore[arg-type]
+    plan, not_asked = Plan.bare(WIDE, CPU), cast(Any, None)
+    evaluator = Evaluator(plan, not_asked, not_asked, "", Path(), frozenset(), 1.0, Devices(()))
     assert evaluator.restore([row], {}) == []
     found = evaluator.outcomes[BASELINE]
     return found.failure, found.us, found.error
@@ -109,12 +108,8 @@ def test_where_the_wrong_default_is_faster_the_win_is_over_the_best_right_route(
     assert any(line.startswith("// verdict:    win, 1.333x over route decomposed, the best") for line in header)
 
 
-@pytest.fixture
-def slower(fake: Fake, workspace: Path) -> Result:
-    return run(fake(rules=[(SPEC, 2 * BASE_MS)]), workspace, target=ONE_ROUTE, problem=WIDE, trials=1)
-
-
-def test_a_wrong_default_is_not_kept_where_all_that_is_right_is_slower(slower: Result) -> None:
+def test_a_wrong_default_is_not_kept_where_all_that_is_right_is_slower(fake: Fake, workspace: Path) -> None:
+    slower = run(fake(rules=[(SPEC, 2 * BASE_MS)]), workspace, target=ONE_ROUTE, problem=WIDE, trials=1)
     assert (slower.verdict, slower.flagfile) == ("no-winner", None)
     assert slower.reason.startswith(f"{wrong(slower)}; ")
     assert slower.reason.endswith("; the best that is right takes 2.00 times as long")
