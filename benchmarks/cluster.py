@@ -101,9 +101,8 @@ async def _host(address: str, count: int, facts: Facts, slower: float) -> None:
     with dask.config.set(QUIET):
         started = []
         for number in range(count):
-            own = replace(facts, host=f"{os.getpid()}-{number}")
             sleeper = Sleeper(cast(Builder, None), "cuda://0", slower=slower)
-            worker = await dask_worker(Scheduler(address), own, sleeper, own.host)
+            worker = await dask_worker(Scheduler(address), facts, sleeper, f"{os.getpid()}-{number}")
             started.append(worker)
         await asyncio.gather(*(worker.finished() for worker in started))
 

@@ -18,9 +18,8 @@ from autotuner.build.builder import Builder, BuildJob
 from autotuner.build.executor import Answer, BuildExecutor
 from autotuner.build.machines import Machines, Note, Wanted
 from autotuner.cluster.address import JOIN_SECONDS, Scheduler, on_worker
-from autotuner.cluster.facts import Facts
+from autotuner.cluster.facts import Facts, Member, Roster
 from autotuner.cluster.remote import RemoteDevice
-from autotuner.cluster.roster import Member, Roster
 from autotuner.devices.many import Devices
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import AutotuneError, DeviceError, EnvironmentFailure, OutOfTimeError
@@ -93,7 +92,12 @@ class Cluster:
     @property
     def jobs(self) -> int:
         """Builds at once."""
-        return sum(member.facts.builds for member in self.roster.builders)
+        return sum(member.facts.builds for member in self.roster.members)
+
+    @property
+    def _builds(self) -> str:
+        """What Dask gives builds by: whoever joins later builds, too."""
+        return self.roster.own.build_resource
 
     def _workers(self) -> Mapping[str, Mapping[str, Any]]:
         """By address: what each has told the scheduler; nothing where that is gone."""
@@ -133,7 +137,7 @@ class Cluster:
                 self._lost.add(member.address)
                 if not self._down:
                     self.note(f"worker {member.name} is gone: its work goes to others")
-        builders = any(self.roster.builds_on(address, told) for address, told in workers.items())
+        builders = any(self._builds in told["resources"] for told in workers.values())
         for call, address in list(self._calls.items()):
             if address not in workers if address else not builders:
                 call.cancel()
@@ -163,7 +167,7 @@ class Cluster:
     def _build(self, job: BuildJob, key: str) -> Future[Answer]:
         if self._down:
             raise self._nobody()
-        executor = self.client.get_executor(**self.roster.for_builds, pure=False)
+        executor = self.client.get_executor(resources={self._builds: 1}, pure=False)
         run = executor.submit(on_worker, "build", job, key, process.seconds_left())
         self._calls[run] = ""
         answer: Future[Answer] = Future()
@@ -280,7 +284,7 @@ def machines(scheduler: Scheduler, builder: Builder, wanted: Wanted, note: Note)
         waiting = monotonic()
         devices = Devices(tuple(stack.enter_context(cluster.devices(isolate=wanted.isolate))), note)
         first = cluster.roster.devices[0].facts  # all are of one model
-        environment, shares = {**first.environment, "cluster": scheduler.address}, cluster.roster.shares_cores
+        environment, shares = {**first.environment, "cluster": scheduler.address}, target.compiles_on_device
         yield Machines(
             target.device, executor, devices, jobs, shares, first.chip or chip, monotonic() - waiting, environment
         )

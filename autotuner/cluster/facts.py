@@ -1,8 +1,9 @@
-"""What a worker says of itself when it joins, and whether a coordinator may use it: plain data, no code is run."""
+"""What workers say of themselves when they join, and which of them a coordinator uses for what: plain data."""
 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
@@ -12,7 +13,6 @@ from typing import Any
 from autotuner._version import __version__
 from autotuner.devices.environment import capture
 from autotuner.iree.tools import Tools
-from autotuner.system import machine
 from autotuner.system.settings import usable_cores
 from autotuner.targets import Target
 from autotuner.targets.backends import backend_on
@@ -36,7 +36,6 @@ class Facts:
     """Digest of the compiler."""
     runtime: str
     """Digest of what runs modules."""
-    host: str
     processor: str
     """What code for `host` is made for there."""
     cores: int
@@ -64,7 +63,6 @@ class Facts:
             iree=tools.release,
             compiler=tools.identity,
             runtime="|".join(tools.programs[1:]),
-            host=machine_id(),
             processor=tools.processor,
             cores=usable_cores(),
             builds=builds,
@@ -155,6 +153,63 @@ def package_digest() -> str:
     return whole.hexdigest()
 
 
-def machine_id() -> str:
-    """The same for all processes of one machine: whether two disturb each other depends on it."""
-    return machine.read("/proc/sys/kernel/random/boot_id") or machine.read("/etc/hostname")
+@dataclass(frozen=True)
+class Member:
+    """A worker that is used."""
+
+    address: str
+    name: str
+    facts: Facts
+
+
+@dataclass(eq=False)
+class Roster:
+    """Which workers are used for what; of each that is not, why."""
+
+    own: Facts
+    target: Target
+    timed: bool
+    """Devices are wanted."""
+    wanted: str
+    """The model that the user names; empty: whichever most have."""
+    members: list[Member] = field(default_factory=list)
+    """All of them build."""
+    devices: list[Member] = field(default_factory=list)
+    """In the order of their names: a run that goes on takes the same one first."""
+    refusals: dict[str, str] = field(default_factory=dict)
+    """By the worker's name."""
+
+    def update(self, workers: Mapping[str, Mapping[str, Any]]) -> None:
+        """Of all workers that the scheduler knows."""
+        self.members, self.devices, self.refusals = [], [], {}
+        for address, told in sorted(workers.items(), key=lambda one: str(one[1]["name"])):
+            name, facts = str(told["name"]), Facts.from_json(told.get(FACTS))
+            why = refused_as_builder(told.get(FACTS), self.own)
+            if facts is None or why:
+                self.refusals[name] = why
+            else:
+                self.members.append(Member(address, name, facts))
+        if self.timed:
+            self._choose_devices()
+
+    def _choose_devices(self) -> None:
+        """Those of one kind: what `--device` names, or what is called like the target; else what most have."""
+        there = [one for one in self.members if backend_on(one.facts.device) is self.target.backend]
+        why = {one.name: refused_as_device(one.facts, self.own, target=self.target) for one in there}
+        usable = [one.facts for one in there if not why[one.name] and one.facts.is_called(self.wanted)]
+        counts = Counter(one.kind for one in usable)
+        like_target = {one.kind for one in usable if one.resource == self.target.name}
+        kind = min(counts, key=lambda one: (one not in like_target, -counts[one], one), default="")
+        for member in there:
+            if not why[member.name] and member.facts.kind == kind:
+                self.devices.append(member)
+            else:
+                other = f"has another device ({member.facts.kind}) than is used ({kind or self.wanted})"
+                self.refusals[member.name] = f"{why[member.name] or other}; it only builds"
+
+    @property
+    def missing(self) -> str:
+        """What a run lacks."""
+        if not self.members:
+            return "worker that can be used"
+        return "worker with a device that can be timed" if self.timed and not self.devices else ""

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from autotuner.cluster.facts import FACTS, Facts, resource_of
-from autotuner.cluster.roster import Member, Roster
+from autotuner.cluster.facts import FACTS, Facts, Member, Roster, resource_of
 from autotuner.targets import Target
 
-OWN = Facts("1.0", "code", "3.13.0", "compiler", "runtime", "here", "zen", 8, 0)
-BUILDER = replace(OWN, host="there", builds=4)
-GPU = replace(BUILDER, host="gpu", device="cuda://0", resource="H200", model="NVIDIA H200")
-CPU = replace(BUILDER, host="timed", device="local-task", resource="cpu", model="Zen")
+OWN = Facts("1.0", "code", "3.13.0", "compiler", "runtime", "zen", 8, 0)
+BUILDER = replace(OWN, builds=4)
+GPU = replace(BUILDER, device="cuda://0", resource="H200", model="NVIDIA H200")
+CPU = replace(BUILDER, device="local-task", resource="cpu", model="Zen")
 
 
 def roster(
@@ -44,7 +43,7 @@ def names(members: list[Member]) -> list[str]:
 def test_what_builds_something_else_is_refused_by_name(facts: Facts | None, why: str) -> None:
     found = roster("sm_80", odd=facts, good=BUILDER)
     assert found.refusals == {"odd": why}
-    assert names(found.builders) == ["good"]
+    assert names(found.members) == ["good"]
     if isinstance(facts, Facts):
         assert facts.build_resource != OWN.build_resource, "Dask gives it no build either"
     assert BUILDER.build_resource == OWN.build_resource
@@ -54,8 +53,7 @@ def test_another_model_than_most_have_builds_and_does_not_time() -> None:
     a100 = replace(GPU, resource="A100", model="NVIDIA A100")
     found = roster("sm_80", a=a100, b=GPU, c=GPU, d=BUILDER, e=replace(GPU, runtime="other"))
     assert names(found.devices) == ["b", "c"]
-    assert len(found.builders) == 5
-    assert found.for_builds == {"resources": {OWN.build_resource: 1}}, "whoever joins later builds, too"
+    assert len(found.members) == 5
     kinds = "(A100: NVIDIA A100, cuda) than is used (H200: NVIDIA H200, cuda)"
     assert found.refusals == {
         "a": f"has another device {kinds}; it only builds",
@@ -77,13 +75,10 @@ def test_a_device_of_another_chip_than_was_named_is_refused_and_builds() -> None
     assert found.refusals == {"a": "has a sm_80, not the sm_90 that --chip names; it only builds"}
 
 
-def test_a_processor_that_is_timed_builds_only_where_there_is_no_other() -> None:
-    found = roster("cpu", a=CPU, b=BUILDER, c=replace(BUILDER, host="timed"))
-    assert (names(found.builders), found.shares_cores) == (["b"], False)
-    assert found.for_builds["workers"] == ["tcp://b"]
-    found = roster("cpu", a=CPU)
-    assert (names(found.builders), found.shares_cores) == (["a"], True)
-    assert roster("cpu", a=replace(CPU, processor="other"), b=replace(CPU, cores=4)).devices == []
+def test_code_for_one_processor_is_not_timed_on_another() -> None:
+    found = roster("cpu", a=replace(CPU, processor="other"), b=replace(CPU, cores=4), c=BUILDER)
+    assert (found.devices, names(found.members)) == ([], ["a", "b", "c"])
+    assert names(roster("cpu", a=CPU, b=replace(CPU, cores=4)).devices) == ["a"]
 
 
 def test_a_resource_is_called_like_the_product_or_the_chip() -> None:
