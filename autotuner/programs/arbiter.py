@@ -35,12 +35,8 @@ _GENERIC = f"{CPU_FLAG}=generic"
 """Where the default is the host's own code: other vectors, other tiles."""
 
 
-@dataclass(frozen=True)
-class HostAnswer:
-    """What the program computes on the host's processor, or why that could not be had."""
-
-    outputs: Computed = field(default_factory=Computed)
-    why: str = ""
+HostAnswer = Computed | str
+"""What the program computes on the host's processor, or why that could not be had."""
 
 
 @dataclass
@@ -94,10 +90,10 @@ class Arbiter:
         host = self._asked()
         if host is None:
             return check
-        self.default_check = self._compared(self.default, host.outputs)
-        right = self._compared(found, host.outputs)
+        self.default_check = self._compared(self.default, host)
+        right = self._compared(found, host)
         if self.default_check.ok or right.ok:
-            self.source, self.reference = "llvm-cpu", host.outputs
+            self.source, self.reference = "llvm-cpu", host
             agrees = f"{WORDS['llvm-cpu']} computes what {self.name} does: what differs from both is wrong"
             self.note(self.words or agrees)
             return right
@@ -129,16 +125,16 @@ class Arbiter:
             self.why_none,
         )
 
-    def _asked(self) -> HostAnswer | None:
+    def _asked(self) -> Computed | None:
         if self.host is None:
             self.host = self.ask()
-            if self.host.why:
-                self.why_none = self.host.why
+            if isinstance(self.host, str):
+                self.why_none = self.host
                 self.note(
-                    f"two builds disagree, and {WORDS['llvm-cpu']} could not be asked ({self.host.why}): "
+                    f"two builds disagree, and {WORDS['llvm-cpu']} could not be asked ({self.host}): "
                     f"{self.name} is taken for right; {_GIVE}"
                 )
-        return None if self.host.why else self.host
+        return None if isinstance(self.host, str) else self.host
 
     def _compared(self, found: Computed, wanted: Computed) -> Check:
         return same_outputs(found, wanted, tolerance=self.tolerance, rounding=self.rounding)
@@ -183,16 +179,16 @@ def compute_on_host(
         with process.until(until):
             return _computed(builder, target, call, folder, timeout=timeout)
     except OutOfTimeError:
-        return HostAnswer(why="there was no time for it: a longer --budget would do")
+        return "there was no time for it: a longer --budget would do"
 
 
 def _computed(builder: ModelBuilder, target: Target, call: Invocation, folder: Path, *, timeout: float) -> HostAnswer:
     build = builder.build(BuildJob(builder.program.source, host_flags(target), timeout, dumps=()))
     if not build.ok:
-        return HostAnswer(why=f"it does not compile there: {first_error(build.stderr, most=160)}")
+        return f"it does not compile there: {first_error(build.stderr, most=160)}"
     folder.mkdir(parents=True, exist_ok=True)
     device = ProcessDevice(builder.tools, LLVM_CPU.device, folder)
     (outputs,) = device.check(build.vmfb, [call], timeout=timeout)
     if outputs.failure is not None:
-        return HostAnswer(why=f"it does not run there: {failed_because(outputs.detail)}")
-    return HostAnswer(outputs)
+        return f"it does not run there: {failed_because(outputs.detail)}"
+    return outputs

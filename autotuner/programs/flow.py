@@ -124,7 +124,7 @@ def read_flow(text: str, *, function: str | None, shapes: Sequence[tuple[int, ..
                 if op.name == "flow.dispatch":
                     for entry in ir.ArrayAttr(op.attributes["entry_points"]):
                         path = "::".join(ir.SymbolRefAttr(entry).value)
-                        calls[path] += sizes.rounds(op)
+                        calls[path] += 1
                         sites.setdefault(path, op)
         executables = {_symbol(op): op.operation for op in top if op.operation.name == "flow.executable"}
         devices = tuple(_text(op) for op in top if op.operation.name == "util.global" and "!hal.device" in _type(op))
@@ -291,29 +291,14 @@ class Sizes:
         given = [i for i, argument in enumerate(self._arguments) if str(argument.type) != "!hal.fence"]
         self._shapes = dict(zip(given, shapes, strict=False))
 
-    def of(self, value: Any) -> int | None:
+    def of(self, value: Any, depth: int = 0) -> int | None:
         """The number that a value will have; None when the inputs do not tell it."""
-        return self._of(value, 0)
-
-    def rounds(self, op: Any) -> int:
-        """How often an operation runs in one call: the rounds of the counted loops around it, as far as known."""
-        count, parent = 1, op.parent
-        while parent is not None:
-            inner = parent.operation
-            if inner.name == "scf.for":
-                low, high, step = (self.of(value) for value in list(inner.operands)[:3])
-                if low is not None and high is not None and step:
-                    count *= max(-(-(high - low) // step), 1)
-            parent = inner.parent
-        return count
-
-    def _of(self, value: Any, depth: int) -> int | None:
         owner = value.owner
         if depth > _DEEPEST:
             return None
         if isinstance(owner, ir.Block):
             start = _first_round(owner, ir.BlockArgument(value).arg_number)
-            return None if start is None else self._of(start, depth + 1)
+            return None if start is None else self.of(start, depth + 1)
         op = owner.operation if hasattr(owner, "operation") else owner
         if op.name == "arith.constant":
             attribute = op.attributes["value"]
@@ -322,9 +307,9 @@ class Sizes:
             return self._dimension(op)
         if op.name in _PASSED_ON:
             number = next((i for i, result in enumerate(op.results) if result == value), 0)
-            return self._of(op.operands[number], depth + 1)
+            return self.of(op.operands[number], depth + 1)
         if op.name in _ARITHMETIC:
-            left, right = (self._of(operand, depth + 1) for operand in op.operands)
+            left, right = (self.of(operand, depth + 1) for operand in op.operands)
             if left is None or right is None:
                 return None
             try:

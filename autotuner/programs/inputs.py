@@ -85,21 +85,27 @@ def _npy_shape(path: Path) -> tuple[int, ...] | None:
 
 def _shaped(text: str, argument: Argument) -> Operand | None:
     """The operand that `1x3x224x224xf32` means; None when the text has values of its own."""
-    if "=" in text or "@" in text:
-        _check_valued(text, argument)
+    refuse_absent(text)
+    if text.startswith("@"):
+        _fit_array(text, Path(text[1:]), argument)
         return None
-    if argument.shape is None and _is_number(text):
+    form, valued, _ = text.partition("=")
+    if not valued and argument.shape is None and _is_number(text):
         return None
-    *sizes, element = text.lower().split("x")
+    *sizes, element = form.lower().split("x")
     exact = next((name for name in (element, argument.element) if name.lower() == element and known_type(name)), None)
     if exact is None or not all(size.isascii() and size.isdigit() for size in sizes):
         raise UsageError(
             f"--input {text} is not SHAPExTYPE.", remedy="Such as 1x3x224x224xf32, 1x3xf32=1 2 3 or @image.npy."
         )
-    shape = tuple(map(int, sizes))
+    shape, given = tuple(map(int, sizes)), element_type(exact)
     _fit(text, shape, argument)
-    _fit_type(text, exact, argument)
-    return Operand(shape, element_type(exact))
+    if argument.read and known_type(argument.element):
+        # Whole numbers of one width may stand for each other: a sign is not looked at, and a truth value is a byte.
+        wanted = element_type(argument.element)
+        whole = not (given.is_float or wanted.is_float)
+        _refuse(given != wanted and not (whole and max(8, given.bits) == max(8, wanted.bits)), text, exact, argument)
+    return None if valued else Operand(shape, given)
 
 
 def _is_number(text: str) -> bool:
@@ -121,39 +127,13 @@ def _fit(text: str, shape: tuple[int, ...], argument: Argument) -> None:
         )
 
 
-def _fit_type(text: str, element: str, argument: Argument) -> None:
-    """Whole numbers of one width may stand for each other: a sign is not looked at, and a truth value is a byte."""
-    if not argument.read or not (known_type(element) and known_type(argument.element)):
-        return
-    given, wanted = element_type(element), element_type(argument.element)
-    same = given == wanted if given.is_float or wanted.is_float else max(8, given.bits) == max(8, wanted.bits)
-    if not same:
+def _refuse(wrong: bool, text: str, found: str, argument: Argument) -> None:
+    """A type that is not the input's."""
+    if wrong:
         raise UsageError(
-            f"--input {text} is {element}, and the input is {argument.text}.",
-            remedy=_type_remedy(f64=element == "f64", argument=argument),
+            f"--input {text} is {found}, and the input is {argument.text}.",
+            remedy="Give the type that the model takes; IREE makes f32 of f64.",
         )
-
-
-def _type_remedy(*, f64: bool, argument: Argument) -> str:
-    if f64 and argument.element == "f32":
-        return "IREE makes f32 of f64. Give f32, or --flag=--iree-input-demote-f64-to-f32=false for a model in f64."
-    return "Give the type that the model takes."
-
-
-def _check_valued(text: str, argument: Argument) -> None:
-    """Its values are for IREE's tools to read; that its file is there and fits can be told here."""
-    refuse_absent(text)
-    form, typed, _ = text.partition("=")
-    if text.startswith("@"):
-        _fit_array(text, Path(text[1:]), argument)
-        return
-    (shape,) = input_shapes([text])
-    if shape is None:
-        return
-    _fit(text, shape, argument)
-    if not typed:
-        return
-    _fit_type(text, form.rpartition("x")[2], argument)
 
 
 def _fit_array(text: str, path: Path, argument: Argument) -> None:
@@ -162,11 +142,8 @@ def _fit_array(text: str, path: Path, argument: Argument) -> None:
         raise UsageError(f"--input {text}: {path.name} is no .npy file.", remedy="Give SHAPExTYPE=@FILE, or @FILE.npy.")
     array = load_array(path, f"--input {text}")
     _fit(text, array.shape, argument)
-    if argument.read and known_type(argument.element) and not holds_type(array, argument.element):
-        raise UsageError(
-            f"--input {text} is {described(array)}, and the input is {argument.text}.",
-            remedy=_type_remedy(f64=array.dtype == np.float64, argument=argument),
-        )
+    checked = argument.read and known_type(argument.element)
+    _refuse(checked and not holds_type(array, argument.element), text, described(array), argument)
 
 
 def holds_type(array: Array, element: str) -> bool:

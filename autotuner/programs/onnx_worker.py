@@ -16,7 +16,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import numpy as np
 import onnx
 from iree.compiler.tools.import_onnx.__main__ import main as import_model
 from iree.compiler.tools.import_onnx.__main__ import parse_arguments
@@ -26,12 +25,8 @@ from autotuner.system.workspace import is_component
 
 _DOMAINS = ("", "ai.onnx")
 _T = onnx.TensorProto
-_BYTES: dict[int, int] = {
-    **dict.fromkeys((_T.FLOAT16, _T.BFLOAT16, _T.UINT16), 2),
-    **dict.fromkeys((_T.FLOAT8E4M3FN, _T.FLOAT8E4M3FNUZ, _T.FLOAT8E5M2, _T.FLOAT8E5M2FNUZ), 1),
-    **dict.fromkeys((_T.INT4, _T.UINT4), 1),
-}
-"""Types whose values may stand in `int32_data` and are not read from there, with the bytes of each number."""
+_READ = (_T.INT32, _T.INT16, _T.INT8, _T.UINT8, _T.BOOL)
+"""Types whose values the importer reads from `int32_data`."""
 _LONGEST = 250
 MEMORY = 8 << 30
 """Bytes that an import may take beside its weights."""
@@ -67,12 +62,9 @@ def _of_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
 
 def normalise(tensor: onnx.TensorProto) -> bool:
     """Moves numbers that the importer does not read into raw bytes; says whether it had to."""
-    size = _BYTES.get(tensor.data_type)
-    if size is None or not tensor.int32_data:
+    if tensor.data_type in _READ or not tensor.int32_data:
         return False
-    numbers = np.array(tensor.int32_data, np.int64)
-    tensor.raw_data = (numbers & (256**size - 1)).astype(f"<u{size}").tobytes()
-    tensor.ClearField("int32_data")
+    tensor.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor), tensor.name))
     return True
 
 

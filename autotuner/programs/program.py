@@ -9,7 +9,6 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -38,43 +37,6 @@ def difference(one: Answer, other: Answer) -> float:
     pairs = zip(other.arrays, one.arrays, strict=True)
     errors = [compare(b, a.astype(np.float64), Bound(math.inf)).error for b, a in pairs]
     return max(errors, default=0.0)
-
-
-class Program(Protocol):
-    """The program, how it is called, and what is right."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def flags(self) -> tuple[str, ...]:
-        """What iree-compile must be told to take it."""
-
-    @property
-    def repeated(self) -> bool:
-        """Its dispatches may be repeated for timing."""
-
-    @property
-    def problem(self) -> Problem | None:
-        """What a microkernel is to compute; None: whatever it fits."""
-
-    @property
-    def allow(self) -> Precision:
-        """The accuracy that is accepted of it."""
-
-    @property
-    def arbiter(self) -> Arbiter | None:
-        """Who says which outputs are right, where no reference does."""
-
-    @property
-    def source(self) -> Path | str:
-        """What is compiled: a problem's text, or the file of a model, which may be large."""
-
-    def invocation(self) -> Invocation:
-        """How its modules are called; the inputs are written."""
-
-    def answer(self, vmfb: Path, against: Answer | None) -> Answer:
-        """Calls a module once; `against` is the answer of the first, None for the first itself."""
 
 
 @dataclass(frozen=True)
@@ -162,3 +124,7 @@ class ModelProgram:
         """What a module computes in one call."""
         (outputs,) = self.device.check(vmfb, [self.call], timeout=self.timeout)
         return outputs
+
+
+Program = ProblemProgram | ModelProgram
+"""The program, how it is called, and what is right."""

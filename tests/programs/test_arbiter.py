@@ -48,7 +48,7 @@ class Asked:
 
 
 def test_as_long_as_all_agree_with_the_default_nobody_is_asked() -> None:
-    host = Asked(HostAnswer(GOOD))
+    host = Asked(GOOD)
     arbiter = host.arbiter()
     assert arbiter.begin(GOOD).ok
     assert arbiter.check(GOOD).ok
@@ -56,7 +56,7 @@ def test_as_long_as_all_agree_with_the_default_nobody_is_asked() -> None:
 
 
 def test_the_host_says_that_the_default_is_wrong() -> None:
-    host = Asked(HostAnswer(GOOD))
+    host = Asked(GOOD)
     arbiter = host.arbiter()
     arbiter.begin(BAD)
     assert arbiter.check(GOOD).ok
@@ -74,7 +74,7 @@ def test_the_host_says_that_the_default_is_wrong() -> None:
 
 
 def test_the_host_says_that_the_default_is_right() -> None:
-    host = Asked(HostAnswer(GOOD))
+    host = Asked(GOOD)
     arbiter = host.arbiter()
     arbiter.begin(GOOD)
     assert arbiter.check(BAD).failure == arbiter.check(OTHER).failure == "wrong-result"
@@ -86,7 +86,7 @@ def test_the_host_says_that_the_default_is_right() -> None:
 
 
 def test_a_host_that_agrees_with_nobody_decides_nothing_until_something_agrees_with_it() -> None:
-    host = Asked(HostAnswer(GOOD))
+    host = Asked(GOOD)
     arbiter = host.arbiter()
     arbiter.begin(BAD)
     assert arbiter.check(OTHER).failure == "wrong-result"
@@ -98,7 +98,7 @@ def test_a_host_that_agrees_with_nobody_decides_nothing_until_something_agrees_w
 
 
 def test_where_the_host_cannot_be_asked_the_default_stays_and_that_is_said() -> None:
-    host = Asked(HostAnswer(why="it does not compile there: no such dialect"))
+    host = Asked("it does not compile there: no such dialect")
     arbiter = host.arbiter()
     arbiter.begin(BAD)
     assert arbiter.check(GOOD).failure == "wrong-result"
@@ -110,7 +110,7 @@ def test_where_the_host_cannot_be_asked_the_default_stays_and_that_is_said() -> 
 
 
 def test_what_the_user_expects_is_right_and_nobody_is_asked() -> None:
-    host = Asked(HostAnswer(BAD))
+    host = Asked(BAD)
     arbiter = host.arbiter(given=GOOD.arrays)
     assert arbiter.begin(BAD).failure == "wrong-result"
     assert host.notes == ["IREE's default gives wrong results for this model (relative error 0.267 against --expected)"]
@@ -122,8 +122,8 @@ def test_what_the_user_expects_is_right_and_nobody_is_asked() -> None:
 def test_a_default_without_finite_numbers_is_refused_unless_it_is_known_what_is_right() -> None:
     nothing = Computed((np.full(3, np.nan, np.float32),))
     with pytest.raises(UsageError, match="computes no finite numbers on these inputs"):
-        Asked(HostAnswer(GOOD)).arbiter().begin(nothing)
-    arbiter = Asked(HostAnswer()).arbiter(given=GOOD.arrays)
+        Asked(GOOD).arbiter().begin(nothing)
+    arbiter = Asked(Computed()).arbiter(given=GOOD.arrays)
     assert arbiter.begin(nothing).failure == "wrong-result"
     assert arbiter.found().default_error is None
     assert arbiter.words == "IREE's default gives wrong results for this model (not all of them are numbers)"
@@ -160,7 +160,7 @@ def test_expected_files_that_do_not_fit_are_refused_in_one_line(tmp_path: Path) 
 
 
 def test_sizes_that_only_a_run_tells_must_fit_then() -> None:
-    arbiter = Asked(HostAnswer()).arbiter(given=(np.ones(4, np.float32),))
+    arbiter = Asked(Computed()).arbiter(given=(np.ones(4, np.float32),))
     with pytest.raises(
         UsageError, match="--expected number 1 does not fit: the result is 3, and the file has 4xfloat32"
     ):

@@ -75,7 +75,6 @@ def test_every_root_of_an_exported_program_is_a_problem_of_its_own(name: str, tm
     has = {
         "torch_inception.mlir": any(len(piece.results) > 1 for piece, _ in pieces),
         "torch_mobilenet.mlir": any(piece.tied != (None,) * len(piece.results) for piece, _ in pieces),
-        "onnx_lstm.onnx": {piece.calls for piece, _ in pieces} == {3},
         "torch_bert.mlir": any(root.dynamic for _, root in pieces),
         "torch_functions.mlir": structure.flow.signature.function == "decode",
         "torch_decode.mlir": len(structure.flow.signature.results) == 3,

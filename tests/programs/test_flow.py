@@ -144,17 +144,15 @@ def test_encoded_operands_are_left_to_the_compiler(tmp_path: Path) -> None:
     assert reasons <= {"", encoded[0].obstacle}
 
 
-def test_within_a_loop_numbers_are_those_of_its_first_round_and_rounds_are_counted() -> None:
+def test_within_a_loop_numbers_are_those_of_its_first_round() -> None:
     with ir.Context() as context:
         module = ir.Module.parse(PROGRAM, context=context)
         function = module.body.operations[0].operation
         seen = [op for op in walk(function) if op.name == "util.optimization_barrier"]
         sizes = Sizes(function, [(8, 5)])
         assert [sizes.of(op.operands[0]) for op in seen] == [1 + 5, 8 - 1, None]
-        assert [sizes.rounds(op) for op in seen] == [4, 4, 1]
         unknown = Sizes(function, [None])
         assert [unknown.of(op.operands[0]) for op in seen] == [None] * 3
-        assert [unknown.rounds(op) for op in seen] == [1, 1, 1]
 
 
 def test_a_number_that_is_computed_on_the_way_may_be_any_but_a_size_must_be_told() -> None:

@@ -100,7 +100,7 @@ def test_arrays_in_files_are_held_against_the_input_and_found_from_anywhere(
     assert called("@brains.npy", signature=halves) == (f"@{tmp_path / 'brains.npy'}",)
     for inputs, says in [
         (("@halves.npy", "@longs.npy"), r"halves\.npy is 1x4xfloat16, and the input is 1x4xf32"),
-        (("@doubles.npy", "@longs.npy"), r"float64, and .* 1x4xf32. .* --flag=--iree-input-demote-f64-to-f32=false"),
+        (("@doubles.npy", "@longs.npy"), r"float64, and .* 1x4xf32. .*IREE makes f32 of f64"),
         (("@floats.npy", "@shorts.npy"), r"is 3x2xint32, and the input is \?x2xi64"),
         (("@floats.npy", "@foreign.npy"), r"is 3x2x>i8, and the input is \?x2xi64"),
         (("@longs.npy", "@longs.npy"), "does not fit the input, which is 1x4xf32"),

@@ -176,7 +176,7 @@ def kernel(problem: Gemm, *exports: str, calls: int = 1) -> KernelEntry:
     """A kernel at a place whose dispatches have these names."""
     place = Place(problem, Forms(()), calls, ("sgemm_c",), True, group(*exports) if exports else None)
     variants = Variants.of(SGEMM, problem, "x86_64", workspace=Path(), first={})
-    return KernelEntry(problem.name, place, 0.3, 0.3, variants, variants.default())
+    return KernelEntry(problem.name, place, variants, variants.default())
 
 
 def statistics(us: Mapping[str, float]) -> dict[str, DispatchTime]:

@@ -89,10 +89,8 @@ class Context:
         """What the result says of the run. Whole models are judged warm, also where dispatches are searched cold."""
         facts = self.run.facts()
         facts["devices"] = tuple({**one, "default_us": None} for one in facts["devices"])
-        timing = facts["timing"]
-        if timing is None:
-            return facts
-        return {**facts, "timing": {**timing, "cache": "warm", "search_cache": timing["cache"]}}
+        facts["timing"] = {**facts["timing"], "cache": "warm"} if facts["timing"] is not None else None
+        return facts
 
     def stage(self, text: str) -> None:
         self.run.account.stage(text)

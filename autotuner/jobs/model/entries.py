@@ -3,8 +3,10 @@ they arrive."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from autotuner._version import __version__
@@ -22,11 +24,10 @@ from autotuner.patterns.forms import Forms
 from autotuner.patterns.operations import Operation, Reading, forms_of, read_joins, read_operations
 from autotuner.problems import Problem
 from autotuner.problems.accuracy import Precision
-from autotuner.programs.flow import FlowDispatch, Group
+from autotuner.programs.flow import Group
 from autotuner.space import Config
 from autotuner.specfiles.merge import merge
 from autotuner.system.execution import local_executor
-from autotuner.system.settings import usable_cores
 from autotuner.tuning.plan import Candidate
 from autotuner.tuning.result import Result
 from autotuner.tuning.ship import ESTIMATED
@@ -38,16 +39,8 @@ class Entry:
 
     label: str
     group: Group
-    piece: FlowDispatch
-    """The one that was tuned, for all of them."""
-    share: float
     result: Result
     candidate: Candidate = field(repr=False)
-
-    @property
-    def gain(self) -> float:
-        """The part of its own time that it saves alone."""
-        return gain_of(self.result)
 
     def provenance(self, command: str, tools: Tools) -> Provenance:
         result = self.result
@@ -68,15 +61,14 @@ class KernelEntry:
 
     label: str
     place: Place
-    share: float
-    gain: float
-    """The part of its own time that it saves alone, or is thought to."""
     variants: Variants = field(repr=False)
     config: Config = field(repr=False)
     result: Result | None = None
     """None where there was no time for a search: what it does elsewhere speaks for it."""
 
+    @cached_property
     def call(self) -> Call:
+        """Its object is built by whoever asks first."""
         return self.variants.call(self.config)
 
     def provenance(self, context: Context, command: str) -> Provenance:
@@ -98,57 +90,36 @@ def _verdict(result: Result) -> str:
     return "win" if result.verdict == "win" else "judged in the model"
 
 
-def gain_of(result: Result) -> float:
-    """The part of the default's time that the best saves; 0 where that is not known."""
-    best, baseline = result.best, result.baseline.us
-    return max(1 - best.us / baseline, 0.0) if best is not None and best.us and baseline else 0.0
+def build_objects(kernels: Sequence[KernelEntry], *, jobs: int) -> dict[str, str]:
+    """Makes their objects side by side, each in a process of its own; why some cannot be made, by their labels."""
+
+    def made(entry: KernelEntry) -> str:
+        try:
+            _ = entry.call
+        except OutOfTimeError:
+            raise
+        except AutotuneError as error:
+            return error.message
+        return ""
+
+    with local_executor(jobs) as builders:
+        begun = [(entry.label, builders.submit(made, entry)) for entry in kernels]
+        return {label: why for label, job in begun if (why := job.result())}
 
 
-@dataclass
-class KernelCalls:
-    """Microkernels as a model calls them: each is built once for its place and its parameters."""
-
-    context: Context
-    command: str
-    """What made the model, for the head of its files."""
-    _made: dict[tuple[str, Config], Call] = field(default_factory=dict)
-
-    def build(self, kernels: Sequence[KernelEntry]) -> dict[str, str]:
-        """Makes their objects side by side, each in a process of its own; why some cannot be made, by their labels."""
-
-        def made(entry: KernelEntry) -> str:
-            try:
-                self.of(entry)
-            except OutOfTimeError:
-                raise
-            except AutotuneError as error:
-                return error.message
-            return ""
-
-        with local_executor(self.context.options.jobs or usable_cores()) as builders:
-            jobs = [(entry.label, builders.submit(made, entry)) for entry in kernels]
-            return {label: why for label, job in jobs if (why := job.result())}
-
-    def of(self, entry: KernelEntry) -> Call:
-        key = (entry.label, entry.config)
-        if key not in self._made:
-            self._made[key] = entry.call()
-        return self._made[key]
-
-    def parts(self, kernels: Sequence[KernelEntry], executable_target: str) -> Parts:
-        """The spec of these kernels and their objects."""
-        context, tools = self.context, self.context.session.tools
-        calls = tuple(self.of(entry) for entry in kernels)
-        said = Said(
-            [
-                f"{MicrokernelCarrier.title} by autotune {__version__}",
-                f"target:     {context.target.name}; IREE {tools.release} ({tools.build})",
-                *(f"kernel:     {call.instance.name} for {call.problem.name}" for call in calls),
-                f"made by:    {' '.join(self.command.split())}",
-            ],
-            each=[entry.provenance(context, self.command) for entry in kernels],
-        )
-        return MicrokernelCarrier(calls, executable_target, tuple(entry.place.forms for entry in kernels)).parts(said)
+def kernel_parts(context: Context, kernels: Sequence[KernelEntry], executable_target: str, *, command: str) -> Parts:
+    """The spec of these kernels and their objects; `command` made the model."""
+    tools, calls = context.session.tools, tuple(entry.call for entry in kernels)
+    said = Said(
+        [
+            f"{MicrokernelCarrier.title} by autotune {__version__}",
+            f"target:     {context.target.name}; IREE {tools.release} ({tools.build})",
+            *(f"kernel:     {call.instance.name} for {call.problem.name}" for call in calls),
+            f"made by:    {' '.join(command.split())}",
+        ],
+        each=[entry.provenance(context, command) for entry in kernels],
+    )
+    return MicrokernelCarrier(calls, executable_target, tuple(entry.place.forms for entry in kernels)).parts(said)
 
 
 def assemble(
@@ -183,11 +154,7 @@ def applied(build: Compiled, entry: Entry) -> tuple[int, str]:
 
 def carriers(entries: Iterable[Entry]) -> dict[str, int]:
     """How many entries each way of carrying has."""
-    counts: dict[str, int] = {}
-    for entry in entries:
-        name = entry.candidate.carrier.name
-        counts[name] = counts.get(name, 0) + 1
-    return counts
+    return dict(Counter(entry.candidate.carrier.name for entry in entries))
 
 
 @dataclass(frozen=True)
@@ -203,7 +170,6 @@ class Place:
     """The weights of all of them are constants."""
     group: Group | None = None
     """The dispatches that the compiler makes of them; None where they could not be told."""
-    share: float = 0.0
 
 
 @dataclass(frozen=True)

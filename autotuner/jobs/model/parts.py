@@ -15,7 +15,7 @@ from autotuner.iree.compile import CONFIGURED, ROOT_ATTRIBUTES, CompilerRefusal
 from autotuner.iree.mlir import read_root
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context
-from autotuner.jobs.model.entries import Entry, KernelEntry, Library, Place, gain_of
+from autotuner.jobs.model.entries import Entry, KernelEntry, Library, Place
 from autotuner.jobs.model.rows import DispatchRow, KernelRow, Row
 from autotuner.jobs.model.shares import on_route
 from autotuner.measure.check import too_large
@@ -31,7 +31,6 @@ from autotuner.programs.structure import ModelStructure, Shares, by_work
 from autotuner.space import Config
 from autotuner.space.table import Value
 from autotuner.system.progress import LEAST_BUDGET, Clock
-from autotuner.system.text import count
 from autotuner.targets import PLAIN, Route
 from autotuner.tuning.options import Task
 from autotuner.tuning.plan import KERNEL
@@ -43,7 +42,6 @@ PACKED = "packed"
 """The parameter of a manifest that has constant weights packed before the program runs."""
 EXPECTED_GAIN = 0.3
 """The part of its time that tuning is thought to save of what nothing is known of."""
-_SHOWN = 20
 _KIND = {"contraction": "matmul", "convolution": "conv", "attention": "attention"}
 
 
@@ -136,16 +134,6 @@ class PartSearch:
             return "the call does not come to it: --input with other values may"
         return runs_alone(group.leading(self.shares.us), group.root)
 
-    def ranking(self) -> str:
-        """The dispatches by their shares, for people."""
-        lines = [f"dispatches on route {self.route.name}, by {self.shares.how}:"]
-        for row in self.dispatches[:_SHOWN]:
-            why = f", {row.state}: {row.reason}" if row.reason else ""
-            lines.append(f"  {row.share:6.1%}  {row.label}, {count(row.calls, 'call')}{why}")
-        more = len(self.dispatches) - _SHOWN
-        lines += [f"  and {more} more"] if more > 0 else []
-        return "\n".join([*lines, f"  {self.others:6.1%}  all others, which have nothing to tune"])
-
     # --- kernels by their defaults ----------------------------------------------------------------------------------
 
     def find_kernels(self, library: Library) -> list[KernelEntry]:
@@ -199,7 +187,7 @@ class PartSearch:
             first={PACKED: 1} if place.constant else {},
         )
         self.set_row(row.label, kernel=name)
-        return KernelEntry(row.label, place, row.share, EXPECTED_GAIN, variants, variants.space[0])
+        return KernelEntry(row.label, place, variants, variants.space[0])
 
     def _groups(self, places: Sequence[Place]) -> dict[Problem, Group]:
         """The dispatches of each place: those whose root is what the compiler makes of the problem alone."""
@@ -233,7 +221,6 @@ class PartSearch:
         for row in self.dispatches:
             if row.state == "ranked" and row.group in computed:
                 self.set_row(row.label, state="left-out", reason="a microkernel computes it")
-        self.context.session.reporter.note(self.ranking())
         # Without a device nothing tells which variant of a kernel is the fastest.
         rows: list[Row] = [*self.dispatches, *(self.places if self.context.timed else ())]
         wanted = [row for row in rows if row.state == "ranked"]
@@ -308,7 +295,9 @@ class PartSearch:
         """What a search came to; where it came to nothing its row says why."""
         context = self.context
         if came_to is None or isinstance(came_to, OutOfTimeError):
-            self._no_time(label, budget)
+            # Nothing but the budget is in the way.
+            reason = f"no time for it: all dispatches together have {max(budget, 0):.0f} s (--budget)"
+            self.set_row(label, state="left-out", reason=reason, out_of_time=True)
             return None
         if isinstance(came_to, AutotuneError):
             self.set_row(label, state="skipped", reason=came_to.message)
@@ -321,11 +310,6 @@ class PartSearch:
         self.set_row(label, result=result)
         return came_to
 
-    def _no_time(self, label: str, budget: float) -> None:
-        """It was not tuned, and nothing but the budget is in the way."""
-        left = f"all dispatches together have {budget:.0f} s" if budget >= 1 else "none is left for dispatches"
-        self.set_row(label, state="left-out", reason=f"no time for it: {left} (--budget)", out_of_time=True)
-
     def _entry(self, row: DispatchRow, found: Found | None) -> Entry | None:
         """What becomes of a dispatch in the whole model, which is the judge of it."""
         if found is None:
@@ -337,7 +321,7 @@ class PartSearch:
             self.set_row(row.label, state=state, reason=reason)
             return None
         self.set_row(row.label, state="ahead" if self.context.timed else "estimated", reason=result.reason)
-        return Entry(row.label, row.group, row.group.leading(self.shares.us), row.share, result, winner)
+        return Entry(row.label, row.group, result, winner)
 
     def _kernel(self, row: KernelRow, found: Found | None) -> KernelEntry | None:
         """The kernel that a search found, if it is faster alone than IREE's default for the same."""
@@ -360,7 +344,7 @@ class PartSearch:
         name = variants.manifest.name
         self.set_row(label, state="codegen" if slower else "taken", reason=times, kernel=name)
         config = _packed(variants, values, place)
-        return None if slower else KernelEntry(label, place, row.share, gain_of(result), variants, config, result)
+        return None if slower else KernelEntry(label, place, variants, config, result)
 
 
 def _packed(variants: Variants, values: Mapping[str, Value], place: Place) -> Config:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from autotuner.iree.compile import shell_line
 from autotuner.iree.tools import Tools
@@ -33,23 +34,14 @@ def rehearse_model(model: Model, target: Target, *, options: Options) -> Rehears
         routes = choose(target, model.routes, structure.ops)
         ranked = sorted(structure.groups, key=group_flops, reverse=True)
         commands = [shell_line(builder.command([*flags, *r.flags], vmfb=Path(f"{r.name}.vmfb"))) for r in routes.first]
-    first, shares = _first(ranked, target, options), [group_flops(one) / (structure.flops or 1) for one in ranked]
+    first = _first(ranked, target, options)
+    dispatches = [_described(group, structure.flops) for group in ranked]
     document = {
         "problem": {"op": "model", "name": program.name, "flops": structure.flops},
         "target": target.name,
         "routes": [{"name": route.name, "flags": list(route.flags)} for route in routes.first],
         "knobs": {knob.name: [s.name for s in knob.settings] for knob in routes.knobs},
-        "dispatches": [
-            {
-                "op": group.root.op,
-                "loops": _loops(group),
-                "calls": group.calls,
-                "share": share,
-                "dispatches": list(group.symbols),
-                "skipped": runs_alone(group.pieces[0], group.root),
-            }
-            for group, share in zip(ranked, shares, strict=True)
-        ],
+        "dispatches": dispatches,
         "first": first.to_json() if first else None,
         "commands": commands,
     }
@@ -59,20 +51,27 @@ def rehearse_model(model: Model, target: Target, *, options: Options) -> Rehears
     lines += ["", "then the best of them with one knob turned at a time:"] if routes.knobs else []
     lines += [f"  {knob.name} ({knob.purpose}): {', '.join(s.name for s in knob.settings)}" for knob in routes.knobs]
     lines += ["", "dispatches on the plain route, by their arithmetic (a run ranks by time):"]
-    for group, share in zip(ranked, shares, strict=True):
-        why = runs_alone(group.pieces[0], group.root)
-        sizes = "x".join("D" if size is None else str(size) for size in _loops(group))
-        lines.append(f"  {share:6.1%} {count(group.calls, 'call')} of {group.root.op} {sizes} {why}".rstrip())
+    for one in dispatches:
+        sizes = "x".join("D" if size is None else str(size) for size in one["loops"])
+        calls = count(one["calls"], "call")
+        lines.append(f"  {one['share']:6.1%} {calls} of {one['op']} {sizes} {one['skipped']}".rstrip())
     lines += ["", "--- commands", *commands]
     if first is not None:
         lines += ["", f"--- the first of them alone: {first.to_json()['problem']['name']}", first.text()]
     return Rehearsal(document, "\n".join(lines))
 
 
-def _loops(group: Group) -> list[int | None]:
-    """The sizes of its loops, dynamic ones as the inputs tell them; None where they do not."""
+def _described(group: Group, flops: int) -> dict[str, Any]:
+    """A group of dispatches; sizes of loops as the inputs tell them, None where they do not."""
     root, told = group.root, loop_sizes(group.pieces[0], group.root) or {}
-    return [(told.get(axis) or None) if axis in root.dynamic else size for axis, size in enumerate(root.loops)]
+    return {
+        "op": root.op,
+        "loops": [(told.get(n) or None) if n in root.dynamic else size for n, size in enumerate(root.loops)],
+        "calls": group.calls,
+        "share": group_flops(group) / (flops or 1),
+        "dispatches": list(group.symbols),
+        "skipped": runs_alone(group.pieces[0], root),
+    }
 
 
 def _first(ranked: Sequence[Group], target: Target, options: Options) -> Rehearsal | None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from autotuner.build.ship import Shipped, ship
 from autotuner.carriers.calls import kernel_calls, prove
 from autotuner.carriers.flagfile import use_line
-from autotuner.carriers.outputs import Outputs
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import PREPROCESSED, Compiled
 from autotuner.jobs.model.breakdown import time_table
@@ -72,7 +71,7 @@ class Summary:
         self, made: Contestant, verdict: FinalVerdict, reason: str, judgement: Judgement | None = None
     ) -> ModelResult:
         """With the files of a model, which is compiled once more with these."""
-        context, files = self.context, self.context.files
+        context = self.context
         context.stage("shipping, and compiling the model once more with what is shipped")
         try:
             with process.however_late(latest=context.run.proof_ends):
@@ -80,7 +79,7 @@ class Summary:
         except OutOfTimeError:
             return self.result("inconclusive", context.run.unproven, judgement)
         result = self.result(verdict, reason, judgement, made)
-        result = replace(
+        return replace(
             result,
             files=Files(shipped.spec, shipped.flagfile, shipped.carrier),
             details=replace(
@@ -91,7 +90,6 @@ class Summary:
                 objects=shipped.objects,
             ),
         )
-        return _with_report(result, files, files.report)
 
     def _ship(self, made: Contestant, verdict: str) -> Shipped:
         """Writes the files and compiles the model with them, as a user would: every entry must apply."""
@@ -108,7 +106,7 @@ class Summary:
             build = context.builder.build_shipped(flagfile, folder=folder, timeout=timeout)
             missing = [f"{one.label} ({why})" for one in made.entries for n, why in [applied(build, one)] if not n]
             if made.kernels and build.ok:
-                calls = kernel_calls([entry.call() for entry in made.kernels])
+                calls = kernel_calls([entry.call for entry in made.kernels])
                 reason = prove(build.dumped[PREPROCESSED][0], calls).reason(calls)
                 missing += [reason] if reason else []
             return replace(build, failure="not-applied", stderr="; ".join(missing)) if build.ok and missing else build
@@ -117,13 +115,12 @@ class Summary:
         return ship(files, parts, context.flags(made.route), check=check, binary=made.module.binary)
 
     def reported(self, result: ModelResult) -> ModelResult:
-        """With a report, where what is shipped has none: beside the specs there may be those of an earlier run, with
-        their own."""
+        """With a report among the results, whether something ships or not."""
         context = self.context
-        if result.details.report is not None:
-            return result
-        own = context.session.workspace.results / f"{context.builder.program.name}-{context.run.id}.md"
-        return _with_report(result, context.files, own)
+        path = context.session.workspace.results / f"{context.builder.program.name}-{context.run.id}.md"
+        result = replace(result, details=replace(result.details, report=path))
+        context.files.write(path, report_text(result))
+        return result
 
     def result(
         self,
@@ -182,13 +179,6 @@ class Summary:
                 commands=("autotune", *context.options.command[1:]),
             ),
         )
-
-
-def _with_report(result: ModelResult, files: Outputs, path: Path) -> ModelResult:
-    """With a report at `path`."""
-    result = replace(result, details=replace(result.details, report=path))
-    files.write(path, report_text(result))
-    return result
 
 
 def claimed(verdict: FinalVerdict, reason: str, judgement: Judgement | None) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from autotuner.build.ship import write_parts
 from autotuner.carriers.calls import kernel_calls, prove
@@ -16,7 +17,7 @@ from autotuner.iree.folder import SPEC
 from autotuner.iree.run import benchmark_command
 from autotuner.jobs.model.contestant import Contestant, Member
 from autotuner.jobs.model.context import Context
-from autotuner.jobs.model.entries import Entry, KernelCalls, KernelEntry, Place, applied, assemble
+from autotuner.jobs.model.entries import Entry, KernelEntry, Place, applied, assemble, build_objects, kernel_parts
 from autotuner.jobs.model.parts import PartSearch
 from autotuner.jobs.model.routes import RouteRace
 from autotuner.measure.contest import REPETITIONS, SLOW_US
@@ -24,6 +25,7 @@ from autotuner.programs.flow import root_key
 from autotuner.programs.structure import ModelStructure, Shares, from_statistics, repeated
 from autotuner.system import process
 from autotuner.system.files import write_whole
+from autotuner.system.settings import usable_cores
 from autotuner.system.text import count
 
 
@@ -38,14 +40,14 @@ class WholeModel:
     """How models are timed and outputs compared; None without a device."""
     kept: float = 0.0
     """Seconds that are kept for the race."""
-    _calls: KernelCalls = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._calls = KernelCalls(self.context, shell_line(["autotune", *self.context.options.command[1:]]))
 
     @property
     def context(self) -> Context:
         return self.parts.context
+
+    @property
+    def _command(self) -> str:
+        return shell_line(["autotune", *self.context.options.command[1:]])
 
     @property
     def ends(self) -> float:
@@ -73,15 +75,16 @@ class WholeModel:
 
         Where some are not called, others that fit what is left of the program may be.
         """
-        built = self._built(kernels)
-        text = self._preprocessed(built, name) if built else None
-        if text is None:
-            return built  # the whole compile fails in the same way, and what it says is kept
-        kept = self._proven(built, text)
-        more = self.parts.more_kernels(text) if kept and len(kept) < len(built) else []
-        both = (*kept, *self._built(more))
-        text = self._preprocessed(both, name) if len(both) > len(kept) else None
-        return self._proven(both, text) if text is not None else kept
+        tried = self._built(kernels)
+        while tried:
+            text = self._preprocessed(tried, name)
+            if text is None:
+                break  # the whole compile fails in the same way, and what it says is kept
+            kept = self._proven(tried, text)
+            if len(kept) == len(tried):
+                break
+            tried = (*kept, *self._built(self.parts.more_kernels(text)))
+        return tried
 
     def _preprocessed(self, kernels: Sequence[KernelEntry], name: str) -> str | None:
         """The program as far as it calls them; None where it does not compile with them."""
@@ -125,7 +128,7 @@ class WholeModel:
         """Those that a preprocessed program calls; the others are left out, and that is said."""
         if not kernels:
             return ()
-        found = prove(text, kernel_calls([self._calls.of(entry) for entry in kernels])).found
+        found = prove(text, kernel_calls([entry.call for entry in kernels])).found
         for entry, often in zip(kernels, found, strict=True):
             self.parts.set_row(entry.label, applied=often)
             if not often:
@@ -141,7 +144,7 @@ class WholeModel:
             entries = _moved(entries, structure)
         flag = context.target.spec_flag
         parts = assemble(
-            entries, structure.configured, tools=context.session.tools, command=self._calls.command, spec_flag=flag
+            entries, structure.configured, tools=context.session.tools, command=self._command, spec_flag=flag
         )
         parts = parts.with_kernels(brought) if brought is not None else parts
         flags = [*context.flags(self.on.route), *write_parts(self._files(name), parts)]
@@ -163,14 +166,14 @@ class WholeModel:
 
     def _built(self, kernels: Sequence[KernelEntry]) -> tuple[KernelEntry, ...]:
         """Those whose objects can be made."""
-        failed = self._calls.build(kernels)
+        failed = build_objects(kernels, jobs=self.context.options.jobs or usable_cores())
         for entry in kernels:
             if entry.label in failed:
                 self._drop([entry], f"it cannot be built: {failed[entry.label]}")
         return tuple(entry for entry in kernels if entry.label not in failed)
 
     def _kernel_parts(self, kernels: Sequence[KernelEntry]) -> Parts:
-        return self._calls.parts(kernels, self.parts.executable_target)
+        return kernel_parts(self.context, kernels, self.parts.executable_target, command=self._command)
 
     # --- what loses in it -------------------------------------------------------------------------------------------
 
@@ -239,13 +242,11 @@ class WholeModel:
 
 def slower_entries(entries: Sequence[Entry], before: Shares, after: Shares) -> dict[str, str]:
     """Entries whose dispatches take longer within the model than without them, and how much."""
-    lost = {}
-    for entry in entries:
-        exports = [piece.export for piece in entry.group.pieces]
-        old, new = (sum(reading.us.get(name, 0.0) for name in exports) for reading in (before, after))
-        if new >= old > 0:
-            lost[entry.label] = f"within the model it takes {new:.1f} µs, without it {old:.1f} µs"
-    return lost
+    exports = [[piece.export for piece in entry.group.pieces] for entry in entries]
+    olds, news = ([sum(one.us.get(name, 0.0) for name in names) for names in exports] for one in (before, after))
+    told = "within the model it takes {:.1f} µs, without it {:.1f} µs"
+    times = zip(entries, olds, news, strict=True)
+    return {entry.label: told.format(new, old) for entry, old, new in times if new >= old > 0}
 
 
 def slower_kernels(kernels: Sequence[KernelEntry], before: Shares, after: Shares) -> dict[str, str]:
@@ -253,16 +254,14 @@ def slower_kernels(kernels: Sequence[KernelEntry], before: Shares, after: Shares
 
     What the model has no more beside them, such as packing, was theirs too: in proportion to what they read and write.
     """
-    lost = {}
     olds = [_compilers_us(entry.place, before) for entry in kernels]
     news = [after.us.get(function_name(number), 0.0) for number in range(len(kernels))]
     gone = max((before.total - sum(olds)) - (after.total - sum(news)), 0.0)
     moved = [entry.place.calls * entry.place.problem.bytes for entry in kernels]
-    for entry, alone, new, part in zip(kernels, olds, news, moved, strict=True):
-        old = alone + gone * part / sum(moved)
-        if new > old and alone > 0:
-            lost[entry.label] = f"within the model it takes {new:.1f} µs, the compiler's code {old:.1f} µs"
-    return lost
+    whole = [old + gone * part / sum(moved) if old else math.inf for old, part in zip(olds, moved, strict=True)]
+    told = "within the model it takes {:.1f} µs, the compiler's code {:.1f} µs"
+    times = zip(kernels, whole, news, strict=True)
+    return {entry.label: told.format(new, old) for entry, old, new in times if new > old}
 
 
 def _compilers_us(place: Place, before: Shares) -> float:

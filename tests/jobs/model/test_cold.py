@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from autotuner import Options
 from autotuner.iree.run import Benchmark, Invocation
 from autotuner.jobs.model.breakdown import time_cold
-from autotuner.jobs.model.context import Context
 from autotuner.measure.cache_timer import NO_TIME
 from autotuner.measure.caches import Caches
 from autotuner.measure.judgement import Judgement
@@ -54,16 +52,3 @@ def test_without_time_it_is_said_and_where_it_is_not_wanted_it_is_not_done() -> 
     assert ask(pretended(cache="warm")) is None
     assert ask(pretended(), replace(WON, verdict="inconclusive", winner=None)) is None
     assert ask(BareContext(device=BareDevice())) is None
-
-
-def test_a_model_says_that_it_was_judged_warm_also_where_its_dispatches_were_searched_cold() -> None:
-    def told(timing: dict[str, str] | None) -> Any:
-        run = SimpleNamespace(facts=lambda: {"run": "r", "devices": (), "timing": timing})
-        return Context(*(cast("Any", None),) * 2, run=cast("Any", run)).facts()
-
-    assert told({"state": "sustained", "cache": "cold"}) == {
-        "run": "r",
-        "devices": (),
-        "timing": {"state": "sustained", "cache": "warm", "search_cache": "cold"},
-    }
-    assert told(None) == {"run": "r", "devices": (), "timing": None}

@@ -63,6 +63,7 @@ def test_a_model_is_tuned_by_entries_that_are_proven_and_shipped(won: ModelResul
     assert set(document) >= KEYS
     assert set(document["counts"]) == COUNTS
     assert document["entries"] == {"shipped": 3, "applied": 3, "carriers": {"spec": 3}}
+    assert document["timing"]["cache"] == "warm"
     # Too little time to race each of them alone: the model was the judge of the others.
     assert {row["state"] for row in document["dispatches"]} <= {"ahead", "tuned"}
     assert sum(row["share"] for row in document["dispatches"]) + document["other_share"] == pytest.approx(1.0)
