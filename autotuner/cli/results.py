@@ -45,7 +45,7 @@ def history(
     """
     from autotuner.cli.console import emit, emit_json, show
     from autotuner.report.history import history_records, run_tables, runs_table
-    from autotuner.store.queries import ALL_RUNS, RunFilter
+    from autotuner.store.reader import ALL_RUNS, RunFilter
     from autotuner.store.store import Store
 
     if run is not None:

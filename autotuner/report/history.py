@@ -12,8 +12,7 @@ from typing import Any
 
 from autotuner.iree.figures import Isa
 from autotuner.report.tables import Field, Table, error, interval, us
-from autotuner.store.queries import ALL_RUNS, RunFilter
-from autotuner.store.reader import Reader
+from autotuner.store.reader import ALL_RUNS, Reader, RunFilter
 from autotuner.store.rows import NO_CANDIDATES, CandidateRow, RunRow, Tally
 from autotuner.system.text import count
 

@@ -114,16 +114,6 @@ TIMINGS = Table(
     Column("conditions", JSON(none_as_null=True)),
 )
 
-# Earlier versions wrote a run's verdict here, too; it is in the run's result.
-VERDICTS = Table(
-    "verdicts",
-    METADATA,
-    Column("id", Integer, primary_key=True),
-    Column("run", ForeignKey("runs.id"), nullable=False, index=True),
-    Column("verdict", Text, nullable=False),
-    Column("document", JSON, nullable=False),
-)
-
 ADDED = {2: (BUILDS.c.isa,), 3: (RUNS.c.kind, RUNS.c.parent), 4: (TIMINGS.c.conditions,)}
 """Version -> the columns that it brought. They may be null: older rows do not have them."""
 

@@ -39,21 +39,13 @@ def autotune(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 BEFORE_ANYTHING = [
     (["--shape", "0x4x4"], "M is '0'"),
     (["--shape", "4x4"], "is not MxNxK"),
-    (["--shape", ""], "is not MxNxK"),
-    (["--shape", "1e9x1e9x1e9"], "M is '1e9'"),
-    (["--shape", "1000000000x4x4"], "M is larger than"),
     (["--shape", "1048576x1048576x1048576"], "GiB"),
     (["--shape", "٤x4x4"], "not a positive whole number"),
     (["--dtype", "f17"], "unknown dtype 'f17'"),
-    (["--layout", "xy"], "unknown layout 'xy'"),
-    (["--acc", "f64"], "f64"),
     (["--batch", "0"], "--batch"),
     (["--target", "gfx000"], "unknown target 'gfx000'"),
     (["--target", "h100", "--dtype", "f16"], "sm_80"),
-    (["--target", "sm_80"], "sm_80 cannot tune gemm of f32"),
     (["--trials", "0"], "--trials 0"),
-    (["--jobs", "0"], "--jobs 0"),
-    (["--seed", "-1"], "--seed -1"),
     (["--budget", "banana"], "--budget 'banana'"),
     (["--budget", "2s"], "--budget 2s is too short for any verdict. Give 5s at the least"),
     (["--effort", "huge"], "unknown effort 'huge'"),
@@ -66,11 +58,6 @@ BEFORE_ANYTHING = [
     (["--device", ""], "--device is empty"),
     (["--device", "none,local-task"], "names none beside a device"),
     (["--device", "cuda://0"], "cuda://0 is not a device for llvm-cpu code"),
-    (["--target", "sm_80", "--dtype", "f16", "--device", "hip"], "hip is not a device for cuda code"),
-    (
-        ["--device", "local-task,nothing"],
-        "nothing is not a device for llvm-cpu code, whose devices are local-task, local-sync or local",
-    ),
 ]
 
 

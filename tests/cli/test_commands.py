@@ -148,21 +148,6 @@ def test_history_lists_the_runs_newest_first(finished: Finished, spoken: subproc
     assert all(r["run"] in table and r["problem"] in table for r in records)
 
 
-def test_history_of_a_run_lists_its_candidates(finished: Finished) -> None:
-    done = autotune("history", finished.run, cwd=finished.workspace, COLUMNS="200")
-    assert done.returncode == 0
-    lines = done.stdout.splitlines()
-    assert finished.run in lines[0]
-    assert sum("baseline" in line for line in lines) == 1
-    with Store.open(None, workspace=finished.workspace) as store:
-        rows = store.candidates(finished.run)
-    assert {int(line.split()[0]) for line in lines if line.split() and line.split()[0].isdigit()} == {
-        row.ordinal for row in rows
-    }
-    records = json.loads(autotune("history", finished.run, "--json", cwd=finished.workspace).stdout)
-    assert {r["ordinal"] for r in records} == {row.ordinal for row in rows if row.us is not None}
-
-
 def test_export_gives_every_timed_candidate(finished: Finished) -> None:
     listed = json.loads(autotune("export", "--json", finished.run, cwd=finished.workspace).stdout)
     assert len(listed) == finished.document["counts"]["timed"]

@@ -39,9 +39,7 @@ def raw(*words: str | bytes, cwd: Path | bytes, **settings: str) -> subprocess.C
         (["--trials", HUGE], "is too many"),
         (["--jobs", "1000000000"], "--jobs 1000000000 is too many"),
         (["--budget", "inf"], "is not a duration"),
-        (["--budget", "1e308"], "is not a duration"),
         (["--budget", "9" * 400], "is too long"),
-        (["--budget", "-5s"], "is not a duration"),
         (["--shape", f"{HUGE}x1x1"], "M is larger than"),
     ],
 )

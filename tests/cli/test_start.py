@@ -69,7 +69,7 @@ def test_the_public_names_are_all_there_whatever_was_imported_before() -> None:
     import autotuner.tuning.tune
 
     for name in autotuner.__all__:
-        assert getattr(autotuner, name) is not None
+        assert name == "__version__" or getattr(autotuner, name).__doc__
     assert autotuner.tune is autotuner.tuning.tune.tune
     assert set(autotuner.__all__) <= set(dir(autotuner))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -34,21 +33,3 @@ def test_listings_are_what_the_commands_printed() -> None:
     assert len(blocks) > 5
     shown = [{line.rstrip() for line in block.splitlines()} - {"…"} for block in blocks]
     assert [lines for lines in shown if not any(lines <= printed for printed in outputs)] == []
-
-
-def test_the_table_of_the_error_bounds_has_no_honest_kernel_refused_and_no_wrong_one_passed() -> None:
-    """And the documents count its cases right."""
-    lines = (REFERENCE / "accuracy.txt").read_text().splitlines()
-    honest, wrong = ([line for line in lines if line.startswith(kind)] for kind in ("honest", "wrong"))
-    assert all(re.search(r": 0 of \d+ refused", line) for line in honest)
-    assert all(re.search(r": 0 of \d+ pass", line) for line in wrong)
-    largest = max(float(re.search(r"error ([\d.]+) of", line)[1]) for line in honest)  # type: ignore[index]
-    draws: dict[str, set[int]] = {"many": set(), "deep": set()}
-    for line in honest:
-        depth, count = (int(n) for n in re.search(r"K = (\d+), .*0 of (\d+)", line).groups())  # type: ignore[union-attr]
-        draws["many" if depth < 65536 else "deep"].add(count)
-    text = " ".join(read("docs/how-it-works.md").split())
-    assert f"none of {len(honest)} honest cases" in text
-    assert f"none of {len(wrong)} wrong cases passes" in text
-    assert f"largest error is {largest:.2f} of the bound" in text
-    assert f"({min(draws['many']):,} draws each, {min(draws['deep']):,} at K = 65,536)" in text

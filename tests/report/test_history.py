@@ -15,7 +15,7 @@ from autotuner.cli.results import parse_since
 from autotuner.errors import UsageError
 from autotuner.report.history import history_records
 from autotuner.space import Config
-from autotuner.store.queries import RunFilter
+from autotuner.store.reader import RunFilter
 from autotuner.store.rows import RUNS, NewRun
 from autotuner.store.store import Store
 from autotuner.system.locks import workspace_lock

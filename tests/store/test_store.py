@@ -12,7 +12,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,11 +26,9 @@ from autotuner.devices.conditions import Conditions, Sample
 from autotuner.devices.device import Timing
 from autotuner.errors import EnvironmentFailure, StorageError, UsageError
 from autotuner.space.table import Config
-from autotuner.store.database import connect, locate
 from autotuner.store.exports import export_records, frame
 from autotuner.store.rows import BuildRow, NewRun
 from autotuner.store.store import Store, run_key
-from tests.support.patience import ENOUGH
 
 POSTGRESQL = "AUTOTUNE_TEST_POSTGRESQL"
 """The URL of a database that the tests may write to, where there is one."""
@@ -366,16 +363,6 @@ def test_kill_9_of_a_writing_process_keeps_every_row_that_it_had_written(tmp_pat
         new_candidate(store, run.id, 2_000_000)
 
 
-def test_two_processes_make_and_fill_one_database(tmp_path: Path) -> None:
-    children = [writer(tmp_path, key, 50) for key in ("one", "two")]
-    for child in children:
-        _, stderr = child.communicate(timeout=ENOUGH)
-        assert child.returncode == 0, stderr
-    with Store.open(None, workspace=tmp_path) as store:
-        assert sorted(run.key for run in store.runs()) == ["one", "two"]
-        assert [len(store.candidates(run.id)) for run in store.runs()] == [50, 50]
-
-
 def test_a_reader_is_not_kept_out_by_a_writer(tmp_path: Path) -> None:
     with Store.open(None, workspace=tmp_path) as store:
         run = new_run(store)
@@ -388,32 +375,22 @@ def test_a_reader_is_not_kept_out_by_a_writer(tmp_path: Path) -> None:
 # Versions
 
 
-@pytest.fixture(params=["sqlite", *(["postgresql"] if POSTGRESQL in os.environ else [])])
-def url_of_version_1(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A database as version 1 left it, with one run, in a schema of its own where others use the database too."""
-    schema = f"autotune_{uuid4().hex}"
-    base = os.environ.get(POSTGRESQL, "") if request.param == "postgresql" else ""
-    url = f"{base}?options=-csearch_path%3D{schema}" if base else f"sqlite:///{tmp_path}/old.db"
-    with connect(locate(base, tmp_path)).begin() if base else nullcontext() as connection:
-        if connection is not None:
-            connection.exec_driver_sql(f"CREATE SCHEMA {schema}")
+@pytest.fixture
+def url_of_version_1(tmp_path: Path) -> str:
+    """A database as version 1 left it, with one run of each kind."""
+    url = f"sqlite:///{tmp_path}/old.db"
     with Store.open(url, workspace=tmp_path) as store:
         build_row(store, new_candidate(store, new_run(store), us=5.0), Isa(vgpr=9))
         new_run(store, key="of a model", problem={"op": "model", "name": "encoder"})
         store.finish_run(new_run(store, key="of arms"), "finished", result={"verdict": "win", "arms": [{"name": "a"}]})
-    engine = connect(locate(url, tmp_path))
-    with engine.begin() as connection:
-        connection.exec_driver_sql("ALTER TABLE builds DROP COLUMN isa")
-        connection.exec_driver_sql("DROP INDEX ix_runs_parent")
-        for column in ("kind", "parent"):
-            connection.exec_driver_sql(f"ALTER TABLE runs DROP COLUMN {column}")
-        connection.exec_driver_sql("ALTER TABLE timings DROP COLUMN conditions")
-        connection.exec_driver_sql("UPDATE autotune_schema SET version = 1")
-    yield url
-    with engine.begin() as connection:
-        if base:
-            connection.exec_driver_sql(f"DROP SCHEMA {schema} CASCADE")
-    engine.dispose()
+    connection = sqlite3.connect(tmp_path / "old.db")
+    connection.executescript(
+        "ALTER TABLE builds DROP COLUMN isa; DROP INDEX ix_runs_parent; ALTER TABLE runs DROP COLUMN kind;"
+        "ALTER TABLE runs DROP COLUMN parent; ALTER TABLE timings DROP COLUMN conditions;"
+        "UPDATE autotune_schema SET version = 1"
+    )
+    connection.close()
+    return url
 
 
 def test_a_database_of_version_1_is_upgraded_and_keeps_its_rows(url_of_version_1: str, tmp_path: Path) -> None:
@@ -491,11 +468,17 @@ def test_a_full_database_becomes_a_storage_error_and_keeps_what_was_written(tmp_
     def limit(connection: sqlite3.Connection, _record: object) -> None:
         connection.execute("PRAGMA max_page_count = 60")
 
+    def fill(store: Store, run: str) -> None:
+        for ordinal in range(10_000):
+            new_candidate(store, run, ordinal, config=Config.of({"filler": "x" * 3000}))
+
     event.listen(Engine, "connect", limit)
     try:
         with Store.open(None, workspace=tmp_path) as store:
             run = new_run(store)
-            assert fill(store, run) > 5
+            with pytest.raises(StorageError, match=r"no space left to write .*Free some space"):
+                fill(store, run)
+            assert len(store.candidates(run)) > 5
     finally:
         event.remove(Engine, "connect", limit)
 
@@ -512,18 +495,6 @@ def test_times_of_many_runs_are_those_of_candidates_that_worked_and_their_knobs_
         second: {"tile_m": 2, "route": "default"},
         other: {"tile_m": 6, "route": "default"},
     }
-
-
-def fill(store: Store, run: str) -> int:
-    """Write until there is no space; gives how many rows went in."""
-    with pytest.raises(StorageError, match=r"no space left to write .*Free some space"):
-        write_much(store, run)
-    return len(store.candidates(run))
-
-
-def write_much(store: Store, run: str) -> None:
-    for ordinal in range(10_000):
-        new_candidate(store, run, ordinal, config=Config.of({"filler": "x" * 3000}))
 
 
 def test_an_error_of_the_operating_system_becomes_a_storage_error(
