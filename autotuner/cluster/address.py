@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from autotuner.build.machines import Machines, Note, Wanted
 
 _ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):([0-9]{1,5})")
-_MOST_PORT = 65535
 PLUGIN = "autotune"
 JOIN_SECONDS = 30.0
 """How long a coordinator waits for workers, and a worker for its scheduler."""
@@ -63,7 +62,7 @@ class Scheduler:
 
     def __post_init__(self) -> None:
         found = _ADDRESS.fullmatch(self.address)
-        if found is None or not 0 < int(found[3]) <= _MOST_PORT:
+        if found is None or not 0 < int(found[3]) < 2**16:
             raise UsageError(
                 f"{self.address!r} is no address of a Dask scheduler.",
                 remedy="Write it as tls://HOST:PORT, or tcp://127.0.0.1:PORT on this machine.",

@@ -78,13 +78,11 @@ class Cluster:
         with connected(scheduler) as client:
             cluster = cls(client, scheduler, Roster(own, target, timed, wanted), note)
             cluster._gather()
-            watch = threading.Thread(target=cluster._watch, name="cluster", daemon=True)
-            watch.start()
+            threading.Thread(target=cluster._watch, name="cluster", daemon=True).start()
             try:
                 yield cluster
             finally:
                 cluster._ended.set()
-                watch.join()
                 cluster._answers.shutdown(wait=False)
 
     # --- who is there -------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-_LONGEST = 120
 _FORMULA = re.compile(r"(?![+-]?[\d.]+(e[+-]?\d+)?\Z)[=+\-@\t\r]")
 _BRACKET = re.compile(r"[{}()\[\]]")
 
@@ -72,7 +71,7 @@ def microseconds(us: float | None) -> str:
     return f"{us / 1000:.3f} ms" if us >= 1000 else f"{us:.1f} µs"
 
 
-def short(value: object, *, most: int = _LONGEST) -> str:
+def short(value: object, *, most: int = 120) -> str:
     """A value as an error message shows it: quoted, and cut before it fills the screen."""
     text = value if isinstance(value, str) else _limited(value, most)
     quoted = repr(text[: most + 1]) if isinstance(value, str) else text

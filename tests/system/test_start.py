@@ -53,8 +53,9 @@ def test_a_night_runs_nothing_of_the_current_folder(mark: Path) -> None:
 def test_every_python_that_is_started_is_safe() -> None:
     """No command of the package has sys.executable without -P (or -I) behind it."""
     found = 0
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+    texts = {path: text for path in PACKAGE.rglob("*.py") if "sys.executable" in (text := path.read_text())}
+    for path, text in texts.items():
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.List | ast.Tuple):
                 words = [ast.unparse(one) for one in node.elts]
                 if "sys.executable" in words:
