@@ -27,7 +27,6 @@ from autotuner.space.cpu_tiles import (
     Tile,
     below,
     divisors,
-    enough,
     lane_tiles,
     ones,
     out_bytes,
@@ -70,7 +69,7 @@ def _tiled(dispatch: Dispatch, facts: CpuFacts, cores: int) -> Part:
 
     def enough_workgroups(c: Columns) -> Mask:
         tile_m, tile_n = _workgroup(c)
-        return enough(outer * -(-m // tile_m) * -(-n // tile_n), min(cores, outer * m * n), batch=outer)
+        return outer * -(-m // tile_m) * -(-n // tile_n) >= min(cores, outer * m * n)
 
     def no_large_vector(c: Columns) -> Mask:
         # With a cache-level reduction the fill is not tiled below the cache tile: it becomes one vector of it.
@@ -229,7 +228,7 @@ def _decomposed(dispatch: Dispatch, facts: CpuFacts, cores: int) -> Part:
     def enough_workgroups(c: Columns) -> Mask:
         vectors = (width // c["vector_width"]) * (channels // c["vector_channel"])
         groups = batch * -(-height // c["workgroup_height"]) * (vectors // (c["tiles_width"] * c["tiles_channel"]))
-        return enough(groups, np.minimum(cores, batch * height * vectors), batch=batch)
+        return np.asarray(groups >= np.minimum(cores, batch * height * vectors))
 
     tiles = (
         # A batch of one is left alone, as the compiler does.
@@ -296,7 +295,7 @@ def _attention(dispatch: Dispatch, facts: CpuFacts, cores: int) -> Part | None:
 
     def enough_workgroups(c: Columns) -> Mask:
         groups = outer * -(-queries // (c["vector_m"] * c["tiles_m"])) * (width // (c["vector_n"] * c["tiles_n"]))
-        return enough(groups, np.minimum(cores, outer * -(-queries // c["vector_m"])), batch=outer)
+        return np.asarray(groups >= np.minimum(cores, outer * -(-queries // c["vector_m"])))
 
     tiles = (
         *ones(WORK, VECTOR, loops=(*dispatch.dims("batch"), *dispatch.dims("m")[:-1])),

@@ -25,8 +25,6 @@ WORK, CACHE, CACHE_SUM, VECTOR, VECTOR_SUM = (
 )
 """Levels of tiles: what a workgroup computes, what stays in a cache, what is one step of vectors; each of sums, too."""
 PEELING = "enable_loop_peeling"
-_MOST_WORKGROUPS = 8192
-"""For each entry of a batch: more are too small to be worth their start."""
 _LARGE_VECTOR = 512
 """Native vectors: the compiler refuses a function that holds a vector this large."""
 
@@ -138,8 +136,3 @@ def out_bytes(dispatch: Dispatch) -> int:
 def vector_limit(facts: CpuFacts) -> int:
     """The bytes that no vector may reach."""
     return _LARGE_VECTOR * facts.vector_bytes
-
-
-def enough(groups: npt.NDArray[np.int64], least: npt.NDArray[np.int64] | int, *, batch: int) -> Mask:
-    """Workgroups for all cores, and not so many for each entry of a batch that their start is all they do."""
-    return (groups >= least) & (groups <= _MOST_WORKGROUPS * batch)
