@@ -14,8 +14,7 @@ from autotuner.build.builder import means_host
 from autotuner.bundles import archive
 from autotuner.bundles.documents import Entry, Manifest
 from autotuner.devices.device import INVOCATION_US, MAX_REPEAT, choose_repeat
-from autotuner.errors import NoCandidateError, OutOfTimeError, UsageError
-from autotuner.iree.compile import first_error
+from autotuner.errors import OutOfTimeError, UsageError
 from autotuner.measure.standing import SEARCHED
 from autotuner.problems import Problem
 from autotuner.system import process
@@ -74,10 +73,6 @@ def _with_bundle(steps: SingleRun, result: Result, file: Path) -> Result:
     if not outcomes or outcomes[0].id != BASELINE:
         raise OutOfTimeError("the time was up before IREE's default was built.")
     built = _built(steps, outcomes)
-    default = built[BASELINE][1]
-    if not default.ok:
-        why = first_error(default.stderr)
-        raise NoCandidateError(f"IREE's default does not compile: {why}", remedy="Check --flag and --target.")
     modules = {known_digest(one.vmfb): one.vmfb for rungs in built.values() for one in rungs.values()}
     manifest = _manifest(steps, [(o, built[o.id]) for o in outcomes]).to_bytes()
     archive.write(file, {archive.MANIFEST: manifest}, modules, force=steps.options.force)

@@ -196,9 +196,8 @@ def without_device(evaluator: Evaluator) -> Untimed:
             return Untimed("inconclusive", "no device, and the time was up before a candidate was built")
         if not built:
             return Untimed("compile-only", f"no device: none of {count(len(tried), 'candidate')} builds")
-        twins = all(o.duplicate_of == BASELINE for o in tried if o.built)
-        more = "with the very code of IREE's default" if twins else "and an estimate ranks none of them"
-        return Untimed("compile-only", f"no device: {count(built, 'candidate')} built and proven, {more}")
+        proven = f"no device: {count(built, 'candidate')} built and proven"
+        return Untimed("compile-only", f"{proven}, and an estimate ranks none of them")
     default, best = default_estimate(evaluator), ranked[0]
     proven = f"no device: {count(built, 'candidate')} built and proven, none timed"
     if default is None:

@@ -237,7 +237,7 @@ class SingleRun:
             self.chosen = self._outcome(judgement.winner).candidate
         elif judgement.verdict == "inconclusive":
             self.chosen = self.evaluator.leader()
-        right = self.summary.fastest(judgement)
+        right = self.standing.fastest(judgement)
         if self.standing.default_is_wrong and right is not None and "best" in self.options.keep:
             self.evaluator.keep_folder(right)  # without a win it is all that a user has in place of the default
         try:

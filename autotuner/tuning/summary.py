@@ -40,7 +40,7 @@ class Summary:
         outcomes = self.evaluator.outcomes
         standing = Standing(outcomes, self.evaluator.plan.problem.knows)
         stock = outcomes[judgement.stock] if judgement else standing.stock
-        best = self.fastest(judgement)
+        best = standing.fastest(judgement)
         us = judgement.us if judgement else {}
         return Result(
             **self._facts(),
@@ -65,10 +65,6 @@ class Summary:
         facts, us = self.run.facts(), self.evaluator.default_us()
         devices = tuple({**one, "default_us": us.get(one["device"])} for one in facts["devices"])
         return {**facts, "devices": devices}
-
-    def fastest(self, judgement: Judgement | None) -> Outcome | None:
-        """The one that the speedup is of, winner or not; else the fastest of those that were timed."""
-        return Standing(self.evaluator.outcomes).fastest(judgement)
 
     def measured(self, outcome: Outcome | None, us: Times) -> Measured:
         """`us` are times side by side, by candidate; without one, that of the search counts."""

@@ -57,14 +57,6 @@ def test_of_a_suite(options: Options, tmp_path: Path) -> None:
 
 @pytest.mark.long
 @one_of_three
-def test_of_buckets(options: Options) -> None:
-    with in_time():
-        result = tune_family(Family.parse(GEMM, "8,16,32,64,any"), CPU, options=options)
-        assert len(result.details.buckets) == 5
-
-
-@pytest.mark.long
-@one_of_three
 def test_of_buckets_whose_compiles_take_long(options: Options, fake: Fake) -> None:
     """Each of eight alone would be late by some seconds."""
     tools = fake(cold=True)
@@ -130,12 +122,3 @@ def test_the_budget_counts_from_the_commands_beginning(run: Callable[[Options], 
     with pytest.raises(OutOfTimeError, match=r"the time was up before .* Give a longer --budget"):
         run(replace(options, began=began - 10 * BUDGET))
     assert time.monotonic() - began <= LATE
-
-
-@pytest.mark.long
-@one_of_three
-def test_of_a_model_whose_routes_take_all_of_it(options: Options) -> None:
-    """Whatever is left for the dispatches, nothing at all included, the model has a result."""
-    with in_time():
-        result = tune_model(Model(THREE), CPU, options=replace(options, budget=1.0))
-        assert result.verdict in ("inconclusive", "no-winner", "win")

@@ -28,7 +28,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("target", "device"), [("cpu", None), ("gfx942", "none"), ("sm_80", None)])
+@pytest.mark.parametrize(("target", "device"), [("cpu", None), ("gfx942", "none")])
 def test_nothing_is_built_and_the_commands_work_when_pasted(
     target: str, device: str | None, tmp_path: Path, cache: Path
 ) -> None:

@@ -8,8 +8,6 @@ import subprocess
 import time
 from collections.abc import Callable
 
-import pytest
-
 from autotuner.store.store import Store
 from tests.support.fake_tools import HANGING, SHAPE, TIMED, Cli, candidates, failures
 from tests.support.patience import wait_until
@@ -65,27 +63,6 @@ def test_ctrl_c_reports_what_there_is_and_resume_goes_on(cli: MakeCli) -> None:
     assert again["verdict"] == "no-winner"
     after = {r.id: r for r in candidates(line.workspace, document["run"])}
     assert all(after[r.id].us == r.us for r in kept)
-
-
-@pytest.mark.long
-def test_ctrl_c_twice_while_compilers_hang_ends_at_once_and_leaves_none_running(cli: MakeCli) -> None:
-    line, words = cli(), unseen(61)
-    line.fake.slow_down("compile")
-    process = line.start(*words)
-    line.wait_for(process, "SELECT count(*) FROM candidates WHERE kind = 'codegen'", 2)
-    assert wait_until(lambda: len(line.fake.running()) > 0)
-    interrupt_twice(process)
-    end(process)
-    assert process.returncode == 130
-    assert line.fake.running() == []
-    with Store.open(None, workspace=line.workspace, create=False) as store:
-        (row,) = store.runs()
-    assert row.status in ("interrupted", "running")
-
-    line.fake.slow_down("compile", slow=False)
-    code, document, err = line.finish(*words, "--resume")
-    assert (code, document["run"]) == (0, row.id), err
-    assert failures(line.workspace, row.id) == {}, "what Ctrl-C killed was not the candidate's fault"
 
 
 def test_ctrl_c_twice_while_timing_ends_at_once_and_leaves_nothing_running(cli: MakeCli) -> None:
