@@ -1,10 +1,8 @@
-"""Objects are read as they are: IREE's own for several chips, a C compiler's, one with MISA's ABI, and broken ones."""
+"""Objects are read as they are: IREE's own for several chips, one with MISA's ABI, and broken ones."""
 
 from __future__ import annotations
 
-import platform
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,19 +31,7 @@ func.func @main(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>) -> tensor<?x?xf32> {
   return %r : tensor<?x?xf32>
 }
 """
-C = """
-typedef unsigned long size_t;
-void *memcpy(void *, const void *, size_t);
-static void local(float *c) { c[1] = 2; }
-int data = 3;
-void gemm(float *c, size_t n) { local(c); c[n] = data; }
-#ifdef COPIES
-void copy(float *c, const float *a, size_t n) { memcpy(c, a, n); }
-#endif
-"""
-
 Compiled = Callable[[str], tuple[Path, int]]
-GccMade = Callable[..., Path]
 
 
 @pytest.fixture(scope="session")
@@ -66,21 +52,6 @@ def compiled(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Compiled
             assert constants
             made[chip] = binary, int(constants[1])
         return made[chip]
-
-    return make
-
-
-@pytest.fixture
-def gcc(tmp_path: Path) -> GccMade:
-    """gcc(name, flags): an object of the C text above."""
-    found = shutil.which("gcc")
-    if found is None:
-        pytest.skip("there is no gcc on this machine")
-
-    def make(name: str, *flags: str) -> Path:
-        (tmp_path / "kernel.c").write_text(C)
-        subprocess.run([found, "-O1", *flags, tmp_path / "kernel.c", "-o", tmp_path / name], check=True, timeout=ENOUGH)
-        return tmp_path / name
 
     return make
 
@@ -195,25 +166,10 @@ def test_every_entry_of_a_ptx_is_read(tmp_path: Path) -> None:
     assert read_object(tmp_path / "k.ptx").version == "8.6"
 
 
-# Processors
-
-
-def test_a_c_compilers_object_shows_its_functions_and_what_it_lacks(gcc: GccMade) -> None:
-    free, copies = gcc("free.o", "-c", "-ffreestanding"), gcc("copies.o", "-c", "-DCOPIES")
-    library = gcc("k.so", "-shared", "-fPIC", "-nostdlib")
-    assert [k.symbol for k in inspect(free)] == ["gemm"]
-    assert [k.symbol for k in inspect(copies)] == ["gemm", "copy"]
-    assert {k.chip for k in inspect(free)} == {platform.machine()}
-    assert (read_object(free).undefined, read_object(copies).undefined) == ((), ("memcpy",))
-    assert "data" in read_object(free).defined
-    assert (read_object(free).linked, read_object(library).linked) == (False, True)
-    assert "gemm" in [k.symbol for k in inspect(library)]
-
-
 # What is shown
 
 
-def test_the_table_has_a_row_for_each_kernel_and_no_empty_columns(tmp_path: Path, gcc: GccMade) -> None:
+def test_the_table_has_a_row_for_each_kernel_and_no_empty_columns(tmp_path: Path) -> None:
     (row,) = kernels_table(misa_stand_in(tmp_path / "misa.hsaco", symbol=MISA))
     assert row == {
         "symbol": MISA,
@@ -232,7 +188,6 @@ def test_the_table_has_a_row_for_each_kernel_and_no_empty_columns(tmp_path: Path
     first, second = kernels_table(tmp_path / "k.ptx")
     assert (first["workgroup"], second["workgroup"]) == ("64x2x1", "≤ 128")
     assert (first["PTX"], first["local memory"]) == ("8.6", "176 + dynamic")
-    assert kernels_table(gcc("copies.o", "-c", "-DCOPIES"))[1]["undefined"] == "memcpy"
 
 
 # What is no object, or not whole

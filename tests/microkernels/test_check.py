@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from autotuner.errors import UsageError
-from autotuner.microkernels.check import Mismatch, check, refuse
+from autotuner.microkernels.check import Mismatch, check, kernels_table, refuse
 from autotuner.microkernels.instance import Instance
 from tests.support.patience import ENOUGH
 from tests.support.stand_in import (
@@ -249,10 +249,12 @@ def test_symbols_that_nobody_defines(gcc: Callable[..., Path]) -> None:
     assert "no libc" in found.remedy
     helps = gcc("float help(float x) { return x; }", "helps.o")
     assert check(on_cpu(uses, helps)) == []
-    text = "#include <string.h>\nvoid gemm(float *c, float *a, size_t n) { memcpy(c, a, n); }"
-    assert (
-        only(check(on_cpu(gcc(text, "copies.o", "-c", "-fvisibility=hidden"))), "undefined symbols").found == "memcpy"
-    )
+    text = "#include <string.h>\nint data; static void own(float *c) { c[1] = data; }\n"
+    text += "void gemm(float *c, float *a, size_t n) { own(c); memcpy(c, a, n); }"
+    copies = gcc(text, "copies.o", "-c", "-fvisibility=hidden")
+    assert only(check(on_cpu(copies)), "undefined symbols").found == "memcpy"
+    (row,) = kernels_table(copies)
+    assert (row["symbol"], row["chip"], row["undefined"]) == ("gemm", HOST, "memcpy")
 
 
 def test_a_shared_library_instead_of_an_object(gcc: Callable[..., Path]) -> None:

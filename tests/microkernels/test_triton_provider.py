@@ -231,15 +231,10 @@ def test_a_source_brings_what_lies_in_its_folder_and_what_all_share(tmp_path: Pa
 
 
 @needs_triton
-@pytest.mark.parametrize("chip", ["sm_90", "gfx942"])
-def test_objects_fit_their_instances(chip: str, tmp_path: Path) -> None:
-    stages = 2 if chip.startswith("gfx") else 3
-    instance = bound(request(shipped("gemm_triton"), GEMM, chip, SMALL | {"num_stages": stages}, workspace=tmp_path))
-    assert check(instance) == []
-    assert instance.local_memory > 0
-    found = read_object(instance.objects[0])
-    assert found.kind == ("hsaco" if chip.startswith("gfx") else "ptx")
-    assert found.version in (None, "8.6")
+def test_a_ptx_is_for_drivers_that_are_older_than_triton(tmp_path: Path) -> None:
+    instance = bound(request(shipped("gemm_triton"), GEMM, "sm_90", SMALL, workspace=tmp_path))
+    assert (check(instance), instance.local_memory > 0) == ([], True)
+    assert (read_object(instance.objects[0]).kind, read_object(instance.objects[0]).version) == ("ptx", "8.6")
 
 
 @needs_triton
