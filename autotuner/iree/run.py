@@ -16,7 +16,6 @@ _STATUS = re.compile(r"(?:\S+:\d+: )?([A-Z_]{4,}; .*)")
 """How the runtime words a failure: the place in its source, a status, and what happened, the innermost first."""
 _ENDED = ("ended by ", "killed after ")
 _SCOPE = re.compile(r"scopes like '([^']*)'")
-_NO_DEVICE = "INCOMPATIBLE; HAL device"
 _MOST = 300
 
 
@@ -37,8 +36,6 @@ def known_remedy(detail: str) -> str:
         return f"Give --parameters {scope[1]}=FILE.irpa." if scope[1] else "Give --parameters FILE.irpa."
     if "'io_parameters' not registered" in detail:
         return "Its weights are in a file of their own: give --parameters SCOPE=FILE.irpa."
-    if _NO_DEVICE in detail:
-        return "A program that names its device itself (#hal.device.target) is not compiled for --target: take it out."
     return ""
 
 

@@ -43,5 +43,3 @@ def test_what_users_can_mend_has_a_remedy() -> None:
     assert known_remedy(SCOPE) == "Give --parameters model=FILE.irpa."
     assert known_remedy(MODULE) == ("Its weights are in a file of their own: give --parameters SCOPE=FILE.irpa.")
     assert known_remedy("out of memory") == ""
-    other = 'INCOMPATIBLE; HAL device `__device_0` not found or unavailable: #hal.device.target<"local", [...]>'
-    assert known_remedy(other).startswith("A program that names its device itself")

@@ -147,7 +147,7 @@ def test_an_object_is_as_its_manifest_calls_it(case: Case, tmp_path: Path) -> No
     assert manifest.describe()["provider"] == case.kind
     variants = Variants.of(manifest, PROBLEM, case.chip, workspace=tmp_path)
     call = variants.call(variants.default())  # which is checked against its object
-    assert (call.instance.symbol, call.instance.name) == ("gemm", "mine-wide32")
+    assert (call.instance.symbol.partition("_")[0], call.instance.name) == ("gemm", "mine-wide32")
     assert [path.is_file() for path in call.instance.objects] == [True]
 
 
