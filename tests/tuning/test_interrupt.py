@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 
 from autotuner.store.store import Store
@@ -110,7 +109,6 @@ def test_kill_9_leaves_no_compiler_running(cli: MakeCli) -> None:
     process = line.start(*unseen(62))
     line.wait_for(process, "SELECT count(*) FROM candidates WHERE kind = 'codegen'", 2)
     assert wait_until(lambda: len(line.fake.running()) > 0)
-    time.sleep(1.0)  # the watcher is told of a program when it has started
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert wait_until(lambda: line.fake.running() == [])
