@@ -105,7 +105,7 @@ def test_what_an_encoding_does_not_have_is_escaped(settings: dict[str, str], tmp
 
 
 @pytest.mark.parametrize(
-    "settings", [{"COLUMNS": "1"}, {"TERM": ""}, {"COLUMNS": "x", "LINES": "-1"}, {"HOME": ""}], ids=str
+    "settings", [{"COLUMNS": "1"}, {"TERM": "", "COLUMNS": "x", "LINES": "-1", "HOME": ""}], ids=str
 )
 def test_a_strange_terminal_is_no_error(settings: dict[str, str], tmp_path: Path) -> None:
     done = in_this_process("suite", "--list", cwd=tmp_path, cache=None, **settings)
