@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from autotuner.errors import OutOfTimeError, UsageError
+from autotuner.errors import Bug, OutOfTimeError, UsageError
 from autotuner.iree.compile import shell_line
 from autotuner.iree.folder import SPEC
 from autotuner.iree.tools import Tools
@@ -71,16 +71,12 @@ class Opened:
 
 
 def open_program(wanted: Experiment, target: Target, options: Options, session: Session, account: Account) -> Opened:
-    """What both arms compile."""
+    """What both arms compile: a model, or a problem on its own, with a reference."""
     if wanted.model is not None:
         return open_model(wanted, wanted.model, target, options, session, account)
-    if wanted.problem is None:
-        raise UsageError("there is neither a problem nor a model.", remedy="Give --shape or --model.")
-    return _open_problem(wanted, wanted.problem, target, options, session)
-
-
-def _open_problem(wanted: Experiment, problem: Problem, target: Target, options: Options, session: Session) -> Opened:
-    """A problem on its own, with a reference."""
+    problem = wanted.problem
+    if problem is None:
+        raise Bug("an experiment has neither a problem nor a model.")
     question = _question(wanted, target, session, problem.describe(), problem.arguments())
     timeout = options.effort.run_timeout
 
