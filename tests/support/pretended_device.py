@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.build import Compiled
-from autotuner.devices import many
+from autotuner.build import Compiled, machines
 from autotuner.devices.conditions import DeviceState
 from autotuner.devices.device import CallPairs, Computed, Device, Module, Timing
 from autotuner.devices.process import ProcessDevice
@@ -110,5 +109,5 @@ def pretend(monkeypatch: pytest.MonkeyPatch, **settings: object) -> list[Pretend
         made.append(Pretended(alone, **settings))  # type: ignore[arg-type]
         yield made[-1]
 
-    monkeypatch.setattr(many, "open_device", opened)
+    monkeypatch.setattr(machines, "open_device", opened)
     return made
