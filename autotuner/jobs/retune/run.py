@@ -89,27 +89,15 @@ class _RetuneRun:
             raise
         except AutotuneError as error:
             return [part.row(key, "skipped", f"it cannot be proven: {error.message}") for key in part.entries]
-        # What the user's own model does not have may be for another one: it stays as it is.
-        others = {key for key, proof in proofs.items() if proof.unmatched and self.wanted.model is not None}
-        rows = [part.row(key, "skipped", f"nothing in {part.name} matches it: it stays as it is") for key in others]
-        own = {key: proof for key, proof in proofs.items() if key not in others}
-        return rows + (self._decided(part, own, ends) if own else [])
-
-    def _proven(self, part: Part) -> dict[Key, Proof]:
-        run = self.run
-        with run.account.clocked("build"):
-            program, own = part.program(run.session, run.target)
-            timeout = compile_timeout(run.options, run.clock)
-            return Prover(part.unit, program, own, run.target, run.session.tools, timeout).prove(part.entries)
-
-    def _decided(self, part: Part, proofs: dict[Key, Proof], ends: float) -> list[EntryRow]:
-        """A model goes on without what no longer applies; a single problem has nothing else."""
+        # A model goes on without what no longer applies; a single problem has nothing else.
         lost = [proof.lost for proof in proofs.values() if proof.lost]
         gone = lost[0] if lost and (part.problem is not None or len(lost) == len(proofs)) else ""
         raced, searched = self._timed(part, gone, ends)
         state, reason = decide(lost=gone, raced=raced, searched=searched)
         if state == "kept" and raced and raced.binary:
             self.raced.append((part, raced.binary))
+        if searched is not None and searched.found is not None:
+            self.written.append(Written(part.unit.spec, searched.found))
         rows = []
         for key, proof in proofs.items():
             if state == "kept" and proof.lost:
@@ -117,9 +105,14 @@ class _RetuneRun:
             else:
                 said = self._provenance(part.entries[key].provenance, raced, part) if state == "kept" else None
                 rows.append(part.row(key, state, reason, applied=proof.applied, raced=raced, said=said))
-        if searched is not None and searched.found is not None:
-            self.written.append(Written(part.unit.spec, searched.found))
         return rows
+
+    def _proven(self, part: Part) -> dict[Key, Proof]:
+        run = self.run
+        with run.account.clocked("build"):
+            program, own = part.program(run.session, run.target)
+            timeout = compile_timeout(run.options, run.clock)
+            return Prover(part.unit, program, own, run.target, run.session.tools, timeout).prove(part.entries)
 
     def _timed(self, part: Part, gone: str, ends: float) -> tuple[Raced | None, Searched | None]:
         """The race, and the search where one is worth it."""

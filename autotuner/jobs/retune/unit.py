@@ -104,8 +104,6 @@ class Proof:
 
     applied: int
     lost: str = ""
-    unmatched: bool = False
-    """Nothing in the program is what it is for."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +158,7 @@ class Prover:
 
 def _proof(use: Use | None) -> Proof:
     if use is None or not use.matched:
-        return Proof(0, "it does not apply any more: nothing matches it", unmatched=True)
+        return Proof(0, "it does not apply any more: nothing matches it")
     if not use.dispatches:
         return Proof(0, f"it matches {', '.join(use.ops) or 'an operation'}, but a later pass drops its configuration")
     return Proof(use.dispatches)
