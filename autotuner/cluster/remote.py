@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from autotuner.devices.conditions import DeviceState
-from autotuner.devices.device import INVOCATION_US, KEPT_RESULTS, CallPairs, Computed, Device, Module, Timing
+from autotuner.devices.device import INVOCATION_US, KEPT_RESULTS, CallPairs, Computed, Device, LiveCalls, Module, Timing
 from autotuner.errors import AutotuneError, OutOfTimeError
 from autotuner.iree.run import Benchmark, DispatchTime, Invocation
 from autotuner.problems import Array
@@ -172,6 +172,21 @@ class RemoteDevice:
         sent = SentModule(module.vmfb, module.repeat)
         pairs: CallPairs | None = self._ask("call_pairs", sent, benchmark, count=count)
         return pairs
+
+    def live_calls(
+        self,
+        modules: Sequence[Path],
+        invocation: Invocation,
+        *,
+        storage: int,
+        rounds: int,
+        seconds: float,
+        seed: int,
+        timeout: float,
+    ) -> LiveCalls | None:
+        how = {"storage": storage, "rounds": rounds, "seconds": seconds, "seed": seed, "timeout": timeout}
+        found: LiveCalls | None = self._ask("live_calls", tuple(modules), invocation, **how)
+        return found
 
     def dispatch_times(
         self, vmfb: Path, invocation: Invocation, *, timeout: float

@@ -26,7 +26,7 @@ from autotuner.cluster.address import JOIN_SECONDS, PLUGIN, Scheduler
 from autotuner.cluster.facts import FACTS, Facts
 from autotuner.cluster.remote import moved
 from autotuner.devices.conditions import DeviceState
-from autotuner.devices.device import Computed, Device
+from autotuner.devices.device import Computed, Device, LiveCalls
 from autotuner.devices.many import open_device
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import DeviceError, UsageError
@@ -113,6 +113,9 @@ class Workplace(WorkerPlugin):  # type: ignore[misc]
                 raise DeviceError("it has given its device to another.", remedy="Go on with --resume.")
             device = self._device.isolated if isolated else self._device
             found = getattr(device, method)(*moved(words, lambda name: self.folder / name.name), **named)
+            if isinstance(found, LiveCalls):
+                rows = tuple(tuple(_sent(one, frozenset()) for one in row) for row in found.results)
+                return replace(found, results=rows)
             return [_sent(one, known) for one in found] if method == "check" else found
 
     def _opened(self, session: str, isolate: bool) -> tuple[str, DeviceState, float]:

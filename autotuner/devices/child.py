@@ -9,11 +9,12 @@ each request has one answer. A crash or a hang is its parent's to see: here is n
     time    module, call, repetitions, seconds   seconds of a call in each repetition, of at least so many seconds;
             sets                                 on so many copies of the inputs in turn
     pairs   module, call, count, sets            seconds of a call on each copy in turn, and of the same call once more
+    live    modules, call, storage, rounds,      seconds of single calls in turns, each on inputs that no call has seen;
+            seconds, seed, folder                results of some rounds, chosen by the seed, go there as those of a call
     sustain module, call                         is called between the other requests from now on
     lend    busy                                 not until the next request; not `busy`: that settles it anew
 
-`call` is a function with its inputs (each a file of bytes, its shape and its element type, and whether it is passed as
-a bare buffer) and parameter files.
+`call` is a function with its inputs (each a file of bytes, its shape and its element type) and parameter files.
 What stays between requests is on the device: modules, and inputs with a second copy. A module may write to its inputs,
 and does to the storage of its result: before each request they are as their files say.
 """
@@ -34,8 +35,9 @@ import numpy.typing as npt
 from iree import runtime
 
 from autotuner.devices.child_base import Message, needs_warming, serve, warm_up
+from autotuner.devices.live import Party, live_rounds
 from autotuner.devices.load import Load, context_of_this_thread
-from autotuner.devices.loaded import Function, Kept, Loaded, Memory, mapped
+from autotuner.devices.loaded import Kept, Loaded, Memory, mapped
 from autotuner.errors import EnvironmentFailure
 from autotuner.system.parsing import write_raw
 
@@ -92,10 +94,8 @@ class Device:
         """One call; each result goes to a file unless the same lies there."""
         with self._ready(request) as (loaded, function, arguments):
             seconds, results = loaded.call(function, arguments.views)
-            found = [self._result(results.get_variant(index)) for index in range(len(results))]
-        folder = Path(request["folder"])
-        answer = [_number(data) if view is None else _written(data, view, folder) for view, data in found]
-        return {"seconds": seconds, "results": answer}
+            found = [self._memory.result(results.get_variant(index)) for index in range(len(results))]
+        return {"seconds": seconds, "results": _told(found, Path(request["folder"]))}
 
     def time(self, request: Message) -> Message:
         """Calls until each repetition has lasted; before that as long to warm up, unless it has just run, or its calls
@@ -119,6 +119,25 @@ class Device:
                 warm.append(loaded.call(function, views)[0])
         return {"cold": cold, "warm": warm, "sets": len(sets)}
 
+    def live(self, request: Message) -> Message:
+        """Single calls of modules in turns that nothing but computing can answer."""
+        call, folder = request["call"], Path(request["folder"])
+        with self._ready(request, settled=True) as (_, _, arguments):
+            parties = [self._party(Path(module), call) for module in request["modules"]]
+            given = [self._memory.download(buffer) for buffer in arguments.pristine]
+            found = live_rounds(self._memory, parties, call["inputs"], given, request)
+        self._last = None
+        return {
+            "seconds": [one.seconds for one in found],
+            "results": [[_told(results, folder) for results in one.results] for one in found],
+            "changed": [one.changed for one in found],
+        }
+
+    def _party(self, module: Path, call: Message) -> Party:
+        with _unused():
+            loaded = self.loaded(module, call["parameters"])
+            return Party(loaded, _function(loaded, call["function"]))
+
     def sustain(self, request: Message) -> Message:
         """From here on the device is under this load between the other requests."""
         with self._ready(request) as (loaded, function, arguments):
@@ -141,7 +160,7 @@ class Device:
         self._between = None
 
     @contextlib.contextmanager
-    def _ready(self, request: Message, *, settled: bool = False) -> Iterator[tuple[Loaded, Function, Arguments]]:
+    def _ready(self, request: Message, *, settled: bool = False) -> Iterator[tuple[Loaded, Any, Arguments]]:
         """A module with its inputs, and the device for itself."""
         with _unused():
             loaded = self.loaded(Path(request["module"]), request["call"]["parameters"])
@@ -157,19 +176,14 @@ class Device:
             found.busy_s = 0.0
         return found
 
-    def _prepare(self, loaded: Loaded, call: Message) -> tuple[Function, Arguments]:
+    def _prepare(self, loaded: Loaded, call: Message) -> tuple[Any, Arguments]:
         with _unused():
-            exported = loaded.module.lookup_function(call["function"])
-            if exported is None:
-                raise KeyError(f"the module has no function {call['function']!r}")
-            fenced = exported.reflection.get("iree.abi.model") == "coarse-fences"
-            bare = tuple(one["buffer"] for one in call["inputs"])
-            function = Function(exported, bare, self._memory.fences if fenced else None)
+            exported = _function(loaded, call["function"])
             names = [[_version(Path(one["file"])), one["shape"], one["element"]] for one in call["inputs"]]
             arguments = self._calls.get(json.dumps(names), lambda: self._upload_all(call["inputs"]))
         for view, pristine in zip(arguments.views, arguments.pristine, strict=True):
             self._memory.copy(pristine, view.get_buffer())
-        return function, arguments
+        return exported, arguments
 
     def _copies(self, count: int, arguments: Arguments) -> list[tuple[Any, ...]]:
         """The inputs, and copies of them; fewer than are asked for where the memory does not suffice."""
@@ -213,12 +227,14 @@ class Device:
         pristine = tuple(self._memory.upload(one).get_buffer() for one in inputs)
         return Arguments(views, pristine), 2 * sum(buffer.byte_length() for buffer in pristine)
 
-    def _result(self, value: Any) -> tuple[Any, Any]:
-        """A tensor's view with its bytes, or no view and a number."""
-        if isinstance(value, int | float):
-            return None, value
-        view = value.deref(runtime.HalBufferView)
-        return view, self._memory.download(view.get_buffer())
+
+def _function(loaded: Loaded, name: str) -> Any:
+    exported = loaded.module.lookup_function(name)
+    if exported is None:
+        raise KeyError(f"the module has no function {name!r}")
+    if exported.reflection.get("iree.abi.model") == "coarse-fences":
+        raise ValueError(f"{name} takes fences: only synchronous functions are called")
+    return exported
 
 
 def _repetitions(request: Message, loaded: Loaded, call: Callable[[], float]) -> list[float]:
@@ -271,6 +287,10 @@ class Server:
         return answer
 
 
+def _told(results: Iterable[tuple[Any, Any]], folder: Path) -> list[Message]:
+    return [_number(data) if view is None else _written(data, view, folder) for view, data in results]
+
+
 def _written(data: npt.NDArray[np.uint8], view: Any, folder: Path) -> Message:
     """A result in the file of its digest, unless the same lies there: whole, or not under that name."""
     digest = hashlib.sha256(data.data).hexdigest()
@@ -294,9 +314,6 @@ def _version(path: Path) -> list[str | int]:
 
 
 def main() -> None:
-    # When memory runs out it is this process that goes: the run's own would take all its rows' future with it.
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
     server = Server()
     serve(lambda: server.answer)
     if server.device is not None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autotuner.devices.child_base import LENGTH, Message, frame
-from autotuner.devices.process import missing
+from autotuner.devices.process import confinement, missing
 from autotuner.errors import AutotuneError, EnvironmentFailure, OutOfTimeError
 from autotuner.system import process
 from autotuner.targets.naming import iree_uri
@@ -114,7 +114,8 @@ class Connection:
         self.close()
         self.starts += 1
         with self.log.open("wb") as log:
-            self._child = process.start(self.command, stderr=log, cwd=self.log.parent)
+            folder = self.log.parent
+            self._child = process.start(self.command, stderr=log, cwd=folder, writes=confinement(self.uri, folder))
         try:
             self.opened = self._exchange({"ask": "open", "device": iree_uri(self.uri)}, timeout=OPEN_SECONDS)
             why = self.opened.get("error", "")

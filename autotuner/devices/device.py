@@ -88,6 +88,21 @@ class CallPairs:
         return median(cold - warm for cold, warm in zip(self.cold_us, self.warm_us, strict=True))
 
 
+@dataclass(frozen=True)
+class LiveCalls:
+    """Single calls of several modules in turns, as they are called in life: each round has inputs that no call has
+    seen, in new places, and results of another call lie where the next ones go."""
+
+    us: tuple[tuple[float, ...], ...] = ()
+    """Of each module, by round."""
+    results: tuple[tuple[Computed, ...], ...] = ()
+    """Of each module, by round, of those rounds that were kept to be compared."""
+    changed: tuple[bool, ...] = ()
+    """Of each module: it wrote to its inputs."""
+    failure: FailureClass | None = None
+    detail: str = ""
+
+
 class Device(Protocol):
     """One device of this machine, opened once for a command.
 
@@ -136,6 +151,22 @@ class Device(Protocol):
 
     def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
         """Single calls with a cold cache and with a warm one, in turns; None where nothing stays open for that."""
+
+    def live_calls(
+        self,
+        modules: Sequence[Path],
+        invocation: Invocation,
+        *,
+        storage: int,
+        rounds: int,
+        seconds: float,
+        seed: int,
+        timeout: float,
+    ) -> LiveCalls | None:
+        """Calls modules that do each dispatch once: at most so many rounds, in so many seconds, and some in any case.
+
+        The last `storage` inputs are where results go. None where nothing stays open for that.
+        """
 
     def dispatch_times(
         self, vmfb: Path, invocation: Invocation, *, timeout: float

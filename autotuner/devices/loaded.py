@@ -44,17 +44,6 @@ def mapped(instance: Any, module: Path) -> Any:
     return runtime.VmModule.wrap_buffer(instance, pages)
 
 
-@dataclass(frozen=True)
-class Function:
-    """What a module is called by, and how it takes its inputs."""
-
-    exported: Any
-    bare: tuple[bool, ...]
-    """Of each input: whether it takes the buffer alone, without shape and type."""
-    fences: Callable[[], tuple[Any, Any]] | None
-    """Makes the fence that a call waits for and the one that it signals, where the function takes them."""
-
-
 @dataclass
 class Loaded:
     """A module on the device, ready to be called."""
@@ -66,18 +55,13 @@ class Loaded:
     call_s: float = 0.0
     """Seconds of its last call."""
 
-    def call(self, function: Function, inputs: Iterable[Any]) -> tuple[float, Any]:
+    def call(self, function: Any, inputs: Iterable[Any]) -> tuple[float, Any]:
         """One call, in seconds, and its results: it ends when the device is done."""
         given, out = runtime.VmVariantList(8), runtime.VmVariantList(1)
-        for view, bare in zip(inputs, function.bare, strict=True):
-            given.push_ref(view.get_buffer() if bare else view)
-        fences = function.fences() if function.fences else ()
-        for fence in fences:
-            given.push_ref(fence)
+        for view in inputs:
+            given.push_ref(view)
         start = time.perf_counter()
-        self.context.invoke(function.exported, given, out)
-        if fences:
-            fences[1].wait()
+        self.context.invoke(function, given, out)
         seconds = time.perf_counter() - start
         self.busy_s += seconds
         self.call_s = seconds
@@ -96,7 +80,10 @@ class Memory:
 
     def upload(self, one: Message) -> Any:
         """A view of what a file holds, of the shape and the element type that are named with it."""
-        data = np.fromfile(one["file"], np.uint8)
+        return self.view(np.fromfile(one["file"], np.uint8), one)
+
+    def view(self, data: npt.NDArray[np.uint8], one: Message) -> Any:
+        """The same of bytes, in a buffer of its own."""
         buffer = self._device.allocator.allocate_buffer_copy(**_kind(), device=self._device, buffer=data)
         element = int(getattr(runtime.HalElementType, ELEMENTS[one["element"]]))
         return runtime.HalBufferView(buffer, one["shape"], element)
@@ -107,6 +94,13 @@ class Memory:
         host: npt.NDArray[np.uint8] = runtime.DeviceArray(self._device, view).to_host()
         return np.ascontiguousarray(host)
 
+    def result(self, value: Any) -> tuple[Any, Any]:
+        """Of a call: a tensor's view with its bytes, or no view and a number."""
+        if isinstance(value, int | float):
+            return None, value
+        view = value.deref(runtime.HalBufferView)
+        return view, self.download(view.get_buffer())
+
     def duplicate(self, view: Any) -> Any:
         """The same in another place."""
         source = view.get_buffer()
@@ -116,14 +110,10 @@ class Memory:
 
     def copy(self, source: Any, target: Any) -> None:
         """Is over when it is done."""
-        before, after = self.fences()
+        semaphore = self._device.create_semaphore(0)
+        before, after = (runtime.HalFence.create_at(semaphore, moment) for moment in (0, 1))
         self._device.queue_copy(source, target, wait_semaphores=before, signal_semaphores=after)
         after.wait()
-
-    def fences(self) -> tuple[Any, Any]:
-        """One that is reached, and one that is not yet."""
-        semaphore = self._device.create_semaphore(0)
-        return runtime.HalFence.create_at(semaphore, 0), runtime.HalFence.create_at(semaphore, 1)
 
 
 def _kind() -> dict[str, int]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from autotuner.devices.conditions import Conditions, DeviceState, Sample
-from autotuner.devices.device import INVOCATION_US, CallPairs, Computed, Device, Module, Timing
+from autotuner.devices.device import INVOCATION_US, CallPairs, Computed, Device, LiveCalls, Module, Timing
 from autotuner.devices.sampling import Sampler, sampled
 from autotuner.errors import DeviceError
 from autotuner.iree.run import (
@@ -49,6 +49,13 @@ def missing(uri: str, why: str) -> DeviceError:
         f"device {uri!r} does not open: {failed_because(why)}",
         remedy="`autotune doctor` lists the devices that answer; --device none only compiles.",
     )
+
+
+def confinement(uri: str, folder: Path) -> Path | None:
+    """What a process that runs kernels may write to: on a processor they are code like any other; on a GPU they are
+    not, and its driver keeps files of its own."""
+    backend = backend_on(uri)
+    return folder if backend is not None and backend.on_host else None
 
 
 @dataclass(frozen=True)
@@ -116,7 +123,7 @@ class ProcessDevice:
         command = benchmark_command(
             self.tools, module.vmfb, benchmark, device=iree_uri(self.uri), repetitions=repetitions
         )
-        done = process.run(command, timeout=benchmark.timeout)
+        done = process.run(command, timeout=benchmark.timeout, writes=confinement(self.uri, self.scratch))
         if done.timed_out:
             return Timing((), "run-timeout", done.why())
         if not done.ok:
@@ -130,11 +137,26 @@ class ProcessDevice:
         del module, benchmark, count
         return None
 
+    def live_calls(
+        self,
+        modules: Sequence[Path],
+        invocation: Invocation,
+        *,
+        storage: int,
+        rounds: int,
+        seconds: float,
+        seed: int,
+        timeout: float,
+    ) -> LiveCalls | None:
+        del modules, invocation, storage, rounds, seconds, seed, timeout
+        return None
+
     def dispatch_times(
         self, vmfb: Path, invocation: Invocation, *, timeout: float
     ) -> Mapping[str, DispatchTime] | None:
         self.before()
-        done = process.run(statistics_command(self.tools, vmfb, invocation, device=iree_uri(self.uri)), timeout=timeout)
+        command = statistics_command(self.tools, vmfb, invocation, device=iree_uri(self.uri))
+        done = process.run(command, timeout=timeout, writes=confinement(self.uri, self.scratch))
         return read_statistics(done.stdout) if done.ok else None
 
     def _call(self, vmfb: Path, invocation: Invocation, timeout: float) -> Computed:
@@ -144,7 +166,7 @@ class ProcessDevice:
                 for number, element in enumerate(invocation.results)
             ]
             command = run_command(self.tools, vmfb, invocation, device=iree_uri(self.uri), outputs=paths)
-            done = process.run(command, timeout=timeout)
+            done = process.run(command, timeout=timeout, writes=confinement(self.uri, Path(folder)))
             if done.timed_out:
                 return Computed(failure="run-timeout", detail=done.why())
             if not done.ok or not all(path.is_file() for path in paths):

@@ -25,7 +25,7 @@ import numpy as np
 from autotuner.devices.child_base import STEADY, Message
 from autotuner.devices.conditions import Conditions, DeviceState
 from autotuner.devices.connection import OPEN_SECONDS, Connection, Unanswered
-from autotuner.devices.device import KEPT_RESULTS, CallPairs, Computed, Module, Timing
+from autotuner.devices.device import KEPT_RESULTS, CallPairs, Computed, LiveCalls, Module, Timing
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.sampling import Rotation, Sizes, sampled, sizes_of
 from autotuner.errors import DeviceError, OutOfTimeError
@@ -51,11 +51,9 @@ class Tensor:
     file: Path
     shape: tuple[int, ...]
     element: str
-    buffer: bool = False
-    """It is passed as a bare buffer, without its shape and type."""
 
     def to_json(self) -> dict[str, Any]:
-        return {"file": str(self.file), "shape": list(self.shape), "element": self.element, "buffer": self.buffer}
+        return {"file": str(self.file), "shape": list(self.shape), "element": self.element}
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +160,38 @@ class ResidentDevice:
         cold, warm = (tuple(seconds * 1e6 / module.repeat for seconds in answer[name]) for name in ("cold", "warm"))
         return CallPairs(cold, warm, exceeds=rotation.exceeds and answer["sets"] >= rotation.sets)
 
+    def live_calls(
+        self,
+        modules: Sequence[Path],
+        invocation: Invocation,
+        *,
+        storage: int,
+        rounds: int,
+        seconds: float,
+        seed: int,
+        timeout: float,
+    ) -> LiveCalls | None:
+        call = self._call(invocation)
+        if call is None:
+            return None
+        asked = {
+            "ask": "live",
+            "modules": [str(vmfb.absolute()) for vmfb in modules],
+            "storage": storage,
+            "rounds": rounds,
+            "seconds": seconds,
+            "seed": seed,
+            "folder": str(self.folder),
+        }
+        try:
+            answer = self._ask(asked, modules[0], call, timeout=timeout)
+        except Unanswered as why:
+            return LiveCalls(failure=why.failure, detail=str(why))
+        us = tuple(tuple(seconds * 1e6 for seconds in row) for row in answer["seconds"])
+        kept = [[self._computed(one, invocation) for one in row] for row in answer["results"]]
+        self._forget_old()
+        return LiveCalls(us, tuple(map(tuple, kept)), tuple(answer["changed"]))
+
     def dispatch_times(
         self, vmfb: Path, invocation: Invocation, *, timeout: float
     ) -> Mapping[str, DispatchTime] | None:
@@ -205,12 +235,21 @@ class ResidentDevice:
             answer = self._ask({"ask": "call", "folder": str(self.folder)}, vmfb, call, timeout=timeout)
         except Unanswered as why:
             return Computed(failure=why.failure, detail=str(why))
-        results = answer["results"]
+        computed = replace(self._computed(answer["results"], invocation), seconds=answer["seconds"])
+        self._forget_old()
+        return computed
+
+    def _forget_old(self) -> None:
+        """What is mapped stays so without its file."""
+        while len(self._results) > KEPT_RESULTS:
+            self._results.popitem(last=False)[0].unlink(missing_ok=True)
+
+    def _computed(self, results: Sequence[Message], invocation: Invocation) -> Computed:
         if len(results) != len(invocation.results):
             detail = f"{len(results)} results came out, not {len(invocation.results)}"
             return Computed(failure="run-error", detail=detail)
         arrays = tuple(self._array(one, kind) for one, kind in zip(results, invocation.results, strict=True))
-        return Computed(arrays, digest=" ".join(one["digest"] for one in results), seconds=answer["seconds"])
+        return Computed(arrays, digest=" ".join(one["digest"] for one in results))
 
     def _ask(self, request: Message, vmfb: Path, call: Call, *, timeout: float) -> Message:
         whole = {**request, "module": str(vmfb.absolute()), "call": call.to_json()}
@@ -232,8 +271,6 @@ class ResidentDevice:
         array: Array = np.memmap(file, np.uint8, mode="r").view(kind)
         self._results[file] = None
         self._results.move_to_end(file)
-        while len(self._results) > KEPT_RESULTS:
-            self._results.popitem(last=False)[0].unlink(missing_ok=True)
         return array.reshape(result["shape"]) if array.size == math.prod(result["shape"]) else array
 
     @cached_property
@@ -290,9 +327,6 @@ def read_call(invocation: Invocation, folder: Path) -> Call | None:
 
 
 def _tensor(text: str, folder: Path) -> Tensor | None:
-    if text.startswith("&"):
-        stored = _tensor(text[1:], folder)
-        return replace(stored, buffer=True) if stored else None
     words, equals, value = text.partition("=")
     if text.startswith("@"):
         return _numpy_file(Path(text[1:]), folder)

@@ -38,8 +38,7 @@ _NUMBER = re.compile(r"\d{1,9}")
 
 def read_ptx(path: Path, text: str) -> KernelFile:
     """What the text says; where it is no PTX, it has no chip or no version."""
-    # Blanks instead of comments, so that sizes stay.
-    text = _BLANKED.sub(lambda m: " " * len(m[0]), text)
+    text = without_comments(text)
     found = list(_ENTRY.finditer(text))
     ends = [match.start() for match in found[1:]] + [len(text)] * bool(found)
     parts = {match[1]: text[match.end() : end] for match, end in zip(found, ends, strict=True)}
@@ -52,6 +51,11 @@ def read_ptx(path: Path, text: str) -> KernelFile:
     chip = target[1] if target else ""
     kernels = tuple(_entry(name, body, chip, shared, dynamic) for name, body in bodies.items())
     return KernelFile(path, "ptx", chip, kernels, version=version[1] if version else None, texts=parts)
+
+
+def without_comments(text: str) -> str:
+    """Blanks instead of comments and strings, so that places stay."""
+    return _BLANKED.sub(lambda m: " " * len(m[0]), text)
 
 
 def _body_end(text: str) -> int:

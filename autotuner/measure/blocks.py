@@ -21,6 +21,8 @@ class Entrant:
 
     id: str
     complexity: int = 0
+    foreign: bool = False
+    """It has code in it that is not the compiler's: its gain must be certain on changing inputs, too."""
 
 
 @dataclass(frozen=True)

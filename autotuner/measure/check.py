@@ -221,6 +221,20 @@ class Checker:
             return self, Check("wrong-result", math.inf, "its result is not finite")
         return replace(self, data=replace(self.data, learnt=finite)), Check(None, 0.0)
 
+    def agree(self, found: Computed, other: Computed) -> Check:
+        """Whether two modules compute the same of inputs whose answer nobody knows: numbers like those that are known,
+        so that rounding leaves about as much."""
+        out, right = self._outputs(found), self._outputs(other)
+        if isinstance(out, Check):
+            return out
+        if isinstance(right, Check) or not all(np.isfinite(one.astype(np.float64)).all() for one in right):
+            return Check(None, 0.0)  # nothing to compare with
+        known = (expected.bound.of_two for expected in self.data.expected[RANDOM])
+        checks = [
+            compare(one, wide.astype(np.float64), bound) for one, wide, bound in zip(out, right, known, strict=True)
+        ]
+        return next((check for check in checks if not check.ok), checks[0])
+
     def _compared(self, name: str, out: tuple[Array, ...] | Check) -> Check:
         """All outputs against the reference: the first that is wrong, or the one that is farthest off."""
         if isinstance(out, Check):

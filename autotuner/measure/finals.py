@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic
 
 from autotuner.devices.device import Module
+from autotuner.measure.audit import Audit, shortest_us
 from autotuner.measure.blocks import Entrant, Rules
 from autotuner.measure.calibrate import Calibration, Thoroughness
+from autotuner.measure.check import Check
 from autotuner.measure.contest import timed_by
 from autotuner.measure.judge import Judge, Record
 from autotuner.measure.judgement import Contest, Judgement
@@ -40,6 +42,10 @@ class Finals(Generic[C]):
     """Modules of these that each last long enough; of those that could be had in time."""
     whole: bool
     """All that there is was tried, or as many as were asked for."""
+    once: Callable[[Sequence[str]], Mapping[str, Module]] | None = None
+    """Modules of these that do each dispatch once; None where none can be had."""
+    refuse: Callable[[str, Check], None] = lambda *_: None
+    """Writes down that one of them cannot be believed."""
     missed: int = 0
     """Candidates that there was no time for."""
     no_knobs: str = ""
@@ -85,6 +91,23 @@ class Finals(Generic[C]):
             self.schedule.pair,
             self.record,
             self.reporter.stage,
+            self._audit(),
+        )
+
+    def _audit(self) -> Audit | None:
+        calibration = self.calibration
+        if self.once is None:
+            return None
+        checker, benchmark = calibration.checker, calibration.benchmark
+        return Audit(
+            calibration.device,
+            benchmark.invocation,
+            len(benchmark.invocation.results),
+            self.once,
+            checker.agree,
+            benchmark.timeout,
+            self.refuse,
+            shortest_us(checker.data.problem, calibration.device.uri),
         )
 
     def _call_us(self, modules: Mapping[str, Module]) -> dict[str, float]:
@@ -94,7 +117,10 @@ class Finals(Generic[C]):
     def contest(self, names: Iterable[str], *, baseline: str, stock: str) -> Contest:
         chosen = list(names)
         return Contest(
-            entrants=tuple(Entrant(name, self.outcomes[name].complexity) for name in chosen),
+            entrants=tuple(
+                Entrant(name, self.outcomes[name].complexity, self.outcomes[name].kind == "microkernel")
+                for name in chosen
+            ),
             baseline=baseline,
             stock=stock,
             rules=Rules(smallest_gain=self.thoroughness.smallest_gain),

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from autotuner.devices.device import Timing
-from autotuner.errors import DeviceError
+from autotuner.errors import DeviceError, OutOfTimeError
+from autotuner.measure.audit import Audit
 from autotuner.measure.blocks import BlockTimes, Interval, Verdict
 from autotuner.measure.contest import Pacer, Takes, TimingFailed, Turns, take_turns
 from autotuner.measure.judgement import SAME, Contest, Judgement
@@ -28,6 +29,8 @@ RACE_SHARE = 0.6
 """Of the time from the beginning of a race to the end of the confirmation: who leads by then is confirmed."""
 LEAD_BLOCKS = 5
 """How often each is timed where the fastest is only chosen, not judged."""
+
+_UNCERTAIN = "on inputs that change from call to call its gain is not certain"
 
 JudgePhase = Literal["race", "confirm"]
 Record = Callable[[JudgePhase, str, int, Timing], None]
@@ -55,8 +58,32 @@ class Judge:
     """For timing the baseline and one other, as it is confirmed."""
     record: Record = _unrecorded
     stage: Callable[[str], None] = _unheard
+    audit: Audit | None = None
+    """Whether a win can be believed; None: whoever asks does so itself."""
 
     def verdict(self) -> Judgement:
+        """Of the fastest that can be believed."""
+        found, contest = self._verdict(), self.contest
+        winner = found.winner
+        if winner is None or self.audit is None:
+            return found
+        self.stage(f"calling {contest.label(winner)} on inputs that change from call to call")
+        try:
+            audited = self.audit.of(winner, contest.baseline, found.us, self.left)
+        except OutOfTimeError:
+            return replace(found, verdict="inconclusive", winner=None, reason=_UNCERTAIN, out_of_time=True)
+        found = replace(found, audited=audited)
+        if audited is None or (audited.check.ok and (audited.certain or not contest.foreign(winner))):
+            return found
+        if audited.check.ok:
+            return replace(found, verdict="inconclusive", winner=None, reason=_UNCERTAIN, out_of_time=True)
+        rest, reason = contest.without(winner), f"{contest.label(winner)} is out: {audited.check.detail}"
+        if rest is None or self.stop.requested or self.left() < self.block_seconds:
+            return replace(found.without_speedup(), verdict="no-winner", reason=reason)
+        next_ = replace(self, contest=rest).verdict()
+        return replace(next_, reason=f"{next_.reason}; {reason}")
+
+    def _verdict(self) -> Judgement:
         """Of the fastest: by a race where there are several, then confirmed on fresh timings."""
         contest = self.contest
         try:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from autotuner.measure.blocks import DEFAULT_RULES, BlockTimes, Entrant, Interval, Rules, Verdict
+
+if TYPE_CHECKING:
+    from autotuner.measure.audit import Audited
 
 SAME = Interval(1.0, 1.0, 1.0)
 
@@ -44,6 +47,15 @@ class Contest:
     def rivals(self) -> list[str]:
         return [entrant.id for entrant in self.entrants if entrant.id != self.baseline]
 
+    def without(self, name: str) -> Contest | None:
+        """The same of the others; None where nobody is left."""
+        entrants = tuple(entrant for entrant in self.entrants if entrant.id != name)
+        stock = self.baseline if self.stock == name else self.stock
+        return replace(self, entrants=entrants, stock=stock, chosen=None) if len(entrants) > 1 else None
+
+    def foreign(self, name: str) -> bool:
+        return next(entrant.foreign for entrant in self.entrants if entrant.id == name)
+
     def complexity(self, name: str) -> int:
         return next(entrant.complexity for entrant in self.entrants if entrant.id == name)
 
@@ -71,8 +83,14 @@ class Judgement:
     raced: BlockTimes | None = None
     confirmed: BlockTimes | None = None
     cause: Cause | None = None
+    audited: Audited | None = None
+    """What calls on changing inputs said of the winner."""
     out_of_time: bool = False
     """More time might have told more."""
+
+    def without_speedup(self) -> Judgement:
+        """Where the one that was confirmed is out."""
+        return replace(self, winner=None, speedup=None, over_stock=None, confirmed_name=None, confirmed=None)
 
     def of_stock(self, *, baseline: str, rules: Rules, label: str) -> Judgement | None:
         """A win of the best stock route in place of the winner, where the confirmation shows that it holds alone."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from autotuner.errors import UsageError
+from autotuner.iree.hazards import hazards
 from autotuner.iree.kernels import POINTER, Kernel, KernelFile
 from autotuner.iree.objects import read_object
 from autotuner.microkernels.chips import is_gpu, runs_on
@@ -52,6 +53,15 @@ def refuse(instance: Instance) -> None:
     if mismatches:
         lines = "\n".join(f"  {mismatch}" for mismatch in mismatches)
         raise UsageError(f"microkernel {instance.name} does not fit its object:\n{lines}")
+
+
+def refuse_hazards(instance: Instance) -> None:
+    """A UsageError where an object could do more than compute: nobody but its author can tell what for."""
+    if found := [what for path in instance.objects for what in hazards(path)]:
+        raise UsageError(
+            f"microkernel {instance.name} could do more than compute: {_listed(found)}.",
+            remedy="A kernel keeps nothing between calls, reads no clock and asks nobody. `ab --trust` takes your own.",
+        )
 
 
 def check(instance: Instance) -> list[Mismatch]:

@@ -15,7 +15,7 @@ from autotuner.errors import ToolMissingError, UsageError
 from autotuner.iree.processor import read_features
 from autotuner.microkernels import check
 from autotuner.microkernels.instance import Call, Instance, search_folders, shipped_folder
-from autotuner.microkernels.library import all_manifests, find
+from autotuner.microkernels.library import all_manifests, find, is_shipped
 from autotuner.microkernels.manifest import DoesNotFitError, Manifest
 from autotuner.microkernels.providers import PROVIDERS
 from autotuner.microkernels.providers.provider import Request
@@ -38,6 +38,8 @@ class Kernel:
     name: str
     objects: tuple[Path, ...] = ()
     symbol: str | None = None
+    trusted: bool = False
+    """Its author answers for what it does beside computing."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class Variants:
     """By the manifest's estimate, the fastest first; empty where it has none."""
     expected: float = math.inf
     """What the first of these takes by it: estimates of all kernels for a chip have one unit."""
+    trusted: bool = False
 
     @classmethod
     def of(
@@ -92,7 +95,9 @@ class Variants:
         many = manifest.estimate is not None and first is None
         ranked = tuple(Config(tuple(setting.items())) for _, setting in found) if many else ()
         least = found[0][0] if many else math.inf
-        return cls(manifest, problem, chip, space, workspace, own.objects, own.symbol, executable_target, ranked, least)
+        trusted = own.trusted or (not own.objects and is_shipped(manifest.name))
+        fields = (own.objects, own.symbol, executable_target, ranked, least, trusted)
+        return cls(manifest, problem, chip, space, workspace, *fields)
 
     def digest(self) -> str:
         """Of all that it is made from: its folder, what all kernels share, and objects of the user's own."""
@@ -117,6 +122,8 @@ class Variants:
         }
         instance = self._instance(parameters)
         check.refuse(instance)
+        if not self.trusted:
+            check.refuse_hazards(instance)
         return Call(instance, self.problem)
 
     def _instance(self, parameters: dict[str, int]) -> Instance:

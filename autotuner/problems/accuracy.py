@@ -68,6 +68,12 @@ class Bound:
         """
         return cls(tolerance * np.maximum(rms(reference) or 1.0, np.abs(reference)), worst=worst, mean=1.0)
 
+    @property
+    def of_two(self) -> Bound:
+        """Between two kernels' results of other inputs of the same kind: any element may be the worst of these."""
+        deviation, slack = (2 * float(np.max(side)) for side in (self.deviation, self.slack))
+        return Bound(deviation, slack, self.worst, self.mean)
+
     def worst_of(self, size: int) -> float:
         return self.worst if self.worst is not None else math.log(2 * max(size, 1) / CHANCE) / _TAIL
 

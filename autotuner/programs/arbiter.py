@@ -69,14 +69,22 @@ class Arbiter:
         if self.given:
             self.source, self.reference = "expected", shaped_like(self.given, default)
             self.default_check = self._compared(default, self.reference)
-        elif not all(np.isfinite(array.astype(np.float64)).all() for array in default.arrays):
+        elif not finite(default):
+            self._begin_on_host()
+        if self.default_is_wrong:
+            self.note(self.words)
+        return self.default_check
+
+    def _begin_on_host(self) -> None:
+        """Of a default that computes no finite numbers: only the host can tell whether there are any."""
+        host = self._asked()
+        if host is None or not finite(host):
             raise UsageError(
                 f"{self.name} computes no finite numbers on these inputs: nothing can be compared with them.",
                 remedy="Give --input with values that the model is made for, or --expected with what is right.",
             )
-        if self.default_is_wrong:
-            self.note(self.words)
-        return self.default_check
+        self.source, self.reference = "llvm-cpu", host
+        self.default_check = Check("wrong-result", math.inf, "its outputs are not finite")
 
     @property
     def default_is_wrong(self) -> bool:
@@ -102,6 +110,10 @@ class Arbiter:
             self.why_none = "it agrees with none of those that disagree"
             self.note(f"{WORDS['llvm-cpu']} agrees neither with {self.name} nor with what differs from it: {_GIVE}")
         return check
+
+    def agree(self, found: Computed, other: Computed) -> Check:
+        """Whether two builds compute the same of inputs whose outputs nobody knows."""
+        return self._compared(found, other) if finite(other) else Check(None, 0.0)
 
     @property
     def against(self) -> str:
@@ -131,7 +143,7 @@ class Arbiter:
             if isinstance(self.host, str):
                 self.why_none = self.host
                 self.note(
-                    f"two builds disagree, and {WORDS['llvm-cpu']} could not be asked ({self.host}): "
+                    f"{WORDS['llvm-cpu']} could not be asked which outputs are right ({self.host}): "
                     f"{self.name} is taken for right; {_GIVE}"
                 )
         return None if isinstance(self.host, str) else self.host
@@ -162,6 +174,10 @@ def same_outputs(found: Computed, wanted: Computed, *, tolerance: float | None, 
             return Check(check.failure, check.error, f"output {number}: {check.detail}")
         worst = max(worst, check, key=lambda c: c.error)
     return worst
+
+
+def finite(outputs: Computed) -> bool:
+    return all(np.isfinite(array.astype(np.float64)).all() for array in outputs.arrays)
 
 
 def host_flags(target: Target) -> tuple[str, ...]:

@@ -77,6 +77,13 @@ class ProblemProgram:
         out, check = self._checker.answer(vmfb)
         return Answer(out, check)
 
+    @property
+    def storage(self) -> int:
+        return len(self.problem.outputs)
+
+    def agree(self, found: Computed, other: Computed) -> Check:
+        return self._checker.agree(found, other)
+
     @cached_property
     def _checker(self) -> Checker:
         data = Data(self.problem, self.folder / "inputs", self.seed)
@@ -98,6 +105,7 @@ class ModelProgram:
 
     repeated = False
     flags = ()
+    storage = 0
 
     @property
     def name(self) -> str:
@@ -119,6 +127,9 @@ class ModelProgram:
         else:
             check = self.arbiter.check(outputs)
         return Answer(outputs.arrays, check, outputs.seconds)
+
+    def agree(self, found: Computed, other: Computed) -> Check:
+        return self.arbiter.agree(found, other)
 
     def outputs(self, vmfb: Path) -> Computed:
         """What a module computes in one call."""

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, TypeVar
 from autotuner.errors import INSTALL_IREE, OutOfTimeError, ToolMissingError
 from autotuner.system import start as start_module
 from autotuner.system import watcher
+from autotuner.system.confine import confined
 
 _KEEP = 32 * 1024
 """Characters of stderr that are kept, at each end."""
@@ -152,13 +153,18 @@ def own_module(module: str, *words: str | Path) -> list[str | Path]:
     return [sys.executable, "-P", start_module.__file__, module, *words]
 
 
-def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = None) -> Finished:
-    """Runs to the end or to the time-out, which kills the whole process group."""
+def run(
+    command: Sequence[str | Path], *, timeout: float, cwd: Path | None = None, writes: Path | None = None
+) -> Finished:
+    """Runs to the end or to the time-out, which kills the whole process group.
+
+    With `writes` it can write to this folder alone, and has no network, where the system can see to it.
+    """
     raise_if_late()
     start = time.perf_counter()
     words = ["nice", *command] if _gives_way.get() else command
     try:
-        child = _begin(words, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        child = _begin(words, writes, cwd=cwd, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
     except OSError as error:
         raise ToolMissingError(f"{command[0]} cannot be run: {error.strerror}.", remedy=INSTALL_IREE) from error
     timed_out = cut_off = False
@@ -182,17 +188,30 @@ def run(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = Non
     )
 
 
-def start(command: Sequence[str | Path], *, stderr: BinaryIO, cwd: Path | None = None) -> subprocess.Popen[bytes]:
-    """A program that is talked to through its pipes until `end`, whatever goes wrong elsewhere."""
+def start(
+    command: Sequence[str | Path], *, stderr: BinaryIO, cwd: Path | None = None, writes: Path | None = None
+) -> subprocess.Popen[bytes]:
+    """A program that is talked to through its pipes until `end`, whatever goes wrong elsewhere; `writes` as with `run`.
+
+    When memory runs out it is the one that goes: the run's own process would take all its rows' future with it.
+    """
     with _set(_scope, _all):
         # What a dead program did not take must not wait to be flushed.
-        return _begin(command, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, bufsize=0)
+        child = _begin(command, writes, cwd=cwd, stdin=subprocess.PIPE, stderr=stderr, bufsize=0)
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{child.pid}/oom_score_adj").write_text("1000")
+    return child
 
 
-def _begin(command: Sequence[str | Path], **how: Any) -> subprocess.Popen[bytes]:
+def _begin(command: Sequence[str | Path], writes: Path | None, **how: Any) -> subprocess.Popen[bytes]:
     _raise_if_closing()
     marked = watcher.environment(_watched())
-    child = subprocess.Popen([str(word) for word in command], start_new_session=True, env=marked, **how)
+
+    def begun() -> subprocess.Popen[bytes]:
+        words = [str(word) for word in command]
+        return subprocess.Popen(words, start_new_session=True, env=marked, stdout=subprocess.PIPE, **how)
+
+    child = begun() if writes is None else confined(writes, begun)
     for scope in (_all, _scope.get()):
         scope.pids.add(child.pid)
         if scope.ended:

@@ -14,7 +14,7 @@ from autotuner.measure.calibrate import Calibration
 from autotuner.measure.finals import Finals
 from autotuner.measure.judge import JudgePhase, Record
 from autotuner.measure.judgement import Judgement
-from autotuner.measure.schedule import LEADERS, SHIPPED
+from autotuner.measure.schedule import FINALIST, LEADERS, SHIPPED
 from autotuner.measure.standing import Standing
 from autotuner.system import process
 from autotuner.system.execution import done
@@ -62,6 +62,12 @@ def _finals(loop: Loop, effort: Effort) -> Finals[Outcome]:
         loop.session.reporter.stage(f"building {count(len(names), 'finalist')} for the race")
         return _long_builds(loop, names)
 
+    def once(names: Sequence[str]) -> dict[str, Compiled]:
+        candidates, executor = {name: evaluator.outcomes[name].candidate for name in names}, loop.session.executor
+        jobs = {name: evaluator.start_build(one, executor, repeat=1) for name, one in candidates.items()}
+        builds = {name: job.result() for name, job in jobs.items()}
+        return {name: build for name, build in builds.items() if build.ok}
+
     return Finals(
         evaluator.outcomes,
         evaluator.screened,
@@ -73,6 +79,8 @@ def _finals(loop: Loop, effort: Effort) -> Finals[Outcome]:
         reporter=loop.session.reporter,
         record=_recorder(evaluator),
         last=built,
+        once=once,
+        refuse=evaluator.refuse,
         whole=len(loop.candidates()) >= min(loop.trials, len(space)),
         missed=sum(not outcome.settled for outcome in evaluator.outcomes.values()),
         no_knobs="" if len(space) else evaluator.plan.no_knobs,
@@ -156,6 +164,6 @@ def _both(loop: Loop, names: list[str]) -> dict[str, Modules] | None:
 def after_verdict(found: Calibration[Compiled], task: Task, options: Options) -> tuple[float, float]:
     """Seconds for what ships, and for the default and the best with a cold cache; 0 for what is not wanted."""
     took = found.baseline.took
-    compiles = SHIPPED if task.ship else 0.0
+    compiles = SHIPPED + 2 * FINALIST if task.ship else 0.0  # two are built once more for the calls after a win
     wanted = task.race and task.cold and options.cache != "warm"
     return compiles * took, cold_seconds(found.device, found.timing_seconds, compiling=took) if wanted else 0.0

@@ -340,6 +340,11 @@ class Evaluator:
             lines.append(f"# divide the time by {job.repeat}: the module repeats its dispatches that often")
         return lines
 
+    def refuse(self, name: str, check: Check) -> None:
+        """One that was timed, and cannot be believed."""
+        self.outcomes[name].us = None
+        self._fail(self.outcomes[name], check.failure or "wrong-result", check.detail)
+
     def _fail(self, outcome: Outcome, failure: FailureClass, detail: str) -> None:
         outcome.failure, outcome.detail = failure, detail
         self.store.record_failure(outcome.row, failure, stderr=detail)

@@ -12,6 +12,7 @@ from typing_extensions import TypeVar
 from autotuner.carriers.carrier import CarrierName
 from autotuner.iree.compile import FAILURE_CLASSES, FailureClass
 from autotuner.iree.figures import Isa
+from autotuner.measure.audit import Audited
 from autotuner.measure.blocks import Interval
 from autotuner.measure.caches import Caches, Pair
 from autotuner.measure.judgement import Cause
@@ -151,6 +152,8 @@ class Result(Generic[D]):
     """In which states of the device and of its cache candidates were compared; None where none was timed."""
     caches: Caches | None = None
     """The default and the best with a warm and with a cold cache, where both were timed."""
+    audited: Audited | None = None
+    """What calls on changing inputs said of the winner; None where it was not called so."""
     ranking: tuple[Best, ...] = ()
     """Without a device: the most promising candidates, by estimate."""
     cause: Cause | None = None
@@ -206,6 +209,7 @@ class Result(Generic[D]):
             "best": self.best.to_json() if self.best else None,
             "speedup": _interval(self.speedup, confidence=self.confidence),
             "speedup_over_stock": _interval(self.speedup_over_stock, confidence=self.confidence),
+            **({"audit": self.audited.to_json()} if self.audited else {}),
             "timing": dict(self.timing) if self.timing else None,
             "warm": self.caches.warm.to_json() if self.caches else None,
             "cold": self.caches.cold.to_json() if self.caches else None,

@@ -55,6 +55,7 @@ class Summary:
             counts=self.evaluator.counts(),
             details=None,
             files=files,
+            audited=judgement.audited if judgement else None,
             caches=caches,
             cause=judgement.cause if judgement else None,
             reference=standing.reference,

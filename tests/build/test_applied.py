@@ -14,7 +14,7 @@ from autotuner.build.proof import proven
 from autotuner.carriers.carrier import SpecCarrier
 from autotuner.carriers.render import MARKER
 from autotuner.iree.mlir import read_root
-from autotuner.problems import Attention, Gemm, Problem
+from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.problems.render import problem_mlir
 from autotuner.space import ABSENT, Config
 from autotuner.targets import Target, all_targets
@@ -30,6 +30,7 @@ ROUTES = [r.name for r in Target.parse("cpu").routes_for("gemm") if r.reachable]
 
 CPU_GEMM = Gemm.parse(shape="64x64x64", dtype="f32")
 GPU_GEMM = Gemm.parse(shape="128x128x128", dtype="f16")
+CONV = Conv.parse(shape="2x16x16x64", filter="3x3x64")
 ATTENTION = Attention.parse(shape="1x4x128x128x64")
 
 
@@ -95,6 +96,7 @@ def test_specs_apply_to_every_layout(
     [
         (CPU_GEMM, "cpu"),
         (GPU_GEMM, "sm_80"),
+        (CONV, "gfx942"),
         (replace(ATTENTION, causal=True), "gfx942"),
     ],
     ids=lambda value: value if isinstance(value, str) else value.op,
@@ -116,9 +118,11 @@ def test_a_spec_for_another_size_is_not_applied(
 
 
 def _twice(problem: Problem) -> Problem:
-    """The same with more keys or terms."""
+    """The same with more channels, keys or terms."""
     if isinstance(problem, Gemm):
         return replace(problem, k=2 * problem.k)
+    if isinstance(problem, Conv):
+        return replace(problem, c=2 * problem.c)
     assert isinstance(problem, Attention)
     return replace(problem, keys=2 * problem.keys)
 
@@ -138,7 +142,7 @@ def test_an_attention_that_decomposes_otherwise_is_not_applied(
     assert "decomposes by" in build.stderr
 
 
-@pytest.mark.parametrize("target", ["cpu", "gfx942"])
+@pytest.mark.parametrize("target", ["cpu", "gfx942", "sm_80"])
 def test_a_spec_that_gives_another_configuration_than_expected_is_not_applied(
     make_plan: MakePlan, make_job: MakeJob, builder: Builder, target: str
 ) -> None:

@@ -32,8 +32,7 @@ def kernel(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def job(kernel: Path) -> BuildJob:
+def make_job(kernel: Path) -> BuildJob:
     bindings = tuple(Binding(i, "write" if i == 2 else "read", operand) for i, operand in enumerate(PROBLEM.operands))
     instance = Instance("k", "k", "x86_64", (kernel,), bindings, (), (1, 1, 1), None, 0, (1, 1, 1))
     return BuildJob(
@@ -46,6 +45,11 @@ def job(kernel: Path) -> BuildJob:
         files=object_files([instance]),
         kernels=kernel_calls([Call(instance, PROBLEM)]),
     )
+
+
+@pytest.fixture
+def job(kernel: Path) -> BuildJob:
+    return make_job(kernel)
 
 
 @pytest.fixture
@@ -70,7 +74,6 @@ CHANGES: dict[str, Change] = {
     "no kernel": lambda job: replace(job, kernels=()),
     "another launch": lambda job: replace(job, kernels=(replace(job.kernels[0], launch="another"),)),
     "no object": lambda job: replace(job, files=()),
-    "object": lambda job: replace(job, files=((job.files[0][0], b"AN OBJECT"),)),
     "another name": lambda job: replace(job, files=(("objects/other.o", job.files[0][1]),)),
 }
 
@@ -115,12 +118,26 @@ def test_what_the_compiler_says_of_a_model_names_its_file(tools: Tools, tmp_path
     assert f"{path}:1:" in broken.stderr
 
 
-def test_a_folder_that_a_flag_names_is_part_of_the_key(fresh: Builder, job: BuildJob, kernel: Path) -> None:
+def test_an_object_that_changes_and_keeps_its_name_changes_the_key(fresh: Builder, job: BuildJob, kernel: Path) -> None:
+    kernel.write_bytes(b"AN OBJECT")
+    assert fresh.key(make_job(kernel)) != fresh.key(job)
+
+
+def test_a_folder_that_a_flag_names_is_part_of_the_key_with_all_that_is_in_it(
+    fresh: Builder, job: BuildJob, kernel: Path
+) -> None:
     """Nobody here knows which of its files a compile reads."""
     led = replace(job, flags=(f"--iree-hal-executable-object-search-path={kernel.parent}",))
+    kernel.unlink()
+    absent = fresh.key(led)
+    kernel.write_bytes(b"an object")
     before = fresh.key(led)
+    assert before != absent
     (kernel.parent / "another.o").write_bytes(b"another")
-    assert fresh.key(led) != before
+    beside = fresh.key(led)
+    assert beside != before
+    kernel.write_bytes(b"AN OBJECT")
+    assert fresh.key(led) not in (before, beside)
 
 
 def test_another_compiler_gives_another_key(fresh: Builder, job: BuildJob, tmp_path: Path) -> None:

@@ -111,18 +111,6 @@ def test_a_result_that_is_no_tensor_comes_back_too(device: Device, builder: Buil
     assert device.time(build, benchmark(call), repetitions=1).ok
 
 
-@pytest.mark.parametrize("model", ["async-internal", "async-external"])
-def test_bare_buffers_are_given_and_fences_are_waited_for(device: Device, builder: Builder, model: str) -> None:
-    program = (Path(__file__).parent / "storage.mlir").read_text()
-    flags = (*Target.parse("cpu").compile_flags, f"--iree-execution-model={model}")
-    build = builder.build(BuildJob(program, flags, timeout=120))
-    call = Invocation("main", ("4xf32=1 3 2.5 4", "&4xf32=0"), ("f32",))
-    (computed,) = device.check(build.vmfb, [call], timeout=60)
-    assert computed.failure is None, computed.detail
-    assert [array.tolist() for array in computed.arrays] == [[2, 6, 5, 8]]
-    assert device.time(build, benchmark(call), repetitions=1).ok
-
-
 def test_a_result_may_be_computed_in_the_place_of_a_constant(device: Device, builder: Builder) -> None:
     program = (Path(__file__).parent / "accumulated.mlir").read_text()
     build = builder.build(BuildJob(program, Target.parse("cpu").compile_flags, timeout=120))

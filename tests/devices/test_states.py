@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
 import pytest
 
 from autotuner.build import Builder, BuildJob, Compiled
@@ -100,6 +101,22 @@ def test_where_a_module_has_buffers_of_its_own_the_cache_is_emptied_before_a_col
     assert (found.failure, found.exceeds) == (None, True)
     assert (len(found.cold_us), len(found.warm_us)) == (5, 5)
     assert (asked[-1]["sets"], asked[-1]["empty"]) == (1, 2**23)
+
+
+def test_live_calls_have_other_inputs_each_and_the_results_of_others_lie_in_the_storage(
+    opened: Open, case: Case
+) -> None:
+    """Two parties of the same code agree on every round, and no two rounds on anything."""
+    found = opened().live_calls(
+        [case.once.vmfb] * 2, case.data.invocation(), storage=1, rounds=6, seconds=9, seed=5, timeout=60
+    )
+    assert found is not None
+    assert (found.failure, found.changed) == (None, (False, False))
+    assert [len(row) for row in found.us] == [6, 6]
+    one, other = (np.stack([computed.arrays[0] for computed in row]) for row in found.results)
+    assert np.array_equal(one, other)
+    assert np.isfinite(one).all()
+    assert len({computed.digest for computed in found.results[0]}) == 6
 
 
 def test_where_the_memory_does_not_suffice_it_is_said(

@@ -105,7 +105,8 @@ def test_where_the_host_cannot_be_asked_the_default_stays_and_that_is_said() -> 
     assert arbiter.check(BAD).ok
     assert host.times == 1
     (said,) = host.notes
-    assert "llvm-cpu could not be asked (it does not compile there: no such dialect): IREE's default is taken" in said
+    assert "llvm-cpu could not be asked which outputs are right (it does not compile there: no such dialect)" in said
+    assert "IREE's default is taken for right" in said
     assert "--expected FILE.npy" in said
 
 
@@ -121,8 +122,12 @@ def test_what_the_user_expects_is_right_and_nobody_is_asked() -> None:
 
 def test_a_default_without_finite_numbers_is_refused_unless_it_is_known_what_is_right() -> None:
     nothing = Computed((np.full(3, np.nan, np.float32),))
-    with pytest.raises(UsageError, match="computes no finite numbers on these inputs"):
-        Asked(GOOD).arbiter().begin(nothing)
+    for unknown in (nothing, "it does not compile there"):
+        with pytest.raises(UsageError, match="computes no finite numbers on these inputs"):
+            Asked(unknown).arbiter().begin(nothing)
+    host = Asked(GOOD).arbiter()
+    assert host.begin(nothing).failure == "wrong-result"
+    assert (host.check(GOOD).ok, host.found().source) == (True, "llvm-cpu")
     arbiter = Asked(Computed()).arbiter(given=GOOD.arrays)
     assert arbiter.begin(nothing).failure == "wrong-result"
     assert arbiter.found().default_error is None

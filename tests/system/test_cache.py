@@ -6,7 +6,6 @@ import errno
 import hashlib
 import os
 import shutil
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -104,16 +103,6 @@ def test_many_writers_of_one_entry_leave_one_whole_entry(tmp_path: Path) -> None
     assert record is not None
     assert (cache.entry(KEY) / "module.vmfb").read_text() == record["stderr"]
     assert list(cache.builds.glob(".making-*")) == []
-
-
-def test_a_module_of_another_file_system_is_stored(tmp_path: Path) -> None:
-    shared = Path("/dev/shm")
-    if not shared.is_dir() or shared.stat().st_dev == tmp_path.stat().st_dev:
-        pytest.skip("this machine has no second file system to put a cache on")
-    with tempfile.TemporaryDirectory(dir=shared) as folder:
-        cache = Cache(Path(folder))
-        cache.store(KEY, RECORD, vmfb=module(tmp_path))
-        assert cache.read(KEY) is not None
 
 
 def test_size_and_clear(tmp_path: Path) -> None:

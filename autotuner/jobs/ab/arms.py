@@ -163,7 +163,7 @@ def parse_arm(
     if os.sep in text:
         raise UsageError(f"{text} is no arm.", remedy="An arm is a microkernel, a spec (.mlir) or a flagfile (.flags).")
     manifest = find(text, search_folders(workspace))
-    return MicrokernelArm(text, Kernel(text, tuple(objects), symbol), manifest.file.parent)
+    return MicrokernelArm(text, Kernel(text, tuple(objects), symbol, trust), manifest.file.parent)
 
 
 def _file(text: str, what: str) -> Path:

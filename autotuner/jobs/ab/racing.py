@@ -14,14 +14,16 @@ from autotuner.iree.run import Benchmark
 from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.recipe import Recipe
 from autotuner.jobs.ab.result import ArmFacts, divisor
+from autotuner.measure.audit import Audit, shortest_us
 from autotuner.measure.blocks import Entrant, Rules
 from autotuner.measure.cache_timer import CacheTimer, Modules
 from autotuner.measure.caches import Caches
+from autotuner.measure.check import Check
 from autotuner.measure.contest import timed_by
 from autotuner.measure.judge import Judge, JudgePhase
 from autotuner.measure.judgement import Contest, Judgement
 from autotuner.measure.schedule import SHIPPED, Schedule, timing_seconds
-from autotuner.programs.program import Answer
+from autotuner.programs.program import Answer, Program
 from autotuner.tuning.run import Run
 
 A, B = "a", "b"
@@ -76,12 +78,12 @@ class ArmRun:
         (self.folder / "stderr.txt").write_text(self.module.stderr)
 
 
-def race_sides(sides: Sequence[ArmRun], benchmark: Benchmark, run: Run) -> Judgement:
+def race_sides(sides: Sequence[ArmRun], program: Program, benchmark: Benchmark, run: Run) -> Judgement:
     """The verdict on B's speed over A's; both times are the judge's from here on."""
     store, effort = run.session.store, run.options.effort
     a, b = sides
     contest = Contest(
-        entrants=(Entrant(A), Entrant(B, complexity=1)),
+        entrants=(Entrant(A), Entrant(B, complexity=1, foreign=b.arm.kind == "microkernel")),
         baseline=A,
         stock=A,
         rules=Rules(smallest_gain=effort.smallest_gain),
@@ -107,7 +109,15 @@ def race_sides(sides: Sequence[ArmRun], benchmark: Benchmark, run: Run) -> Judge
         shipping=SHIPPED * b.once.took if b.recipe.kernel is not None else 0.0,
     )
     takes = timed_by(run.session.runner, benchmark, modules, call_us=calls)
-    judge = Judge(contest, takes, schedule.judging, run.session.stop, schedule.pair, record)
+    judge = Judge(
+        contest,
+        takes,
+        schedule.judging,
+        run.session.stop,
+        schedule.pair,
+        record,
+        audit=_audit(sides, program, benchmark, run),
+    )
     judgement = schedule.told(judge.verdict())
     for side in sides:
         side.us = judgement.us.get(side.key, side.us)
@@ -119,6 +129,17 @@ def race_sides(sides: Sequence[ArmRun], benchmark: Benchmark, run: Run) -> Judge
     slower = f"{b.name} is slower than {a.name}"
     equal = f"{b.name} is not more than {effort.smallest_gain:.0%} faster than {a.name}"
     return replace(judgement, reason=slower if speedup.high < 1 else equal)
+
+
+def _audit(sides: Sequence[ArmRun], program: Program, benchmark: Benchmark, run: Run) -> Audit:
+    once, device = {side.key: side.once for side in sides}, run.session.runner
+
+    def refuse(name: str, check: Check) -> None:
+        run.session.store.record_failure(sides[name == B].row, check.failure or "", stderr=check.detail)
+
+    least = shortest_us(program.problem, device.uri) if program.problem is not None and program.repeated else 0.0
+    how = (program.storage, once, program.agree, benchmark.timeout, refuse, least)
+    return Audit(device, benchmark.invocation, *how)
 
 
 def time_sides_cold(sides: Sequence[ArmRun], benchmark: Benchmark, run: Run, *, won: bool) -> Caches | None:

@@ -19,6 +19,7 @@ from autotuner.jobs.ab.recipe import ArmSite
 from autotuner.jobs.ab.result import AbDetails, AbResult
 from autotuner.jobs.ab.ship import claim, ship
 from autotuner.jobs.opening import MIN_TIME, compile_timeout, lengthened, model_clock, run_timeout
+from autotuner.measure.audit import Audited
 from autotuner.measure.blocks import ALPHA, Interval
 from autotuner.measure.caches import Caches
 from autotuner.measure.judgement import SAME, Judgement
@@ -76,6 +77,7 @@ class _ExperimentRun:
     difference: float | None = None
     same_code: bool = False
     speedup: Interval | None = None
+    audited: Audited | None = None
     caches: Caches | None = None
     shipped: tuple[Path | None, Path | None] = (None, None)
     written: bool = False
@@ -118,8 +120,8 @@ class _ExperimentRun:
         run.account.stage(f"racing {b.name} against {a.name}")
         with run.account.clocked("time"):
             raced = replace(benchmark, cache=run.options.searched_cache) if subject.repeated else benchmark
-            judgement = race_sides(self.sides, raced, run)
-            self.speedup = judgement.speedup
+            judgement = race_sides(self.sides, subject, raced, run)
+            self.speedup, self.audited = judgement.speedup, judgement.audited
             if subject.repeated and judgement.verdict != "inconclusive":
                 self.caches = time_sides_cold(self.sides, raced, run, won=judgement.verdict == "win")
         if judgement.verdict == "win":
@@ -298,6 +300,7 @@ class _ExperimentRun:
             confidence=1 - ALPHA,
             counts=self._counts(),
             files=Files(*self.shipped, carrier),
+            audited=self.audited,
             caches=self.caches,
             reference=arbiter.found(a.us) if arbiter else None,
             details=AbDetails(arms, self.difference, self.same_code, written=self.written, arbiter=arbiter),

@@ -135,7 +135,9 @@ class Lineup(Standing[Contestant]):
     def contest(self, *, smallest_gain: float, seed: int) -> Contest:
         base, *rivals = self.racing
         return Contest(
-            entrants=tuple(Entrant(one.id, one.complexity if one is not base else 0) for one in (base, *rivals)),
+            entrants=tuple(
+                Entrant(one.id, one.complexity if one is not base else 0, bool(one.kernels)) for one in (base, *rivals)
+            ),
             baseline=base.id,
             stock=next((one.id for one in rivals if one.by_flags), base.id),
             rules=Rules(smallest_gain=smallest_gain),

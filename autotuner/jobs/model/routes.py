@@ -15,6 +15,7 @@ from autotuner.iree.run import Benchmark, failed_because, known_remedy
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.route_search import Routes, RouteSearch
+from autotuner.measure.audit import Audit
 from autotuner.measure.check import Check
 from autotuner.measure.contest import SLOW_US, Takes, timed_by
 from autotuner.measure.schedule import beginning
@@ -108,6 +109,17 @@ class RouteRace:
         modules = {one.id: one.module for one in some}
         call_us = {one.id: one.us for one in some if one.us is not None}
         return timed_by(self.context.session.runner, self.benchmark, modules, call_us=call_us)
+
+    def audit(self, *some: Contestant) -> Audit:
+        """How these are called to see whether a win can be believed."""
+        modules, benchmark = {one.id: one.module for one in some}, self.benchmark
+        runner, program = self.context.session.runner, self.program
+        rows = {one.id: one.row for one in some}
+
+        def refuse(name: str, check: Check) -> None:
+            self.context.session.store.record_failure(rows[name], check.failure or "", stderr=check.detail)
+
+        return Audit(runner, program.call, program.storage, modules, program.agree, benchmark.timeout, refuse)
 
     def check(self, build: Compiled) -> Check:
         """Does it compute what is right? What is known of others may change with the answer."""

@@ -160,6 +160,7 @@ class Summary:
             confidence=1 - ALPHA,
             counts=Counts.total(result.counts for p in self.parts for result in p.results),
             files=Files(carrier=made.parts.carrier if made else None),
+            audited=judgement.audited if judgement else None,
             caches=self.caches,
             cause=judgement.cause if judgement else None,
             reference=self.arbiter.found(default.us if default else None) if self.arbiter else None,

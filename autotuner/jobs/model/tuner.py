@@ -209,6 +209,7 @@ class _ModelRun:
             schedule.pair,
             record,
             stage=lambda text: context.stage(f"{text}, as whole models"),
+            audit=race.audit(*lineup.racing),
         )
         with context.clocked("time"):
             return schedule.told(judge.verdict())

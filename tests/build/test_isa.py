@@ -84,6 +84,12 @@ def dump(builder: Builder, tmp_path_factory: pytest.TempPathFactory) -> Callable
     return make
 
 
+@pytest.fixture
+def fresh(tools: Tools, tmp_path: Path) -> Builder:
+    """With an empty cache of its own."""
+    return Builder(tools, Cache(tmp_path / "cache"))
+
+
 Dump = Callable[..., Dumped]
 
 
@@ -125,10 +131,7 @@ def test_amd_figures_are_those_of_the_assembly(chip: str, builder: Builder, dump
     assert 0 < isa.code_bytes < dumped.binary.stat().st_size
 
 
-def test_the_remarks_change_no_binary_and_are_no_part_of_what_the_compiler_said(
-    tools: Tools, dump: Dump, tmp_path: Path
-) -> None:
-    fresh = Builder(tools, Cache(tmp_path / "cache"))
+def test_the_remarks_change_no_binary_and_are_no_part_of_what_the_compiler_said(fresh: Builder, dump: Dump) -> None:
     job = dump("gfx942").job
     build, cached = fresh.build(job), fresh.build(job)
     silent = fresh.build(replace(job, figures="code"))
@@ -272,6 +275,7 @@ def test_figures_come_back_from_json_and_unknown_ones_are_left_out() -> None:
     ("isa", "summary"),
     [
         (Isa(vgpr=128, vgpr_spills=0, lds_bytes=51_900, occupancy=2), "vgpr 128, spills 0, lds 50.7k, occ 2"),
+        (Isa(vgpr=512, vgpr_spills=1756, lds_bytes=0, code_bytes=9), "vgpr 512, spills 1756, lds 0"),
         (Isa(registers=168, shared_bytes=49_152), "regs 168, smem 48k"),
         (Isa(code_bytes=12_288), "code 12k"),
         (Isa(), ""),

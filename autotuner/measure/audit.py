@@ -1,0 +1,182 @@
+"""Whether a win can be believed: what was timed is called once more as its users will call it, and compared.
+
+A timing repeats a dispatch on the same inputs, into the same storage. Code that knows such a call again need not
+compute. So a winner and what it beats are called in turns on inputs that no call has seen (`devices/live.py`): results
+must agree, inputs must stay as they are, and a call must save about what the timings say that it saves. What a call
+costs beside the work is the same for both: it makes the ratio of two calls smaller, and leaves their difference.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from autotuner.devices.device import Computed, Device, LiveCalls, Module
+from autotuner.devices.environment import described
+from autotuner.devices.process import ProcessDevice
+from autotuner.devices.resident import open_resident
+from autotuner.devices.sampling import FALLBACK_BYTES, sizes_of
+from autotuner.iree.run import Invocation
+from autotuner.measure.blocks import BlockTimes, Interval
+from autotuner.measure.check import Check
+from autotuner.problems import Problem
+from autotuner.targets.backends import backend_on
+from autotuner.targets.catalog import peak_of
+from autotuner.targets.naming import TWIN
+
+BATCH, MOST_BATCHES = 64, 6
+"""Rounds are called in batches until they tell; what so many do not tell, more would hardly."""
+SECONDS = 0.5
+"""Of one batch: of longer calls there are fewer, at the least eight."""
+KEPT = 0.5
+"""Of what timings say that a call saves, a single call must save so much: caches are colder, and clocks differ."""
+
+
+@dataclass(frozen=True)
+class Audited:
+    """What calls on changing inputs came to."""
+
+    seed: int
+    """Of the first batch; each further one has the next."""
+    rounds: int
+    compared: int
+    """Rounds whose results were compared."""
+    speedup: Interval | None
+    """Of single calls, what a call costs beside the work included."""
+    check: Check
+    certain: bool = False
+    """Single calls are certain to save what they must."""
+
+    @property
+    def undecided(self) -> bool:
+        return self.check.ok and not self.certain
+
+    def to_json(self) -> dict[str, Any]:
+        speedup = self.speedup.to_json() if self.speedup else None
+        return {"seed": self.seed, "rounds": self.rounds, "compared": self.compared, "speedup": speedup}
+
+
+@dataclass(frozen=True)
+class Audit:
+    """How entrants are called, and when two results are the same."""
+
+    device: Device
+    invocation: Invocation
+    storage: int
+    """How many of the last inputs are where results go."""
+    modules: Mapping[str, Module] | Callable[[Sequence[str]], Mapping[str, Module]]
+    """Of entrants, which do each dispatch once; or what makes them."""
+    agree: Callable[[Computed, Computed], Check]
+    timeout: float
+    refuse: Callable[[str, Check], None] = lambda *_: None
+    """Writes down why an entrant is out."""
+    shortest_us: float = 0.0
+    """What is faster has not computed it."""
+    seed: int = field(default_factory=lambda: secrets.randbits(62))
+    """Nobody knows it before."""
+
+    def of(
+        self, winner: str, baseline: str, us: Mapping[str, float], left: Callable[[], float] = lambda: math.inf
+    ) -> Audited | None:
+        """What calls say of a win, in the seconds that are left; None where nothing stays open for that on a device."""
+        modules = self.modules([baseline, winner]) if callable(self.modules) else self.modules
+        if not {baseline, winner} <= {*modules}:
+            return None
+        if us[winner] < self.shortest_us:
+            check = Check("wrong-result", 0.0, _IMPOSSIBLE.format(us=us[winner], shortest=self.shortest_us))
+            self.refuse(winner, check)
+            return Audited(self.seed, 0, 0, None, check)
+        saves = us[baseline] - us[winner]
+        rounds: list[LiveCalls] = []
+        found: Audited | None = None
+        with _open(self.device) as device:
+            while found is None or (len(rounds) < MOST_BATCHES and found.undecided and left() > 0):
+                live = device.live_calls(
+                    [modules[name].vmfb for name in (baseline, winner)],
+                    self.invocation,
+                    storage=self.storage,
+                    rounds=BATCH,
+                    seconds=SECONDS,
+                    seed=self.seed + len(rounds),
+                    timeout=self.timeout,
+                )
+                if live is None:
+                    return None
+                rounds.append(live)
+                found = self._found(rounds, saves)
+        if not found.check.ok:
+            self.refuse(winner, found.check)
+        return found
+
+    def _found(self, batches: Sequence[LiveCalls], saves: float) -> Audited:
+        last = batches[-1]
+        if last.failure is not None:
+            check = Check(last.failure, float("inf"), f"on inputs that change from call to call: {last.detail}")
+            return Audited(self.seed, 0, 0, None, check)
+        times = BlockTimes({name: tuple(us for one in batches for us in one.us[i]) for i, name in enumerate(_PARTIES)})
+        pairs = [pair for one in batches for pair in zip(*one.results, strict=True)]
+        check = self._right(pairs, changed=any(one.changed[1] for one in batches))
+        speedup, certain = times.ratio("winner", "baseline"), False
+        if check.ok and saves > 0:
+            call = times.medians["baseline"]
+            needed = 1 / max(1 - KEPT * saves / call, 1e-3)
+            certain = times.beats("winner", "baseline", by=needed)
+            if times.falls_short("winner", "baseline", of=needed):
+                saved = call - times.medians["winner"]
+                check = Check("wrong-result", 0.0, _NOT_AS_FAST.format(saves=saves, saved=saved))
+        return Audited(self.seed, times.blocks, len(pairs), speedup, check, certain)
+
+    def _right(self, pairs: Sequence[tuple[Computed, Computed]], *, changed: bool) -> Check:
+        if changed:
+            return Check("wrong-result", float("inf"), "it writes to its inputs")
+        checks = [self.agree(found, other) for other, found in pairs]
+        wrong = [check for check in checks if not check.ok]
+        if not wrong:
+            return Check(None, 0.0)
+        how = f"wrong in {len(wrong)} of {len(checks)} calls on inputs that change from call to call"
+        return replace(wrong[0], detail=f"{how}: {wrong[0].detail}")
+
+
+@contextmanager
+def _open(device: Device) -> Iterator[Device]:
+    """The device, or one that stays open beside one that does not, where Python's runtime reads its modules."""
+    if not isinstance(device, ProcessDevice) or not device.tools.share_the_runtime:
+        yield device
+        return
+    with open_resident(device) as resident:
+        yield resident
+
+
+def shortest_us(problem: Problem, uri: str) -> float:
+    """What no code can be faster than on this device, by the arithmetic and the bytes of a problem; 0 where its peak is
+    not known. Data sheets are of the usual clock and the widest sums: twice their rate is beyond all of that."""
+    backend = backend_on(uri)
+    if backend is None or TWIN in uri:
+        return 0.0
+    if backend.on_host:
+        bits = min(operand.element.bits for operand in problem.operands)
+        return problem.flops / ((os.cpu_count() or 1) * CYCLES * PER_CYCLE[bits]) * 1e6
+    peak = peak_of("", device=described(uri).name)
+    if peak is None:
+        return 0.0
+    beyond_cache = max(0, problem.bytes - (sizes_of(uri).cache or FALLBACK_BYTES))
+    return max(problem.flops / (2e12 * max(peak.tflops.values())), beyond_cache / (2e9 * peak.gbs)) * 1e6
+
+
+CYCLES = 7e9
+"""A second: no processor has more."""
+PER_CYCLE = {64: 64, 32: 128, 16: 4096, 8: 8192}
+"""Operations of one core, by the bits of what is multiplied: four units of 512 bits, or tiles of a matrix unit."""
+_IMPOSSIBLE = (
+    "{us:.3g} µs is faster than this device can be: its arithmetic or its memory needs {shortest:.3g} µs at least"
+)
+_PARTIES = ("baseline", "winner")
+_NOT_AS_FAST = (
+    "its time does not hold: repeated on the same inputs a call saves {saves:.1f} µs, on inputs that change from "
+    "call to call {saved:.1f} µs"
+)

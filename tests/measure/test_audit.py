@@ -1,0 +1,196 @@
+"""Whether a win is believed, on calls that are written down; real kernels that cheat are in tests/microkernels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autotuner.cluster.remote import SentModule
+from autotuner.devices.device import Computed, LiveCalls, Timing
+from autotuner.errors import OutOfTimeError
+from autotuner.iree.run import Invocation
+from autotuner.measure import audit
+from autotuner.measure.audit import BATCH, MOST_BATCHES, SECONDS, Audit, shortest_us
+from autotuner.measure.blocks import Entrant
+from autotuner.measure.check import Check
+from autotuner.measure.contest import Takes
+from autotuner.measure.judge import Judge
+from autotuner.measure.judgement import Contest, Judgement
+from autotuner.problems import Gemm
+from autotuner.system.progress import Stop
+from autotuner.targets.backends.base import DeviceFacts
+from tests.support.bare_device import BareDevice
+
+CALL = 30.0
+"""µs of a call beside its work."""
+
+
+@dataclass
+class Living(BareDevice):
+    """Work in µs of each module by its name, and those whose results are wrong."""
+
+    work: dict[str, float]
+    wrong: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    noise: float = 0.002
+    late: bool = False
+    seeds: list[int] = field(default_factory=list)
+
+    def live_calls(
+        self,
+        modules: Sequence[Path],
+        invocation: Invocation,
+        *,
+        storage: int,
+        rounds: int,
+        seconds: float,
+        seed: int,
+        timeout: float,
+    ) -> LiveCalls | None:
+        assert (invocation, storage, seconds, timeout) == (Invocation("main", (), ("f32",)), 1, SECONDS, 9.0)
+        if self.late:
+            raise OutOfTimeError
+        self.seeds.append(seed)
+        rng = np.random.default_rng(len(self.seeds))
+        us = {m.stem: (self.work[m.stem] + CALL) * np.exp(self.noise * rng.standard_normal(rounds)) for m in modules}
+        results = tuple((Computed((np.array([m.stem in self.wrong], np.float32),)),) * rounds for m in modules)
+        changed = tuple(m.stem in self.writes for m in modules)
+        return LiveCalls(tuple(tuple(row.tolist()) for row in us.values()), results, changed)
+
+
+def agree(found: Computed, other: Computed) -> Check:
+    return Check(None, 0.0) if found.arrays[0] == other.arrays[0] else Check("wrong-result", 1.0, "another number")
+
+
+def audit_of(device: Living, **settings: object) -> Audit:
+    modules = {name: SentModule(Path(f"{name}.vmfb"), 1) for name in device.work}
+    return Audit(device, Invocation("main", (), ("f32",)), 1, modules, agree, 9.0, **settings)  # type: ignore[arg-type]
+
+
+def test_a_gain_that_holds_is_certain_soon_though_calls_cost_more_than_their_work() -> None:
+    device = Living({"a": 20.0, "b": 10.0})
+    found = audit_of(device, seed=7).of("b", "a", {"a": 20.0, "b": 10.0})
+    assert found is not None
+    assert (found.check.ok, found.certain, found.rounds, found.compared) == (True, True, BATCH, BATCH)
+    assert found.speedup is not None
+    assert found.speedup.low < 50 / 40 < found.speedup.high
+    assert found.to_json() == {"seed": 7, "rounds": 64, "compared": 64, "speedup": found.speedup.to_json()}
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"wrong": ("b",)}, "wrong in 64 of 64 calls on inputs that change from call to call: another number"),
+        ({"writes": ("b",)}, "it writes to its inputs"),
+    ],
+)
+def test_what_is_wrong_is_out(settings: dict[str, tuple[str, ...]], words: str) -> None:
+    refused: list[str] = []
+    device = Living({"a": 20.0, "b": 10.0}, **settings)  # type: ignore[arg-type]
+    found = audit_of(device, refuse=lambda name, check: refused.append(f"{name}: {check.detail}")).of(
+        "b", "a", {"a": 20.0, "b": 10.0}
+    )
+    assert found is not None
+    assert found.check.failure == "wrong-result"
+    assert refused == [f"b: {words}"]
+
+
+def test_what_others_write_to_is_not_the_winners_fault() -> None:
+    found = audit_of(Living({"a": 20.0, "b": 10.0}, writes=("a",))).of("b", "a", {"a": 20.0, "b": 10.0})
+    assert found is not None
+    assert found.check.ok
+
+
+def test_a_time_that_only_repeated_dispatches_show_is_out() -> None:
+    found = audit_of(Living({"a": 20.0, "b": 19.0})).of("b", "a", {"a": 20.0, "b": 1.0})
+    assert found is not None
+    assert "repeated on the same inputs a call saves 19.0 µs" in found.check.detail
+
+
+def test_what_noise_hides_is_neither_certain_nor_out() -> None:
+    device = Living({"a": 20.0, "b": 19.5}, noise=0.9)
+    found = audit_of(device, seed=3).of("b", "a", {"a": 20.0, "b": 19.5})
+    assert found is not None
+    assert (found.check.ok, found.certain, found.rounds) == (True, False, MOST_BATCHES * BATCH)
+    assert device.seeds == list(range(3, 3 + MOST_BATCHES))
+
+
+def test_nobody_knows_the_seed_before() -> None:
+    device = Living({"a": 20.0, "b": 10.0})
+    assert audit_of(device).seed != audit_of(device).seed
+
+
+def test_nothing_is_said_where_nothing_stays_open() -> None:
+    assert audit_of(Living({"a": 2.0, "b": 1.0})).of("c", "a", {"a": 2.0, "c": 1.0}) is None
+
+
+# --- What no device can do ------------------------------------------------------------------------------------------
+
+
+def test_what_is_faster_than_the_device_can_be_is_out() -> None:
+    found = audit_of(Living({"a": 20.0, "b": 10.0}), shortest_us=0.5).of("b", "a", {"a": 20.0, "b": 0.4})
+    assert found is not None
+    assert found.check.detail.startswith("0.4 µs is faster than this device can be")
+
+
+def test_arithmetic_takes_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Gemm.parse(shape="256x256x512", dtype="f32")
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert 30 < shortest_us(problem, "local-task") < 60
+    monkeypatch.setattr(audit, "described", lambda _: DeviceFacts("NVIDIA H200"))
+    large = Gemm.parse(shape="4096x4096x4096", dtype="f16")
+    assert 20 < shortest_us(large, "cuda://0") < 80
+    thin = Gemm.parse(shape="1x65536x65536", dtype="f16")
+    assert 600 < shortest_us(thin, "cuda://0") < 1000
+    monkeypatch.setattr(audit, "described", lambda _: DeviceFacts("unheard of"))
+    assert shortest_us(large, "cuda://0") == 0.0
+
+
+# --- What the judge makes of it -------------------------------------------------------------------------------------
+
+
+def judged(device: Living, *, foreign: bool = True, rivals: Sequence[str] = ("b",)) -> Judgement:
+    """By timings that say that b is ten times as fast, and c twice."""
+    timed = {"a": 20.0, "b": 2.0, "c": 10.0}
+    rng = np.random.default_rng(1)
+
+    def take(name: str) -> Timing:
+        return Timing((timed[name] * math.exp(0.002 * rng.standard_normal()),))
+
+    contest = Contest((Entrant("a"), *(Entrant(name, 1, foreign) for name in rivals)), "a", "a")
+    return Judge(contest, Takes.alike(take), lambda: math.inf, Stop(), audit=audit_of(device)).verdict()
+
+
+def test_a_win_that_holds_stays_one() -> None:
+    found = judged(Living({"a": 20.0, "b": 2.0}))
+    assert (found.verdict, found.winner) == ("win", "b")
+    assert found.audited is not None
+    assert found.audited.certain
+
+
+def test_where_the_fastest_is_out_the_next_is_judged() -> None:
+    found = judged(Living({"a": 20.0, "b": 2.0, "c": 10.0}, wrong=("b",)), rivals=("b", "c"))
+    assert (found.verdict, found.winner) == ("win", "c")
+    assert "b is out: wrong in 64 of 64 calls" in found.reason
+
+
+def test_where_nobody_is_left_nobody_wins_and_no_speedup_is_told() -> None:
+    found = judged(Living({"a": 20.0, "b": 19.0}))
+    assert (found.verdict, found.winner, found.speedup) == ("no-winner", None, None)
+    assert found.reason.startswith("b is out: its time does not hold")
+
+
+def test_code_that_is_not_the_compilers_must_be_certain_to_hold() -> None:
+    hidden = Living({"a": 20.0, "b": 2.0}, noise=3.0)
+    assert judged(hidden).verdict == "inconclusive"
+    assert judged(replace(hidden, seeds=[]), foreign=False).verdict == "win"
+
+
+def test_a_win_that_there_is_no_time_to_check_is_none() -> None:
+    found = judged(Living({"a": 20.0, "b": 2.0}, late=True))
+    assert (found.verdict, found.winner, found.out_of_time) == ("inconclusive", None, True)
