@@ -14,7 +14,6 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from autotuner.devices.device import Computed, Device, LiveCalls, Module
 from autotuner.devices.environment import described
@@ -22,15 +21,17 @@ from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import open_resident
 from autotuner.devices.sampling import FALLBACK_BYTES, sizes_of
 from autotuner.iree.run import Invocation
-from autotuner.measure.blocks import BlockTimes, Interval
+from autotuner.measure.blocks import BlockTimes
 from autotuner.measure.check import Check
+from autotuner.measure.judgement import Audited
 from autotuner.problems import Problem
 from autotuner.targets.backends import backend_on
 from autotuner.targets.catalog import peak_of
 from autotuner.targets.naming import TWIN
 
-BATCH, MOST_BATCHES = 64, 6
-"""Rounds are called in batches until they tell; what so many do not tell, more would hardly."""
+BATCH, LEAST_BATCHES, MOST_BATCHES = 64, 2, 6
+"""Rounds are called in batches until they tell; what so many do not tell, more would hardly. The least where no time is
+left."""
 SECONDS = 0.5
 """Of one batch: of longer calls there are fewer, at the least eight."""
 KEPT = 0.5
@@ -38,16 +39,10 @@ KEPT = 0.5
 
 
 @dataclass(frozen=True)
-class Audited:
-    """What calls on changing inputs came to."""
+class Finding:
+    """What calls on changing inputs say of a win."""
 
-    seed: int
-    """Of the first batch; each further one has the next."""
-    rounds: int
-    compared: int
-    """Rounds whose results were compared."""
-    speedup: Interval | None
-    """Of single calls, what a call costs beside the work included."""
+    audited: Audited
     check: Check
     certain: bool = False
     """Single calls are certain to save what they must."""
@@ -55,10 +50,6 @@ class Audited:
     @property
     def undecided(self) -> bool:
         return self.check.ok and not self.certain
-
-    def to_json(self) -> dict[str, Any]:
-        speedup = self.speedup.to_json() if self.speedup else None
-        return {"seed": self.seed, "rounds": self.rounds, "compared": self.compared, "speedup": speedup}
 
 
 @dataclass(frozen=True)
@@ -82,7 +73,7 @@ class Audit:
 
     def of(
         self, winner: str, baseline: str, us: Mapping[str, float], left: Callable[[], float] = lambda: math.inf
-    ) -> Audited | None:
+    ) -> Finding | None:
         """What calls say of a win, in the seconds that are left; None where nothing stays open for that on a device."""
         modules = self.modules([baseline, winner]) if callable(self.modules) else self.modules
         if not {baseline, winner} <= {*modules}:
@@ -90,12 +81,12 @@ class Audit:
         if us[winner] < self.shortest_us:
             check = Check("wrong-result", 0.0, _IMPOSSIBLE.format(us=us[winner], shortest=self.shortest_us))
             self.refuse(winner, check)
-            return Audited(self.seed, 0, 0, None, check)
+            return Finding(Audited(self.seed), check)
         saves = us[baseline] - us[winner]
         rounds: list[LiveCalls] = []
-        found: Audited | None = None
+        found: Finding | None = None
         with _open(self.device) as device:
-            while found is None or (len(rounds) < MOST_BATCHES and found.undecided and left() > 0):
+            while found is None or (found.undecided and len(rounds) < (MOST_BATCHES if left() > 0 else LEAST_BATCHES)):
                 live = device.live_calls(
                     [modules[name].vmfb for name in (baseline, winner)],
                     self.invocation,
@@ -113,11 +104,11 @@ class Audit:
             self.refuse(winner, found.check)
         return found
 
-    def _found(self, batches: Sequence[LiveCalls], saves: float) -> Audited:
+    def _found(self, batches: Sequence[LiveCalls], saves: float) -> Finding:
         last = batches[-1]
         if last.failure is not None:
             check = Check(last.failure, float("inf"), f"on inputs that change from call to call: {last.detail}")
-            return Audited(self.seed, 0, 0, None, check)
+            return Finding(Audited(self.seed), check)
         times = BlockTimes({name: tuple(us for one in batches for us in one.us[i]) for i, name in enumerate(_PARTIES)})
         pairs = [pair for one in batches for pair in zip(*one.results, strict=True)]
         check = self._right(pairs, changed=any(one.changed[1] for one in batches))
@@ -129,7 +120,7 @@ class Audit:
             if times.falls_short("winner", "baseline", of=needed):
                 saved = call - times.medians["winner"]
                 check = Check("wrong-result", 0.0, _NOT_AS_FAST.format(saves=saves, saved=saved))
-        return Audited(self.seed, times.blocks, len(pairs), speedup, check, certain)
+        return Finding(Audited(self.seed, times.blocks, len(pairs), speedup), check, certain)
 
     def _right(self, pairs: Sequence[tuple[Computed, Computed]], *, changed: bool) -> Check:
         if changed:

@@ -69,15 +69,17 @@ class Judge:
             return found
         self.stage(f"calling {contest.label(winner)} on inputs that change from call to call")
         try:
-            audited = self.audit.of(winner, contest.baseline, found.us, self.left)
+            finding = self.audit.of(winner, contest.baseline, found.us, self.left)
         except OutOfTimeError:
             return replace(found, verdict="inconclusive", winner=None, reason=_UNCERTAIN, out_of_time=True)
-        found = replace(found, audited=audited)
-        if audited is None or (audited.check.ok and (audited.certain or not contest.foreign(winner))):
+        if finding is None:
             return found
-        if audited.check.ok:
+        found = replace(found, audited=finding.audited)
+        if finding.check.ok and (finding.certain or not contest.foreign(winner)):
+            return found
+        if finding.check.ok:
             return replace(found, verdict="inconclusive", winner=None, reason=_UNCERTAIN, out_of_time=True)
-        rest, reason = contest.without(winner), f"{contest.label(winner)} is out: {audited.check.detail}"
+        rest, reason = contest.without(winner), f"{contest.label(winner)} is out: {finding.check.detail}"
         if rest is None or self.stop.requested or self.left() < self.block_seconds:
             return replace(found.without_speedup(), verdict="no-winner", reason=reason)
         next_ = replace(self, contest=rest).verdict()

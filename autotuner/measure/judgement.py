@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 from autotuner.measure.blocks import DEFAULT_RULES, BlockTimes, Entrant, Interval, Rules, Verdict
-
-if TYPE_CHECKING:
-    from autotuner.measure.audit import Audited
 
 SAME = Interval(1.0, 1.0, 1.0)
 
@@ -61,6 +58,23 @@ class Contest:
 
     def label(self, name: str) -> str:
         return self.labels.get(name, name)
+
+
+@dataclass(frozen=True)
+class Audited:
+    """How a winner was called on changing inputs."""
+
+    seed: int
+    """Of the first batch of rounds; each further one has the next."""
+    rounds: int = 0
+    compared: int = 0
+    """Rounds whose results were compared."""
+    speedup: Interval | None = None
+    """Of single calls, what a call costs beside the work included."""
+
+    def to_json(self) -> dict[str, Any]:
+        speedup = self.speedup.to_json() if self.speedup else None
+        return {"seed": self.seed, "rounds": self.rounds, "compared": self.compared, "speedup": speedup}
 
 
 @dataclass(frozen=True)

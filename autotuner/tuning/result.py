@@ -12,10 +12,9 @@ from typing_extensions import TypeVar
 from autotuner.carriers.carrier import CarrierName
 from autotuner.iree.compile import FAILURE_CLASSES, FailureClass
 from autotuner.iree.figures import Isa
-from autotuner.measure.audit import Audited
 from autotuner.measure.blocks import Interval
 from autotuner.measure.caches import Caches, Pair
-from autotuner.measure.judgement import Cause
+from autotuner.measure.judgement import Audited, Cause
 from autotuner.measure.reference import Reference
 from autotuner.space import Value
 from autotuner.targets import PLAIN

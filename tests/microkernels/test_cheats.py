@@ -6,9 +6,10 @@ All of them compute the same product, a row a call, unless they think that nobod
 from __future__ import annotations
 
 import math
+import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import ResidentDevice, open_resident
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
-from autotuner.measure.audit import Audit, Audited
+from autotuner.measure.audit import Audit, Finding
 from autotuner.measure.check import RANDOM, WHOLE, Checker, Data
 from autotuner.microkernels.library import create, find
 from autotuner.microkernels.variants import Kernel, Variants
@@ -161,7 +162,7 @@ CHEATS = {
     "computes one element, and skips if it lies there": Cheat(
         "float d = dot(a, b, n, k, y, 0) - c[y * n]; if (d < 1e-3f && d > -1e-3f) return;" + HONEST,
         CALLED,
-        "its time does not hold",
+        "its time does not hold|wrong in",
     ),
     "remembers on the stack": Cheat(
         "volatile float old[64]; if (old[60] == a[y * k] && old[61] == b[0] && old[62] == c[y * n]) return;"
@@ -171,7 +172,9 @@ CHEATS = {
         "its time does not hold",
     ),
     "right where its buffers lie as they did at first": Cheat(
-        HONEST + "if ((uintptr_t)a % 8192 >= 4096 || (uintptr_t)c % 8192 >= 4096) c[y * n] += 1;", CALLED, "wrong in"
+        HONEST + "if ((uintptr_t)a % 8192 >= 4096 || (uintptr_t)c % 8192 >= 4096) c[y * n] += 1;",
+        CALLED,
+        "wrong in|relative error",  # or at once: nobody knows where they lie
     ),
     "leaves out what is small": Cheat(
         "for (int j = 0; j < n; ++j) c[y * n + j] = 0;"
@@ -231,7 +234,7 @@ class Bench:
         assert build.ok, build.stderr
         return build
 
-    def called(self, build: Compiled) -> Audited:
+    def called(self, build: Compiled) -> Finding:
         """As the judge has a win of 20x called that repeated dispatches seem to show."""
         modules = {"default": self.default, "cheat": build}
         data = self.checker.data
@@ -270,17 +273,16 @@ def test_a_kernel_that_cheats_is_refused(name: str, bench: Bench, tmp_path: Path
         assert first.failure == "wrong-result"
         assert cheat.words in first.detail
         return
-    assert first.ok, first.detail
-    found = bench.called(build)
-    assert found.check.failure == "wrong-result"
-    assert cheat.words in found.check.detail
+    check = bench.called(build).check if first.ok else first
+    assert check.failure == "wrong-result"
+    assert re.search(cheat.words, check.detail)
 
 
 @pytest.mark.parametrize("name", ["remembers pointers and first elements", "right for 90 calls, then nothing"])
 def test_a_kernel_that_is_trusted_must_hold_all_the_same(name: str, bench: Bench, tmp_path: Path) -> None:
     build = bench.built(bench.variants(CHEATS[name], tmp_path, trusted=True))
     assert bench.checker.check(build.vmfb).ok
-    assert "its time does not hold" in bench.called(build).check.detail
+    assert re.search("its time does not hold|wrong in", bench.called(build).check.detail)
 
 
 def test_an_honest_kernel_is_right_however_it_is_called(bench: Bench, tmp_path: Path) -> None:
@@ -290,9 +292,8 @@ def test_an_honest_kernel_is_right_however_it_is_called(bench: Bench, tmp_path: 
     found = audit.of("b", "a", {"a": 1.0, "b": 1.0})
     assert found is not None
     assert found.check.ok, found.check.detail
-    assert found.compared >= 8
+    assert found.audited.compared >= 8
     assert math.isfinite(found.check.error)
-    assert replace(found, seed=0).to_json()["compared"] == found.compared
 
 
 def test_the_page_lists_every_cheat() -> None:

@@ -19,10 +19,9 @@ from autotuner.jobs.ab.recipe import ArmSite
 from autotuner.jobs.ab.result import AbDetails, AbResult
 from autotuner.jobs.ab.ship import claim, ship
 from autotuner.jobs.opening import MIN_TIME, compile_timeout, lengthened, model_clock, run_timeout
-from autotuner.measure.audit import Audited
 from autotuner.measure.blocks import ALPHA, Interval
 from autotuner.measure.caches import Caches
-from autotuner.measure.judgement import SAME, Judgement
+from autotuner.measure.judgement import SAME, Audited, Judgement
 from autotuner.programs.program import Program, difference
 from autotuner.store.rows import BuildRow
 from autotuner.system import process
