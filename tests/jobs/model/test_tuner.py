@@ -99,7 +99,7 @@ def test_what_is_not_faster_is_not_shipped(tmp_path: Path) -> None:
 
 
 def test_the_best_product_of_knobs_is_found_and_ships_its_flags(tmp_path: Path) -> None:
-    """Each of two settings gains alone, both gain more; what is slow, the default above all, is timed once a time."""
+    """Each of two settings gains alone, both gain more; in the race a slow default is timed once a time."""
     fake = fake_tools(tmp_path, rules=[("*im2col*data-tiling*", 50.0), ("*im2col*", 300.0), ("*", 900.0)])
     wanted = ("im2col", "data-tiling")
     knobs = tuple(
@@ -121,7 +121,7 @@ def test_the_best_product_of_knobs_is_found_and_ships_its_flags(tmp_path: Path) 
         for timing in store.timings(result.run):
             repetitions.setdefault(routes[timing.candidate], set()).add(len(timing.repetitions_us))
         # Data tiling alone leaves a convolution as it is: the module is the default's.
-        assert repetitions == {"plain": {1}, "im2col+data-tiling": {3}, "im2col": {1}}
+        assert repetitions == {"plain": {1, 3}, "im2col+data-tiling": {3}, "im2col": {3}}
         assert [row.route for row in store.candidates(result.run) if row.state == "duplicate"] == ["data-tiling"]
         problem = store.run(result.run).problem
         name = store.environment(result.run)["device_name"]
