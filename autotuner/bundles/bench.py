@@ -49,6 +49,8 @@ class Traveller(Entry):
 
     duplicate_of = None
     """Nobody's twin travels."""
+    foreign = False
+    """Nobody knows here whose code it is: it is out where calls speak against it, as all are."""
 
     @property
     def route_name(self) -> str:
@@ -213,6 +215,7 @@ class Bench:
             reporter=self.reporter,
             record=self._record,
             last=lambda names: {name: self._long(self.outcomes[name]) for name in names},
+            once=lambda names: {name: self._rung(self.outcomes[name], 1) for name in names},
             whole=len(self.outcomes) == entries,
             missed=entries - len(self.outcomes),
             no_knobs=_NOTHING if entries == 1 else "",

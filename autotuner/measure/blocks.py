@@ -22,7 +22,7 @@ class Entrant:
     id: str
     complexity: int = 0
     foreign: bool = False
-    """It has code in it that is not the compiler's: its gain must be certain on changing inputs, too."""
+    """It has code in it that is neither the compiler's nor autotune's: its gain must be certain on changing inputs."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic
 
 from autotuner.devices.device import Module
-from autotuner.measure.audit import Audit, shortest_us
+from autotuner.measure.audit import Audit, shortest_us, unknown
 from autotuner.measure.blocks import Entrant, Rules
 from autotuner.measure.calibrate import Calibration, Thoroughness
 from autotuner.measure.check import Check
@@ -104,7 +104,7 @@ class Finals(Generic[C]):
             benchmark.invocation,
             len(benchmark.invocation.results),
             self.once,
-            checker.agree,
+            checker.agree if calibration.default.ok or self.standing.base is not self.standing.default else unknown,
             benchmark.timeout,
             self.refuse,
             shortest_us(checker.data.problem, calibration.device.uri),
@@ -118,8 +118,7 @@ class Finals(Generic[C]):
         chosen = list(names)
         return Contest(
             entrants=tuple(
-                Entrant(name, self.outcomes[name].complexity, self.outcomes[name].kind == "microkernel")
-                for name in chosen
+                Entrant(name, self.outcomes[name].complexity, self.outcomes[name].foreign) for name in chosen
             ),
             baseline=baseline,
             stock=stock,

@@ -71,6 +71,8 @@ class Judge:
         try:
             finding = self.audit.of(winner, contest.baseline, found.us, self.left)
         except OutOfTimeError:
+            if not contest.foreign(winner):
+                return found
             return replace(found, verdict="inconclusive", winner=None, reason=_UNCERTAIN, out_of_time=True)
         if finding is None:
             return found

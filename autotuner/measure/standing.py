@@ -43,6 +43,10 @@ class Contestant(Protocol):
     def complexity(self) -> int: ...
 
     @property
+    def foreign(self) -> bool:
+        """It has code in it that is neither the compiler's nor autotune's."""
+
+    @property
     def failure(self) -> FailureClass | None: ...
 
     @property

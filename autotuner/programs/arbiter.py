@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +22,12 @@ from autotuner.iree.run import Invocation, failed_because
 from autotuner.measure.check import Check, compare
 from autotuner.measure.reference import WORDS, Reference, Source
 from autotuner.problems import Array, Bound
+from autotuner.problems.accuracy import UNITS
+from autotuner.problems.dtypes import element_type
 from autotuner.programs.inputs import shaped_like
 from autotuner.programs.model import ModelBuilder
 from autotuner.system import process
+from autotuner.system.parsing import read_npy, write_raw
 from autotuner.targets import Target
 from autotuner.targets.backends.llvm_cpu import CPU_FLAG, LLVM_CPU
 from autotuner.targets.base import decomposed_attention, flag_name
@@ -35,8 +38,13 @@ _GENERIC = f"{CPU_FLAG}=generic"
 """Where the default is the host's own code: other vectors, other tiles."""
 
 
-HostAnswer = Computed | str
-"""What the program computes on the host's processor, or why that could not be had."""
+_ROOM = 3.0
+"""Two right builds may differ by so many times what a last digit of the inputs changes."""
+_MOST = 0.1
+"""However a model amplifies its rounding: a relative error beyond this is wrong."""
+HostAnswer = tuple[Computed, float] | str
+"""What the program computes on the host's processor, with the relative change of that when all inputs change in their
+last digit; or why it could not be had."""
 
 
 @dataclass
@@ -146,7 +154,9 @@ class Arbiter:
                     f"{WORDS['llvm-cpu']} could not be asked which outputs are right ({self.host}): "
                     f"{self.name} is taken for right; {_GIVE}"
                 )
-        return None if isinstance(self.host, str) else self.host
+            else:
+                self.rounding = max(self.rounding, min(_ROOM * self.host[1], _MOST))
+        return None if isinstance(self.host, str) else self.host[0]
 
     def _compared(self, found: Computed, wanted: Computed) -> Check:
         return same_outputs(found, wanted, tolerance=self.tolerance, rounding=self.rounding)
@@ -190,7 +200,7 @@ def host_flags(target: Target) -> tuple[str, ...]:
 def compute_on_host(
     builder: ModelBuilder, target: Target, call: Invocation, folder: Path, *, until: float, timeout: float
 ) -> HostAnswer:
-    """The program's outputs; `until` a moment of the clock."""
+    """The program's outputs, and how they move with the last digit of its inputs; `until` a moment of the clock."""
     try:
         with process.until(until):
             return _computed(builder, target, call, folder, timeout=timeout)
@@ -204,7 +214,52 @@ def _computed(builder: ModelBuilder, target: Target, call: Invocation, folder: P
         return f"it does not compile there: {first_error(build.stderr, most=160)}"
     folder.mkdir(parents=True, exist_ok=True)
     device = ProcessDevice(builder.tools, LLVM_CPU.device, folder)
-    (outputs,) = device.check(build.vmfb, [call], timeout=timeout)
+    calls = [call, nudged(call, folder)]
+    outputs, moved = device.check(build.vmfb, calls, timeout=timeout)
     if outputs.failure is not None:
         return f"it does not run there: {failed_because(outputs.detail)}"
-    return outputs
+    return outputs, noise(outputs, moved) if calls[1] != call else 0.0
+
+
+def nudged(call: Invocation, folder: Path) -> Invocation:
+    """The same call with every number in a file changed in its last digit."""
+    texts = [_nudged(text, folder / f"nudged{number}", number) for number, text in enumerate(call.inputs)]
+    return replace(call, inputs=tuple(texts))
+
+
+def _nudged(text: str, path: Path, seed: int) -> str:
+    form, raw, file = text.partition("=@")
+    if not raw and text.startswith("@") and text.endswith(".npy"):
+        array = read_npy(text[1:])
+        if array.dtype.kind == "f":
+            np.save(path.with_suffix(".npy"), _moved(array, float(np.finfo(array.dtype).eps), seed))
+            return f"@{path.with_suffix('.npy')}"
+        return text
+    element = form.rpartition("x")[2]
+    if not raw or element not in UNITS:
+        return text
+    numbers: Array = np.fromfile(file, element_type(element).numpy)
+    write_raw(_moved(numbers, 2 * UNITS[element], seed), path.with_suffix(".bin"))
+    return f"{form}=@{path.with_suffix('.bin')}"
+
+
+def _moved(array: Array, epsilon: float, seed: int) -> Array:
+    """Each number by about a unit in its last place, up or down."""
+    signs = np.random.default_rng(seed).choice((-1.0, 1.0), array.shape)
+    moved: Array = (array.astype(np.float64) * (1 + epsilon * signs)).astype(array.dtype)
+    return moved
+
+
+def noise(outputs: Computed, moved: Computed) -> float:
+    """The largest relative change of an output of numbers, in the root mean square; 0 where there is none to tell."""
+    if moved.failure is not None:
+        return 0.0
+    found = [0.0]
+    for one, other in zip(outputs.arrays, moved.arrays, strict=True):
+        if one.dtype.kind in "biu":
+            continue
+        wide = one.astype(np.float64)
+        own = float(np.sqrt(np.square(wide).mean())) if wide.size else 0.0
+        change = float(np.sqrt(np.square(other.astype(np.float64) - wide).mean())) if wide.size else 0.0
+        found.append(change / own if own and np.isfinite(change) else 0.0)
+    return max(found)

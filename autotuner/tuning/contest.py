@@ -8,6 +8,7 @@ from contextlib import suppress
 from autotuner.build import Compiled
 from autotuner.devices.device import INVOCATION_US, Timing, choose_repeat
 from autotuner.errors import OutOfTimeError
+from autotuner.measure.audit import SECONDS
 from autotuner.measure.cache_timer import NO_TIME, CacheTimer, Modules, cold_seconds
 from autotuner.measure.caches import Caches
 from autotuner.measure.calibrate import Calibration
@@ -165,5 +166,6 @@ def after_verdict(found: Calibration[Compiled], task: Task, options: Options) ->
     """Seconds for what ships, and for the default and the best with a cold cache; 0 for what is not wanted."""
     took = found.baseline.took
     compiles = SHIPPED + 2 * FINALIST if task.ship else 0.0  # two are built once more for the calls after a win
+    calls = found.timing_seconds + SECONDS if task.ship else 0.0
     wanted = task.race and task.cold and options.cache != "warm"
-    return compiles * took, cold_seconds(found.device, found.timing_seconds, compiling=took) if wanted else 0.0
+    return compiles * took + calls, cold_seconds(found.device, found.timing_seconds, compiling=took) if wanted else 0.0

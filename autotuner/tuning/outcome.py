@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from autotuner.iree.compile import Compiled, FailureClass
 from autotuner.measure.standing import Kind
-from autotuner.tuning.plan import SEARCHED, Candidate
+from autotuner.microkernels.library import is_shipped
+from autotuner.tuning.plan import KERNEL, SEARCHED, Candidate
 
 
 @dataclass
@@ -44,6 +45,10 @@ class Outcome:
     @property
     def complexity(self) -> int:
         return self.candidate.complexity
+
+    @property
+    def foreign(self) -> bool:
+        return self.kind == "microkernel" and not is_shipped(str(self.candidate.knobs.get(KERNEL)))
 
     @property
     def built(self) -> bool:

@@ -26,6 +26,7 @@ class Tried:
     route_name: str = ""
     label: str = ""
     complexity: int = 1
+    foreign: bool = False
     duplicate_of: str | None = None
     error: float | None = None
 

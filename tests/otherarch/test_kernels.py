@@ -154,12 +154,10 @@ def own_manifest(folder: Path, provider: str) -> Manifest:
     return manifest
 
 
-def test_a_prebuilt_object_whose_names_are_visible_is_called_there(
-    bench: Bench, other: Machine, tmp_path: Path
-) -> None:
+def test_a_prebuilt_object_whose_names_are_hidden_is_called_there(bench: Bench, other: Machine, tmp_path: Path) -> None:
     manifest = own_manifest(tmp_path, f'kind = "prebuilt"\nchips = ["{other.name}"]\n')
     built = tmp_path / "mine.o"
-    options = ["-O2", "-fPIC", "-ffreestanding", "-fno-stack-protector", "-c"]
+    options = ["-O2", "-fPIC", "-ffreestanding", "-fno-stack-protector", "-fvisibility=hidden", "-c"]
     subprocess.run([other.gcc, *options, tmp_path / "mine" / "mine.c", "-o", built], check=True, timeout=ENOUGH)
     variants = bench.variants(manifest, Gemm.parse(shape="9x7x5", dtype="f32"), objects=(built,))
     assert bench.check(variants.call(variants.default())) == ""

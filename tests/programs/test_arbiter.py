@@ -20,7 +20,7 @@ from autotuner.iree.tools import Tools
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.tuner import tune_model
 from autotuner.problems import Array
-from autotuner.programs.arbiter import Arbiter, HostAnswer, host_flags
+from autotuner.programs.arbiter import Arbiter, HostAnswer, host_flags, noise, nudged
 from autotuner.programs.inputs import load_expected, wider
 from autotuner.programs.model import Model
 from autotuner.programs.signature import Signature
@@ -36,8 +36,9 @@ RESULT = Signature("main", (), ("f16", "i32"), ((1, 4), (None,)))
 class Asked:
     """A host that gives one answer, and counts how often it is asked."""
 
-    def __init__(self, answer: HostAnswer) -> None:
-        self.answer, self.times, self.notes = answer, 0, list[str]()
+    def __init__(self, answer: Computed | str, noise: float = 0.0) -> None:
+        self.answer: HostAnswer = answer if isinstance(answer, str) else (answer, noise)
+        self.times, self.notes = 0, list[str]()
 
     def __call__(self) -> HostAnswer:
         self.times += 1
@@ -132,6 +133,34 @@ def test_a_default_without_finite_numbers_is_refused_unless_it_is_known_what_is_
     assert arbiter.begin(nothing).failure == "wrong-result"
     assert arbiter.found().default_error is None
     assert arbiter.words == "IREE's default gives wrong results for this model (not all of them are numbers)"
+
+
+def test_a_model_that_amplifies_its_rounding_may_be_off_by_that_and_no_further() -> None:
+    near = Computed((np.array((1, 2, 3.02), np.float32),))
+    for noise_of_it, wrong in ((0.0, True), (2e-3, False)):
+        arbiter = Asked(GOOD, noise_of_it).arbiter()
+        arbiter.begin(near)
+        assert arbiter.check(GOOD).ok
+        assert arbiter.default_is_wrong == wrong
+    wild = Asked(GOOD, 5.0).arbiter()
+    wild.begin(BAD)
+    assert wild.check(GOOD).ok
+    assert wild.default_is_wrong, "whatever it amplifies, a quarter off is wrong"
+
+
+def test_inputs_are_nudged_in_their_last_digit_and_whole_numbers_stay(tmp_path: Path) -> None:
+    half, single = np.linspace(-1, 1, 50, dtype=np.float16), np.linspace(1, 2, 50, dtype=np.float32)
+    half.tofile(tmp_path / "half.bin")
+    np.save(tmp_path / "single.npy", single)
+    whole = f"4xi32=@{tmp_path / 'half.bin'}"
+    texts = (f"50xf16=@{tmp_path / 'half.bin'}", f"@{tmp_path / 'single.npy'}", whole, "2xf32=1 2")
+    moved = nudged(Invocation("main", texts, ("f32",)), tmp_path)
+    assert moved.inputs[2:] == texts[2:]
+    first = np.fromfile(moved.inputs[0].partition("@")[2], np.float16)
+    second = np.load(moved.inputs[1][1:])
+    assert 0 < noise(Computed((half,)), Computed((first,))) < 2**-9
+    assert 0 < noise(Computed((single,)), Computed((second,))) < 2**-22
+    assert noise(Computed((np.ones(3, np.int32),)), Computed((np.zeros(3, np.int32),))) == 0.0
 
 
 # --- files ----------------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from autotuner.measure.contest import timed_by
 from autotuner.measure.judge import Judge, JudgePhase
 from autotuner.measure.judgement import Contest, Judgement
 from autotuner.measure.schedule import SHIPPED, Schedule, timing_seconds
+from autotuner.microkernels.library import is_shipped
 from autotuner.programs.program import Answer, Program
 from autotuner.tuning.run import Run
 
@@ -83,7 +84,14 @@ def race_sides(sides: Sequence[ArmRun], program: Program, benchmark: Benchmark, 
     store, effort = run.session.store, run.options.effort
     a, b = sides
     contest = Contest(
-        entrants=(Entrant(A), Entrant(B, complexity=1, foreign=b.arm.kind == "microkernel")),
+        entrants=(
+            Entrant(A),
+            Entrant(
+                B,
+                complexity=1,
+                foreign=not all(is_shipped(kernel.name) and not kernel.objects for kernel in b.arm.kernels),
+            ),
+        ),
         baseline=A,
         stock=A,
         rules=Rules(smallest_gain=effort.smallest_gain),

@@ -99,6 +99,10 @@ class Contestant:
             return len(self.route.flags)
         return _FILES + len(self.entries) + (_FILES + len(self.kernels) if self.kernels else 0)
 
+    @property
+    def foreign(self) -> bool:
+        return not all(entry.variants.shipped for entry in self.kernels)
+
     def measured(self, us: float | None) -> Measured:
         """With its time in the race; with that of before where it was not in one."""
         return Measured(self.us if us is None else us, tuple(self.route.flags), self.route.name)
@@ -136,7 +140,7 @@ class Lineup(Standing[Contestant]):
         base, *rivals = self.racing
         return Contest(
             entrants=tuple(
-                Entrant(one.id, one.complexity if one is not base else 0, bool(one.kernels)) for one in (base, *rivals)
+                Entrant(one.id, one.complexity if one is not base else 0, one.foreign) for one in (base, *rivals)
             ),
             baseline=base.id,
             stock=next((one.id for one in rivals if one.by_flags), base.id),

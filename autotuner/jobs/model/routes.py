@@ -15,10 +15,11 @@ from autotuner.iree.run import Benchmark, failed_because, known_remedy
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.route_search import Routes, RouteSearch
-from autotuner.measure.audit import Audit
+from autotuner.measure.audit import Audit, unknown
 from autotuner.measure.check import Check
 from autotuner.measure.contest import SLOW_US, Takes, timed_by
 from autotuner.measure.schedule import beginning
+from autotuner.measure.standing import BASELINE
 from autotuner.programs.arbiter import Arbiter
 from autotuner.programs.program import ModelProgram
 from autotuner.system import process
@@ -115,11 +116,13 @@ class RouteRace:
         modules, benchmark = {one.id: one.module for one in some}, self.benchmark
         runner, program = self.context.session.runner, self.program
         rows = {one.id: one.row for one in some}
+        wrong = self.arbiter.default_is_wrong and some[0].id == BASELINE
+        agree = unknown if wrong else program.agree
 
         def refuse(name: str, check: Check) -> None:
             self.context.session.store.record_failure(rows[name], check.failure or "", stderr=check.detail)
 
-        return Audit(runner, program.call, program.storage, modules, program.agree, benchmark.timeout, refuse)
+        return Audit(runner, program.call, program.storage, modules, agree, benchmark.timeout, refuse)
 
     def check(self, build: Compiled) -> Check:
         """Does it compute what is right? What is known of others may change with the answer."""
