@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from autotuner.iree.compile import FailureClass
 from autotuner.jobs.bench.backends import LIBRARIES, LeftOut, Library, Terms
 from autotuner.jobs.bench.given import Given
 from autotuner.jobs.bench.result import UNSUPPORTED
-from autotuner.jobs.bench.sides import Backend, Manner, NoSideError
+from autotuner.jobs.bench.sides import Backend, Manner, NoSideError, Side
 from autotuner.problems.dtypes import element_type
 from autotuner.system import process
 from autotuner.system.process import last_line
@@ -62,7 +63,7 @@ class LibraryProcess:
     def version(self) -> str:
         return str(self.connection.opened.get("version", ""))
 
-    def prepare(self, given: Given, manner: Manner) -> LibrarySide:
+    def prepare(self, given: Given, manner: Manner) -> Side:
         """It may compile or choose a kernel when it first sees a problem: that takes as long as to open a device."""
         manner.device.lend(busy=False)
         self._prepared = None
@@ -75,7 +76,28 @@ class LibraryProcess:
         sets = max(2, rotation.sets) if rotation.exceeds else 0
         elements = tuple(one["element"] for one in answer["results"])
         computed = Computed(tuple(map(_array, answer["results"])))
-        return LibrarySide(self, manner, answer["how"], elements, computed, sets)
+
+        def timed_cold(_: float) -> Timing | None:
+            found = self.timed(manner, 1, sets=sets) if sets else None
+            return found if found is not None and found.ok else None
+
+        return Side(answer["how"], elements, computed, partial(self.timed, manner), timed_cold)
+
+    def timed(self, manner: Manner, repetitions: int, *, sets: int = 1) -> Timing:
+        """On so many copies of the inputs in turn, in the state in which all are timed."""
+        manner.device.lend(busy=True)
+        steady = None if manner.on_host else dict(child_base.STEADY)
+        asked = {"ask": "time", "repetitions": repetitions, "seconds": manner.seconds, "steady": steady, "sets": sets}
+
+        def timed() -> Timing:
+            try:
+                seconds = self.ask(asked, timeout=manner.timeout)["seconds"]
+            except NoSideError as error:
+                return Timing((), "run-timeout" if error.failure == "run-timeout" else "run-error", error.detail)
+            return Timing(tuple(one * 1e6 for one in seconds))
+
+        conditions = Conditions("sustained", "warm" if sets == 1 else "cold")
+        return sampled(timed, open_sampler(self.device), conditions)
 
     def ask(self, request: Message, *, timeout: float) -> Message:
         """The answer; NoSideError where there is none, or it is a refusal."""
@@ -95,48 +117,6 @@ class LibraryProcess:
     def halt(self) -> None:
         if self.halted and self.connection.pid is not None:
             process.halt(self.connection.pid)
-
-
-@dataclass(frozen=True)
-class LibrarySide:
-    """What a library has prepared."""
-
-    process: LibraryProcess
-    manner: Manner
-    how: str
-    elements: tuple[str, ...]
-    computed: Computed
-    """The results of one call."""
-    sets: int
-    """Over how many copies of the inputs a cold timing goes; 0 where the memory does not hold so many."""
-
-    def answer(self) -> Computed:
-        return self.computed
-
-    def time(self, *, repetitions: int) -> Timing:
-        return self._timed(repetitions, sets=1)
-
-    def time_cold(self, warm_us: float) -> Timing | None:
-        del warm_us
-        found = self._timed(1, sets=self.sets) if self.sets else None
-        return found if found is not None and found.ok else None
-
-    def _timed(self, repetitions: int, *, sets: int) -> Timing:
-        """On so many copies of the inputs in turn, in the state in which all are timed."""
-        manner = self.manner
-        manner.device.lend(busy=True)
-        steady = None if manner.on_host else dict(child_base.STEADY)
-        asked = {"ask": "time", "repetitions": repetitions, "seconds": manner.seconds, "steady": steady, "sets": sets}
-
-        def timed() -> Timing:
-            try:
-                seconds = self.process.ask(asked, timeout=manner.timeout)["seconds"]
-            except NoSideError as error:
-                return Timing((), "run-timeout" if error.failure == "run-timeout" else "run-error", error.detail)
-            return Timing(tuple(one * 1e6 for one in seconds))
-
-        conditions = Conditions("sustained", "warm" if sets == 1 else "cold")
-        return sampled(timed, open_sampler(self.process.device), conditions)
 
 
 def _array(result: Message) -> Any:

@@ -13,7 +13,7 @@ from autotuner.iree.run import failed_because
 from autotuner.jobs.bench.backends import IREE, LIBRARIES
 from autotuner.jobs.bench.given import Given
 from autotuner.jobs.bench.result import UNTIMED, BackendRow
-from autotuner.jobs.bench.sides import Backend, IreeSide, Manner, NoSideError, Side
+from autotuner.jobs.bench.sides import Backend, Manner, NoSideError, Side
 from autotuner.measure.cache_timer import ROUNDS
 from autotuner.measure.contest import REPETITIONS, SLOW_US, Pacer, TimingFailed, Turns, take_turns
 from autotuner.store.rows import BuildRow, Kind, Phase
@@ -86,18 +86,18 @@ class ProblemBench:
             self._fail(part, error.failure, error.detail)
             return
         row = replace(row, how=side.how, result=", ".join(dict.fromkeys(side.elements)))
-        if isinstance(side, IreeSide):
-            recipe, module = side.recipe, side.once
+        recipe, module = side.recipe, side.once
+        if recipe is not None:
             row = replace(row, spec=str(recipe.flagfile or recipe.spec or ""), applied=recipe.applied)
-            kind = kind if name == IREE else side.kind
+            kind = "microkernel" if recipe.carrier == "microkernel" else kind
         part = self.parts[name] = Part(row, self.run.candidate(kind, name), side)
-        if isinstance(side, IreeSide):
+        if recipe is not None and module is not None:
             built = (module.binary, recipe.applied, tuple(module.command), str(module.vmfb))
             store.record_build(BuildRow(part.id, module.seconds, module.cached, *built))
         if side.elements != self.given.elements:
             wanted = ", ".join(dict.fromkeys(self.given.elements))
             self.run.account.note(f"{name} gives {row.result}, where {wanted} is wanted")
-        check = self.given.check(side.answer(), side.elements)
+        check = self.given.check(side.computed, side.elements)
         if not check.ok:
             self._fail(part, check.failure or "wrong-result", check.detail)
             return
@@ -110,7 +110,7 @@ class ProblemBench:
         """In turns: three repetitions of each in a block, and of what takes long one. How many blocks there are."""
 
         def take(part: Part, side: Side) -> Timing:
-            timing = side.time(repetitions=1 if part.slow else REPETITIONS)
+            timing = side.time(1 if part.slow else REPETITIONS)
             if not timing.ok:
                 self._fail(part, timing.failure or "run-error", timing.detail)
                 return timing

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from autotuner.build import Compiled
@@ -19,7 +20,6 @@ from autotuner.jobs.bench.given import Given
 from autotuner.jobs.bench.result import UNTUNED
 from autotuner.jobs.opening import lengthened
 from autotuner.measure.cache_timer import cold_pairs
-from autotuner.store.rows import Kind
 from autotuner.tuning.session import Session
 
 GPU_CALL_US = 32_000.0
@@ -54,25 +54,23 @@ class Manner:
         return max(2 * self.device.invocation_us, 0.0 if self.on_host else GPU_CALL_US)
 
 
-class Side(Protocol):
-    """One backend with one problem, ready to be called and timed."""
+@dataclass(frozen=True)
+class Side:
+    """One backend with one problem: it was called once, and can be timed."""
 
-    @property
-    def how(self) -> str:
-        """What computes it, in a few words."""
-
-    @property
-    def elements(self) -> tuple[str, ...]:
-        """The type of each result."""
-
-    def answer(self) -> Computed:
-        """The results of one call."""
-
-    def time(self, *, repetitions: int) -> Timing:
-        """A block of timings."""
-
-    def time_cold(self, warm_us: float) -> Timing | None:
-        """The same on inputs that are not in the last level cache; None where that cannot be had."""
+    how: str
+    """What computes it, in a few words."""
+    elements: tuple[str, ...]
+    """The type of each result."""
+    computed: Computed
+    """The results of one call."""
+    time: Callable[[int], Timing]
+    """A block of so many repetitions."""
+    time_cold: Callable[[float], Timing | None]
+    """The same on inputs that are not in the last level cache, given the warm time; None where that cannot be had."""
+    recipe: Recipe | None = None
+    """How IREE compiled it; None of another library."""
+    once: Compiled | None = None
 
 
 class Backend(Protocol):
@@ -108,7 +106,7 @@ class IreeBackend:
 
         return cls(name, version, session.executor.here.submit(_build, arm, site, session), repeated)
 
-    def prepare(self, given: Given, manner: Manner) -> IreeSide:
+    def prepare(self, given: Given, manner: Manner) -> Side:
         """It repeats its dispatches until a call lasts long enough."""
         recipe, module = self.build.result()
         if module.failure is not None:
@@ -126,7 +124,14 @@ class IreeBackend:
             often, timing = lengthened(manner.device, module, benchmark, repeated, lasting_us=lasting, most=most)
             if not timing.ok:
                 raise NoSideError(timing.failure or "run-error", timing.detail)
-        return IreeSide(manner.device, recipe, module, often, benchmark, given.elements, how)
+        device = manner.device
+        (computed,) = device.check(module.vmfb, [given.invocation], timeout=manner.timeout)
+
+        def timed(repetitions: int) -> Timing:
+            return device.time(often, benchmark, repetitions=repetitions)
+
+        cold = partial(_cold, device, module, benchmark)
+        return Side(how, given.elements, computed, timed, cold, recipe, module)
 
 
 def _build(arm: Arm | str, site: ArmSite, session: Session) -> Made:
@@ -141,35 +146,9 @@ def _build(arm: Arm | str, site: ArmSite, session: Session) -> Made:
     return recipe, session.executor.start(job).result()
 
 
-@dataclass(frozen=True)
-class IreeSide:
-    """A module that IREE compiled."""
-
-    device: Device
-    recipe: Recipe
-    once: Compiled
-    often: Compiled
-    """The same code with its dispatches repeated."""
-    benchmark: Benchmark
-    elements: tuple[str, ...]
-    how: str
-
-    @property
-    def kind(self) -> Kind:
-        """Of its row in the results database, where it is not the default."""
-        return "microkernel" if self.recipe.carrier == "microkernel" else "codegen"
-
-    def answer(self) -> Computed:
-        (found,) = self.device.check(self.once.vmfb, [self.benchmark.invocation], timeout=self.benchmark.timeout)
-        return found
-
-    def time(self, *, repetitions: int) -> Timing:
-        return self.device.time(self.often, self.benchmark, repetitions=repetitions)
-
-    def time_cold(self, warm_us: float) -> Timing | None:
-        """What a single call takes longer on inputs that are not in the cache, added to the warm time: the cost of a
-        call is in both and goes out."""
-        pairs = cold_pairs(self.device, self.once, self.benchmark, warm_us)
-        if pairs is None or pairs.failure is not None or not pairs.exceeds:
-            return None
-        return Timing((warm_us + max(pairs.extra_us, 0.0),), conditions=Conditions(self.device.state, "cold"))
+def _cold(device: Device, once: Compiled, benchmark: Benchmark, warm_us: float) -> Timing | None:
+    """The warm time, and what a single call takes longer on inputs that are not in the cache."""
+    pairs = cold_pairs(device, once, benchmark, warm_us)
+    if pairs is None or pairs.failure is not None or not pairs.exceeds:
+        return None
+    return Timing((warm_us + max(pairs.extra_us, 0.0),), conditions=Conditions(device.state, "cold"))

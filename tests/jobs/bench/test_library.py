@@ -72,13 +72,12 @@ def test_numpy_computes_what_the_reference_says(
 ) -> None:
     given = given_problem(problem, tmp_path, seed=3)
     side = numpy_process.prepare(given, MANNER)
-    computed = side.answer()
+    computed = side.computed
     assert given.check(computed, ["f32"]).ok
     wrong = replace(computed, arrays=(computed.arrays[0] + np.float32(0.1),))
     assert given.check(wrong, ["f32"]).failure == "wrong-result"
-    warm, cold = side.time(repetitions=2), replace(side, sets=3).time_cold(0.0)
+    warm, cold = side.time(2), numpy_process.timed(MANNER, 1, sets=3)
     assert len(warm.us) == 2
-    assert cold is not None
     assert len(cold.us) == 1
     assert warm.conditions is not None
     assert cold.conditions is not None
@@ -130,12 +129,12 @@ def test_a_library_that_crashes_hangs_or_raises_is_a_failure_and_the_next_proble
         with pytest.raises(NoSideError, match="ValueError: not today") as raised:
             process.prepare(asked({"op": "broken"}), MANNER)
         assert raised.value.failure == "run-error"
-        crashed = process.prepare(asked({"op": "crash"}), MANNER).time(repetitions=1)
+        crashed = process.prepare(asked({"op": "crash"}), MANNER).time(1)
         assert (crashed.failure, "SIGABRT" in crashed.detail) == ("run-error", True)
         hangs = process.prepare(asked({"op": "hang"}), replace(MANNER, timeout=0.5))
-        assert hangs.time(repetitions=1).failure == "run-timeout"
+        assert hangs.time(1).failure == "run-timeout"
         works = process.prepare(asked({"op": "work"}), replace(MANNER, on_host=False))
-        assert works.time(repetitions=1).us == (500.0,)
+        assert works.time(1).us == (500.0,)
 
 
 def test_a_library_that_is_not_installed_is_an_error_with_the_line_that_brings_it(tmp_path: Path) -> None:

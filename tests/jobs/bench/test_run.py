@@ -18,7 +18,7 @@ from autotuner.jobs.bench.backends import Terms
 from autotuner.jobs.bench.given import Given
 from autotuner.jobs.bench.problem import ProblemBench
 from autotuner.jobs.bench.run import bench, bench_model
-from autotuner.jobs.bench.sides import Manner
+from autotuner.jobs.bench.sides import Manner, Side
 from autotuner.jobs.suite.workload import Entry, Workload
 from autotuner.measure.check import Check
 from autotuner.problems import Gemm
@@ -75,28 +75,22 @@ def test_what_is_measured_is_kept_at_once_and_the_rest_is_named(tmp_path: Path) 
 
 @dataclass
 class Timed:
-    """A backend and its side in one; after some blocks the time is up."""
+    """A backend; after some blocks the time is up."""
 
     us: float
     blocks: int
-    version = how = "1"
-    elements = ("f32",)
+    version = "1"
 
-    def prepare(self, given: Given, manner: Manner) -> Timed:
+    def prepare(self, given: Given, manner: Manner) -> Side:
         del given, manner
-        return self
+        computed = Computed((np.zeros(1, np.float32),))
+        return Side("1", ("f32",), computed, self.time, lambda warm_us: Timing((2 * warm_us,)))
 
-    def answer(self) -> Computed:
-        return Computed((np.zeros(1, np.float32),))
-
-    def time(self, *, repetitions: int) -> Timing:
+    def time(self, repetitions: int) -> Timing:
         if not self.blocks:
             raise OutOfTimeError("the time is up")
         self.blocks -= 1
         return Timing((self.us,) * repetitions, conditions=Conditions("sustained", after=Sample(mhz=1500.0)))
-
-    def time_cold(self, warm_us: float) -> Timing | None:
-        return Timing((2 * warm_us,))
 
 
 @pytest.mark.parametrize(("blocks", "says"), [(6, ""), (2, "2 of 6 blocks fit into --budget"), (0, "0 of 6 blocks")])

@@ -15,7 +15,7 @@ from autotuner.iree.run import Benchmark, Invocation
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.recipe import Recipe
 from autotuner.jobs.bench.given import Given
-from autotuner.jobs.bench.sides import MOST_REPEATS, IreeBackend, IreeSide, Manner, NoSideError
+from autotuner.jobs.bench.sides import MOST_REPEATS, IreeBackend, Manner, NoSideError, Side
 from autotuner.measure.check import Check
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
@@ -61,7 +61,7 @@ def again(repeat: int) -> Compiled:
     return replace(ONCE, repeat=repeat)
 
 
-def lengthened(device: Costly, *, on_host: bool = False, repeated: Repeated = again) -> IreeSide:
+def lengthened(device: Costly, *, on_host: bool = False, repeated: Repeated = again) -> Side:
     """IREE's default as a comparison makes it; `repeated` compiles it with repeats."""
     recipe = Recipe(())
     backend = IreeBackend("iree", "", done((recipe, ONCE)), lambda _, repeat: repeated(repeat))
@@ -73,14 +73,16 @@ def lengthened(device: Costly, *, on_host: bool = False, repeated: Repeated = ag
 
 @pytest.mark.parametrize("own_us", [16.0, 150.0, 7_000.0, 31_000.0, 200_000.0])
 def test_on_a_gpu_less_than_half_a_percent_of_the_time_is_the_cost_of_the_call(own_us: float) -> None:
-    side = lengthened(Costly(own_us))
-    assert side.time(repetitions=1).median == pytest.approx(own_us, rel=0.005)
-    assert (side.often.repeat - 1) * own_us < 2 * 32_000.0, "and the call is no longer than that needs"
+    device = Costly(own_us)
+    assert lengthened(device).time(1).median == pytest.approx(own_us, rel=0.005)
+    assert (device.timed[-1] - 1) * own_us < 2 * 32_000.0, "and the call is no longer than that needs"
 
 
 def test_what_is_very_short_is_repeated_as_often_as_may_be() -> None:
-    assert lengthened(Costly(4.0)).time(repetitions=1).median == pytest.approx(4.0, rel=0.006)
-    assert lengthened(Costly(1.0)).often.repeat == MOST_REPEATS > MAX_REPEAT
+    assert lengthened(Costly(4.0)).time(1).median == pytest.approx(4.0, rel=0.006)
+    device = Costly(1.0)
+    lengthened(device)
+    assert device.timed[-1] == MOST_REPEATS > MAX_REPEAT
 
 
 def test_a_module_is_no_larger_for_more_repeats(tmp_path: Path, tools: Tools) -> None:
@@ -94,8 +96,9 @@ def test_a_module_is_no_larger_for_more_repeats(tmp_path: Path, tools: Tools) ->
 
 
 def test_on_a_processor_calls_are_as_long_as_its_device_asks_for() -> None:
-    side = lengthened(Costly(100.0), on_host=True)
-    assert 5_000.0 < side.often.repeat * 100.0 <= 6_100.0
+    device = Costly(100.0)
+    lengthened(device, on_host=True)
+    assert 5_000.0 < device.timed[-1] * 100.0 <= 6_100.0
 
 
 def test_what_cannot_be_timed_is_not_compiled_again() -> None:
@@ -108,4 +111,5 @@ def test_what_cannot_be_timed_is_not_compiled_again() -> None:
 def test_where_it_does_not_compile_with_repeats_single_calls_are_timed() -> None:
     device = Costly(100.0)
     side = lengthened(device, repeated=lambda repeat: replace(ONCE, repeat=repeat, failure="compile-timeout"))
-    assert (device.timed, side.often) == ([1], ONCE)
+    side.time(1)
+    assert device.timed == [1, 1]
