@@ -36,7 +36,7 @@ from autotuner.errors import AutotuneError
 from autotuner.jobs.bench.given import task_of
 from autotuner.jobs.bench.libraries.child import Message, one_by_one
 from autotuner.jobs.bench.libraries.torch_library import Library
-from autotuner.jobs.suite.suites import SUITES
+from autotuner.jobs.suite.load import problems_of
 from autotuner.measure.check import compare
 from autotuner.microkernels.instance import Instance, shipped_folder
 from autotuner.microkernels.loader import FILE, load
@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     given = parser.parse_args(argv)
     drawn = [] if given.random is None else list(draw(given.random, given.count))
     named = [parse_arguments(text.split()) for text in [*given.problem, *drawn]]
-    suite = [one for one in SUITES[SUITE].problems() if any(text in one.name for text in given.only or [""])]
+    suite = [one for one in problems_of(SUITE) if any(text in one.name for text in given.only or [""])]
     wanted = [dict(word.split("=") for word in text.split(",")) for text in given.sets]
     products = [one for one in named or suite if isinstance(one, Gemm)]
     built = {problem: build(problem, given.kernel, first=given.first, wanted=wanted) for problem in products}

@@ -26,7 +26,7 @@ from typing import Any
 
 from autotuner.build.ship import write_parts
 from autotuner.carriers.outputs import MICROKERNEL, Outputs
-from autotuner.jobs.suite.suites import SUITES
+from autotuner.jobs.suite.load import problems_of
 from autotuner.microkernels.variants import kernel_chip
 from autotuner.problems import Problem
 from autotuner.problems.accuracy import known_precision
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     began = time.monotonic()
     first, every = map(int, given.part.split("/"))
     allowed = known_precision(given.allow_precision)
-    suite = [problem.accepting(allowed) for problem in SUITES[given.suite].problems()]
+    suite = [problem.accepting(allowed) for problem in problems_of(given.suite)]
     problems = [p for p in suite[first - 1 :: every] if given.only in p.name]
     (out,) = given.out
     command_line = ["python", "-m", "benchmarks.hopper", *(argv or sys.argv[1:])]

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from autotuner.jobs.suite.suites import SUITES
+from autotuner.jobs.suite.load import problems_of
 from autotuner.problems import Problem
 from benchmarks.hopper import command, write_workload
 from benchmarks.winners import SUITE
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", default="", help="problems whose name has this text")
     given = parser.parse_args(argv)
     began = time.monotonic()
-    problems = [p for p in SUITES[SUITE].problems() if p.name in NAMES and given.only in p.name]
+    problems = [p for p in problems_of(SUITE) if p.name in NAMES and given.only in p.name]
     searches = [(problem, kernel) for problem in problems for kernel in TRIALS]
     rows: list[Row] = []
     for number, (problem, kernel) in enumerate(searches):

@@ -32,7 +32,7 @@ from autotuner.carriers.outputs import MICROKERNEL, Outputs
 from autotuner.carriers.provenance import Provenance
 from autotuner.iree.figures import Isa
 from autotuner.iree.tools import Tools
-from autotuner.jobs.suite.suites import SUITES
+from autotuner.jobs.suite.load import problems_of
 from autotuner.microkernels.instance import search_folders
 from autotuner.microkernels.library import find
 from autotuner.microkernels.providers.cuda import find_nvrtc, nvrtc_release
@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def recorded_problems() -> dict[str, Problem]:
     """By name, of all suites that have records."""
-    return {problem.name: problem for suite in SHIPPED for problem in SUITES[suite].problems()}
+    return {problem.name: problem for suite in SHIPPED for problem in problems_of(suite)}
 
 
 def worth_having(row: Row, least: float) -> bool:

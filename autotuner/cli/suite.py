@@ -72,14 +72,14 @@ def run_suite(wanted: SuiteWords, request: Request) -> None:
 
 def _list_suites(request: Request) -> None:
     from autotuner.cli.console import emit_json, show
-    from autotuner.jobs.suite.suites import SUITES
+    from autotuner.jobs.suite.load import named, suite_names
     from autotuner.system.listing import Column, Listing
 
-    counts = {name: len(one.problems()) for name, one in SUITES.items()}
+    suites = [(one.name, len(one.entries), one.source) for one in map(named, suite_names())]
     if request.as_json:
-        emit_json([{"name": name, "problems": counts[name], "about": one.about} for name, one in SUITES.items()])
+        emit_json([{"name": name, "problems": problems, "about": about} for name, problems, about in suites])
         return
-    rows = [(name, str(counts[name]), one.about) for name, one in SUITES.items()]
+    rows = [(name, str(problems), about) for name, problems, about in suites]
     show(Listing.of(["suite", Column("problems", right=True), "what"], rows), no_color=request.no_color)
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from autotuner.jobs.suite.load import read_csv
-from autotuner.jobs.suite.suites import SUITES
+from autotuner.jobs.suite.load import problems_of, read_csv
 from benchmarks.hopper import note_codegen, table, write_workload
 
 
 def test_the_suite_has_every_class_and_is_read_back_as_it_is_written(tmp_path: Path) -> None:
-    problems = SUITES["hopper"].problems()
+    problems = problems_of("hopper")
     assert len(problems) >= 24
     write_workload(tmp_path / "workload.csv", problems)
     entries = read_csv((tmp_path / "workload.csv").read_text(), path="workload.csv")

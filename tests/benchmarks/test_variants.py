@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from autotuner.jobs.suite.suites import SUITES
+from autotuner.jobs.suite.load import problems_of
 from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from benchmarks.variants import COLUMNS, NAMES, table, timed, vendor, write
@@ -19,7 +19,7 @@ def exported(problem: str, us: float, *, kind: str = "microkernel") -> dict[str,
 
 
 def test_the_file_has_each_variant_once_beside_torch_and_fits_the_manifest(tmp_path: Path) -> None:
-    problems = {problem.name: problem for problem in SUITES["hopper"].problems()}
+    problems = {problem.name: problem for problem in problems_of("hopper")}
     assert set(NAMES) <= problems.keys()
     problem, out = problems[NAMES[0]], tmp_path / "out.csv"
     seen = [exported(problem.name, 18.5), exported(problem.name, 18.25), exported(NAMES[1], 1.0)]
@@ -36,6 +36,6 @@ def test_the_file_has_each_variant_once_beside_torch_and_fits_the_manifest(tmp_p
 
 
 def test_what_could_not_be_timed_leaves_no_row() -> None:
-    problem = next(iter(SUITES["hopper"].problems()))
+    problem = next(iter(problems_of("hopper")))
     assert list(timed(problem, "gemm_hopper", {"verdict": "failed"})) == []
     assert vendor({"verdict": "failed"}) == {}

@@ -94,7 +94,7 @@ def test_a_tiling_becomes_attributes_that_parse() -> None:
     assert "enable_loop_peeling" not in cpu_compilation_info(replace(tiling, peel=False)).translation_info
 
 
-def test_the_wheel_carries_every_template(tmp_path: Path) -> None:
+def test_the_wheel_carries_every_template_and_every_named_suite(tmp_path: Path) -> None:
     made = subprocess.run(
         [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", "-q", "-w", str(tmp_path)],
         capture_output=True,
@@ -107,7 +107,8 @@ def test_the_wheel_carries_every_template(tmp_path: Path) -> None:
     assert made.returncode == 0, made.stderr
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        packed = {n: archive.read(n) for n in archive.namelist() if n.startswith("autotuner/templates/")}
-    files = [path for path in (ROOT / "templates").rglob("*") if path.is_file()]
+        own = ("autotuner/templates/", "autotuner/suites/")
+        packed = {n: archive.read(n) for n in archive.namelist() if n.startswith(own)}
+    files = [path for folder in ("templates", "suites") for path in (ROOT / folder).rglob("*") if path.is_file()]
     assert packed == {f"autotuner/{path.relative_to(ROOT)}": path.read_bytes() for path in files}
     assert "autotuner/templates/spec.mlir.j2" in packed

@@ -1,25 +1,24 @@
 """From the word that the user gives, a suite's name or a file, to its problems. Lists of shapes are CSV files.
 
-The columns of a list are the options of `gemm`, `conv` and `attention`.
+The columns of a list are the options of `gemm`, `conv` and `attention`. Named suites are such lists, in `suites/`, each
+with what it is in its first line.
 """
 
 from __future__ import annotations
 
 import csv
 import difflib
-import hashlib
 import io
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from autotuner.errors import UsageError
 from autotuner.jobs.suite.logs import Read, read_commands, read_log
-from autotuner.jobs.suite.suites import SUITES, canonical
 from autotuner.jobs.suite.workload import Entry, Workload, distinct
-from autotuner.problems import OPERATIONS
+from autotuner.problems import OPERATIONS, Problem
 from autotuner.problems.operation import whole_number
 from autotuner.system.digests import file_digest
+from autotuner.system.settings import packaged
 from autotuner.system.text import short
 from autotuner.system.workspace import refuse_endless
 
@@ -43,12 +42,13 @@ def load(text: str, *, dtype: str = "") -> Workload:
 
     `dtype` is that of what a list of shapes gives none; by default the operation's own.
     """
-    if (name := canonical(text)) in SUITES:
+    name, suites = "-".join(text.lower().replace("_", " ").replace("-", " ").split()), suite_names()
+    if name in suites:
         return named(name)
     path = Path(text)
     form = _FORMATS.get(path.suffix.lower())
     if form is None:
-        close = difflib.get_close_matches(name, SUITES, n=1)
+        close = difflib.get_close_matches(name, suites, n=1)
         hint = f"Did you mean {close[0]}? " if close else ""
         raise UsageError(
             f"there is no suite {text!r}.",
@@ -69,11 +69,19 @@ def load(text: str, *, dtype: str = "") -> Workload:
     return Workload(_name(path), str(path), sha256, entries, skipped)
 
 
+def suite_names() -> list[str]:
+    return sorted(file.stem for file in packaged("suites").glob("*.csv"))
+
+
 def named(name: str) -> Workload:
-    suite = SUITES[name]
-    entries = tuple(Entry(problem) for problem in suite.problems())
-    words = [[*entry.problem.arguments(), entry.calls] for entry in entries]
-    return Workload(suite.name, suite.about, hashlib.sha256(json.dumps(words).encode()).hexdigest(), entries)
+    """The suite of this name; each problem counts as one call."""
+    file = packaged("suites") / f"{name}.csv"
+    about, _, rows = file.read_text().partition("\n")
+    return Workload(name, about.removeprefix("# "), file_digest(file), read_csv(rows, path=str(file)))
+
+
+def problems_of(suite: str) -> tuple[Problem, ...]:
+    return tuple(entry.problem for entry in named(suite).entries)
 
 
 def _read(path: Path, form: str, dtype: str) -> Read:
