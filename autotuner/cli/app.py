@@ -5,6 +5,7 @@ must not wait for pandas, Optuna and IREE's bindings.
 """
 
 import errno
+import re
 import sys
 import time
 import traceback
@@ -52,6 +53,12 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "cache": results.cache,
     "doctor": results.doctor,
 }
+_FILES: Mapping[str, str] = {
+    **dict.fromkeys((".onnx", ".mlir", ".mlirbc"), "model"),
+    **dict.fromkeys((".csv", ".yaml", ".yml", ".log"), "suite"),
+}
+"""The command that a file alone stands for, by the end of its name."""
+_SHAPE = re.compile(r"\d+([x×,*]\d+)+", re.IGNORECASE)
 
 _SETTINGS: dict[str, Any] = {
     "context_settings": HELP,
@@ -97,6 +104,7 @@ def main(began: float | None = None) -> None:
 def _code(began: float | None) -> int:
     try:
         _refuse_bytes(sys.argv[1:])
+        sys.argv[1:] = _meant(sys.argv[1:])
         code = _run(began)
         sys.stdout.flush()
         return code
@@ -129,6 +137,19 @@ def _run(began: float | None) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     return 0
+
+
+def _meant(words: list[str]) -> list[str]:
+    """The command of a file without one, the option of a shape without one; `tune` is what autotune does anyway."""
+    if words == ["tune"]:
+        remedy = "Try autotune gemm --shape 4096x4096x4096, autotune model MODEL.onnx, or autotune --help."
+        raise UsageError("tune what?", remedy=remedy)
+    words = words[words[:1] == ["tune"] :]
+    if words and (command := _FILES.get(Path(words[0]).suffix)):
+        return [command, *words]
+    if words[1:] and words[0] in operations.COMMANDS and _SHAPE.fullmatch(words[1]):
+        return [words[0], "--shape", *words[1:]]
+    return words
 
 
 def _alone(name: str) -> typer.Typer:

@@ -194,6 +194,7 @@ def named_problem(given: Mapping[str, Any], request: Request, *, kernel: str | N
     """The problem that the words give: of the microkernel's operation, else by their form; None without --shape."""
     from autotuner.microkernels.instance import search_folders
     from autotuner.microkernels.library import find
+    from autotuner.problems.base import sizes_in
 
     words, op = dict(given), "gemm"
     everything = {name for known in COMMANDS for name in words_of(known)}
@@ -206,7 +207,7 @@ def named_problem(given: Mapping[str, Any], request: Request, *, kernel: str | N
         words.setdefault("dtype", manifest.dtypes[0])
     elif "filter" in words:
         op = "conv"
-    elif words["shape"].count("x") + 1 == _ATTENTION_SIZES:
+    elif len(sizes_in(words["shape"])) == _ATTENTION_SIZES:
         op = "attention"
     if op == "conv" and "filter" not in words:
         raise UsageError(f"{kernel} is a convolution.", remedy="Give --filter KHxKWxF too.")

@@ -17,6 +17,11 @@ from autotuner.problems import Array
 if TYPE_CHECKING:  # a machine that only runs modules has no compiler
     from autotuner.iree.compile import FailureClass
 
+NO_DEVICE_HERE = (
+    "`autotune doctor` lists the devices that answer. --device none only compiles; --bundle FILE.zip (gemm, conv, "
+    "attention) compiles here and times on another machine."
+)
+"""What to do where there is no device to time on."""
 INVOCATION_US = 20_000.0
 """With iree-benchmark-module an invocation must last so long: below, start-up and allocation are part of the number."""
 MAX_REPEAT = 2048

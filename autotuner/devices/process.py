@@ -13,7 +13,16 @@ from pathlib import Path
 import numpy as np
 
 from autotuner.devices.conditions import Conditions, DeviceState, Sample
-from autotuner.devices.device import INVOCATION_US, CallPairs, Computed, Device, LiveCalls, Module, Timing
+from autotuner.devices.device import (
+    INVOCATION_US,
+    NO_DEVICE_HERE,
+    CallPairs,
+    Computed,
+    Device,
+    LiveCalls,
+    Module,
+    Timing,
+)
 from autotuner.devices.sampling import Sampler, sampled
 from autotuner.errors import DeviceError
 from autotuner.iree.run import (
@@ -47,7 +56,7 @@ def missing(uri: str, why: str) -> DeviceError:
     """A device that does not answer."""
     return DeviceError(
         f"device {uri!r} does not open: {failed_because(why)}",
-        remedy="`autotune doctor` lists the devices that answer; --device none only compiles.",
+        remedy=NO_DEVICE_HERE,
     )
 
 

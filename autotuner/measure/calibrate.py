@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from autotuner.devices.device import INVOCATION_US, Device, Module, Timing, choose_repeat
+from autotuner.devices.device import INVOCATION_US, NO_DEVICE_HERE, Device, Module, Timing, choose_repeat
 from autotuner.errors import DeviceError, NoCandidateError, WrongResultError
 from autotuner.iree.run import Benchmark, CacheState, failed_because
 from autotuner.measure.check import Check, Checker, Data
@@ -122,7 +122,7 @@ class Calibrator(Generic[M]):
     """What timing takes is added to `time`."""
     on_cores: bool
     """What computes beside a timing disturbs it: the device is the processor itself."""
-    look: str = "`autotune doctor` lists the devices that answer; --device none only compiles."
+    look: str = NO_DEVICE_HERE
     """What a user does whose device does not run the default."""
     confirmed: bool = True
     """A win is confirmed in processes of their own; not so where something larger is the judge."""

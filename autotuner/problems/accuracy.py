@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotuner.errors import UsageError
-from autotuner.problems.dtypes import ElementType, element_type
+from autotuner.problems.dtypes import ElementType, element_type, type_name
 
 Array = npt.NDArray[Any]
 Precision = Literal["", "tf32", "f16"]
@@ -100,7 +100,7 @@ def parse_precision(text: str | None, *, dtype: str, acc: str) -> Precision:
 def known_precision(text: str | None) -> Precision:
     known: tuple[Precision, ...] = get_args(Precision)
     for word in known:
-        if word == (text or ""):
+        if word == type_name(text or ""):
             return word
     names = ", ".join(word for word in known if word)
     raise UsageError(f"unknown --allow-precision {text!r}.", remedy=f"Choose one of: {names}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -172,10 +173,15 @@ _EXAMPLES = {
 """Sizes of which each stands where it makes sense."""
 
 
+def sizes_in(text: str) -> list[str]:
+    """The words between `x`, commas or stars."""
+    return re.split(r"\s*[x×,*]\s*", text.strip().lower())
+
+
 def parse_dims(text: str, *, names: str, option: str = "--shape", least: int = 1) -> tuple[int, ...]:
     """`4x8x16` for names `MxNxK`: sizes that a machine can hold, positive unless `least` is 0."""
     wanted = names.split("x")
-    parts = text.lower().split("x")
+    parts = sizes_in(text)
     example = _EXAMPLES.get(names) or "x".join("1" for _ in wanted)
     if len(parts) != len(wanted):
         raise UsageError(f"{option} {text!r} is not {names}.", remedy=f"Give {len(wanted)} sizes, such as {example}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -65,7 +66,14 @@ def known_type(name: str) -> bool:
     return name in _TYPES
 
 
+def type_name(text: str) -> str:
+    """As it is called here: `fp16`, `float16` and `half` are f16, `bfloat16` is bf16, `int8` is i8."""
+    name = {"half": "f16", "float": "f32"}.get(text.strip().lower(), text.strip().lower())
+    return re.sub(r"^int(?=\d)", "i", re.sub(r"^(b?)(?:fp|float)(?=\d)", r"\1f", name))
+
+
 def parse_dtype(text: str) -> str:
+    text = type_name(text)
     if text not in INPUT_NAMES:
         raise UsageError(f"unknown dtype {text!r}.", remedy=f"Choose one of: {', '.join(INPUT_NAMES)}.")
     return text
@@ -75,6 +83,7 @@ def parse_accumulator(text: str | None, *, dtype: str) -> str:
     allowed = ACCUMULATORS[dtype]
     if text is None:
         return allowed[0]
+    text = type_name(text)
     if text not in allowed:
         raise UsageError(f"{dtype} does not accumulate in {text!r}.", remedy=f"Choose --acc {' or '.join(allowed)}.")
     return text
@@ -82,6 +91,7 @@ def parse_accumulator(text: str | None, *, dtype: str) -> str:
 
 def parse_rounded(text: str | None, *, acc: str) -> str:
     """A result that stays in the accumulator's type is not rounded at all."""
+    text = None if text is None else type_name(text)
     if text is None or text == acc:
         return ""
     if acc != "f32" or text not in ROUNDED:

@@ -80,6 +80,7 @@ def test_a_bad_option_is_exit_2_and_one_line_before_anything_is_written(
     [
         ([*GEMM, "--trials", "banana"], "'--trials'"),
         (["gemm"], "Missing option '--shape'"),
+        (["tune"], "autotune --help"),
         (["frobnicate"], "No such command 'frobnicate'"),
         ([*GEMM, "--frobnicate"], "--frobnicate"),
     ],

@@ -106,3 +106,11 @@ def test_without_a_dtype_the_targets_own_is_taken(here: Here) -> None:
     done = here("gemm", "--shape", "64x64x64", "--dry-run", "--target", "gfx942")
     assert done.returncode == 0, done.stderr
     assert "gemm_64x64x64_f16_" in done.stdout
+
+
+def test_what_a_newcomer_types_is_the_command_that_it_means(here: Here) -> None:
+    done = here("tune", "gemm", "64x64x64", "--target", "gfx942", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "gemm_64x64x64_f16_" in done.stdout
+    for words, said in ((["cnn.onnx"], "no model cnn.onnx"), (["tune", "shapes.csv"], "shapes.csv")):
+        assert said in here(*words).stderr

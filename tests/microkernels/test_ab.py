@@ -30,6 +30,17 @@ __all__ = ["autotune"]
 SHAPE = ("--shape", "96x64x128")
 QUICK = ("--trials", "2", "--budget", "20m", "--effort", "quick", "--json", "--quiet")
 
+NAIVE = """\
+void naive(const float* a, const float* b, float* c, int m, int n, int k) {
+  for (int i = 0; i < m; ++i)
+    for (int j = 0; j < n; ++j) {
+      float sum = 0;
+      for (int p = 0; p < k; ++p) sum += a[i * k + p] * b[p * n + j];
+      c[i * n + j] = sum;
+    }
+}
+"""
+
 pytestmark = pytest.mark.skipif(
     not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler on this machine"
 )
@@ -168,6 +179,14 @@ def test_list_inspect_and_new(workspace: Path, tmp_path: Path, autotune: Callabl
     (source := tmp_path / "kernel.c").write_text("void kernel(float* a) { *a = 1; }\n")
     subprocess.run(["cc", "-c", str(source), "-o", str(tmp_path / "kernel.o")], check=True)
     assert "kernel" in autotune("ab", "--inspect", tmp_path / "kernel.o").out
+
+
+def test_a_source_in_c_is_a_microkernel(workspace: Path, tmp_path: Path, autotune: Callable[..., Answer]) -> None:
+    source = tmp_path / "naive.c"
+    source.write_text(NAIVE)
+    answer = autotune("ab", source, *SHAPE, "--device", "none", "--json", "--workspace", workspace)
+    assert answer.code == 0, answer.err
+    assert json.loads(answer.out)["verdict"] == "compile-only"
 
 
 def test_a_dry_run_shows_the_kernels_spec_and_both_flags(workspace: Path, autotune: Callable[..., Answer]) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from autotuner.errors import StorageError, UsageError
 from autotuner.microkernels.instance import own_folder, search_folders, shipped_folder
-from autotuner.microkernels.library import all_manifests, create, find
+from autotuner.microkernels.library import adopt, all_manifests, create, find
 from autotuner.microkernels.loader import load
 from autotuner.problems import Gemm
 from tests.support.patience import ENOUGH
@@ -141,3 +141,31 @@ def test_a_folder_that_cannot_be_written_is_the_machines_fault(tmp_path: Path) -
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="cannot write"):
         create("mine", tmp_path / "file")
+
+
+PLAIN_C = """\
+static void helper(const float* a, const float *b, float* c, int m) { c[0] = a[0] + b[0]; }
+void product(const float* restrict a, const float *b,
+             float* c, int K, int32_t n, int m) { helper(a, b, c, m); }
+"""
+
+
+def test_a_product_in_c_gets_a_manifest_made_from_it(tmp_path: Path) -> None:
+    own = own_folder(tmp_path)
+    (source := tmp_path / "My kernel.c").write_text(PLAIN_C)
+    assert adopt(source, own) == "my_kernel"
+    manifest = find("my_kernel", search_folders(tmp_path))
+    assert (manifest.symbol, [one.text for one in manifest.constants]) == ("product", ["k", "n", "m"])
+    copy = own / "my_kernel" / source.name
+    source.write_text(PLAIN_C.replace("+", "-"))
+    manifest.file.write_text(changed := manifest.file.read_text() + "# mine\n")
+    assert adopt(source, own) == adopt(copy, own) == "my_kernel"
+    assert (copy.read_text(), manifest.file.read_text()) == (source.read_text(), changed)
+    source.rename(other := source.with_name("my-kernel.c"))
+    other.write_text("float gemm(float x) { return x; }")
+    with pytest.raises(UsageError, match="autotune ab --new my-kernel --c"):
+        adopt(other, own)
+    (own / "my-kernel").mkdir()
+    shutil.copy(manifest.file, own / "my-kernel")
+    with pytest.raises(UsageError, match="another microkernel"):
+        adopt(other, own)

@@ -9,6 +9,7 @@ import pytest
 
 from autotuner.measure.check import compare
 from autotuner.problems import Array, Gemm
+from autotuner.problems.dtypes import type_name
 from autotuner.problems.gemm import LAYOUTS
 
 DTYPES = ("f32", "f16", "bf16", "i8", "f8")
@@ -20,6 +21,9 @@ def test_name_flops_and_bytes() -> None:
     assert gemm.flops == 2 * 512 * 256 * 1024
     assert gemm.bytes == 2 * (512 * 1024 + 1024 * 256) + 4 * 512 * 256
     assert gemm.describe() == {"op": "gemm", "name": gemm.name, "flops": gemm.flops, "bytes": gemm.bytes}
+    spelt = Gemm.parse(shape="512, 256,1024", dtype="float16", acc="fp32", out="half")
+    assert (spelt.name, spelt.dtype) == ("gemm_512x256x1024_f16_f32_f16_nn", "f16")
+    assert [type_name(word) for word in ("fp8", "bfloat16", "int8", "F16")] == ["f8", "bf16", "i8", "f16"]
     batched = Gemm.parse(shape="4x8x16", dtype="i8", batch=3, layout="tn")
     assert batched.name == "gemm_3x4x8x16_i8_i32_tn"
     assert batched.flops == 3 * 2 * 4 * 8 * 16

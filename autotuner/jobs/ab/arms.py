@@ -17,8 +17,8 @@ from autotuner.carriers.flagfile import Flagfile, name_of
 from autotuner.errors import UsageError
 from autotuner.jobs.ab.kernels import with_kernel
 from autotuner.jobs.ab.recipe import ArmSite, Recipe, read_arm_spec
-from autotuner.microkernels.instance import search_folders
-from autotuner.microkernels.library import find
+from autotuner.microkernels.instance import own_folder, search_folders
+from autotuner.microkernels.library import adopt, find
 from autotuner.microkernels.variants import Kernel
 from autotuner.specfiles.check import objects_folder, refuse_executables
 
@@ -153,15 +153,20 @@ def file_arm(path: Path, *, trust: bool = False) -> FileArm:
 def parse_arm(
     text: str, *, workspace: Path, objects: Sequence[Path] = (), symbol: str | None = None, trust: bool = False
 ) -> Arm:
-    """`default`, `@FILE` or FILE.flags, FILE.mlir, or a microkernel's name."""
+    """`default`, `@FILE` or FILE.flags, FILE.mlir, FILE.c, or a microkernel's name."""
     if text == DEFAULT.name:
         return DEFAULT
     if text.startswith("@") or text.endswith(".flags"):
         return FlagfileArm(text, _file(text.removeprefix("@"), "a flagfile"), trust)
     if text.endswith(".mlir"):
         return SpecArm(text, _file(text, "a spec"), trust)
+    if text.endswith(".c"):
+        text = adopt(_file(text, "a kernel in C"), own_folder(workspace))
     if os.sep in text:
-        raise UsageError(f"{text} is no arm.", remedy="An arm is a microkernel, a spec (.mlir) or a flagfile (.flags).")
+        raise UsageError(
+            f"{text} is no arm.",
+            remedy="An arm is a microkernel, a kernel (.c), a spec (.mlir) or a flagfile (.flags).",
+        )
     manifest = find(text, search_folders(workspace))
     return MicrokernelArm(text, Kernel(text, tuple(objects), symbol, trust), manifest.file.parent)
 
