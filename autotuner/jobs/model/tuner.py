@@ -153,7 +153,9 @@ class _ModelRun:
             but=context.run.id,
         )
         program = context.called = model_program(context.model, self.plain, context.builder, context.run)
-        benchmark = Benchmark(program.call, MIN_TIME, context.run_timeout)
+        # Compiles lie between the timings of routes: a GPU has gone idle meanwhile, and its first calls are slow.
+        steady = not context.target.compiles_on_device
+        benchmark = Benchmark(program.call, MIN_TIME, context.run_timeout, steady=steady)
         race = RouteRace(context, benchmark, program, tried=self.found.tried)
         race.begin(choose(context.target, context.model.routes, self.plain.ops, won=won))
         race.rounds(lambda: context.routes_end)
