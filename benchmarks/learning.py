@@ -31,8 +31,8 @@ import numpy.typing as npt
 from autotuner.build import Builder
 from autotuner.iree.tools import Tools
 from autotuner.problems import OPERATIONS, Operation
-from autotuner.search import make_search
 from autotuner.search.history import Earlier, Shape, suggest
+from autotuner.search.study import make_search
 from autotuner.space import Config
 from autotuner.system.cache import Cache
 from benchmarks.replay import Recording, load, replay
@@ -95,11 +95,11 @@ def left_by(recorded: Recorded, *, seed: int) -> Earlier:
 def courses(recorded: Recorded, history: Sequence[Earlier], *, seed: int) -> tuple[list[float], list[float], float]:
     """Best over optimum after each candidate: without the history, with it; and the seconds that asking it took."""
     recording, most = recorded.recording, min(MARKS[-1], len(recorded.recording.space))
-    without = replay(recording, make_search(recording.space, seed=seed, exhaustive_up_to=0), evaluations=most)
+    without = replay(recording, make_search(recording.space, seed=seed), evaluations=most)
     began = time.process_time()
     first = suggest(recording.space, recorded.shape, history).configs
     spent = time.process_time() - began
-    search = make_search(recording.space, seed=seed, first=first, exhaustive_up_to=0)
+    search = make_search(recording.space, seed=seed, first=first)
     return without, replay(recording, search, evaluations=most), spent
 
 

@@ -26,17 +26,17 @@ from functools import cache
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from autotuner.search import Search, make_search
 from autotuner.search.grid import Grid
-from autotuner.search.guided import GuidedSearch, Settings
+from autotuner.search.guided import GuidedSampler, Settings
+from autotuner.search.study import Search, make_search
 from autotuner.space.table import Config, Knob, Space
 from benchmarks.recording import RESULTS, TIME
-from benchmarks.tpe import TpeSearch
 
 MARKS = (25, 50, 100, 200)
 BATCH = 4
@@ -77,6 +77,14 @@ def _value(cell: str) -> int | str:
     return int(cell) if cell.lstrip("-").isdecimal() else cell
 
 
+class Asked(Protocol):
+    """What is replayed: the search, and what it is compared with."""
+
+    def ask(self, count: int) -> list[Config]: ...
+
+    def tell(self, config: Config, value: float | None) -> None: ...
+
+
 class RandomLegal:
     """The baseline that any search has to beat: legal rows in random order."""
 
@@ -112,7 +120,7 @@ class Neighbours:
         row = int(self._rng.choice(pool if len(pool) else np.flatnonzero(self._grid.free)))
         self._asked += 1
         self._grid.take(row)
-        return self._grid.config(row)
+        return self._grid.space[row]
 
     def tell(self, config: Config, value: float | None) -> None:
         row = self._grid.space.index(config)
@@ -120,16 +128,21 @@ class Neighbours:
             self._told[row] = value
 
 
-def guided(**changed: float) -> Callable[[Space, int], Search]:
-    return lambda space, seed: GuidedSearch(Grid(space), seed=seed, first=(), settings=Settings(**changed))  # type: ignore[arg-type]
+def guided(**changed: float) -> Callable[[Space, int], Asked]:
+    return lambda space, seed: Search(space, GuidedSampler(space, seed=seed, settings=Settings(**changed)))  # type: ignore[arg-type]
 
 
-METHODS: Mapping[str, Callable[[Space, int], Search]] = {
+def sampler(name: str) -> Callable[[Space, int], Asked]:
+    """As --sampler names it."""
+    return lambda space, seed: make_search(space, seed=seed, sampler=name)
+
+
+METHODS: Mapping[str, Callable[[Space, int], Asked]] = {
     "random legal": lambda space, seed: RandomLegal(space, seed=seed),
     "neighbours only": lambda space, seed: Neighbours(space, seed=seed),
-    "this search": lambda space, seed: make_search(space, seed=seed),
+    "this search": sampler("guided"),
 }
-ABLATION: Mapping[str, Callable[[Space, int], Search]] = {
+ABLATION: Mapping[str, Callable[[Space, int], Asked]] = {
     "this search": guided(),
     "without dice": guided(dice=0),
     "without neighbours": guided(neighbours=0, anywhere=300),
@@ -141,20 +154,24 @@ ABLATION: Mapping[str, Callable[[Space, int], Search]] = {
     "rows apart in one knob little alike": guided(shared=0.1),
     "half as bold": guided(boldness=0.5),
 }
-OPTUNA: Mapping[str, Callable[[Space, int], Search]] = {
-    "optuna's TPE": lambda space, seed: TpeSearch(Grid(space), seed=seed, first=()),
+OPTUNA: Mapping[str, Callable[[Space, int], Asked]] = {
+    "--sampler guided": sampler("guided"),
+    "--sampler tpe": sampler("tpe"),
+    "--sampler random": sampler("random"),
 }
-GROUPS = {"all": METHODS, "ablation": ABLATION, "optuna": OPTUNA}
-CHOICES: Mapping[str, Callable[[Space, int], Search]] = {
+GP = {"--sampler gp": sampler("gp")}
+"""It needs torch and scipy, and minutes where the others take seconds."""
+GROUPS = {"all": METHODS, "ablation": ABLATION, "optuna": OPTUNA, "gp": GP}
+CHOICES: Mapping[str, Callable[[Space, int], Asked]] = {
     f"shared {shared}, startup {startup}, dice {dice}": guided(shared=shared, startup=startup, dice=dice)
     for shared, startup, dice in product((0.6, 0.7, 0.8), (6, 8, 12), (3, 4))
 }
 """What --choose chooses from."""
 CHOOSING_SEEDS = range(9000, 9020)
-EVERYTHING = {**METHODS, **ABLATION, **OPTUNA, **CHOICES}
+EVERYTHING = {**METHODS, **ABLATION, **OPTUNA, **GP, **CHOICES}
 
 
-def replay(recording: Recording, search: Search, *, evaluations: int = MARKS[-1]) -> list[float]:
+def replay(recording: Recording, search: Asked, *, evaluations: int = MARKS[-1]) -> list[float]:
     """Best over optimum after each evaluation; a failure is an evaluation too."""
     optimum, best = float(np.nanmin(recording.times)), math.inf
     course: list[float] = []
@@ -189,7 +206,7 @@ def line(label: str, courses: npt.NDArray[np.float64]) -> str:
 
 def run(
     recording: Recording,
-    start: Callable[[Space, int], Search],
+    start: Callable[[Space, int], Asked],
     seeds: Iterable[int],
     *,
     evaluations: int = MARKS[-1],

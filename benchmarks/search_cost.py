@@ -31,8 +31,8 @@ from sqlalchemy import Connection, insert
 from autotuner.build import Builder
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
-from autotuner.search import make_search
 from autotuner.search.history import Shape, suggest
+from autotuner.search.study import make_search
 from autotuner.space.table import Space
 from autotuner.store.rows import CANDIDATES, NewRun
 from autotuner.store.store import Store

@@ -28,7 +28,8 @@ OF_A_CALL = ("tolerance", "expected", "parameters")
 """What is said of running a model."""
 OF_A_MODEL = ("function", "inputs", *OF_A_CALL)
 _AS_TYPED = (
-    *("device", "trials", "jobs", "seed", "isolate", "workspace", "output", "force", "storage", "resume", "iree_tools"),
+    *("device", "trials", "jobs", "seed", "sampler", "isolate"),
+    *("workspace", "output", "force", "storage", "resume", "iree_tools"),
 )
 """Options that a run takes as they are."""
 _EVERYWHERE = frozenset({"quiet", "no_color"})
@@ -89,6 +90,9 @@ class Request:
     budget: Annotated[str | None, option("--budget", "At most this long for all of it: 90s, 10m, 1h30m.")] = None
     jobs: o.Jobs = None
     seed: Annotated[int, option("--seed", "The same seed asks the same first batch.")] = 0
+    sampler: Annotated[
+        str, option("--sampler", "What searches: guided, tpe, gp, random, or MODULE:CLASS of a sampler for Optuna.")
+    ] = "guided"
     cache: Annotated[
         str, option("--cache", "The last level cache: search warm or cold; both: search warm, tell cold times too.")
     ] = "both"

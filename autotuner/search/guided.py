@@ -1,16 +1,20 @@
-"""A model of what was timed chooses among neighbours of the best and rows from anywhere; the dice keep it honest."""
+"""A model of what was timed chooses among neighbours of the best and rows from anywhere; some are left to chance."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from optuna.distributions import BaseDistribution
+from optuna.study import Study
+from optuna.trial import FrozenTrial
 
-from autotuner.search.grid import NONE, Grid
+from autotuner.search.grid import NONE, Grid, WholeSampler
 from autotuner.search.model import GOOD, Floats, Likeness, Rows, Surrogate
-from autotuner.space.table import Config
+from autotuner.space.table import Space
 
 MEMORY = 200
 """The model knows at most so many results: the cost of a candidate stays bounded."""
@@ -45,86 +49,94 @@ class Settings:
 DEFAULT = Settings()
 
 
-class GuidedSearch:
-    """First rows that are unlike each other, then what the model finds most promising; it is told everything."""
+class GuidedSampler(WholeSampler):
+    """First rows that are unlike each other, then what the model finds most promising. All it knows is in the study."""
 
-    def __init__(self, grid: Grid, *, seed: int, first: Sequence[int], settings: Settings = DEFAULT) -> None:
-        self._grid, self._settings = grid, settings
+    def __init__(self, space: Space, *, seed: int, settings: Settings = DEFAULT) -> None:
+        super().__init__(Grid(space))
+        self._settings = settings
         self._rng = np.random.default_rng(seed)
-        self._first = list(dict.fromkeys(first))
-        self._likeness = Likeness(grid.knobs, shared=settings.shared)
+        self._likeness = Likeness(space.knobs, shared=settings.shared)
         self._model = Surrogate(self._likeness, boldness=settings.boldness, good=settings.good)
         self._values: dict[int, float] = {}
         """By row; NaN where it failed."""
         self._pending: dict[int, None] = {}
-        self._turn = self._dice = 0
-        """How many were chosen since the start, and how often the dice were asked for one of them."""
-        most = max((len(knob.values) for knob in grid.knobs), default=0)
-        self._worked, self._failed = (np.zeros((len(grid.knobs), most), np.int64) for _ in range(2))
-        """How often, by knob and value."""
-        self._knobs = np.arange(len(grid.knobs))
-
-    def ask(self, count: int) -> list[Config]:
-        batch: list[int] = []
-        while len(batch) < count:
-            rows = self._next(count - len(batch))
-            if not rows:
-                break
-            for row in rows:
-                self._grid.take(row)
-                self._pending[row] = None
-            batch += rows
-        return [self._grid.config(row) for row in batch]
-
-    def tell(self, config: Config, value: float | None) -> None:
-        """The first word on a configuration stands; one that is not of this space says nothing about it."""
-        row = self._grid.space.index(config)
-        if row is None or row in self._values:
-            return
-        self._grid.take(row)
-        self._pending.pop(row, None)
-        self._values[row] = math.nan if value is None else value
-        tally = self._failed if value is None else self._worked
-        tally[self._knobs, self._grid.space.indices[row]] += 1
-
-    def _next(self, count: int) -> list[int]:
-        while self._first:
-            row = self._first.pop(0)
-            if self._grid.free[row]:
-                return [row]
-        best = self._best()
-        if len(self._values) + len(self._pending) < self._settings.startup or not best:
-            return self._scattered()
-        parents, rows = best[: self._settings.parents], list[int]()
-        # The dice of a batch come first: what the model chooses of it is then one question.
-        if self._settings.dice and -(-(self._turn + count) // self._settings.dice) > self._dice:
-            self._dice += 1
-            rows = self._thrown(parents)
-        if not rows:
-            rows = self._most_promising(self._considered(parents), best, count=count)
-        self._turn += len(rows)
-        return rows
-
-    def _best(self) -> list[int]:
+        self._open: list[int] = []
+        self._read = 0
+        """The trials that are known and have no result yet, and how many are known at all."""
+        self._best: list[int] = []
         """What worked, the fastest first."""
-        return sorted(
-            (row for row, value in self._values.items() if not math.isnan(value)), key=self._values.__getitem__
-        )
+        self._choices: Iterator[int] = iter(())
+        """What the model would choose next, as long as nothing new is known."""
+        self._proposed = -1
+        self._turn = 0
+        """How many were chosen since the start."""
+        most = max((len(knob.values) for knob in space.knobs), default=0)
+        self._worked, self._failed = (np.zeros((len(space.knobs), most), np.int64) for _ in range(2))
+        """How often, by knob and value."""
+        self._knobs = np.arange(len(space.knobs))
 
-    def _scattered(self) -> list[int]:
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """A configuration that the study does not have; any, when it has all."""
+        del trial, search_space
+        self._learn(study.get_trials(deepcopy=False))
+        row = self._next()
+        self._proposed = int(self._rng.integers(len(self._grid))) if row is None else row
+        return self._grid.params(self._proposed)
+
+    def _learn(self, trials: Sequence[FrozenTrial]) -> None:
+        """The first word on a configuration stands; one that is not of this space says nothing about it."""
+        new = [*(trials[number] for number in self._open), *trials[self._read :]]
+        self._read, self._open = len(trials), [trial.number for trial in new if not trial.state.is_finished()]
+        told = False
+        for trial in new:
+            row = self._grid.row_of(trial.params)
+            if row is None or row in self._values:
+                continue
+            told |= trial.state.is_finished() or not (row in self._pending or row == self._proposed)
+            self._grid.take(row)
+            if not trial.state.is_finished():
+                self._pending[row] = None
+                continue
+            self._pending.pop(row, None)
+            self._values[row] = trial.value if trial.value is not None else math.nan
+            tally = self._failed if trial.value is None else self._worked
+            tally[self._knobs, self._grid.space.indices[row]] += 1
+        if told:
+            worked = (row for row, value in self._values.items() if not math.isnan(value))
+            self._best, self._choices = sorted(worked, key=self._values.__getitem__), iter(())
+
+    def _next(self) -> int | None:
+        """None when all were proposed."""
+        if len(self._values) + len(self._pending) < self._settings.startup or not self._best:
+            return self._scattered()
+        parents, row = self._best[: self._settings.parents], None
+        if self._settings.dice and self._turn % self._settings.dice == 0:
+            row = self._thrown(parents)
+        if row is None:
+            row = next((one for one in self._choices if self._grid.free[one]), None)
+        if row is None:
+            self._choices = self._most_promising(self._considered(parents))
+            row = next(self._choices, None)
+        self._turn += 1
+        return row
+
+    def _scattered(self) -> int | None:
         """A random row unlike those before it."""
         rolls = self._grid.random_free(self._settings.scatter, self._rng)
         tried = np.array([*self._values, *self._pending], np.int64)
         if not len(rolls) or not len(tried):
-            return [int(row) for row in rolls[:1]]
+            return int(rolls[0]) if len(rolls) else None
         indices = self._grid.space.indices
         unlike = (indices[rolls][:, None] != indices[tried][None]).sum(axis=2).min(axis=1)
-        return [int(rolls[unlike.argmax()])]
+        return int(rolls[unlike.argmax()])
 
-    def _thrown(self, parents: Sequence[int]) -> list[int]:
+    def _thrown(self, parents: Sequence[int]) -> int | None:
         """A random unseen neighbour of one of the best; none when all were seen."""
         rows = self._hopeful(self._grid.free_of([self._grid.around(parent)[0] for parent in parents]))
-        return [int(self._rng.choice(rows))] if len(rows) else []
+        return int(self._rng.choice(rows)) if len(rows) else None
 
     def _considered(self, parents: Sequence[int]) -> Rows:
         """Unseen neighbours of the best, and unseen rows from anywhere."""
@@ -146,14 +158,15 @@ class GuidedSearch:
         hopeful: Rows = rows[~hopeless[self._knobs, self._grid.space.indices[rows]].any(axis=1)]
         return hopeful
 
-    def _most_promising(self, pool: Rows, best: Sequence[int], *, count: int) -> list[int]:
+    def _most_promising(self, pool: Rows) -> Iterator[int]:
+        """Rows of the pool, as the model ranks them."""
         failed = [row for row, value in self._values.items() if math.isnan(value)]
-        known = _remembered([*best, *failed])
+        known = _remembered([*self._best, *failed])
         values: Floats = np.array([self._values[int(row)] for row in known])
         rows = np.concatenate([np.array([*self._pending], np.int64), pool])
         known_features, features = (self._likeness.rows(self._grid.space.indices[some]) for some in (known, rows))
-        chosen = self._model.choose(known_features, values, features, pending=len(self._pending), count=count)
-        return [int(rows[place]) for place in chosen]
+        choices = self._model.choices(known_features, values, features, pending=len(self._pending))
+        return (int(rows[place]) for place in choices)
 
     def _some(self, rows: Rows, count: int) -> Rows:
         return rows if len(rows) <= count else self._rng.choice(rows, size=max(count, 0), replace=False)

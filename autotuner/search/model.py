@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,8 +102,8 @@ class Surrogate:
     def __init__(self, likeness: Likeness, *, boldness: float, good: float = GOOD) -> None:
         self._likeness, self._boldness, self._good = likeness, boldness, good
 
-    def choose(self, known: Singles, values: Floats, rows: Singles, *, pending: int, count: int) -> list[int]:
-        """The most promising of some rows, best first; the first `pending` of them are under way already.
+    def choices(self, known: Singles, values: Floats, rows: Singles, *, pending: int) -> Iterator[int]:
+        """Some rows, the most promising first; the first `pending` of them are under way already.
 
         What is under way or chosen has no value yet, but it makes its surroundings less unknown: that spreads a batch.
         """
@@ -111,14 +111,12 @@ class Surrogate:
         open_ = np.arange(len(rows)) >= pending
         for row in range(pending):
             belief.expect(row)
-        chosen: list[int] = []
-        while len(chosen) < count and open_.any():
+        while open_.any():
             score = self._boldness * belief.deviation - belief.mean
             best = int(np.where(open_, score, -np.inf).argmax())
             open_[best] = False
-            chosen.append(best)
+            yield best
             belief.expect(best)
-        return chosen
 
 
 def standardized(values: Floats, *, good: float = GOOD) -> Floats:

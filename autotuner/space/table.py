@@ -227,8 +227,9 @@ class Space:
     def _scale(self) -> npt.NDArray[np.float32]:
         return np.array([1.0 / max(len(k.values) - 1, 1) for k in self.knobs], np.float32)
 
-    def nearest(self, values: Mapping[str, Value]) -> int:
-        """The legal row nearest to any proposal; a knob that is missing from it or unknown costs nothing."""
+    def nearest(self, values: Mapping[str, Value], *, among: npt.NDArray[np.bool_] | None = None) -> int:
+        """The legal row nearest to any proposal, `among` some of them; a knob that is missing from it or unknown costs
+        nothing."""
         if not len(self):
             raise ValueError("the space is empty")
         distance = np.zeros(len(self), np.float32)
@@ -242,7 +243,7 @@ class Space:
                 distance += (np.abs(self._rows[:, column] - position) * self._scale[column]).astype(np.float32)
             elif wanted in knob.values:
                 distance += self._rows[:, column] != knob.values.index(wanted)
-        return int(distance.argmin())
+        return int((distance if among is None else np.where(among, distance, np.inf)).argmin())
 
     def sample(self, count: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """Distinct random rows, at most as many as there are."""

@@ -52,6 +52,10 @@ class Workspace:
     def results(self) -> Path:
         return self.root / "results"
 
+    def study(self, run: str) -> Path:
+        """The journal of a run's study, which Optuna's own programs read."""
+        return self.results / "studies" / f"{self.run_folder(run).name}.journal"
+
     @property
     def specs(self) -> Path:
         return self.root / "specs"

@@ -76,7 +76,7 @@ def _finals(loop: Loop, effort: Effort) -> Finals[Outcome]:
         effort,
         schedule=loop.schedule,
         stop=loop.session.stop,
-        seed=loop.seed,
+        seed=loop.options.seed,
         reporter=loop.session.reporter,
         record=_recorder(evaluator),
         last=built,

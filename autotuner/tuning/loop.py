@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from time import monotonic
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,14 +19,17 @@ from autotuner.errors import DeviceError
 from autotuner.iree.run import failed_because
 from autotuner.measure.schedule import Schedule
 from autotuner.measure.screening import DriftWatch, Measured
-from autotuner.search import Search, make_search
 from autotuner.system import process
 from autotuner.system.progress import Clock, Progress, clocked
 from autotuner.tuning.evaluate import Evaluator, candidate_id
+from autotuner.tuning.options import Options
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE, SEARCHED, Candidate
 from autotuner.tuning.pool import Measure, Pool
 from autotuner.tuning.session import Session
+
+if TYPE_CHECKING:
+    from autotuner.search.study import Search
 
 Started = tuple[Outcome, "Future[Compiled]"]
 
@@ -38,7 +42,7 @@ class Loop:
     evaluator: Evaluator
     session: Session
     clock: Clock
-    seed: int
+    options: Options
     trials: int
     seconds: dict[str, float]
     unfinished: Sequence[Outcome] = ()
@@ -56,7 +60,7 @@ class Loop:
         done = {o.candidate.config for o in self.candidates()}
         configs = dict.fromkeys([*plan.first, *plan.seeds])
         if len(plan.space):
-            rng = np.random.default_rng(self.seed)
+            rng = np.random.default_rng(self.options.seed)
             configs |= dict.fromkeys(plan.space[int(i)] for i in plan.space.sample(self.trials, rng))
         stock = [c for c in (plan.baseline, *plan.stock) if not self._is_built(c)]
         self._work([*stock, *self._left_over()])
@@ -101,10 +105,20 @@ class Loop:
             self._run(self._lane())
 
     def _lane(self) -> SearchLane:
-        """The search over the space, told what is known already."""
-        plan = self.evaluator.plan
+        """The search over the space, told what is known already.
+
+        A run that goes on tells a new study what its rows say: they have what was timed again, and all that failed.
+        """
+        evaluator, plan = self.evaluator, self.evaluator.plan
         with self.clocked("search"):
-            search = make_search(plan.space, seed=self.seed, first=[*plan.first, *plan.seeds])
+            from autotuner.search.study import kept_study, make_search  # half a second, with Optuna
+
+            about = {"problem": plan.problem.name, "target": plan.target.name, "sampler": self.options.sampler}
+            kept = kept_study(self.session.workspace.study(evaluator.run), about)
+            first = [*plan.first, *plan.seeds]
+            search = make_search(
+                plan.space, seed=self.options.seed, sampler=self.options.sampler, first=first, kept=kept
+            )
             lane = SearchLane(self, deque(self._left_over()), search=search)
             for outcome in self.candidates():
                 if outcome not in self.unfinished:

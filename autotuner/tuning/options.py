@@ -13,6 +13,7 @@ from autotuner.errors import UsageError
 from autotuner.iree.run import CacheState
 from autotuner.measure.caches import Cache
 from autotuner.microkernels.variants import Kernel
+from autotuner.search import GUIDED
 from autotuner.space.gpu_config import CompilationInfo
 from autotuner.store.rows import RunKind
 from autotuner.system.settings import given_command
@@ -72,6 +73,8 @@ class Options:
     """Compiles at once; None: as many as there are usable cores."""
     seed: int = 0
     """Of inputs and of the search: the same seed asks the same first batch."""
+    sampler: str = GUIDED
+    """What chooses the next configuration: guided, tpe, gp, random, or MODULE:CLASS of a sampler of Optuna's."""
     cache: Cache = "both"
     """The last level cache in the search; `both` is a warm search, and the default and the best are also timed cold."""
     isolate: bool = False
@@ -122,6 +125,10 @@ class Options:
             raise UsageError(f"--seed {self.seed} is too large.", remedy=f"Give --seed {MOST_SEED} or less.")
         if unknown := set(self.keep) - set(KEEP):
             raise UsageError(f"unknown --keep {', '.join(sorted(unknown))}.", remedy=f"Choose from: {', '.join(KEEP)}.")
+        if self.sampler != GUIDED:
+            from autotuner.search.study import sampler_maker  # Optuna takes half a second
+
+            sampler_maker(self.sampler)
         if self.cache == "cold" and self.isolate:
             remedy = "Leave out --isolate."
             raise UsageError("--cache cold needs a device that stays open, and --isolate closes it.", remedy=remedy)

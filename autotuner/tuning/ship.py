@@ -21,6 +21,7 @@ from autotuner.measure.caches import Caches
 from autotuner.measure.judgement import Judgement
 from autotuner.measure.standing import Standing
 from autotuner.problems import Problem
+from autotuner.search import GUIDED
 from autotuner.system.workspace import Workspace, checked_name
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.options import Options, Task
@@ -141,6 +142,7 @@ def reproduced_by(problem: Problem, run: Run, *, task: Task, trials: int) -> lis
         words += ["--microkernels", ",".join(kernel.name for kernel in kernels)]
     words += ["--isolate"] if options.isolate else []
     words += ["--cache", options.cache] if options.cache != "both" else []
+    words += ["--sampler", options.sampler] if options.sampler != GUIDED else []
     words += [f"--flag={flag}" for flag in target.user_flags]
     words += run.session.tools.arguments()
     if device == NO_DEVICE and options.output is not None:  # without it nothing is written

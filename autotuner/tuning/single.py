@@ -322,7 +322,7 @@ class SingleRun:
             elsewhere=self.task.elsewhere,
         )
         self.summary = Summary(self.run, self.evaluator)
-        self.loop = Loop(self.evaluator, self.session, self.clock, self.options.seed, self.trials, self.seconds)
+        self.loop = Loop(self.evaluator, self.session, self.clock, self.options, self.trials, self.seconds)
         if (rows := self.run.earlier) is not None:
             binaries = {build.candidate: build.binary for build in self.store.builds(self.run.id)}
             self.loop.unfinished = self.evaluator.restore(rows, binaries)

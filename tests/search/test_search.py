@@ -2,17 +2,16 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from autotuner.search import Search, make_search
-from autotuner.search.grid import Grid
 from autotuner.search.model import Surrogate
+from autotuner.search.study import Search, make_search
 from autotuner.space.table import Config, Knob, Space
 from benchmarks.replay import HERE, RandomLegal, load, replay
-from benchmarks.tpe import TpeSearch
 
 RECORDED = HERE / "iree"
 
@@ -42,7 +41,7 @@ def cost(config: Config) -> float:
     return total
 
 
-@pytest.fixture(params=[small, large], ids=["exhaustive", "guided"])
+@pytest.fixture(params=[small, large], ids=["small", "large"])
 def space(request: pytest.FixtureRequest) -> Space:
     made: Space = request.param()
     return made
@@ -111,7 +110,7 @@ def test_an_exhausted_space_answers_with_nothing() -> None:
 
 def test_a_searched_space_ends_too() -> None:
     space = small()
-    search = make_search(space, seed=0, exhaustive_up_to=5)
+    search = make_search(space, seed=0)
     assert set(walk(search, 1000)) == set(space)
     assert search.ask(1) == []
 
@@ -189,13 +188,15 @@ def test_the_model_is_asked_once_a_batch_and_a_quarter_is_left_to_the_dice(
     monkeypatch: pytest.MonkeyPatch, first: int
 ) -> None:
     chosen: list[int] = []
-    choose = Surrogate.choose
+    choices = Surrogate.choices
 
-    def counted(self: Surrogate, *known: Any, count: int, **others: Any) -> list[int]:
-        chosen.append(count)
-        return choose(self, *known, count=count, **others)
+    def counted(self: Surrogate, *known: Any, **others: Any) -> Iterator[int]:
+        chosen.append(0)
+        for row in choices(self, *known, **others):
+            chosen[-1] += 1
+            yield row
 
-    monkeypatch.setattr(Surrogate, "choose", counted)
+    monkeypatch.setattr(Surrogate, "choices", counted)
     space = large()
     walk(make_search(space, seed=0, first=[space[row] for row in range(0, 10 * first, 10)]), 48)
     batches = (48 - first) // 4
@@ -224,11 +225,3 @@ def test_on_a_recorded_space_it_is_better_than_the_dice_and_cheap() -> None:
     assert np.log(found).mean() < np.log(1.08)
     assert np.log(found).mean() < 0.5 * np.log(dice).mean()
     assert each < 0.02, "two milliseconds on a machine of its own"
-
-
-def test_the_tpe_that_it_is_compared_with_asks_for_new_legal_rows_and_is_repeatable() -> None:
-    one, two = (walk(TpeSearch(Grid(large()), seed=3, first=[5]), 20) for _ in range(2))
-    assert one == two
-    assert one[0] == large()[5]
-    assert len(set(one)) == 20
-    assert all(config in large() for config in one)

@@ -24,6 +24,7 @@ from autotuner.system.progress import Clock, Progress, Silent, Stop
 from autotuner.targets import PLAIN, Target
 from autotuner.tuning.evaluate import Evaluator
 from autotuner.tuning.loop import Loop
+from autotuner.tuning.options import Options
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE, Candidate, Plan
 from autotuner.tuning.session import Session
@@ -83,7 +84,7 @@ def loop(
         "devices": Devices(()),
     }
     session = Session("local-task", shown or Silent(), Stop(), **others)
-    made = Loop(evaluator, session, clock, seed=0, trials=10, seconds={})
+    made = Loop(evaluator, session, clock, Options(), trials=10, seconds={})
     made.first_schedule = schedule(clock)
     made.keep_time_for_the_end()
     return made
