@@ -13,7 +13,7 @@ from autotuner.iree.tools import Tools
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.problems.render import problem_mlir
 from autotuner.space.constraints import constraint_operations, read_program
-from autotuner.space.gpu import read_dispatch_space
+from autotuner.space.dispatch import read_dispatch_space
 from autotuner.space.solver import legal
 from autotuner.system.cache import Cache
 from autotuner.targets import Target

@@ -26,7 +26,9 @@ from autotuner.iree.tools import Tools
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.problems.render import problem_mlir
 from autotuner.space import Config
-from autotuner.space.gpu import Batch, DispatchSpace, read_dispatch_space
+from autotuner.space.dispatch import Batch, DispatchSpace, read_dispatch_space
+from autotuner.space.gpu import GpuSpace
+from autotuner.space.gpu_attention import AttentionSpace
 from autotuner.space.prune import Rule
 from autotuner.system.cache import Cache
 from autotuner.targets import Target
@@ -95,7 +97,10 @@ def read_space(plan: Plan, builder: Builder, rules: Sequence[Rule]) -> DispatchS
     text = builder.inspect(problem_mlir(single), flags, timeout=TIMEOUT)
     if plan.target.backend.on_host:
         raise ValueError(f"{plan.target.name} is no GPU")
-    return read_dispatch_space(text, backend=plan.target.backend, batch=Batch(batch), rules=rules)
+    backend, left_out = plan.target.backend, Batch(batch)
+    if isinstance(read_dispatch_space(text, backend=backend, batch=left_out), AttentionSpace):
+        return AttentionSpace.read(text, rules=rules)
+    return GpuSpace.read(text, backend=backend, batch=left_out, rules=rules)
 
 
 def with_space(plan: Plan, space: DispatchSpace) -> Plan:

@@ -20,7 +20,6 @@ from autotuner.iree.compile import (
     Begun,
     Compile,
     Compiled,
-    CompilerRefusal,
     Dump,
     compile_program,
     inspect,
@@ -29,7 +28,7 @@ from autotuner.iree.figures import Isa
 from autotuner.iree.folder import MODEL, MODULE
 from autotuner.iree.program import TWICE, module_bytes, reads, spliced, spliced_late, with_repeats
 from autotuner.iree.tools import Tools
-from autotuner.space.gpu_config import CompilationInfo
+from autotuner.space.dispatch import CompilationInfo
 from autotuner.system.cache import Cache
 from autotuner.system.digests import content_digest, known_digest, read_by_flags
 from autotuner.system.locks import one_at_a_time
@@ -254,20 +253,13 @@ class Builder:
         spec_flag: str = "",
     ) -> str:
         """The configured dispatches as text; raises with the compiler's own words when it refuses."""
-        return self._inspected(
-            BuildJob(program, tuple(flags), timeout, spec, spec_flag, stop=CONFIGURED, dumps=())
-        ).text
+        job = BuildJob(program, tuple(flags), timeout, spec, spec_flag, stop=CONFIGURED, dumps=())
+        return self.build(job).checked().text
 
     def executables(self, program: str | Path, flags: Iterable[str], *, timeout: float) -> tuple[str, ...]:
         """The configured executables, each as the file that a substitution begins with."""
         job = BuildJob(program, tuple(flags), timeout, stop=CONFIGURED, dumps=("configurations",))
-        return self._inspected(job).texts
-
-    def _inspected(self, job: BuildJob) -> Compiled:
-        made = self.build(job)
-        if not made.ok:
-            raise CompilerRefusal(made.stderr)
-        return made
+        return self.build(job).checked().texts
 
     @property
     def _nowhere(self) -> Path:

@@ -15,11 +15,10 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from autotuner.build.builder import HOST, Builder, BuildJob
-from autotuner.carriers.microkernel import executable_target
 from autotuner.errors import EnvironmentFailure
-from autotuner.iree.compile import CONFIGURED, Compile, Compiled, CompilerRefusal, inspect
+from autotuner.iree.compile import CONFIGURED, Compile, Compiled, inspect
 from autotuner.iree.folder import MODEL, MODULE, write_inputs
-from autotuner.iree.processor import read_processor
+from autotuner.iree.processor import executable_target, read_processor
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
@@ -84,7 +83,7 @@ class BuildExecutor:
 
     def inspect(self, job: BuildJob) -> Future[str]:
         """What the compiler prints where the job stops; raises with the compiler's own words when it refuses."""
-        return after(self.start(job), _text)
+        return after(self.start(job), lambda made: made.checked().text)
 
 
 def _put(folder: Path, job: BuildJob, made: Compiled) -> Compiled:
@@ -93,12 +92,6 @@ def _put(folder: Path, job: BuildJob, made: Compiled) -> Compiled:
     if made.ok:
         shutil.copy(made.vmfb, folder / MODULE)
     return replace(made, vmfb=folder / MODULE)
-
-
-def _text(made: Compiled) -> str:
-    if not made.ok:
-        raise CompilerRefusal(made.stderr)
-    return made.text
 
 
 # --- On another machine ---------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from autotuner.carriers.render import MARKER
 from autotuner.iree.mlir import read_applied, same_attributes
-from autotuner.space.gpu_config import CompilationInfo
+from autotuner.space.dispatch import CompilationInfo
 
 
 def proven(texts: Iterable[str], expected: CompilationInfo) -> tuple[int, str]:

@@ -23,7 +23,7 @@ from autotuner.microkernels.instance import SCRATCH, Call
 from autotuner.microkernels.variants import Variants
 from autotuner.patterns.forms import Forms
 from autotuner.space import Config
-from autotuner.space.gpu_config import CompilationInfo
+from autotuner.space.dispatch import CompilationInfo
 
 FileKind = Literal["tuning", "microkernel", "executable"]
 """What a file of a carrier is called where files are looked at."""

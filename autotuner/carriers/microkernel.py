@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from iree.compiler import ir
-
 from autotuner.carriers.provenance import ENTRY, OBJECTS, Provenance, text_dictionary
 from autotuner.carriers.render import checked
-from autotuner.errors import EnvironmentFailure, UsageError
-from autotuner.iree.mlir import parse, walk
+from autotuner.errors import UsageError
 from autotuner.microkernels.instance import Binding, Call, Instance
 from autotuner.patterns.forms import DETACH, Forms, read_forms
 from autotuner.problems import Problem
 from autotuner.problems.epilogue import TURN
+from autotuner.system.digests import file_digest
 from autotuner.system.templates import render
 from autotuner.targets.backends import Backend, backend_of
 
@@ -102,7 +99,7 @@ class Kernel:
     @property
     def hashes(self) -> str:
         """The SHA-256 of each object, as an MLIR dictionary: a set of files that was copied can be verified."""
-        files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in self.instance.objects}
+        files = {path.name: file_digest(path) for path in self.instance.objects}
         return text_dictionary(files)
 
     @property
@@ -163,7 +160,7 @@ def spec_mlir(
     provenances: Sequence[Provenance] = (),
     forms: Sequence[Forms] = (),
 ) -> str:
-    """One spec for all of these kernels. `target` is `executable_target`'s answer: processors need it.
+    """One spec for all of these kernels. `target` is what `executable_target` reads; only processors need it.
 
     With `provenances`, one for each call, a spec also records what its objects are, so they must be there. `forms` are
     how a program has the problem of each; without them it is looked for as its own template writes it.
@@ -211,17 +208,6 @@ def object_flags(objects: Iterable[Path]) -> tuple[str, ...]:
     """Where objects lie: a spec has their names only, so that it can move with them."""
     folders = dict.fromkeys(path.absolute().parent for path in objects)
     return tuple(f"{OBJECTS_FLAG}={folder}" for folder in folders)
-
-
-def executable_target(text: str) -> str:
-    """The target that the compiler chose for this processor, from the configured dispatches of any program."""
-    with ir.Context() as context:
-        for op in walk(parse(text, context).operation):
-            if op.name == "hal.executable.variant":
-                return str(op.attributes["target"])
-    raise EnvironmentFailure(
-        "iree-compile made no executable for this problem.", remedy="Run `autotune doctor` and check --flag."
-    )
 
 
 def _kernel(number: int, call: Call, *, target: str, forms: Forms) -> Kernel:

@@ -16,7 +16,7 @@ from autotuner.carriers.provenance import ENTRY, Provenance
 from autotuner.iree.mlir import Dispatch, enclosing, parse, root_of, walk
 from autotuner.problems.render import Rows
 from autotuner.space.cpu import CpuTiling
-from autotuner.space.gpu_config import CompilationInfo
+from autotuner.space.dispatch import CompilationInfo
 from autotuner.system.templates import render, template_of
 
 VECTOR_LEVEL = "vector_common_parallel"

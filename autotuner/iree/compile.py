@@ -258,6 +258,12 @@ class Compiled:
         """The same by name, substituted ones as they were substituted."""
         return by_name(self.texts)
 
+    def checked(self) -> Compiled:
+        """The same; raises with the compiler's own words where it failed."""
+        if not self.ok:
+            raise CompilerRefusal(self.stderr)
+        return self
+
     def record(self) -> dict[str, Any]:
         """What the build cache keeps of it, beside the module."""
         kept = {name: getattr(self, name) for name in ("failure", "stderr", "binary", "applied")}
@@ -322,10 +328,7 @@ def _run(job: Compile, words: Sequence[str], folder: Path) -> process.Finished:
 def inspect(job: Compile, tools: Tools) -> Compiled:
     """The same in a folder that is thrown away, for what is printed; raises with the compiler's own words."""
     with tempfile.TemporaryDirectory(prefix="autotune-", ignore_cleanup_errors=True) as folder:
-        done = compile_program(job, tools, Path(folder))
-    if not done.ok:
-        raise CompilerRefusal(done.stderr)
-    return done
+        return compile_program(job, tools, Path(folder)).checked()
 
 
 def _dump_flag(what: Dump) -> str:

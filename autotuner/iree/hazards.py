@@ -1,6 +1,6 @@
-"""What a kernel's object could do beside computing: keep something between calls, read a clock, ask the system.
+"""What a kernel's object could do besides computing: keep data between calls, read a clock, call the system.
 
-A kernel needs none of that. One that has it can tell a timing from a call in earnest, or be right only now and then.
+A kernel needs none of that. One that has it could recognise a timing, or be right only now and then.
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from autotuner.iree.nvidia import without_comments
 from autotuner.iree.objects import ELF_MAGIC, open_elf
-
-_WRITE, _CODE, _THREAD = 0x1, 0x4, 0x400
-"""SHF_WRITE, SHF_EXECINSTR and SHF_TLS of a section."""
 
 
 def hazards(path: Path) -> list[str]:
@@ -48,7 +46,7 @@ def _host(elf: ELFFile) -> list[str]:
     found = [*_data(elf), *_symbols(elf)]
     read = {"EM_X86_64": _x86_64, "EM_AARCH64": _aarch64}.get(elf["e_machine"])
     for section in elf.iter_sections():
-        if read is not None and section["sh_flags"] & _CODE:
+        if read is not None and section["sh_flags"] & SH_FLAGS.SHF_EXECINSTR:
             found += read(section.data())
     return list(dict.fromkeys(found))
 
@@ -57,9 +55,9 @@ def _data(elf: ELFFile, only: tuple[str, ...] = ("",)) -> Iterator[str]:
     for section in elf.iter_sections():
         if not section.name.startswith(only):
             continue
-        if section["sh_size"] and section["sh_flags"] & _THREAD:
+        if section["sh_size"] and section["sh_flags"] & SH_FLAGS.SHF_TLS:
             yield f"thread-local storage ({section.name})"
-        elif section["sh_size"] and section["sh_flags"] & _WRITE:
+        elif section["sh_size"] and section["sh_flags"] & SH_FLAGS.SHF_WRITE:
             yield f"writable data ({section.name}, {section['sh_size']} bytes)"
 
 

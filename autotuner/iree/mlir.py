@@ -211,12 +211,12 @@ def dispatch_of(op: Any) -> Dispatch | None:
     dilations: tuple[int, ...] = ()
     if op.name == ATTENTION:
         kind: Kind = "attention"
-        maps = _attribute_maps(op)
+        maps = affine_maps(op)
         groups = _attention_roles(maps)
     elif len(shapes) != 3:
         return None
     elif op.name == INNER_TILED:
-        kind, maps = "contraction", _attribute_maps(op)
+        kind, maps = "contraction", affine_maps(op)
         groups = contraction_roles(maps)
     elif linalg.isa_contraction_op(op):
         kind, maps = "contraction", _linalg_maps(op)
@@ -262,7 +262,7 @@ def _element_type(value_type: Any) -> str:
     return str(ir.ShapedType(value_type).element_type) if isinstance(value_type, ir.ShapedType) else str(value_type)
 
 
-def _attribute_maps(op: Any) -> list[Any]:
+def affine_maps(op: Any) -> list[Any]:
     return [ir.AffineMapAttr(a).value for a in ir.ArrayAttr(op.attributes["indexing_maps"])]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgpack
+from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection, SymbolTableSection
 from elftools.elf.segments import NoteSegment
@@ -227,5 +228,4 @@ def _from_host(path: Path, elf: ELFFile, chip: str) -> KernelFile:
 
 
 def _is_code(elf: ELFFile, section: int | str) -> bool:
-    executable = 4  # SHF_EXECINSTR
-    return isinstance(section, int) and bool(elf.get_section(section)["sh_flags"] & executable)
+    return isinstance(section, int) and bool(elf.get_section(section)["sh_flags"] & SH_FLAGS.SHF_EXECINSTR)

@@ -1,4 +1,4 @@
-"""What the compiler takes a processor for: read from the targets of its executables, with its own bindings."""
+"""What the compiler knows of a processor, read from the targets of its executables with its own bindings."""
 
 from __future__ import annotations
 
@@ -23,24 +23,28 @@ class CpuFacts:
     """Products of packed operands become calls of IREE's own microkernel."""
 
 
-def read_cpu_facts(text: str) -> CpuFacts:
-    """Vector width and registers, from the executable target that the compiler chose."""
+def executable_target(text: str) -> str:
+    """The target that the compiler chose, from the configured dispatches of any program."""
     with ir.Context() as context:
         for op in walk(parse(text, context).operation):
             if op.name == "hal.executable.variant":
-                table = target_table(str(op.attributes["target"]))
-                width = ir.IntegerAttr(table["native_vector_size"]).value
-                triple = ir.StringAttr(table["target_triple"]).value
-                x86 = triple.startswith(("x86_64", "i386", "i686"))
-                few = x86 and "avx512f" not in _features(table)
-                return CpuFacts(
-                    vector_bytes=int(width),
-                    vector_registers=16 if few else 32,
-                    calls_mmt4d=_calls_mmt4d(table, triple),
-                )
+                return str(op.attributes["target"])
     raise EnvironmentFailure(
         "iree-compile made no executable for this problem.", remedy="Run `autotune doctor` and check --flag."
     )
+
+
+def read_cpu_facts(text: str) -> CpuFacts:
+    """Vector width and registers, from the target of the configured dispatches."""
+    with text_context():
+        table = target_table(executable_target(text))
+        triple = ir.StringAttr(table["target_triple"]).value
+        x86 = triple.startswith(("x86_64", "i386", "i686"))
+        return CpuFacts(
+            vector_bytes=int(ir.IntegerAttr(table["native_vector_size"]).value),
+            vector_registers=16 if x86 and "avx512f" not in _features(table) else 32,
+            calls_mmt4d=_calls_mmt4d(table, triple),
+        )
 
 
 def _calls_mmt4d(table: Mapping[str, ir.Attribute], triple: str) -> bool:

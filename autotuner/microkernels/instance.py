@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -11,6 +10,7 @@ from autotuner.errors import UsageError
 from autotuner.microkernels.expressions import Expression
 from autotuner.problems import Operand, Problem
 from autotuner.problems.dtypes import element_type
+from autotuner.system.digests import file_digest
 from autotuner.system.settings import packaged
 
 PREBUILT = "prebuilt"
@@ -64,8 +64,7 @@ class ObjectFile:
     def verified(self) -> Path:
         """The file, if it is still the one that the manifest means."""
         try:
-            with self.path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = file_digest(self.path)
         except OSError as error:
             raise UsageError(
                 f"{self.path} cannot be read: {error.strerror}.", remedy="Put the object there, or correct its path."

@@ -133,10 +133,10 @@ class Variants:
     def _instance(self, parameters: dict[str, int]) -> Instance:
         manifest, features = self.manifest, read_features(self.executable_target)
         bind = partial(manifest.bind, self.problem, self.chip, parameters=parameters, features=features)
-        provider = PROVIDERS.get(manifest.provider.kind)
-        if provider is None or self.objects:
+        entry = PROVIDERS.get(manifest.provider.kind)
+        if entry is None or self.objects:
             return bind(objects=self.objects, symbol=self.symbol)
-        built = provider.build(Request(manifest, self.problem, self.chip, self.workspace, parameters, features))
+        built = entry.load().build(Request(manifest, self.problem, self.chip, self.workspace, parameters, features))
         return built.called(bind(objects=(built.path,), symbol=self.symbol, reports=built.reports))
 
 
@@ -234,11 +234,11 @@ def find_manifests(
 def _lacking(manifest: Manifest, chip: str) -> str:
     """What must be installed before this kernel can be built for this chip: those for which there are others do not end
     a run for want of it, nor fail one by one."""
-    provider = PROVIDERS.get(manifest.provider.kind)
-    if provider is None or chip not in manifest.chips:
+    entry = PROVIDERS.get(manifest.provider.kind)
+    if entry is None or chip not in manifest.chips:
         return ""
     try:
-        provider.require(chip)
+        entry.load().require(chip)
     except ToolMissingError as error:
         return str(error)
     return ""

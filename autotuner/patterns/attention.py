@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from autotuner.errors import AutotuneError
-from autotuner.iree.mlir import maker
+from autotuner.iree.mlir import affine_maps, maker
 from autotuner.patterns import graph
 from autotuner.patterns.evaluate import known_values
 from autotuner.problems import Attention
@@ -68,7 +68,7 @@ def read_attention(op: Any, dtype: str, masks: Masks) -> Iterator[Attention]:
     if not _is_scaled(op, width) or not _takes_scores_as_they_are(op) or not _has_usual_operands(op, len(lead)):
         return
     if _is_masked(op):
-        about = (op.operands[_MASK], str(graph.affine_maps(op)[_MASK]), len(lead))
+        about = (op.operands[_MASK], str(affine_maps(op)[_MASK]), len(lead))
         if about not in masks:
             masks[about] = _is_causal(op.operands[_MASK], graph.loops(op)[_MASK], len(lead))
         if not masks[about]:

@@ -8,7 +8,7 @@ from typing import Any
 from iree.compiler import ir
 from iree.compiler.dialects import linalg
 
-from autotuner.iree.mlir import maker, positions
+from autotuner.iree.mlir import affine_maps, maker, positions
 
 CONSTANT, EMPTY, FILL, YIELD = "arith.constant", "tensor.empty", "linalg.fill", "linalg.yield"
 GENERIC, BROADCAST, TRANSPOSE = "linalg.generic", "linalg.broadcast", "linalg.transpose"
@@ -60,10 +60,6 @@ def _order(one: Any, other: Any) -> int:
 
 by_place = cmp_to_key(_order)
 """Sorts operations of a block as they stand in it."""
-
-
-def affine_maps(op: Any) -> list[Any]:
-    return [ir.AffineMapAttr(entry).value for entry in ir.ArrayAttr(op.attributes["indexing_maps"])]
 
 
 def loops(op: Any) -> list[list[int | None]]:

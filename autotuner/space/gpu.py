@@ -14,17 +14,15 @@ from iree.compiler import ir
 from iree.compiler.dialects import iree_codegen, iree_gpu
 
 from autotuner.errors import NoCandidateError, UsageError
-from autotuner.iree.mlir import ATTENTION
 from autotuner.space import gpu_config, prune
 from autotuner.space.constraints import Column, constraint_operations, read_program
-from autotuner.space.gpu_attention import AttentionSpace
+from autotuner.space.dispatch import UNBATCHED, Batch, CompilationInfo
 from autotuner.space.gpu_config import (
     BY_SWIZZLED_DMA,
     COLUMN_MAJOR,
     COPIES,
     OPTIONS,
     PREFETCH,
-    CompilationInfo,
     chosen_free,
     copied_by_dma,
     copies,
@@ -42,22 +40,6 @@ IGEMM = "/igemm"
 """Ends the name of a pipeline that turns a convolution into a matrix product first."""
 
 _LOWERING = "#iree_gpu.lowering_config<"
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Loops over batch entries or groups that a dispatch has, and the module that its space is read from has not.
-
-    IREE crashes when it emits constraints for a batched matmul or a grouped convolution, so their space is read from
-    one batch entry or one group.
-    """
-
-    loops: int = 0
-    at: int = 0
-    """Before which loop."""
-
-
-UNBATCHED = Batch()
 
 
 @dataclass(frozen=True)
@@ -301,22 +283,3 @@ def _searched(columns: Mapping[str, Column], places: Mapping[str, gpu_config.Pla
             knobs.append(Knob(name, values))
     table = np.stack([indices[name][order] for name in kept], axis=1) if kept else np.zeros((len(order), 0), np.int64)
     return ordered, Space(knobs, table)
-
-
-DispatchSpace = GpuSpace | AttentionSpace
-"""The configurations of a dispatch, and what they stand for."""
-
-
-def read_dispatch_space(
-    text: str, *, backend: Backend, batch: Batch = UNBATCHED, rules: Sequence[prune.Rule] = USED
-) -> DispatchSpace:
-    """From the module that `--iree-codegen-emit-pipeline-constraints` writes; see `GpuSpace.read`."""
-    try:
-        return GpuSpace.read(text, backend=backend, batch=batch, rules=rules)
-    except NoCandidateError as none:
-        if ATTENTION not in text:
-            raise
-        try:
-            return AttentionSpace.read(text, rules=rules)
-        except NoCandidateError:
-            raise none from None

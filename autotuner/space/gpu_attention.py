@@ -20,12 +20,12 @@ from iree.compiler.dialects import iree_codegen, iree_gpu
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.mlir import ATTENTION, dispatch_of, enclosing, map_positions, walk
 from autotuner.space import gpu_config, prune
+from autotuner.space.dispatch import CompilationInfo
 from autotuner.space.gpu_config import (
     BANK_CONFLICTS,
     IN_ORDER,
     REORDER,
     TRANSPOSE,
-    CompilationInfo,
     chosen_free,
     translation_info,
 )

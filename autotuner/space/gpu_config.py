@@ -34,24 +34,6 @@ _PROMOTION = "promotion_types"
 _DMA = "#iree_gpu.use_global_load_dma"
 
 
-_TRANSLATION_INFO = "#iree_codegen.translation_info"
-
-
-@dataclass(frozen=True, slots=True)
-class CompilationInfo:
-    """The attributes of one configuration, as the text that stands for them in MLIR."""
-
-    lowering_config: str
-    translation_info: str
-    decomposition_config: str | None = None
-    """Attention only: an attribute of the operation, beside its compilation info."""
-
-    @property
-    def translation_attribute(self) -> str:
-        """Whole, as a function has it: inside of a compilation info its name is left out."""
-        return _TRANSLATION_INFO + self.translation_info.removeprefix(_TRANSLATION_INFO)
-
-
 def free_knobs(pipeline: str, backend: Backend, root: Any, *, column_major: bool) -> tuple[Knob, ...]:
     """The knobs that the compiler pins and honours, found by comparing binaries."""
     free = [Knob(BANK_CONFLICTS, (0, 1)), *(Knob(name, values) for name, values in backend.free_knobs.items())]

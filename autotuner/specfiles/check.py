@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +25,7 @@ from autotuner.problems.render import problem_mlir
 from autotuner.specfiles.applied import Use, applied
 from autotuner.specfiles.entries import SpecFile, parse_spec, read_spec, read_text, vet_file
 from autotuner.specfiles.vetting import SECONDS, executables_in, vet_program
+from autotuner.system.digests import file_digest
 from autotuner.system.text import printable
 from autotuner.targets import Target
 from autotuner.targets.backends import LLVM_CPU, backend_of
@@ -60,8 +60,7 @@ def check_objects(file: SpecFile, folder: Path, target: Target | None) -> Iterat
 
 
 def _object(path: Path, called: str, recorded: str | None, target: Target | None) -> Finding:
-    data = path.read_bytes()
-    digest = hashlib.sha256(data).hexdigest()
+    digest = file_digest(path)
     if recorded is not None and digest != recorded:
         hashes = f"SHA-256 {digest[:12]}…, recorded {printable(recorded)[:12]}…"
         return Finding("error", f"{called} is another one than was shipped ({hashes})")

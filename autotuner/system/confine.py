@@ -17,20 +17,12 @@ from typing import TypeVar
 T = TypeVar("T")
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 """System calls, by the numbers that all architectures have for them."""
-_ASK_VERSION, _BENEATH = 1, 1
-_NO_NEW_PRIVILEGES = 38
-_WRITES = 0b1111111110010
-"""Writing to a file, removing and making files, folders, sockets, devices and links."""
-_REFER, _TRUNCATE = 1 << 13, 1 << 14
-_TCP = 0b11
-"""Binding and connecting."""
-_SCOPED = 0b11
-"""Abstract sockets of others, and signals to them."""
 
 
 def supported() -> int:
     """The version of Landlock that this system has; 0 where it has none."""
-    return max(0, int(_call(_CREATE, None, 0, _ASK_VERSION)))
+    ask_version = 1
+    return max(0, int(_call(_CREATE, None, 0, ask_version)))
 
 
 def confined(folder: Path, make: Callable[[], T]) -> T:
@@ -58,17 +50,20 @@ def _restrict(folder: Path) -> None:
     version = supported()
     if not version:
         return
-    rights = _WRITES | (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
-    asked = struct.pack("=QQQ", rights, _TCP, _SCOPED)[: 8 if version < 4 else 16 if version < 6 else 24]
+    writes, refer, truncate = 0b1111111110010, 1 << 13, 1 << 14  # also making and removing files, sockets and links
+    tcp, scoped = 0b11, 0b11  # binding and connecting; abstract sockets of others, and signals to them
+    beneath, no_new_privileges = 1, 38
+    rights = writes | (refer if version >= 2 else 0) | (truncate if version >= 3 else 0)
+    asked = struct.pack("=QQQ", rights, tcp, scoped)[: 8 if version < 4 else 16 if version < 6 else 24]
     rules = _checked(_CREATE, asked, len(asked), 0)
     try:
         for path in (folder, Path("/dev")):
             place = os.open(path, os.O_PATH | os.O_CLOEXEC)
             try:
-                _checked(_ADD, rules, _BENEATH, struct.pack("=Qi", rights, place), 0)
+                _checked(_ADD, rules, beneath, struct.pack("=Qi", rights, place), 0)
             finally:
                 os.close(place)
-        if ctypes.CDLL(None).prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) == 0:
+        if ctypes.CDLL(None).prctl(no_new_privileges, 1, 0, 0, 0) == 0:
             _checked(_RESTRICT, rules, 0)
     finally:
         os.close(rules)

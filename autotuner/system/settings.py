@@ -6,7 +6,9 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 
 def cache_dir() -> Path:
@@ -31,6 +33,12 @@ def packaged(folder: str) -> Path:
     """What comes with autotune: inside the package once installed, beside it in a checkout."""
     package = Path(__file__).parent.parent
     return package / folder if (package / folder).is_dir() else package.parent / folder
+
+
+def loaded(home: str) -> Any:
+    """`package.module:name`, imported now: what a table names by its home is loaded by the runs that use it."""
+    module, _, name = home.partition(":")
+    return getattr(import_module(module), name)
 
 
 def usable_cores() -> int:

@@ -22,7 +22,7 @@ from iree.compiler import ir
 from autotuner.iree.figures import Isa
 from autotuner.iree.mlir import Dispatch, text_context, tile_levels
 from autotuner.measure.judgement import Cause
-from autotuner.space.gpu_config import CompilationInfo
+from autotuner.space.dispatch import CompilationInfo
 from autotuner.system.text import count
 from autotuner.targets import PLAIN, Target
 from autotuner.targets.backends.base import KIB, Chip

@@ -14,7 +14,7 @@ from autotuner.iree.run import CacheState
 from autotuner.measure.caches import Cache
 from autotuner.microkernels.variants import Kernel
 from autotuner.search import GUIDED
-from autotuner.space.gpu_config import CompilationInfo
+from autotuner.space.dispatch import CompilationInfo
 from autotuner.store.rows import RunKind
 from autotuner.system.settings import given_command
 

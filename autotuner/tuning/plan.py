@@ -11,12 +11,11 @@ from autotuner.build import Builder, BuildJob
 from autotuner.build.executor import BuildExecutor
 from autotuner.build.proof import proven
 from autotuner.carriers.carrier import FLAGS, Carrier, SpecCarrier, SubstitutionCarrier, VariantCarrier
-from autotuner.carriers.microkernel import executable_target
 from autotuner.carriers.render import Executable, cpu_compilation_info, find_executable, fused_configs
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.compile import CONFIGURED, CONSTRAINTS, ROOT_ATTRIBUTES, CompilerRefusal, first_error
 from autotuner.iree.mlir import Dispatch, read_function, read_root, resources
-from autotuner.iree.processor import read_cpu_facts
+from autotuner.iree.processor import executable_target, read_cpu_facts
 from autotuner.measure.standing import BASELINE as BASELINE
 from autotuner.measure.standing import SEARCHED as SEARCHED
 from autotuner.measure.standing import Kind
@@ -27,8 +26,7 @@ from autotuner.problems.render import problem_mlir
 from autotuner.search.history import Shape
 from autotuner.space import ABSENT, Config, Space, Value
 from autotuner.space.cpu import CpuSpace
-from autotuner.space.gpu import Batch, DispatchSpace, read_dispatch_space
-from autotuner.space.gpu_config import CompilationInfo
+from autotuner.space.dispatch import Batch, CompilationInfo, DispatchSpace, read_dispatch_space
 from autotuner.system.settings import usable_cores
 from autotuner.targets import PLAIN, Route, Target
 

@@ -21,7 +21,7 @@ from autotuner.iree.isa import REMARKS, read_isa, split_remarks
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
-from autotuner.space.gpu_config import CompilationInfo
+from autotuner.space.dispatch import CompilationInfo
 from autotuner.system.cache import Cache
 from autotuner.system.process import CUT
 from autotuner.targets import Target

@@ -16,7 +16,7 @@ from autotuner.iree.tools import Tools
 from autotuner.microkernels.instance import Binding, Call, Instance
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
-from autotuner.space.gpu_config import CompilationInfo
+from autotuner.space.dispatch import CompilationInfo
 from autotuner.system.cache import Cache
 from autotuner.targets import Target
 from tests.support.patience import ENOUGH

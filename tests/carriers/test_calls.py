@@ -43,7 +43,7 @@ def test_a_spec_for_another_shape_is_not_applied(tools: Tools, source: Path) -> 
     assert proof.found == (0,)
     assert not proof.applied
     reason = proof.reason(wanted(OTHER))
-    assert reason.splitlines()[:2] == ["kernel_gemm is called 0 times, not at least 1", "the program has:"]
+    assert reason.splitlines()[:2] == ["kernel_gemm is not called", "the program has:"]
     assert "linalg.matmul(tensor<64x32xf16>, tensor<32x96xf16>, tensor<64x96xf32>) -> tensor<64x96xf32>" in reason
     assert "which starts from linalg.fill" in reason
     assert prove(preprocess(tools, source, FLAGS, timeout=120), wanted(GEMM)).found == (0,)
@@ -54,7 +54,6 @@ def test_kernels_of_one_symbol_are_told_apart_by_their_types(tools: Tools, sourc
     proof = prove(preprocessed(tools, source, OTHER, GEMM), calls)
     assert proof.found == (0, 1)
     assert proof.instead == ()
-    assert proof.reason(calls, expected=[0, 1]) == ""
     assert proof.reason(calls).endswith("the program has no such operation left")
 
 
@@ -74,10 +73,8 @@ def test_a_reason_lists_a_dozen_at_the_most() -> None:
     assert reason.endswith("operation 11\nand 8 more")
 
 
-def test_too_many_is_wrong_too_when_a_number_is_expected() -> None:
+def test_nothing_is_wrong_where_a_kernel_is_called_however_often() -> None:
     assert Proof((3,), ()).reason(wanted(GEMM)) == Proof((1,), ()).reason(wanted(GEMM)) == ""
-    assert Proof((1,), ()).reason(wanted(GEMM), expected=[1]) == ""
-    assert "called 3 times, not 2" in Proof((3,), ()).reason(wanted(GEMM), expected=[2])
 
 
 def test_every_call_of_a_kernel_is_counted_and_no_others_dispatch(tools: Tools, source: Path) -> None:

@@ -12,10 +12,11 @@ import pytest
 
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import kernel_calls
-from autotuner.carriers.microkernel import SPEC_FLAG, executable_target, object_flags, spec_mlir
+from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import ToolMissingError
 from autotuner.iree.compile import Compile, inspect
+from autotuner.iree.processor import executable_target
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
 from autotuner.microkernels.instance import shipped_folder

@@ -11,10 +11,10 @@ import pytest
 
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
-from autotuner.carriers.microkernel import SPEC_FLAG, executable_target, object_flags, spec_mlir
+from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import ToolMissingError, UsageError
-from autotuner.iree.processor import read_features
+from autotuner.iree.processor import executable_target, read_features
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Check, Checker, Data
 from autotuner.microkernels.check import check

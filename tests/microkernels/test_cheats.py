@@ -17,10 +17,11 @@ import pytest
 
 from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.carriers.calls import kernel_calls
-from autotuner.carriers.microkernel import SPEC_FLAG, executable_target, object_flags, spec_mlir
+from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import ResidentDevice, open_resident
 from autotuner.errors import UsageError
+from autotuner.iree.processor import executable_target
 from autotuner.iree.tools import Tools
 from autotuner.measure.audit import Audit, Finding
 from autotuner.measure.check import RANDOM, WHOLE, Checker, Data

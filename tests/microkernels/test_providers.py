@@ -303,7 +303,7 @@ from autotuner.microkernels.providers import PROVIDERS
 from autotuner.microkernels.providers.provider import Request
 from autotuner.problems import Gemm
 manifest = load(Path({str(folder / "microkernel.toml")!r}))
-built = PROVIDERS["hip"].build(Request(manifest, Gemm.parse(shape="40x128x24"), "gfx942", Path()))
+built = PROVIDERS["hip"].load().build(Request(manifest, Gemm.parse(shape="40x128x24"), "gfx942", Path()))
 print(manifest.describe()["provider"], built.path.read_text())
 """
     command = [sys.executable, "-c", program]

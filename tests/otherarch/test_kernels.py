@@ -12,8 +12,9 @@ import pytest
 
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.calls import kernel_calls
-from autotuner.carriers.microkernel import SPEC_FLAG, executable_target, object_flags, spec_mlir
+from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
 from autotuner.errors import UsageError
+from autotuner.iree.processor import executable_target
 from autotuner.microkernels.instance import Call, shipped_folder
 from autotuner.microkernels.library import all_manifests, find
 from autotuner.microkernels.manifest import Manifest

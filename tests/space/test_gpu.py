@@ -11,8 +11,9 @@ from iree.compiler.dialects import iree_codegen, iree_gpu  # noqa: F401  (import
 
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.mlir import text_context
-from autotuner.space import ABSENT, CompilationInfo, Config, GpuSpace
-from autotuner.space.gpu import Batch, DispatchSpace, read_dispatch_space
+from autotuner.space import ABSENT, CompilationInfo, Config
+from autotuner.space.dispatch import Batch, DispatchSpace, read_dispatch_space
+from autotuner.space.gpu import GpuSpace
 from autotuner.space.prune import RULES, SHARED_MEMORY, STRIDED, TORN_SCORES, WIDENED
 from autotuner.targets.backends import CUDA, ROCM, backend_of
 

@@ -63,7 +63,7 @@ def request(
 
 def built(wanted: Request) -> Built:
     """Its object, by the provider that its manifest names."""
-    return PROVIDERS[wanted.manifest.provider.kind].build(wanted)
+    return PROVIDERS[wanted.manifest.provider.kind].load().build(wanted)
 
 
 def bound(wanted: Request) -> Instance:

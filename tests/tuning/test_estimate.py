@@ -15,7 +15,7 @@ from autotuner.devices.many import Devices
 from autotuner.iree.figures import Isa
 from autotuner.iree.mlir import Dispatch
 from autotuner.problems import Attention, Gemm, Problem
-from autotuner.space.gpu_config import CompilationInfo
+from autotuner.space.dispatch import CompilationInfo
 from autotuner.targets import Target
 from autotuner.tuning.estimate import Estimate, Untimed, estimate, without_device
 from autotuner.tuning.evaluate import Evaluator

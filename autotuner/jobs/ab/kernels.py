@@ -8,9 +8,9 @@ from dataclasses import replace
 from autotuner.build import Builder
 from autotuner.carriers.calls import Proof, kernel_calls, prove
 from autotuner.carriers.carrier import MicrokernelCarrier
-from autotuner.carriers.microkernel import executable_target
 from autotuner.errors import NoCandidateError
 from autotuner.iree.compile import CompilerRefusal, first_error, inspect
+from autotuner.iree.processor import executable_target
 from autotuner.jobs.ab.recipe import ArmSite, Recipe
 from autotuner.microkernels.instance import search_folders
 from autotuner.microkernels.library import find

@@ -11,7 +11,7 @@ from iree.compiler.dialects import iree_gpu
 from autotuner.iree.mlir import Dispatch, text_context
 from autotuner.jobs.buckets.bounds import Bucket
 from autotuner.measure.blocks import Interval
-from autotuner.space.gpu_config import CompilationInfo
+from autotuner.space.dispatch import CompilationInfo
 from autotuner.system.text import microseconds
 from autotuner.tuning.printer import Printer, tell_problem
 from autotuner.tuning.result import Result

@@ -9,10 +9,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autotuner.build import BuildJob
-from autotuner.carriers.microkernel import SPEC_FLAG, executable_target
+from autotuner.carriers.microkernel import SPEC_FLAG
 from autotuner.errors import AutotuneError, OutOfTimeError, StorageError, ToolMissingError
 from autotuner.iree.compile import CONFIGURED, ROOT_ATTRIBUTES, CompilerRefusal
 from autotuner.iree.mlir import read_root
+from autotuner.iree.processor import executable_target
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.entries import Entry, KernelEntry, Library, Place

@@ -12,7 +12,7 @@ from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.run import experiment
 from autotuner.jobs.retune.plan import Part
 from autotuner.jobs.retune.result import Raced, State
-from autotuner.space.gpu_config import CompilationInfo
+from autotuner.space.dispatch import CompilationInfo
 from autotuner.store.rows import RunRow
 from autotuner.tuning.options import Options, Task
 from autotuner.tuning.result import Files

@@ -1,13 +1,16 @@
-"""Where microkernels come from, by the word that `kind` of a manifest's [provider] has for it."""
+"""The providers of microkernels, by the word that `kind` of a manifest's [provider] has for each."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from autotuner.microkernels.providers.c import C
-from autotuner.microkernels.providers.cuda import Cuda
-from autotuner.microkernels.providers.provider import Provider
-from autotuner.microkernels.providers.triton import Triton
+from autotuner.microkernels.providers.provider import ProviderEntry
 
-PROVIDERS: Mapping[str, Provider] = {"c": C(), "triton": Triton(), "cuda": Cuda()}
+PROVIDERS: Mapping[str, ProviderEntry] = {
+    "c": ProviderEntry("autotuner.microkernels.providers.c:C", chips=("x86_64", "aarch64")),
+    "triton": ProviderEntry(
+        "autotuner.microkernels.providers.triton:Triton", chips=("gfx", "sm_"), reports=("shared",)
+    ),
+    "cuda": ProviderEntry("autotuner.microkernels.providers.cuda:Cuda", chips=("sm_",)),
+}
 """A new one is a module here and an entry of this table."""

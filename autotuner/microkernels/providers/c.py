@@ -34,12 +34,8 @@ _NO_MEMSET = "-fno-tree-loop-distribute-patterns"
 """GCC alone needs and knows it: it makes calls of memset from loops even where there is none."""
 
 
-@dataclass(frozen=True)
 class C:
     """The function has the manifest's symbol; numbers are macros in capitals."""
-
-    chips: tuple[str, ...] = ("x86_64", "aarch64")
-    reports: tuple[str, ...] = ()
 
     def require(self, chip: str) -> None:
         find_compiler(chip)

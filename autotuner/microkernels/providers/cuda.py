@@ -10,7 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -38,12 +38,8 @@ _INCLUDED = re.compile(r"^[ \t]*#[ \t]*include\b[ \t]*(.*)$", re.M)
 _PLAIN = re.compile(r'"[^"/]+"|<[^>/]+>')
 
 
-@dataclass(frozen=True)
 class Cuda:
     """The function is extern "C"; numbers are macros in capitals."""
-
-    chips: tuple[str, ...] = ("sm_",)
-    reports: tuple[str, ...] = ()
 
     def require(self, chip: str) -> None:
         del chip  # one for all

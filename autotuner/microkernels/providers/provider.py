@@ -18,7 +18,7 @@ from autotuner.microkernels.manifest import Manifest
 from autotuner.problems import Conv, Gemm, Operation, Problem
 from autotuner.system.digests import file_digest
 from autotuner.system.locks import one_at_a_time
-from autotuner.system.settings import cache_dir
+from autotuner.system.settings import cache_dir, loaded
 
 ELEMENTS = ("f32", "f16", "bf16", "i8", "i32", "f8E4M3FN", "f8E4M3FNUZ")
 SECONDS = 120.0
@@ -117,21 +117,29 @@ class Built:
 
 
 class Provider(Protocol):
-    """What makes objects from one kind of source. `PROVIDERS` lists them by the word that manifests have for it."""
-
-    @property
-    def chips(self) -> tuple[str, ...]:
-        """How the names begin of those that it can build for."""
-
-    @property
-    def reports(self) -> tuple[str, ...]:
-        """Numbers that are known only once an object is built: manifests may use them in a launch."""
+    """What makes objects from one kind of source."""
 
     def require(self, chip: str) -> None:
         """ToolMissingError where what it builds with, for this chip, is not installed."""
 
     def build(self, request: Request) -> Built:
         """The object; ObjectRefusalError where the source does not compile. It is built once for each content."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderEntry:
+    """What manifests may say of a provider, and where it is: it is loaded when one of its kernels is built."""
+
+    home: str
+    """`module:class`."""
+    chips: tuple[str, ...]
+    """How the names begin of the chips that it can build for."""
+    reports: tuple[str, ...] = ()
+    """Numbers that are known only once an object is built: manifests may use them in a launch."""
+
+    def load(self) -> Provider:
+        provider: Provider = loaded(self.home)()
+        return provider
 
 
 # --- Sources --------------------------------------------------------------------------------------------------------

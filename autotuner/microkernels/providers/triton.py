@@ -13,7 +13,7 @@ import math
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from autotuner.errors import ToolMissingError, UsageError
@@ -51,12 +51,8 @@ CONSTEXPR = "constexpr"
 _FORMAT = "triton-5"
 
 
-@dataclass(frozen=True)
 class Triton:
     """Parameters of the function that are constexprs are numbers of the manifest, by their names."""
-
-    chips: tuple[str, ...] = ("gfx", "sm_")
-    reports: tuple[str, ...] = ("shared",)
 
     def require(self, chip: str) -> None:
         del chip  # one for all

@@ -139,7 +139,7 @@ def test_a_problem_that_the_model_does_not_have_is_told_with_what_there_is(
 ) -> None:
     with pytest.raises(NoCandidateError) as error:
         experiment("default", "sgemm_c", fake().tools, model=model, problem=Gemm.parse(shape="8x8x8", dtype="f32"))
-    assert "is called 0 times" in str(error.value)
+    assert "is not called" in str(error.value)
     assert "tensor<96x32xf32>" in str(error.value)
 
 

@@ -20,7 +20,7 @@ from autotuner.jobs.buckets.result import for_all_rows
 from autotuner.measure.check import Checker, Data
 from autotuner.problems import Problem
 from autotuner.problems.render import dynamic_gemm_mlir
-from autotuner.space.gpu_config import CompilationInfo
+from autotuner.space.dispatch import CompilationInfo
 from autotuner.specfiles.applied import applied
 from autotuner.specfiles.check import check
 from autotuner.specfiles.entries import read

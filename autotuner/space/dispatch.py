@@ -1,0 +1,83 @@
+"""The space of one dispatch, whoever knows what is legal there: what it offers, and who reads it for a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from autotuner.errors import NoCandidateError
+from autotuner.iree.mlir import ATTENTION
+from autotuner.space.table import Config, Space
+from autotuner.system.settings import loaded
+from autotuner.targets.backends import Backend
+
+_TRANSLATION_INFO = "#iree_codegen.translation_info"
+_CONSTRAINTS, _ATTENTION = "autotuner.space.gpu:GpuSpace", "autotuner.space.gpu_attention:AttentionSpace"
+"""The readers of GPU spaces: a run for a processor loads neither."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompilationInfo:
+    """The attributes of one configuration, as the text that stands for them in MLIR."""
+
+    lowering_config: str
+    translation_info: str
+    decomposition_config: str | None = None
+    """Attention only: an attribute of the operation, beside its compilation info."""
+
+    @property
+    def translation_attribute(self) -> str:
+        """Whole, as a function has it: inside of a compilation info its name is left out."""
+        return _TRANSLATION_INFO + self.translation_info.removeprefix(_TRANSLATION_INFO)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Loops over batch entries or groups that a dispatch has, and the module that its space is read from has not.
+
+    IREE crashes when it emits constraints for a batched matmul or a grouped convolution, so their space is read from
+    one batch entry or one group.
+    """
+
+    loops: int = 0
+    at: int = 0
+    """Before which loop."""
+
+
+UNBATCHED = Batch()
+
+
+class DispatchSpace(Protocol):
+    """The configurations of a dispatch on a GPU, and what they stand for."""
+
+    @property
+    def space(self) -> Space: ...
+
+    @property
+    def pruned(self) -> Mapping[str, int]:
+        """Configurations that are legal but left out, counted by reason."""
+
+    def default(self) -> Config | None:
+        """The configuration that the compiler chose itself, or the legal one nearest to it."""
+
+    def near(self, info: CompilationInfo) -> Config | None:
+        """The legal configuration nearest to one that a spec has; None where that is of another form."""
+
+    def compilation_info(self, config: Config) -> CompilationInfo:
+        """The attributes that a configuration of this space stands for."""
+
+
+def read_dispatch_space(text: str, *, backend: Backend, batch: Batch = UNBATCHED) -> DispatchSpace:
+    """From the module that `--iree-codegen-emit-pipeline-constraints` writes; see `GpuSpace.read`."""
+    found: DispatchSpace
+    try:
+        found = loaded(_CONSTRAINTS).read(text, backend=backend, batch=batch)
+    except NoCandidateError as none:
+        if ATTENTION not in text:
+            raise
+        try:
+            found = loaded(_ATTENTION).read(text)
+        except NoCandidateError:
+            raise none from None
+    return found
