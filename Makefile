@@ -7,7 +7,7 @@ MUTANTS ?= autotuner.measure.* autotuner.system.cache.* autotuner.build.builder.
            autotuner.specfiles.*
 BIN := $(VENV)/bin
 
-.PHONY: help docs demo test test-long otherarch test-otherarch lint format mutants clean
+.PHONY: help docs site demo test test-long otherarch test-otherarch lint format mutants clean
 
 help:
 	@echo "make demo    install into $(VENV), tune one small GEMM on this machine's processor (two minutes)"
@@ -16,6 +16,7 @@ help:
 	@echo "make test-otherarch  run what is compiled for the other architecture (aarch64 or x86_64) under QEMU; needs Debian's"
 	@echo "             $$($(PYTHON) -m tests.otherarch.machine apt)"
 	@echo "make docs    write docs/api.md from the docstrings"
+	@echo "make site    build the pages of docs/ into site/ with mkdocs; a dead link is an error"
 	@echo "make lint    ruff, mypy --strict and the order of the rooms"
 	@echo "make format  ruff format"
 	@echo "make mutants change the code that decides what is right, bit by bit, and list the changes that no test sees (minutes)"
@@ -53,6 +54,13 @@ test-otherarch: otherarch
 docs: $(VENV)/.dev
 	$(BIN)/python -m tests.docs.api
 
+$(VENV)/.docs: pyproject.toml $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[docs]'
+	@touch $@
+
+site: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -69,4 +77,4 @@ mutants: $(VENV)/.dev
 	$(BIN)/mutmut results
 
 clean:
-	rm -rf mutants $(VENV) .otherarch .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf mutants site $(VENV) .otherarch .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,7 +1,7 @@
 """Records docs/first-hour.md: clones the repository, runs each command as a newcomer would, writes what was printed.
 
 `python -m benchmarks.first_hour` takes about a quarter of an hour, needs the network (pip) and a quiet machine. It
-rewrites results/reference/first-hour, docs/first-hour.md, and the two listings of the README that are from it. Nothing
+rewrites results/reference/first-hour, docs/first-hour.md, and the listing of the README that is from it. Nothing
 is written where the model does not win: there would be nothing to use.
 """
 
@@ -44,10 +44,7 @@ COMMANDS: Mapping[str, str] = {
 """In the order of the document; what `use` is, the model's result says."""
 _BUSY = 2.0
 """From so much load on each core others use the machine, too."""
-_README: Mapping[str, tuple[str, ...]] = {
-    "model": ("verdict", "model", "best", "speedup"),
-    "ab": ("verdict", "outputs"),
-}
+_README: Mapping[str, tuple[str, ...]] = {"shape": ("verdict", "default", "stock", "best", "spec", "flags", "use")}
 _AB = ("verdict", "model", "A", "B", "speedup", "outputs", "next")
 
 
@@ -140,6 +137,14 @@ def elided(text: str, keep: Callable[[str], object]) -> str:
     return "\n".join(out)
 
 
+def result_of(text: str) -> str:
+    """The command and its result: what is printed on the way is left out."""
+    lines = text.splitlines()
+    first = next((n for n, line in enumerate(lines) if line.startswith("verdict")), len(lines))
+    kept = iter([n >= first for n in range(1, len(lines))])
+    return elided(text, lambda _: next(kept))
+
+
 def beginning(words: Collection[str]) -> Callable[[str], bool]:
     return lambda line: line.split(" ")[0] in words
 
@@ -148,7 +153,7 @@ def document(recorded: Recorded) -> str:
     """The text of docs/first-hour.md."""
     printed = recorded.printed
     shown = {name: text.rstrip("\n") for name, text in printed.items()}
-    shown["demo"] = elided(printed["demo"], lambda line: not line.startswith("python3 -c"))
+    shown |= {name: result_of(printed[name]) for name in ("demo", "shape", "model")}
     shown["benchmark"] = elided(printed["benchmark"], lambda line: line.startswith(("---", "Benchmark ", "BM_")))
     shown["ab"] = elided(printed["ab"], beginning(_AB))
     verdicts = {name: line_of(printed[name], "verdict").partition(":")[0] for name in ("demo", "model", "shape", "ab")}
@@ -168,13 +173,12 @@ def document(recorded: Recorded) -> str:
         busy=recorded.busy,
         decomposed="decomposed" in line_of(printed["model"], "route"),
         flags_alone=", 0 entries" in line_of(printed["model"], "best"),
-        skipped=bool(line_of(printed["model"], "skipped")),
         shape_spec=bool(line_of(printed["shape"], "spec")),
     )
 
 
 def readme(text: str, recorded: Recorded) -> str:
-    """The README with the listings and the load of this hour."""
+    """The README with the listing of this hour."""
     for name, words in _README.items():
         block = elided(recorded.printed[name], beginning(words)).replace("\n…\n", "\n", 1)
         before, head, rest = text.partition(f"```\n$ {COMMANDS[name]}\n")
@@ -182,7 +186,7 @@ def readme(text: str, recorded: Recorded) -> str:
         if not head or not end:
             raise SystemExit(f"README.md has no listing of `{COMMANDS[name]}`")
         text = f"{before}```\n{block}{end}{after}"
-    return re.sub(r"on a machine at a load of [^.]*\.", f"on a machine at a load of {recorded.load}.", text)
+    return text
 
 
 def write(recorded: Recorded, root: Path = ROOT) -> None:

@@ -51,7 +51,7 @@ Made by `python -m benchmarks.support`, which asks the compiler (IREE 3.13.0): f
 candidates of a small problem and found each one's configuration in the dumped executables. The tests do the same with
 one candidate of every pipeline, on cpu of every route.
 Types are those that compile and have knobs (→ accumulator); anything else is refused with this list. On cpu, pipeline
-and carrier are those of the plain route; [others](how-it-works.md#the-space) have their own.
+and carrier are those of the plain route; [others](space.md#processors) have their own.
 
 | operation | target | types | pipelines | carried by | configurations | built and proven |
 |---|---|---|---|---|---|---|

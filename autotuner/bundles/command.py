@@ -20,7 +20,7 @@ from autotuner.system.text import clean
 NEEDS = {"numpy": "numpy", "ml_dtypes": "ml_dtypes", "iree.runtime": "iree-base-runtime"}
 """By what is imported, what is installed."""
 _ELSE = "autotune is not wholly installed here: only `autotune bundle run BUNDLE` works."
-_WHOLE = "Install it with `pip install autotune-iree`."
+_WHOLE = "Install it from its clone (`pip install .`) or its wheel, with all that it depends on."
 
 
 class Told:

@@ -41,7 +41,7 @@ def need_dask() -> None:
     if find_spec("distributed") is None:
         raise EnvironmentFailure(
             "a cluster needs the Python package distributed (Dask).",
-            remedy="Install it with `pip install 'autotune-iree[distributed]'`.",
+            remedy="Install it with `pip install distributed`.",
         )
 
 

@@ -111,7 +111,7 @@ class Table:
 
     def _required(self, key: str) -> object:
         if not self.has(key):
-            raise self.error(key, "it is missing.", "Add it; docs/microkernels.md has all keys.")
+            raise self.error(key, "it is missing.", "Add it; docs/manifest.md has all keys.")
         return self.values[key]
 
     def _typed(self, key: str, kind: type[_T], remedy: str) -> _T:
@@ -132,5 +132,5 @@ def read(file: Path) -> Table:
         raise UsageError(f"{file} cannot be read: {error.strerror}.", remedy="Is the name right?") from error
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"{file} is not TOML: {short(str(error))}.", remedy="Correct that line; docs/microkernels.md has the form."
+            f"{file} is not TOML: {short(str(error))}.", remedy="Correct that line; docs/manifest.md has the form."
         ) from None

@@ -38,7 +38,7 @@ _FORM = "4"
 def import_onnx(path: Path, folder: Path, *, name: str) -> Path:
     """The model as MLIR, imported in a process of its own; the same model with the same weights is imported once."""
     if find_spec("onnx") is None or find_spec("onnxscript") is None:
-        raise EnvironmentFailure(f"{path.name} needs onnx and onnxscript.", remedy="pip install 'autotune-iree[onnx]'")
+        raise EnvironmentFailure(f"{path.name} needs onnx and onnxscript.", remedy="Run: pip install onnx onnxscript")
     folder.mkdir(parents=True, exist_ok=True)
     # Another importer may write something else, and what it writes may be for its own compiler only.
     key = Cache.key([_FORM, known_digest(path), versions.bindings_version(), versions.package("onnx")])

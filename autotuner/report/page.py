@@ -35,7 +35,7 @@ OUR_PAGE = begins(
     rb'<meta name="generator" content="autotune \d[^\n"]*">\n'
 )
 """Is a file a page that autotune made? By the frame's own beginning."""
-NO_CHARTS = "Charts need plotly: pip install 'autotune-iree[report]'."
+NO_CHARTS = "Charts need plotly: pip install plotly"
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,7 +177,7 @@ def _vet(module: ir.Module, name: str, judge: Any) -> None:
         raise UsageError(
             f"{name} has {what}, which autotune does not take from others' files: "
             "IREE might start a program or write a file for it.",
-            remedy="If you know where the file comes from, give --trust (docs/specs.md).",
+            remedy="If you know where the file comes from, give --trust (docs/vetting.md).",
         ) from None
 
 

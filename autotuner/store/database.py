@@ -103,7 +103,7 @@ def connect(url: URL) -> Engine:
         engine = create_engine(url, json_serializer=partial(json.dumps, allow_nan=False), pool_pre_ping=True)
     except ModuleNotFoundError as error:
         if url.get_backend_name() == "postgresql":
-            remedy = 'Run: pip install "autotune-iree[postgresql]"'
+            remedy = "Run: pip install 'psycopg[binary]'"
             raise EnvironmentFailure("PostgreSQL needs the psycopg package.", remedy=remedy) from error
         raise EnvironmentFailure(
             f"{url.drivername} needs the Python package {error.name}.", remedy="Install it."

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.first_hour import REFERENCE, ROOT, Recorded, document, elided, line_of, readme, write
+from benchmarks.first_hour import COMMANDS, REFERENCE, ROOT, Recorded, document, elided, line_of, readme, write
 
 
 @pytest.fixture
@@ -22,18 +22,20 @@ def test_the_document_and_the_readme_are_those_of_the_recorded_hour(recorded: Re
 
 
 def test_an_hour_that_went_otherwise_has_its_own_words(recorded: Recorded, tmp_path: Path) -> None:
-    spec = "gemm win\nverdict    win: fresh blocks give 2.064\nspec       x.mlir\nflags      x.flags\n"
+    spec = f"$ {COMMANDS['shape']}\nverdict    win: fresh blocks give 2.064\nspec       x.mlir\nflags      x.flags\n"
     nothing = "$ make demo\nverdict    no-winner: 3 routes timed\n"
     other = replace(recorded, printed={**recorded.printed, "shape": spec, "demo": nothing}, loads=(0.4, 1.6))
     text = document(other)
-    assert "at a load of 0 to 2.\nThe raw output" in text
-    assert "`no-winner` means: candidates were timed, and none is faster than IREE's default, which is kept." in text
+    assert "at a load of\n0 to 2.\nThe raw output" in text
+    assert "`no-winner`: candidates were timed, and none is faster than IREE's default, which is kept." in text
     assert "`spec` is the file that carries the configuration" in text
     (tmp_path / "docs").mkdir()
     (tmp_path / "README.md").write_text((ROOT / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
     write(other, tmp_path)
     assert Recorded.read(tmp_path / REFERENCE) == other
-    assert "on a machine at a load of 0 to 2." in (tmp_path / "README.md").read_text(encoding="utf-8")
+    page = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert page == readme(page, other)
+    assert "verdict    win: fresh blocks give 2.064" in page
 
 
 def test_what_is_left_out_is_one_line_of_dots() -> None:

@@ -12,14 +12,17 @@ from types import ModuleType
 from typing import Any
 
 import autotuner
-from autotuner import Problem
 from tests.docs.documents import ROOT
 
 PAGE = ROOT / "docs" / "api.md"
-HEAD = """# The API
+HEAD = """# Python
 
-What `autotuner` exports, made from its docstrings by `make docs`. The [tutorial](tutorial.ipynb) uses most of it.
+What `autotuner` exports, by `make docs` from the docstrings. The [notebook](tutorial.ipynb) uses most of it.
 """
+_OPAQUE = ("Target",)
+"""Made by `parse` alone: its fields are for the rooms of the package."""
+_CALLED = ("Problem.name", "Problem.arguments", "Result.default_is_wrong", "Result.to_json")
+"""Beside constructors: members that a user needs. All others are for the rooms of the package."""
 _LEFT_OUT = ("__version__",)
 _ANNOTATION = re.compile(r"(: |-> )'([^']*)'")
 _MODULE = re.compile(r"\b(?:[a-z_]\w*\.)+(?=[A-Z])")
@@ -28,7 +31,8 @@ _MODULE = re.compile(r"\b(?:[a-z_]\w*\.)+(?=[A-Z])")
 def page() -> str:
     """The whole page."""
     names = sorted((name for name in autotuner.__all__ if name not in _LEFT_OUT), key=str.lower)
-    return "\n".join([HEAD, *("\n".join(_section(name, getattr(autotuner, name))) for name in names)])
+    sections = ("\n".join(_section(name, getattr(autotuner, name))) for name in names)
+    return "\n".join([HEAD, *(f"{section.rstrip()}\n" for section in sections)])
 
 
 def _section(name: str, thing: Any) -> Iterator[str]:
@@ -47,14 +51,14 @@ def _section(name: str, thing: Any) -> Iterator[str]:
 
 
 def _text(thing: Any) -> str:
-    """A docstring, its paragraphs as they are; a program in it is a block."""
-    lines = inspect.cleandoc(thing.__doc__ or "").splitlines()
-    return "\n".join(lines) + "\n"
+    """A docstring, each paragraph in one line."""
+    paragraphs = inspect.cleandoc(thing.__doc__ or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs) + "\n"
 
 
 def _function(name: str, function: Any) -> Iterator[str]:
-    yield f"```python\n{name}{_signature(function)}\n```\n"
-    yield _text(function)
+    call, text = f"{name}{_signature(function)}", _text(function)
+    yield f"- `{call}`: {text.rstrip()}" if text.count("\n") == 1 else f"```python\n{call}\n```\n\n{text}"
 
 
 def _signature(function: Any) -> str:
@@ -63,34 +67,34 @@ def _signature(function: Any) -> str:
 
 
 def _fields(thing: type) -> Iterator[str]:
-    """The fields of a dataclass, each with the text that follows it in the source."""
-    if not dataclasses.is_dataclass(thing):
+    """The fields of a dataclass: in one line those without a text, then each with the text that follows it."""
+    if not dataclasses.is_dataclass(thing) or thing.__name__ in _OPAQUE:
         return
     shown = {field.name for field in dataclasses.fields(thing) if not field.name.startswith("_")}
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(thing))).body
     assert isinstance(tree, ast.ClassDef)
-    rows = []
+    plain, rows = [], []
     for line, following in zip(tree.body, [*tree.body[1:], None], strict=True):
         if not isinstance(line, ast.AnnAssign) or ast.unparse(line.target) not in shown:
             continue
         about = following.value if isinstance(following, ast.Expr) else None
-        words = " ".join(str(about.value).split()) if isinstance(about, ast.Constant) else ""
-        cell = ast.unparse(line).replace("|", "\\|")
-        rows.append(f"| `{cell}` | {words} |".replace("|  |", "| |"))
+        if isinstance(about, ast.Constant):
+            cell = ast.unparse(line).replace("|", "\\|")
+            rows.append(f"| `{cell}` | {' '.join(str(about.value).split())} |")
+        else:
+            plain.append(f"`{ast.unparse(line)}`")
+    if plain:
+        yield f"Fields: {', '.join(plain)}.\n"
     if rows:
         yield "\n".join(["| field | |", "|---|---|", *rows]) + "\n"
 
 
 def _members(name: str, thing: type) -> Iterator[str]:
     for part, member in _public(vars(thing)).items():
-        if thing is not Problem and issubclass(thing, Problem) and not isinstance(member, classmethod):
-            continue  # what every problem has is told once
-        if isinstance(member, property) and member.__doc__:
-            yield f"`{name}.{part}`: {' '.join(member.__doc__.split())}\n"
-        elif isinstance(member, classmethod | staticmethod) and member.__doc__:
+        if isinstance(member, classmethod) and member.__doc__:
             yield from _function(f"{name}.{part}", getattr(thing, part))
-        elif inspect.isfunction(member) and member.__doc__:
-            yield from _function(f"{name}.{part}", member)
+        elif f"{name}.{part}" in _CALLED:
+            yield f"- `{name}.{part}`: {' '.join(str(member.__doc__).split())}"
 
 
 def _public(names: Any) -> dict[str, Any]:

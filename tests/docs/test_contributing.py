@@ -1,4 +1,4 @@
-"""What docs/contributing.md shows for an operation and for a backend is all that it takes, done to a copy."""
+"""What docs/adding shows for a chip, an operation and a backend is all that it takes, done to a copy."""
 
 from __future__ import annotations
 
@@ -22,14 +22,13 @@ Run = Callable[..., str]
 
 @pytest.fixture
 def patched(tmp_path: Path) -> Callable[[str, int], Run]:
-    """patched(file, most): a copy of the package with the diff that adds this file, and the commands of that."""
+    """patched(name, most): a copy of the package with this diff, of so many files at the most, and its commands."""
 
-    def patch(file: str, most: int) -> Run:
-        text = (ROOT / "docs" / "contributing.md").read_text()
-        (diff,) = [one for one in re.findall(r"```diff\n(.*?)```", text, re.DOTALL) if f"+++ b/{file}" in one]
+    def patch(name: str, most: int) -> Run:
+        diff = (ROOT / "docs" / "adding" / f"{name}.diff").read_text()
         assert len(re.findall(r"^\+\+\+ b/", diff, re.MULTILINE)) <= most
-        for name in ("autotuner", "templates"):
-            shutil.copytree(ROOT / name, tmp_path / name)
+        for room in ("autotuner", "templates"):
+            shutil.copytree(ROOT / room, tmp_path / room)
         (tmp_path / "specs").symlink_to(ROOT / "specs")
         (tmp_path / "work").mkdir()
         subprocess.run(["git", "apply", "-"], input=diff, text=True, cwd=tmp_path, check=True, timeout=ENOUGH)
@@ -52,8 +51,14 @@ def _run(folder: Path, *words: str) -> str:
     return done.stdout
 
 
+def test_a_chip_is_one_file(patched: Callable[[str, int], Run]) -> None:
+    run = patched("chip", 1)
+    words = ("gemm", "--shape", "64x64x64", "--target", "rx9070xt", "--device", "none", "--dry-run")
+    assert "--iree-rocm-target=gfx1201" in run(*words)
+
+
 def test_an_operation_is_four_files(patched: Callable[[str, int], Run], tmp_path: Path) -> None:
-    run = patched("autotuner/problems/softmax.py", 4)
+    run = patched("operation", 4)
     assert "rows and columns" in run("softmax", "--help")
     # Its times are chosen: the compiler and the check are real.
     fake = FakeTools(tmp_path / "fake", tmp_path / "labels").folder
@@ -68,7 +73,7 @@ def test_an_operation_is_four_files(patched: Callable[[str, int], Run], tmp_path
 
 
 def test_a_backend_is_two_files(patched: Callable[[str, int], Run]) -> None:
-    run = patched("autotuner/targets/backends/vulkan.py", 2)
+    run = patched("backend", 2)
     words = ("gemm", "--shape", "64x64x64", "--target", "mali-g715", "--device", "none")
     assert "--iree-vulkan-target=valhall4" in run(*words, "--dry-run")
     document = json.loads(run(*words, "--trials", "1", "--json"))

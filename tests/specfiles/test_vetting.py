@@ -299,7 +299,7 @@ def test_what_does_not_parse_is_a_plain_error(text: str, tmp_path: Path) -> None
 
 
 def test_the_docs_list_what_is_accepted() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "specs.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "vetting.md").read_text()
     words = {word.strip("`,.;:()") for word in page.split()}
     assert not SPEC_OPS - words
     assert not {*MATHEMATICS, *MODEL_DIALECTS, *SPEC_PASSES, *FORMATS, *RULES, *PASSES} - words

@@ -533,7 +533,7 @@ def test_a_url_that_cannot_be_meant_is_a_usage_error_that_shows_the_forms(tmp_pa
 
 def test_postgresql_without_its_driver_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(EnvironmentFailure, match=r'pip install "autotune-iree\[postgresql\]"') as failure:
+    with pytest.raises(EnvironmentFailure, match=r"pip install 'psycopg\[binary\]'") as failure:
         Store.open("postgresql://user:secret@host/name", workspace=tmp_path)
     assert "secret" not in str(failure.value)
 

@@ -30,7 +30,7 @@ from autotuner.system.cache import Cache
 from autotuner.system.digests import known_digest
 
 OPTIONS = ("--std=c++17",)
-REMEDY = "Install it with `pip install 'autotune-iree[cuda]'`."
+REMEDY = "Install it with `pip install nvidia-cuda-nvrtc`."
 _CHIP = re.compile(r"sm_(\d+)")
 _FIRST_WITH_OWN = 90
 """From here on a chip has instructions of its own, which code for it alone may use: sm_90a."""

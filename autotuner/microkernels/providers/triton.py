@@ -97,7 +97,7 @@ def triton_version() -> str:
     except importlib.metadata.PackageNotFoundError:
         raise ToolMissingError(
             "this microkernel is built by Triton, which is not installed.",
-            remedy="Install it with `pip install 'autotune-iree[triton]'`.",
+            remedy="Install it with `pip install triton`.",
         ) from None
 
 
