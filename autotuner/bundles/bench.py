@@ -18,7 +18,7 @@ from autotuner.measure.finals import Finals
 from autotuner.measure.judge import JudgePhase
 from autotuner.measure.judgement import Judgement
 from autotuner.measure.schedule import BeginningError, Schedule, beginning, late, longer
-from autotuner.measure.screening import DriftWatch, Measured, Screened, measure
+from autotuner.measure.screening import Measured, Screened, measure
 from autotuner.measure.standing import BASELINE, Standing
 from autotuner.system.progress import Clock, Reporter, Stop
 from autotuner.system.text import count
@@ -32,7 +32,7 @@ _NOTHING = "the bundle has nothing but IREE's default"
 
 
 @dataclass(frozen=True)
-class Rung:
+class BundledModule:
     """One of a candidate's modules. It was built and proven where the bundle was made."""
 
     vmfb: Path
@@ -42,15 +42,15 @@ class Rung:
 
 
 @dataclass(frozen=True)
-class Traveller(Entry):
+class BundledCandidate(Entry):
     """A candidate of the bundle, and what became of it."""
 
     tried: Tried
 
     duplicate_of = None
-    """Nobody's twin travels."""
+    """No twin of another travels."""
     foreign = False
-    """Nobody knows here whose code it is: it is out where calls speak against it, as all are."""
+    """Whose code it is is not known here: like all others it is out where calls on changing inputs speak against it."""
 
     @property
     def route_name(self) -> str:
@@ -85,15 +85,15 @@ class Bench:
     clock: Clock
     stop: Stop
     reporter: Reporter
-    outcomes: dict[str, Traveller] = field(default_factory=dict)
+    outcomes: dict[str, BundledCandidate] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     screened: list[Screened] = field(default_factory=list)
-    calibration: Calibration[Rung] = field(init=False)
+    calibration: Calibration[BundledModule] = field(init=False)
     first_schedule: Schedule = field(init=False)
     """As it was when the default was timed."""
 
     @property
-    def standing(self) -> Standing[Traveller]:
+    def standing(self) -> Standing[BundledCandidate]:
         return Standing(self.outcomes)
 
     def judged(self) -> Judgement:
@@ -124,7 +124,7 @@ class Bench:
         manifest, base = self.manifest, self.manifest.baseline
         self.reporter.stage("timing IREE's default")
         calibrator = Calibrator(
-            lambda repeat, known: _kept(known, self._rung(base, repeat)),
+            lambda repeat, known: _kept(known, self._module(base, repeat)),
             self.device,
             self.data,
             manifest,
@@ -157,15 +157,15 @@ class Bench:
 
     # --- candidates -----------------------------------------------------------------------------------------------
 
-    def _rung(self, entry: Entry, repeat: int) -> Rung:
+    def _module(self, entry: Entry, repeat: int) -> BundledModule:
         """The shortest module that repeats so often, or the longest there is."""
         known = sorted(entry.modules)
         chosen = next((one for one in known if one >= repeat), known[-1])
-        return Rung(self.modules[entry.modules[chosen]], chosen)
+        return BundledModule(self.modules[entry.modules[chosen]], chosen)
 
     def _screen(self) -> None:
         """Each once, the stock routes first, as long as the end keeps its time."""
-        room, rivals, watch = self.clock.left, self.manifest.rivals, DriftWatch()
+        room, rivals = self.clock.left, self.manifest.rivals
         self.reporter.stage(f"timing {count(len(rivals), 'candidate')}")
         for number, entry in enumerate(rivals):
             if self.stop.requested:
@@ -174,8 +174,8 @@ class Bench:
             if self.clock.elapsed > self.schedule.search_ends(room, rival=rival, awaited=False):
                 self._note(f"there was no time for {len(rivals) - number} of the bundle's {len(rivals)} candidates")
                 return
-            rung = self._rung(entry, self.calibration.repeat)
-            self._settle(entry, measure(self.calibration, rung, best_us=self._best_us, drift=watch.due()))
+            module = self._module(entry, self.calibration.repeat)
+            self._settle(entry, measure(self.calibration, module, best_us=self._best_us, drift=False))
 
     @property
     def _best_us(self) -> float:
@@ -187,22 +187,13 @@ class Bench:
         if timing is not None and timing.failure is not None:
             check, timing = Check(timing.failure, math.inf, timing.detail), None
         tried = Tried.of(entry.id, check, [Taken.of("screen", 0, timing)] if timing is not None else [])
-        self.outcomes[entry.id] = Traveller(**vars(entry), tried=tried)
+        self.outcomes[entry.id] = BundledCandidate(**vars(entry), tried=tried)
         if timing is not None:
             self.screened.append(Screened(entry.id, timing.median))
-        if measured.drift is not None and measured.drift.ok:
-            self._settle_drift(measured.drift)
-
-    def _settle_drift(self, timing: Timing) -> None:
-        default = self.outcomes[BASELINE]
-        self.screened.append(Screened(BASELINE, timing.median))
-        default.tried.taken.append(Taken.of("drift", len(self.screened), timing))
-        if default.us is not None and (said := DriftWatch.words(timing.median / default.us)) is not None:
-            self.reporter.note(said)
 
     # --- the verdict ----------------------------------------------------------------------------------------------
 
-    def _finals(self) -> Finals[Traveller]:
+    def _finals(self) -> Finals[BundledCandidate]:
         entries = len(self.manifest.entries)
         return Finals(
             self.outcomes,
@@ -215,15 +206,15 @@ class Bench:
             reporter=self.reporter,
             record=self._record,
             last=lambda names: {name: self._long(self.outcomes[name]) for name in names},
-            once=lambda names: {name: self._rung(self.outcomes[name], 1) for name in names},
+            once=lambda names: {name: self._module(self.outcomes[name], 1) for name in names},
             whole=len(self.outcomes) == entries,
             missed=entries - len(self.outcomes),
             no_knobs=_NOTHING if entries == 1 else "",
         )
 
-    def _long(self, one: Traveller) -> Rung:
+    def _long(self, one: BundledCandidate) -> BundledModule:
         """A module that lasts long enough, and no longer."""
-        return self._rung(one, choose_repeat(one.us or INVOCATION_US))
+        return self._module(one, choose_repeat(one.us or INVOCATION_US))
 
     def _record(self, phase: JudgePhase, name: str, block: int, timing: Timing) -> None:
         self.outcomes[name].tried.taken.append(Taken.of(phase, block, timing))
@@ -233,6 +224,6 @@ class Bench:
         self.reporter.note(text)
 
 
-def _kept(known: Rung | None, found: Rung) -> Rung:
+def _kept(known: BundledModule | None, found: BundledModule) -> BundledModule:
     """What is there, where it is the same: a calibration sees that nothing is longer."""
     return known if known == found else found

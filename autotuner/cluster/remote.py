@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from autotuner.devices.conditions import DeviceState
-from autotuner.devices.device import INVOCATION_US, KEPT_RESULTS, CallPairs, Computed, Device, LiveCalls, Module, Timing
+from autotuner.devices.device import (
+    INVOCATION_US,
+    KEPT_RESULTS,
+    CallPairs,
+    Computed,
+    Device,
+    LiveCalls,
+    LiveRounds,
+    Module,
+    Timing,
+)
 from autotuner.errors import AutotuneError, OutOfTimeError
 from autotuner.iree.run import Benchmark, DispatchTime, Invocation
 from autotuner.problems import Array
@@ -173,19 +183,8 @@ class RemoteDevice:
         pairs: CallPairs | None = self._ask("call_pairs", sent, benchmark, count=count)
         return pairs
 
-    def live_calls(
-        self,
-        modules: Sequence[Path],
-        invocation: Invocation,
-        *,
-        storage: int,
-        rounds: int,
-        seconds: float,
-        seed: int,
-        timeout: float,
-    ) -> LiveCalls | None:
-        how = {"storage": storage, "rounds": rounds, "seconds": seconds, "seed": seed, "timeout": timeout}
-        found: LiveCalls | None = self._ask("live_calls", tuple(modules), invocation, **how)
+    def live_calls(self, modules: Sequence[Path], invocation: Invocation, how: LiveRounds) -> LiveCalls | None:
+        found: LiveCalls | None = self._ask("live_calls", tuple(modules), invocation, how)
         return found
 
     def dispatch_times(

@@ -108,6 +108,18 @@ class LiveCalls:
     detail: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class LiveRounds:
+    """How modules are called on changing inputs: at most so many rounds in so many seconds, but some in any case."""
+
+    storage: int
+    """How many of the last inputs are where results go."""
+    rounds: int
+    seconds: float
+    seed: int
+    timeout: float
+
+
 class Device(Protocol):
     """One device of this machine, opened once for a command.
 
@@ -157,21 +169,8 @@ class Device(Protocol):
     def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
         """Single calls with a cold cache and with a warm one, in turns; None where nothing stays open for that."""
 
-    def live_calls(
-        self,
-        modules: Sequence[Path],
-        invocation: Invocation,
-        *,
-        storage: int,
-        rounds: int,
-        seconds: float,
-        seed: int,
-        timeout: float,
-    ) -> LiveCalls | None:
-        """Calls modules that do each dispatch once: at most so many rounds, in so many seconds, and some in any case.
-
-        The last `storage` inputs are where results go. None where nothing stays open for that.
-        """
+    def live_calls(self, modules: Sequence[Path], invocation: Invocation, how: LiveRounds) -> LiveCalls | None:
+        """Calls modules that do each dispatch once; None where nothing stays open for that."""
 
     def dispatch_times(
         self, vmfb: Path, invocation: Invocation, *, timeout: float

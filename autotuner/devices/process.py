@@ -146,18 +146,8 @@ class ProcessDevice:
         del module, benchmark, count
         return None
 
-    def live_calls(
-        self,
-        modules: Sequence[Path],
-        invocation: Invocation,
-        *,
-        storage: int,
-        rounds: int,
-        seconds: float,
-        seed: int,
-        timeout: float,
-    ) -> LiveCalls | None:
-        del modules, invocation, storage, rounds, seconds, seed, timeout
+    def live_calls(self, modules: Sequence[Path], invocation: Invocation, how: LiveRounds) -> LiveCalls | None:
+        del modules, invocation, how
         return None
 
     def dispatch_times(

@@ -14,7 +14,7 @@ import tempfile
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -25,7 +25,7 @@ import numpy as np
 from autotuner.devices.child_base import STEADY, Message
 from autotuner.devices.conditions import Conditions, DeviceState
 from autotuner.devices.connection import OPEN_SECONDS, Connection, Unanswered
-from autotuner.devices.device import KEPT_RESULTS, CallPairs, Computed, LiveCalls, Module, Timing
+from autotuner.devices.device import KEPT_RESULTS, CallPairs, Computed, LiveCalls, LiveRounds, Module, Timing
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.sampling import Rotation, Sizes, sampled, sizes_of
 from autotuner.errors import DeviceError, OutOfTimeError
@@ -160,31 +160,14 @@ class ResidentDevice:
         cold, warm = (tuple(seconds * 1e6 / module.repeat for seconds in answer[name]) for name in ("cold", "warm"))
         return CallPairs(cold, warm, exceeds=rotation.exceeds and answer["sets"] >= rotation.sets)
 
-    def live_calls(
-        self,
-        modules: Sequence[Path],
-        invocation: Invocation,
-        *,
-        storage: int,
-        rounds: int,
-        seconds: float,
-        seed: int,
-        timeout: float,
-    ) -> LiveCalls | None:
+    def live_calls(self, modules: Sequence[Path], invocation: Invocation, how: LiveRounds) -> LiveCalls | None:
         call = self._call(invocation)
         if call is None:
             return None
-        asked = {
-            "ask": "live",
-            "modules": [str(vmfb.absolute()) for vmfb in modules],
-            "storage": storage,
-            "rounds": rounds,
-            "seconds": seconds,
-            "seed": seed,
-            "folder": str(self.folder),
-        }
+        files = [str(vmfb.absolute()) for vmfb in modules]
+        asked = {"ask": "live", "modules": files, "folder": str(self.folder), **asdict(how)}
         try:
-            answer = self._ask(asked, modules[0], call, timeout=timeout)
+            answer = self._ask(asked, modules[0], call, timeout=how.timeout)
         except Unanswered as why:
             return LiveCalls(failure=why.failure, detail=str(why))
         us = tuple(tuple(seconds * 1e6 for seconds in row) for row in answer["seconds"])

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from autotuner.devices.device import Computed, Device, LiveCalls, Module
+from autotuner.devices.device import Computed, Device, LiveCalls, LiveRounds, Module
 from autotuner.devices.environment import described
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import open_resident
@@ -87,15 +87,8 @@ class Audit:
         found: Finding | None = None
         with _open(self.device) as device:
             while found is None or (found.undecided and len(rounds) < (MOST_BATCHES if left() > 0 else LEAST_BATCHES)):
-                live = device.live_calls(
-                    [modules[name].vmfb for name in (baseline, winner)],
-                    self.invocation,
-                    storage=self.storage,
-                    rounds=BATCH,
-                    seconds=SECONDS,
-                    seed=self.seed + len(rounds),
-                    timeout=self.timeout,
-                )
+                how = LiveRounds(self.storage, BATCH, SECONDS, self.seed + len(rounds), self.timeout)
+                live = device.live_calls([modules[name].vmfb for name in (baseline, winner)], self.invocation, how)
                 if live is None:
                     return None
                 rounds.append(live)

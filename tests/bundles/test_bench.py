@@ -140,15 +140,6 @@ def test_who_ends_it_has_no_result(sit: Sit) -> None:
         bench.judged()
 
 
-def test_a_drift_of_the_device_is_seen(sit: Sit) -> None:
-    names = [f"c{number:04d}" for number in range(12)]
-    entries = (entry(BASELINE, BASELINE), *map(entry, names))
-    bench, _ = sit(dict.fromkeys([BASELINE, *names], SLOW), entries=entries)
-    bench.judged()
-    drift = [taken for taken in bench.outcomes[BASELINE].tried.taken if taken.phase == "drift"]
-    assert len(drift) == 2, "the default against itself, and after ten candidates"
-
-
 def test_a_default_that_does_not_run_is_told_with_what_to_do(sit: Sit) -> None:
     bench, device = sit({})
     device.check = lambda *_, **__: (Computed(failure="run-error", detail="no such device"),) * 2  # type: ignore[method-assign]

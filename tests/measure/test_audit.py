@@ -41,17 +41,7 @@ class Living(BareDevice):
     late: bool = False
     seeds: list[int] = field(default_factory=list)
 
-    def live_calls(
-        self,
-        modules: Sequence[Path],
-        invocation: Invocation,
-        *,
-        storage: int,
-        rounds: int,
-        seconds: float,
-        seed: int,
-        timeout: float,
-    ) -> LiveCalls | None:
+    def live_calls(self, modules: Sequence[Path], invocation: Invocation, how: LiveRounds) -> LiveCalls | None:
         assert (invocation, storage, seconds, timeout) == (Invocation("main", (), ("f32",)), 1, SECONDS, 9.0)
         if self.late:
             raise OutOfTimeError

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from autotuner.devices.conditions import DeviceState
-from autotuner.devices.device import INVOCATION_US, CallPairs, Computed, Device, LiveCalls, Module, Timing
+from autotuner.devices.device import INVOCATION_US, CallPairs, Computed, Device, LiveCalls, LiveRounds, Module, Timing
 from autotuner.iree.run import Benchmark, DispatchTime, Invocation
 from autotuner.system.execution import done
 
@@ -51,18 +51,8 @@ class BareDevice:
     def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
         raise AssertionError(f"{module} is not to be called in pairs ({benchmark}, {count})")
 
-    def live_calls(
-        self,
-        modules: Sequence[Path],
-        invocation: Invocation,
-        *,
-        storage: int,
-        rounds: int,
-        seconds: float,
-        seed: int,
-        timeout: float,
-    ) -> LiveCalls | None:
-        del modules, invocation, storage, rounds, seconds, seed, timeout
+    def live_calls(self, modules: Sequence[Path], invocation: Invocation, how: LiveRounds) -> LiveCalls | None:
+        del modules, invocation, how
         return None
 
     def dispatch_times(
