@@ -20,6 +20,7 @@ from autotuner.devices.device import (
     Computed,
     Device,
     LiveCalls,
+    LiveRounds,
     Module,
     Timing,
 )

@@ -16,6 +16,7 @@ import pytest
 from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.devices import resident
 from autotuner.devices.child_base import Message
+from autotuner.devices.device import LiveRounds
 from autotuner.devices.load import SETTLE_SECONDS
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import LOAD_SECONDS, ResidentDevice, open_resident
@@ -108,7 +109,7 @@ def test_live_calls_have_other_inputs_each_and_the_results_of_others_lie_in_the_
 ) -> None:
     """Two parties of the same code agree on every round, and no two rounds on anything."""
     found = opened().live_calls(
-        [case.once.vmfb] * 2, case.data.invocation(), storage=1, rounds=6, seconds=9, seed=5, timeout=60
+        [case.once.vmfb] * 2, case.data.invocation(), LiveRounds(storage=1, rounds=6, seconds=9, seed=5, timeout=60)
     )
     assert found is not None
     assert (found.failure, found.changed) == (None, (False, False))

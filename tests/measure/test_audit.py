@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from autotuner.cluster.remote import SentModule
-from autotuner.devices.device import Computed, LiveCalls, Timing
+from autotuner.devices.device import Computed, LiveCalls, LiveRounds, Timing
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.run import Invocation
 from autotuner.measure import audit
@@ -42,13 +42,16 @@ class Living(BareDevice):
     seeds: list[int] = field(default_factory=list)
 
     def live_calls(self, modules: Sequence[Path], invocation: Invocation, how: LiveRounds) -> LiveCalls | None:
-        assert (invocation, storage, seconds, timeout) == (Invocation("main", (), ("f32",)), 1, SECONDS, 9.0)
+        assert (invocation, how.storage) == (Invocation("main", (), ("f32",)), 1)
+        assert (how.seconds, how.timeout) == (SECONDS, 9.0)
         if self.late:
             raise OutOfTimeError
-        self.seeds.append(seed)
+        self.seeds.append(how.seed)
         rng = np.random.default_rng(len(self.seeds))
-        us = {m.stem: (self.work[m.stem] + CALL) * np.exp(self.noise * rng.standard_normal(rounds)) for m in modules}
-        results = tuple((Computed((np.array([m.stem in self.wrong], np.float32),)),) * rounds for m in modules)
+        us = {
+            m.stem: (self.work[m.stem] + CALL) * np.exp(self.noise * rng.standard_normal(how.rounds)) for m in modules
+        }
+        results = tuple((Computed((np.array([m.stem in self.wrong], np.float32),)),) * how.rounds for m in modules)
         changed = tuple(m.stem in self.writes for m in modules)
         return LiveCalls(tuple(tuple(row.tolist()) for row in us.values()), results, changed)
 

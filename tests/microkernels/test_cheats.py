@@ -18,6 +18,7 @@ import pytest
 from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.carriers.calls import kernel_calls
 from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
+from autotuner.devices.device import LiveRounds
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import ResidentDevice, open_resident
 from autotuner.errors import UsageError
@@ -240,8 +241,8 @@ class Bench:
         modules = {"default": self.default, "cheat": build}
         data = self.checker.data
         audit = Audit(self.device, data.invocation(), 1, modules, self.checker.agree, timeout=60)
-        how = {"storage": 1, "rounds": 9, "seed": 1}
-        live = self.device.live_calls([self.default.vmfb], data.invocation(), **how, seconds=1.0, timeout=60.0)
+        how = LiveRounds(storage=1, rounds=9, seconds=1.0, seed=1, timeout=60.0)
+        live = self.device.live_calls([self.default.vmfb], data.invocation(), how)
         assert live is not None
         us = float(np.median(live.us[0]))
         found = audit.of("cheat", "default", {"default": us, "cheat": us / 20})
