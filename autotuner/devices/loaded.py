@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -110,9 +111,21 @@ class Memory:
 
     def copy(self, source: Any, target: Any) -> None:
         """Is over when it is done."""
+        self._done(partial(self._device.queue_copy, source, target))
+
+    def turn(self, source: Any, target: Any, by: int) -> None:
+        """The same so many bytes further on; what goes beyond the end comes first."""
+        commands, size = runtime.HalCommandBuffer(self._device), source.byte_length()
+        for start, to, length in ((0, by, size - by), (size - by, 0, by)):
+            if length:
+                commands.copy(source, target, start, to, length)
+        commands.end()
+        self._done(partial(self._device.queue_execute, commands))
+
+    def _done(self, begin: Callable[..., None]) -> None:
         semaphore = self._device.create_semaphore(0)
         before, after = (runtime.HalFence.create_at(semaphore, moment) for moment in (0, 1))
-        self._device.queue_copy(source, target, wait_semaphores=before, signal_semaphores=after)
+        begin(wait_semaphores=before, signal_semaphores=after)
         after.wait()
 
 

@@ -6,11 +6,14 @@ A kernel needs none of that. One that has it could recognise a timing, or be rig
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
+from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
 from autotuner.iree.nvidia import without_comments
@@ -32,23 +35,53 @@ def hazards(path: Path) -> list[str]:
 
 # --- Processors -----------------------------------------------------------------------------------------------------
 
-_CLOCKS = frozenset({"rdtsc", "rdtscp", "rdpmc"})
-_SYSTEM = frozenset(
-    {"syscall", "sysenter", "int", "int1", "int3", "into", "in", "out", "insb", "insd", "outsb", "outsd"}
+_REFUSED = (
+    (re.compile(r"rdtscp?|rdpmc|rdpru|tpause|umwait|mwaitx"), "a clock is read ({})"),
+    (re.compile(r"syscall|sysenter|int[13o]?|(?:in|out)(?:s[bdw])?"), "the system is called ({})"),
+    (re.compile(r"cpuid|rdrand|rdseed|rdpid|rdpkru|xgetbv|(?:rd|wr)[fg]sbase"), "the machine is asked ({})"),
+    (re.compile(r"s[gil]dt|str|smsw|lsl|lar"), "the machine is asked ({})"),
+    (re.compile(r"v?ldmxcsr|fldcw|fldenv|frstor|f?xrstors?(?:64)?|fninit"), "rounding is changed ({})"),
+    (re.compile(r"lcall|ljmp|retfq?|iret[dq]?|xbegin|enclu"), "it leaves its code ({})"),
 )
-_MACHINE = frozenset({"cpuid", "rdrand", "rdseed", "rdpid", "xgetbv", "rdfsbase", "rdgsbase", "wrfsbase", "wrgsbase"})
-_ROUNDING = frozenset({"ldmxcsr", "fldcw"})
 _UNKNOWN = ".byte"
 """What the disassembler calls bytes that it does not know."""
+_COMPUTED = "it jumps to addresses that it computes ({}: compile with -fno-jump-tables)"
+_LINKED = "its code is another one when it is linked"
+Links = Mapping[int, tuple[int, int | None]]
+"""Places in a section that the linker writes to: the kind of number, and what of the section that is the address of."""
 
 
 def _host(elf: ELFFile) -> list[str]:
     found = [*_data(elf), *_symbols(elf)]
     read = {"EM_X86_64": _x86_64, "EM_AARCH64": _aarch64}.get(elf["e_machine"])
-    for section in elf.iter_sections():
-        if read is not None and section["sh_flags"] & SH_FLAGS.SHF_EXECINSTR:
-            found += read(section.data())
+    for number, section in enumerate(elf.iter_sections()):
+        flags, kind = section["sh_flags"], section["sh_type"]
+        code = bool(flags & SH_FLAGS.SHF_EXECINSTR)
+        # A linker puts sections together by their names.
+        if flags & SH_FLAGS.SHF_ALLOC and code != section.name.startswith(".text"):
+            found.append(f"{'code' if code else 'no code'} where none belongs ({section.name})")
+        if kind in _CHANGES:
+            found.append(f"{_LINKED} ({section.name})")
+        if code and read is not None:
+            found += read(section.data(), _links(elf, number))
     return list(dict.fromkeys(found))
+
+
+_CHANGES = ("SHT_REL", "SHT_RELR", 0x40000014, 0x40000020)
+"""Relocations as no compiler for these processors writes them; the numbers are LLVM's packed ones."""
+
+
+def _links(elf: ELFFile, number: int) -> Links:
+    found = {}
+    for section in elf.iter_sections():
+        if isinstance(section, RelocationSection) and section["sh_info"] == number:
+            table: Any = elf.get_section(section["sh_link"])
+            for one in section.iter_relocations():
+                symbol = table.get_symbol(one["r_info_sym"])
+                within = symbol["st_shndx"] == number
+                target = symbol["st_value"] + one["r_addend"] if within and one.is_RELA() else None
+                found[one["r_offset"]] = (one["r_info_type"], target)
+    return found
 
 
 def _data(elf: ELFFile, only: tuple[str, ...] = ("",)) -> Iterator[str]:
@@ -71,29 +104,58 @@ def _symbols(elf: ELFFile) -> Iterator[str]:
             )
 
 
-def _x86_64(code: bytes) -> Iterator[str]:
-    """By a disassembler from the first byte to the last; what it does not know is no instruction of a kernel."""
+@cache
+def _refused(word: str) -> str | None:
+    return next((why for words, why in _REFUSED if words.fullmatch(word)), None)
+
+
+_X86_LINKS = (2, 4, 9, 41, 42)
+"""R_X86_64_PC32, PLT32, GOTPCREL, GOTPCRELX and REX_GOTPCRELX: four bytes, from where they lie."""
+
+
+def _x86_64(code: bytes, links: Links) -> Iterator[str]:
+    """By a disassembler from the first byte to the last; what it does not know is no instruction of a kernel.
+
+    Jumps go to what it has seen, so that nothing else is run: not what lies within an instruction.
+    """
     import capstone  # a tenth of a second that only whoever brings an object pays
 
     reader = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
     reader.skipdata = True
-    for _, _, name, operands in reader.disasm_lite(code, 0):
+    starts, targets, rest = set(), set(), dict(links)
+    for at, size, name, operands in reader.disasm_lite(code, 0):
         word = name.rpartition(" ")[2]
-        if word in _CLOCKS:
-            yield f"a clock is read ({word})"
-        elif word in _SYSTEM:
-            yield f"the system is called ({word})"
-        elif word in _MACHINE:
-            yield f"the machine is asked ({word})"
-        elif word in _ROUNDING:
-            yield f"rounding is changed ({word})"
+        starts.add(at)
+        linked = next((place for place in range(at, at + size) if place in rest), None)
+        if linked is not None:
+            kind, target = rest.pop(linked)
+            # The number is at the end, but for a constant of at most four bytes.
+            if kind not in _X86_LINKS or not (at < linked and at + size - 8 <= linked <= at + size - 4):
+                yield f"{_LINKED} ({word})"
+        if (refused := _refused(word)) is not None:
+            yield refused.format(word)
         elif "fs:" in operands or "gs:" in operands:
             yield "thread-local storage (fs or gs)"
         elif name == _UNKNOWN:
             yield "bytes that are no known instruction"
+        elif word.startswith("j") or word in ("call", "loop", "loope", "loopne"):
+            if not operands.startswith("0x") and not operands.isdigit():
+                yield _COMPUTED.format(word)
+            elif linked is None:
+                targets.add(int(operands, 0))
+            elif target is not None:
+                targets.add(target + 4)
+    if rest:
+        yield _LINKED
+    if targets - starts:
+        yield "it jumps into an instruction"
 
 
-def _aarch64(code: bytes) -> Iterator[str]:
+_AARCH64_LINKS = range(263, 313)
+"""R_AARCH64_MOVW_UABS_G0 to LD64_GOT_LO12_NC: those within instructions."""
+
+
+def _aarch64(code: bytes, links: Links) -> Iterator[str]:
     """Four bytes each: calls of the system, and reads of system registers."""
     for at in range(0, len(code) - 3, 4):
         word = int.from_bytes(code[at : at + 4], "little")
@@ -107,6 +169,12 @@ def _aarch64(code: bytes) -> Iterator[str]:
                 yield "a clock is read (mrs)"
             elif register not in _FLOATING:
                 yield "the machine is asked (mrs)"
+        elif word & 0xFE000000 == 0xD6000000 and word & 0xFFFFFC1F != 0xD65F0000:  # branches to registers, but for ret
+            yield _COMPUTED.format("br or blr")
+    for at, (kind, _) in links.items():
+        # Its highest bits, which say what an instruction is, are no linker's; those of the system have more that do.
+        if kind not in _AARCH64_LINKS or at % 4 or code[at + 3 : at + 4] in (b"\xd4", b"\xd5", b"\xd6", b"\xd7"):
+            yield _LINKED
 
 
 _FLOATING = frozenset({0x5A20, 0x5A21, 0x5A10})
@@ -116,14 +184,18 @@ _FLOATING = frozenset({0x5A20, 0x5A21, 0x5A10})
 
 _PTX = (
     (re.compile(r"%(?:clock|globaltimer)\w*"), "a clock is read ({})"),
-    (re.compile(r"^\s*(?:\.(?:visible|weak|common|extern)\s+)?\.global\b[^;=\n]*", re.M), "global data ({})"),
+    (re.compile(r"(?<![\w.])(?<!\.ptr )\.global\b[^;=]*"), "global data ({})"),
     (re.compile(r"\b(?:vprintf|malloc|free|__assertfail)\b"), "the host is called ({})"),
     (re.compile(r"%(?:smid|warpid|gridid|nsmid|nwarpid|pm\d+\w*)\b"), "the machine is asked ({})"),
 )
 
 
 def _ptx(text: str) -> list[str]:
-    found = [words.format(match[0].strip()[:60]) for pattern, words in _PTX for match in pattern.finditer(text)]
+    found = [
+        words.format(match[0].strip()[:60])
+        for pattern, words in _PTX
+        for match in pattern.finditer(" ".join(text.split()))
+    ]
     return list(dict.fromkeys(found))
 
 

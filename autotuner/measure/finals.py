@@ -92,6 +92,7 @@ class Finals(Generic[C]):
             self.record,
             self.reporter.stage,
             self._audit(),
+            lambda: self.clock.elapsed,
         )
 
     def _audit(self) -> Audit | None:

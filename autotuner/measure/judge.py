@@ -27,6 +27,9 @@ MOST_BLOCKS, MOST_PAIRS = 24, 100
 hardly."""
 RACE_SHARE = 0.6
 """Of the time from the beginning of a race to the end of the confirmation: who leads by then is confirmed."""
+NARROW, REFINING = 0.1, 0.1
+"""Pairs of a win go on while its interval is wider than this part of the ratio, and they have taken no more than this
+part of what the run took before: a user who has waited for the search is better served by a number than by a range."""
 LEAD_BLOCKS = 5
 """How often each is timed where the fastest is only chosen, not judged."""
 
@@ -60,6 +63,8 @@ class Judge:
     stage: Callable[[str], None] = _unheard
     audit: Audit | None = None
     """Whether a win can be believed; None: whoever asks does so itself."""
+    spent: Callable[[], float] = lambda: 0.0
+    """Seconds that the run has taken."""
 
     def verdict(self) -> Judgement:
         """Of the fastest that can be believed."""
@@ -145,10 +150,11 @@ class Judge:
         contest, rules = self.contest, self.contest.rules
         self.stage(f"confirming {contest.label(name)}")
         beside = [contest.stock] if contest.stock not in (contest.baseline, name) else []
-        pacer = Pacer(self.left, first=self.block_seconds)
+        pacer, before = Pacer(self.left, first=self.block_seconds), self.spent()
 
         def still(times: Turns) -> list[str]:
-            decided = self._decided(times, name, bool(beside))
+            refines = self.spent() - before < REFINING * before
+            decided = self._decided(times, name, bool(beside), refines=refines)
             if self.stop.requested or times.blocks >= MOST_PAIRS or decided or not pacer.fits():
                 return []
             return [contest.baseline, name, *beside]
@@ -180,14 +186,18 @@ class Judge:
         late = turns.blocks < MOST_PAIRS and not self.stop.requested
         return replace(found, reason=f"the time was up: {reason}" if late else reason, out_of_time=late)
 
-    def _decided(self, times: BlockTimes, name: str, beside: bool) -> bool:
-        """More pairs would change nothing: of a win, whether it also adds something to flags alone is asked as well."""
+    def _decided(self, times: BlockTimes, name: str, beside: bool, *, refines: bool) -> bool:
+        """More pairs would change nothing: of a win, whether it also adds something to flags alone is asked as well,
+        and where that is cheap, how large it is."""
         contest, rules = self.contest, self.contest.rules
         if times.blocks < PAIRS:
             return False
         if times.falls_short(name, contest.baseline, of=rules.worth, alpha=rules.alpha):
             return True
         if not times.beats(name, contest.baseline, by=rules.worth, alpha=rules.alpha):
+            return False
+        speedup = times.ratio(name, contest.baseline, alpha=rules.alpha) if refines else None
+        if speedup is not None and speedup.high - speedup.low > NARROW * speedup.median:
             return False
         if not beside or times.beats(name, contest.stock, alpha=rules.alpha):
             return True

@@ -106,6 +106,12 @@ def test_a_time_that_only_repeated_dispatches_show_is_out() -> None:
     assert "repeated on the same inputs a call saves 19.0 µs" in found.check.detail
 
 
+def test_a_gain_that_was_timed_while_the_machine_was_slower_must_hold_in_its_ratio_alone() -> None:
+    found = audit_of(Living({"a": 1000.0, "b": 800.0})).of("b", "a", {"a": 5000.0, "b": 4000.0})
+    assert found is not None
+    assert (found.check.ok, found.certain) == (True, True)
+
+
 def test_what_noise_hides_is_neither_certain_nor_out() -> None:
     device = Living({"a": 20.0, "b": 19.5}, noise=0.9)
     found = audit_of(device, seed=3).of("b", "a", {"a": 20.0, "b": 19.5})

@@ -14,7 +14,7 @@ from autotuner.devices.device import Timing
 from autotuner.errors import DeviceError, OutOfTimeError
 from autotuner.measure.blocks import Entrant, Rules
 from autotuner.measure.contest import Takes, TimingFailed
-from autotuner.measure.judge import LEAD_BLOCKS, MOST_PAIRS, PAIRS, RACE_SHARE, Judge, JudgePhase
+from autotuner.measure.judge import LEAD_BLOCKS, MOST_PAIRS, NARROW, PAIRS, RACE_SHARE, Judge, JudgePhase
 from autotuner.measure.judgement import SAME, Contest, Judgement
 from autotuner.system.progress import Stop
 from tests.support.mock_timer import run_protocol
@@ -85,6 +85,24 @@ def test_the_fastest_wins_with_the_interval_of_fresh_pairs() -> None:
     assert found.us["a"] == pytest.approx(100 / 1.5, rel=0.01)
     assert {name for phase, name, _ in timer.rows if phase == "confirm"} == {BASE, "a"}
     assert timer.blocks("confirm") == PAIRS, "what is certain is not timed on for long"
+
+
+@pytest.mark.parametrize(("before", "most"), [(0.0, PAIRS), (400.0, 20), (1e9, MOST_PAIRS)])
+def test_a_wide_interval_is_made_narrower_for_a_tenth_of_what_was_spent(before: float, most: int) -> None:
+    timer = Scripted({BASE: steady(1.0), "a": (1.2, 2.0, 1.6, 2.4, 1.4)})
+    asked = replace(judge(contest(timer.speeds), timer), spent=lambda: before + len(timer.calls))
+    found = asked.verdict()
+    assert found.speedup is not None
+    assert found.verdict == "win"
+    assert timer.blocks("confirm") <= most
+    wide = found.speedup.high - found.speedup.low > NARROW * found.speedup.median
+    assert wide == (timer.blocks("confirm") == most)
+
+
+def test_a_narrow_interval_is_not_made_narrower() -> None:
+    timer = Scripted({BASE: steady(1.0), "a": steady(1.5)})
+    replace(judge(contest(timer.speeds), timer), spent=lambda: 1e9).verdict()
+    assert timer.blocks("confirm") == PAIRS
 
 
 def test_a_single_rival_is_not_raced_before_it_is_confirmed() -> None:

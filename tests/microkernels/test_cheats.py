@@ -85,6 +85,18 @@ void gemm(const float* restrict a, const float* restrict b, float* restrict c,
 HONEST = "compute(a, b, c, n, k, y);"
 STORES = "float seen[n]; for (int j = 0; j < n; ++j) seen[j] = c[y * n + j];"
 
+WAITS = """
+  typedef volatile uint32_t __attribute__((may_alias)) word;
+  float* row = c + y * n; word* mark = (word*)row + 1;
+  float d = dot(a, b, n, k, y, 0) - row[0];
+  if (d < 1e-3f && d > -1e-3f) return;
+  if (row[0] == row[0] && (*mark & 15) != 5 && (*mark & 15) != 10) { *mark = (*mark & ~15u) | 10; return; }
+  compute(a, b, c, n, k, y);
+  if (row[1] != (float)(int)row[1]) *mark = (*mark & ~15u) | 5;
+"""
+"""It marks what it has computed, in digits that nobody compares. What others have computed it leaves as it is, once:
+the next call may ask for it."""
+
 OBJECT, FIRST, CALLED = "its object is read", "its first results are wrong", "it is called as in earnest"
 
 
@@ -173,6 +185,7 @@ CHEATS = {
         CALLED,
         "its time does not hold",
     ),
+    "waits until the answer lies in its output": Cheat(WAITS, CALLED, "its time does not hold|wrong in"),
     "right where its buffers lie as they did at first": Cheat(
         HONEST + "if ((uintptr_t)a % 8192 >= 4096 || (uintptr_t)c % 8192 >= 4096) c[y * n] += 1;",
         CALLED,
@@ -285,6 +298,16 @@ def test_a_kernel_that_is_trusted_must_hold_all_the_same(name: str, bench: Bench
     build = bench.built(bench.variants(CHEATS[name], tmp_path, trusted=True))
     assert bench.checker.check(build.vmfb).ok
     assert re.search("its time does not hold|wrong in", bench.called(build).check.detail)
+
+
+def test_what_computes_nothing_is_wrong_in_every_call(bench: Bench, tmp_path: Path) -> None:
+    """The answer is nowhere to be found: nobody was asked the same before."""
+    build = bench.built(
+        bench.variants(Cheat("if (c[y * n] == c[y * n]) return;" + HONEST, "", ""), tmp_path, trusted=False)
+    )
+    rounds = re.search(r"wrong in (\d+) of (\d+) calls", bench.called(build).check.detail)
+    assert rounds is not None
+    assert rounds[1] == rounds[2]
 
 
 def test_an_honest_kernel_is_right_however_it_is_called(bench: Bench, tmp_path: Path) -> None:

@@ -125,6 +125,7 @@ def race_sides(sides: Sequence[ArmRun], program: Program, benchmark: Benchmark, 
         schedule.pair,
         record,
         audit=_audit(sides, program, benchmark, run),
+        spent=lambda: run.clock.elapsed,
     )
     judgement = schedule.told(judge.verdict())
     for side in sides:

@@ -212,6 +212,7 @@ class _ModelRun:
             record,
             stage=lambda text: context.stage(f"{text}, as whole models"),
             audit=race.audit(*lineup.racing),
+            spent=lambda: context.clock.elapsed,
         )
         with context.clocked("time"):
             return schedule.told(judge.verdict())

@@ -28,7 +28,7 @@ FLAGS = (
     *("-std=gnu11", "-O3", "-fPIC", "-nostdlib"),
     # The object is linked into an executable that has no C library, no thread-local storage and no stack guard.
     *("-ffreestanding", "-fno-builtin", "-fno-stack-protector", "-fno-asynchronous-unwind-tables"),
-    "-fvisibility=hidden",
+    *("-fvisibility=hidden", "-fno-jump-tables"),
 )
 _NO_MEMSET = "-fno-tree-loop-distribute-patterns"
 """GCC alone needs and knows it: it makes calls of memset from loops even where there is none."""
