@@ -99,7 +99,7 @@ class Clock:
     """The time that a run may take. A run that nobody gave a budget may set itself a shorter one."""
 
     budget: float
-    started: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=lambda: time.monotonic())
     part: bool = False
     """Of something longer: a user gave the budget of all of it, not this one."""
 

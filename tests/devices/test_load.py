@@ -6,30 +6,52 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import pytest
 
 from autotuner.devices import load
 from autotuner.devices.load import Load
-from tests.support.patience import one_of_three, wait_until
+from tests.support.patience import wait_until
 
 
 class Calls:
-    """A call that takes a millisecond, and says ten."""
+    """A call that says that it took ten milliseconds; one that is not granted took no time, and does not count."""
 
     def __init__(self) -> None:
         self.count = 0
+        self.granted: int | None = None
+        """None: as many as it makes."""
         self.running = False
         self.fails = False
 
     def __call__(self) -> float:
         if self.fails:
             raise RuntimeError("the device is gone")
+        time.sleep(0.0002)
+        if self.granted is not None and self.count >= self.granted:
+            return 0.0
         self.running = True
-        time.sleep(0.001)
         self.count += 1
         self.running = False
         return 0.01
+
+
+@dataclass
+class InStep:
+    """The time of a load that makes one call for each look of whoever waits for it."""
+
+    calls: Calls
+    now: float = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        del seconds
+        self.calls.granted = wanted = self.calls.count + 1
+        while self.calls.count < wanted:
+            time.sleep(0.0)
 
 
 class Resumed:
@@ -47,6 +69,14 @@ class Resumed:
 @pytest.fixture
 def calls() -> Calls:
     return Calls()
+
+
+@pytest.fixture
+def in_step(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> InStep:
+    calls.granted = 0
+    steps = InStep(calls)
+    monkeypatch.setattr(load, "time", steps)
+    return steps
 
 
 @pytest.fixture
@@ -70,28 +100,23 @@ def test_it_runs_by_itself_and_rests_while_something_is_measured(calls: Calls, u
     until(lambda: calls.count > before)
 
 
-@one_of_three
+@pytest.mark.usefixtures("in_step")
 def test_a_timing_waits_for_the_lasting_state_at_first_and_for_less_between_two(calls: Calls, under_load: Load) -> None:
-    under_load.rest(settled=False)
-    before = calls.count
     with under_load.paused(settled=True):
-        first = calls.count - before
+        first = calls.count
     assert first >= load.SETTLE_SECONDS / 0.01
     with under_load.paused(settled=True):
-        assert load.RESTORE_SECONDS / 0.01 <= calls.count - before - first < first
+        assert load.RESTORE_SECONDS / 0.01 <= calls.count - first < first
 
 
-@one_of_three
+@pytest.mark.usefixtures("in_step")
 def test_a_device_that_is_lent_is_settled_and_rests_until_it_is_asked_for_again(calls: Calls, under_load: Load) -> None:
-    under_load.rest(settled=False)
-    before = calls.count
     under_load.rest(settled=True)
-    lent = calls.count - before
+    lent = calls.count
     assert lent >= load.SETTLE_SECONDS / 0.01
-    time.sleep(0.02)
-    assert (calls.count - before, calls.running) == (lent, False)
+    assert not calls.running
     with under_load.paused(settled=True):  # the other process has kept it busy: it need not settle anew
-        assert load.RESTORE_SECONDS / 0.01 <= calls.count - before - lent < lent
+        assert load.RESTORE_SECONDS / 0.01 <= calls.count - lent < lent
 
 
 def test_a_failure_within_a_pause_does_not_end_the_load(calls: Calls, under_load: Load) -> None:
@@ -101,19 +126,14 @@ def test_a_failure_within_a_pause_does_not_end_the_load(calls: Calls, under_load
     until(lambda: calls.count > before + 3)
 
 
-@one_of_three
-def test_it_ends_when_nobody_asks_and_settles_anew(
-    calls: Calls, under_load: Load, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_ends_when_nobody_asks_and_settles_anew(calls: Calls, in_step: InStep, under_load: Load) -> None:
     with under_load.paused(settled=True):
-        monkeypatch.setattr(load, "IDLE_SECONDS", 0.02)
-    time.sleep(0.1)
-    idle = calls.count
-    time.sleep(0.05)
-    assert calls.count == idle
-    monkeypatch.setattr(load, "IDLE_SECONDS", 60.0)
+        settled = calls.count
+    in_step.now += 2 * load.IDLE_SECONDS
+    until(lambda: under_load._settled_s == 0.0)
+    assert calls.count == settled
     with under_load.paused(settled=True):
-        assert calls.count - idle >= load.SETTLE_SECONDS / 0.01
+        assert calls.count - settled >= load.SETTLE_SECONDS / 0.01
 
 
 def test_settling_ends_though_the_process_was_stopped_meanwhile(

@@ -53,7 +53,8 @@ def hold_contract(document: dict[str, Any], workspace: Path, *, in_time: bool = 
     assert counts["timed"] <= counts["checked"] <= counts["built"] - counts["duplicate"]
     if "imported" not in document:  # built where the bundle was made
         assert {b.candidate for b in builds} == {r.id for r in rows} - {r.id for r in waiting}
-    assert {t.candidate for t in timings} == {r.id for r in rows if r.state == "timed"}
+    timed, late = ({r.id for r in rows if r.state == state} for state in ("timed", "failed"))
+    assert timed <= {t.candidate for t in timings} <= timed | late, "one may fail in the last check, after its timings"
     assert all(us > 0 for t in timings for us in t.repetitions_us)
     assert row.result == document
     parts = sum(document["seconds"][name] for name in ("space", "build", "time", "search"))

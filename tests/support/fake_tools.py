@@ -6,6 +6,7 @@ is written down when it is built, so that the benchmark can look up what it is t
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -184,6 +185,10 @@ class FakeTools:
     def slow_down(self, what: Literal["compile", "time", "ship"], slow: bool = True) -> None:
         file = self.folder / f"{what}-slowly"
         file.touch() if slow else file.unlink(missing_ok=True)
+
+    def was_built_with_a_spec(self, module: str) -> bool:
+        known = self.known / hashlib.sha256(Path(module).read_bytes()).hexdigest()
+        return known.exists() and "tuning-spec-path" in known.read_text()
 
     def timed(self) -> int:
         """How often the benchmark was called."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -31,7 +30,7 @@ from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import Candidate
 from tests.support.command_line import complaint, in_this_process
 from tests.support.contract import hold_contract
-from tests.support.patience import ENOUGH, one_of_three
+from tests.support.patience import ENOUGH
 
 NO_ROUTES = ("--flag=--iree-opt-data-tiling=false", "--flag=--iree-llvmcpu-enable-ukernels=none")
 """They would only be compiled too."""
@@ -75,12 +74,10 @@ def manifest(home: Path) -> Manifest:
         return Manifest.read(json.loads(file.read(archive.MANIFEST)), "out.zip")
 
 
-@one_of_three
 def test_a_bundle_runs_with_the_runtime_alone_and_comes_home_as_a_run(home: Path, tmp_path: Path) -> None:
-    shutil.rmtree(tmp_path / "there", ignore_errors=True)
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "out.zip").write_bytes((home / "out.zip").read_bytes())
-    ran = bare("bundle", "run", "out.zip", "--budget", "8s", "--json", cwd=tmp_path / "there")
+    ran = bare("bundle", "run", "out.zip", "--budget", "10s", "--json", cwd=tmp_path / "there")
     assert ran.returncode == 0, ran.stderr
     judged = json.loads(ran.stdout)
     assert {path.name for path in (tmp_path / "there").iterdir()} == {"out.zip", "out-result.zip"}
@@ -88,7 +85,7 @@ def test_a_bundle_runs_with_the_runtime_alone_and_comes_home_as_a_run(home: Path
     told = in_this_process("bundle", "import", str(result), "--json", cwd=home)
     assert told.returncode == 0, told.stderr
     document = json.loads(told.stdout)
-    hold_contract(document, home)
+    hold_contract(document, home, in_time=False)
     assert document["device"] == "local-task"
     assert [document[name] for name in ("verdict", "reason")] == [judged[name] for name in ("verdict", "reason")]
     assert document["baseline"]["us"] > 0
