@@ -60,8 +60,6 @@ class Timing:
     us: tuple[float, ...]
     failure: FailureClass | None = None
     detail: str = ""
-    aborted: bool = False
-    """Stopped after the first repetition: so slow that more would tell nothing."""
     conditions: Conditions | None = None
 
     @property

@@ -143,8 +143,7 @@ class ResidentDevice:
                 answer = self._ask(asked, module.vmfb, call, timeout=benchmark.timeout)
         except Unanswered as why:
             return Timing((), why.failure, str(why))
-        us = tuple(seconds * 1e6 / module.repeat for seconds in answer["seconds"])
-        return Timing(us, aborted=len(us) < repetitions)
+        return Timing(tuple(seconds * 1e6 / module.repeat for seconds in answer["seconds"]))
 
     def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
         call = self._call(benchmark.invocation)

@@ -122,12 +122,10 @@ def timed_by(
     modules: Mapping[str, Module],
     *,
     call_us: Mapping[str, float] | None = None,
-    fresh: bool = True,
 ) -> Takes:
     """Times an entrant's module: three repetitions, of which the median counts; to confirm, in a fresh process.
 
-    `call_us` is what a call is known to take. What fresh processes have confirmed before is confirmed again on the open
-    device: not `fresh`.
+    `call_us` is what a call is known to take.
     """
     slow = {name for name, us in (call_us or {}).items() if us > SLOW_US}
 
@@ -143,6 +141,6 @@ def timed_by(
         return take
 
     take = taken_by(device)
-    if not fresh or device.isolated is device or benchmark.cache == "cold":  # what a fresh process times is warm
+    if device.isolated is device or benchmark.cache == "cold":  # what a fresh process times is warm
         return Takes.alike(take)
     return Takes(take, taken_by(device.isolated))

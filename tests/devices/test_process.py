@@ -110,7 +110,6 @@ def test_a_benchmark_that_fails_is_a_run_error_with_its_words(printing: Printing
 def test_screening_takes_three_repetitions_in_one_process(printing: Printing, tmp_path: Path, best_us: float) -> None:
     timing = screen(printing(document([run(29.0), run(31.0), run(30.0)])), module(), HOW, best_us=best_us)
     assert timing.us == pytest.approx((29_000.0, 31_000.0, 30_000.0))
-    assert not timing.aborted
     (call,) = calls(tmp_path)
     assert "--benchmark_repetitions=3" in call
 
