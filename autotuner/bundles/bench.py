@@ -133,8 +133,6 @@ class Bench:
             look=LOOK,
         )
         self.calibration = found = calibrator.calibrated(calibrator.first_build())
-        if found.noise is not None:
-            self._note(found.noise)
         self.first_schedule = found.schedule(self.clock, manifest)
         with beginning("timing it"):
             measured = measure(found, found.baseline, best_us=math.inf, drift=False)

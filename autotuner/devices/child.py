@@ -81,7 +81,6 @@ class Device:
         self._modules: Kept[Loaded] = Kept()
         self._calls: Kept[Arguments] = Kept()
         self._copied: tuple[Arguments, list[tuple[Any, ...]]] | None = None
-        self._swept: tuple[Any, Any] | None = None
         self._last: Loaded | None = None
 
     def load(self, request: Message) -> Message:
@@ -114,7 +113,6 @@ class Device:
             for views in sets:
                 loaded.call(function, views)
             for _, views in zip(range(request["count"]), cycle(sets), strict=False):
-                self._empty_cache(request["empty"])
                 cold.append(loaded.call(function, views)[0])
                 warm.append(loaded.call(function, views)[0])
         return {"cold": cold, "warm": warm, "sets": len(sets)}
@@ -199,14 +197,6 @@ class Device:
             if OUT_OF_MEMORY not in str(error):
                 raise
         return sets[:count]
-
-    def _empty_cache(self, size: int) -> None:
-        """Copies so many bytes that the cache has nothing else left."""
-        if not size:
-            return
-        if self._swept is None or self._swept[0].byte_length() < size:
-            self._swept = self._memory.allocate(size), self._memory.allocate(size)
-        self._memory.copy(*self._swept)
 
     def _load(self, module: Path, parameters: list[str]) -> tuple[Loaded, int]:
         found = mapped(self._config.vm_instance, module)

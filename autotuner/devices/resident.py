@@ -149,9 +149,8 @@ class ResidentDevice:
         call = self._call(benchmark.invocation)
         if call is None:
             return None
-        rotation = Rotation(1, exceeds=True) if benchmark.emptied else self._rotation(call)
-        empty = self._sizes.emptying if benchmark.emptied else 0
-        asked = {"ask": "pairs", "count": count, "sets": rotation.sets, "empty": empty}
+        rotation = self._rotation(call)
+        asked = {"ask": "pairs", "count": count, "sets": rotation.sets}
         try:
             answer = self._ask(asked, module.vmfb, call, timeout=benchmark.timeout)
         except Unanswered as why:

@@ -62,14 +62,9 @@ class Sizes:
     cache: int | None = None
     memory: int | None = None
 
-    @property
-    def emptying(self) -> int:
-        """Bytes to copy, so that nothing else is left in the cache: as much is read as is written."""
-        return int(EXCEEDED * (self.cache or FALLBACK_BYTES))
-
     def rotation(self, footprint: int) -> Rotation:
         """Over how many sets of a problem's buffers a cold timing goes."""
-        sets = max(2, self.emptying // max(footprint, 1) + 1)
+        sets = max(2, int(EXCEEDED * (self.cache or FALLBACK_BYTES)) // max(footprint, 1) + 1)
         most = MOST_SETS
         if self.memory is not None:
             most = min(most, int(self.memory * MEMORY_SHARE // max(footprint, 1)))

@@ -101,9 +101,6 @@ class Benchmark:
     """Cold: single calls on buffers that no call of late has touched."""
     warms: bool = True
     """There is a warm-up; of a call that takes seconds it would change nothing."""
-    emptied: bool = False
-    """For a cold call the cache is filled with something else, in place of a turn to other inputs: what is called has
-    buffers of its own, such as a model's weights."""
 
 
 @dataclass(frozen=True, slots=True)

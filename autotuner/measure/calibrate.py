@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
-import numpy as np
-
 from autotuner.devices.device import INVOCATION_US, NO_DEVICE_HERE, Device, Module, Timing, choose_repeat
 from autotuner.errors import DeviceError, NoCandidateError, WrongResultError
 from autotuner.iree.run import Benchmark, CacheState, failed_because
@@ -20,7 +18,6 @@ from autotuner.measure.contest import REPETITIONS
 from autotuner.measure.schedule import Schedule, beginning
 from autotuner.system.execution import local_executor
 from autotuner.system.progress import Clock, clocked
-from autotuner.system.text import percent
 
 LISTENED = 5
 """Repetitions of the baseline against itself."""
@@ -80,8 +77,6 @@ class Calibration(Generic[M]):
     """The baseline against itself."""
     default: Check
     """Whether the baseline is right: where the right answers are known without it, it need not be."""
-    noise: str | None = None
-    """What a user must know of the device's noise."""
 
     def schedule(
         self,
@@ -181,8 +176,10 @@ class Calibrator(Generic[M]):
                 f"the baseline does not run with repeated dispatches: {why}",
                 remedy="Please report it with the command.",
             )
+        # This timing had LISTENED repetitions and a warm-up; others have fewer.
+        one = max(benchmark.seconds, heard.median * baseline.repeat / 1e6)
+        seconds = max(seconds - (LISTENED - REPETITIONS) * one, (REPETITIONS + 1) * one)
         found = Calibration(self.device, checker, benchmark, baseline.repeat, baseline, seconds, seconds, heard, check)
-        found = self._lengthened(found)
         if self.confirmed and self.cache == "warm" and self.device.isolated is not self.device:
             # With what a confirmation times: a module that is long enough for a process of its own.
             repeat = choose_repeat(heard.median)
@@ -243,26 +240,3 @@ class Calibrator(Generic[M]):
         with clocked(self.seconds, "time"):
             self.device.isolated.time(build, benchmark)
         return time.monotonic() - started
-
-    def _lengthened(self, found: Calibration[M]) -> Calibration[M]:
-        """On a device that is too noisy repetitions are lengthened, and it is said."""
-        benchmark, noise = lengthened(found.benchmark, found.heard, smallest_gain=self.thoroughness.smallest_gain)
-        call = found.heard.median * found.repeat / 1e6
-        before, then = (max(one.seconds, call) for one in (found.benchmark, benchmark))
-        starting = max(found.timing_seconds - (LISTENED + 1) * before, 0.0)
-        seconds = starting + (REPETITIONS + 1) * then
-        return replace(found, benchmark=benchmark, noise=noise, timing_seconds=seconds, isolated_seconds=seconds)
-
-
-def lengthened(benchmark: Benchmark, heard: Timing, *, smallest_gain: float) -> tuple[Benchmark, str | None]:
-    """The benchmark for a device on which the default against itself was heard; what is said where it is longer."""
-    spread = float(np.subtract(*np.percentile(np.log(heard.us), [75, 25])))
-    if spread <= smallest_gain:
-        return benchmark, None
-    longer = 2 * benchmark.seconds
-    noise = (
-        f"the default against itself spreads by {percent(spread)}, and gains count from "
-        f"{100 * smallest_gain:g} %: repetitions are lengthened to {longer * 1000:.0f} ms. "
-        f"A quieter machine would tell small gains apart."
-    )
-    return replace(benchmark, seconds=longer), noise

@@ -59,11 +59,6 @@ def listed(lines: Sequence[str], *, most: int = 12) -> list[str]:
     return [*lines[:most], *([f"and {more} more"] if more > 0 else [])]
 
 
-def percent(share: float) -> str:
-    """A share of one as people read it: two digits, or all before the point."""
-    return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
-
-
 def microseconds(us: float | None) -> str:
     """A time as people read it."""
     if us is None:

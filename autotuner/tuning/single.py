@@ -207,8 +207,6 @@ class SingleRun:
         found = self.session.devices.on_one(
             self.session.runner, lambda one: replace(self.calibrator, device=one).calibrated(self.first)
         )
-        if found.noise is not None:
-            self._note(found.noise)
         self.evaluator.calibrate(found)
         with beginning("timing it"):
             self.loop.time_baseline(self._schedule(found))

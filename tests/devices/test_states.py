@@ -7,14 +7,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import numpy as np
 import pytest
 
 from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.devices import resident
-from autotuner.devices.child_base import Message
 from autotuner.devices.device import LiveRounds
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import LOAD_SECONDS, ResidentDevice, open_resident
@@ -74,25 +72,6 @@ def test_cold_calls_go_over_more_than_the_cache_and_each_is_repeated_warm(opened
     assert (len(found.cold_us), len(found.warm_us)) == (40, 40)
     assert min(found.cold_us + found.warm_us) > 1
     assert abs(found.extra_us) < median(found.cold_us)
-
-
-def test_where_a_module_has_buffers_of_its_own_the_cache_is_emptied_before_a_cold_call(
-    opened: Open, case: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Message] = []
-
-    def ask(self: ResidentDevice, request: Message, *others: Any, **how: Any) -> Message:
-        asked.append(request)
-        return sent(self, request, *others, **how)
-
-    sent = ResidentDevice._ask
-    monkeypatch.setattr(ResidentDevice, "_ask", ask)
-    monkeypatch.setattr(resident, "sizes_of", lambda _: Sizes(cache=2**22, memory=2**30))
-    found = opened().call_pairs(case.once, replace(case.benchmark, emptied=True), count=5)
-    assert found is not None
-    assert (found.failure, found.exceeds) == (None, True)
-    assert (len(found.cold_us), len(found.warm_us)) == (5, 5)
-    assert (asked[-1]["sets"], asked[-1]["empty"]) == (1, 2**23)
 
 
 def test_live_calls_have_other_inputs_each_and_the_results_of_others_lie_in_the_storage(

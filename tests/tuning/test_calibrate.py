@@ -93,7 +93,7 @@ def calibrate(plan: Plan, builder: Builder, data: Data) -> Calibrate:
 def test_a_long_baseline_is_timed_as_it_is(calibrate: Calibrate, data: Data) -> None:
     device = Scripted(data, {1: (100_000.0,)})
     found = calibrate(device)
-    assert (found.repeat, found.baseline.repeat, found.noise) == (1, 1, None)
+    assert (found.repeat, found.baseline.repeat) == (1, 1)
     assert found.heard.us == (100_000.0,) * 5
     assert found.benchmark == Benchmark(data.invocation(), EFFORT.repetition_seconds, EFFORT.run_timeout)
     assert found.timing_seconds == 4 * 0.1, "what a race's timing takes, of three repetitions and not of five"
@@ -150,19 +150,6 @@ def test_repeats_stay_out_of_what_may_not_be_repeated(calibrate: Calibrate, plan
     device = Scripted(data, {1: (INVOCATION_US / 2,)})
     found = calibrate(device, plan=replace(plan, problem=once))
     assert found.baseline.repeat == 1
-
-
-def test_a_noisy_device_gets_longer_repetitions_and_is_named(calibrate: Calibrate, data: Data) -> None:
-    found = calibrate(Scripted(data, {1: (1e5, 1.2e5, 1e5, 1.3e5, 1.1e5)}))
-    assert found.benchmark.seconds == 2 * EFFORT.repetition_seconds
-    assert found.noise is not None
-    assert found.noise.startswith("the default against itself spreads by 18 %, and gains count from 1 %: repetitions")
-
-
-def test_a_quiet_device_is_left_alone(calibrate: Calibrate, data: Data) -> None:
-    # One spike among five is no noise: the middle of them tells.
-    found = calibrate(Scripted(data, {1: (1e5, 1e5, 1.003e5, 9e5, 1e5)}))
-    assert (found.noise, found.benchmark.seconds) == (None, EFFORT.repetition_seconds)
 
 
 def test_a_baseline_that_does_not_compile_is_told(calibrate: Calibrate, plan: Plan, data: Data) -> None:

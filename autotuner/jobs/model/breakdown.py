@@ -1,24 +1,18 @@
-"""Where a model's time goes: convolutions, products, packing, all else, and what is between the dispatches; and what a
-cold cache makes of it."""
+"""Where a model's time goes: convolutions, products, packing, all else, and what is between the dispatches."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from autotuner.devices.device import Timing
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import Compiled
-from autotuner.iree.run import Benchmark, DispatchTime
+from autotuner.iree.run import DispatchTime
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context
-from autotuner.measure.cache_timer import NO_TIME, CacheTimer, Modules, cold_seconds
-from autotuner.measure.caches import Caches
-from autotuner.measure.judgement import Judgement
 from autotuner.programs.structure import STATISTICS
 
 CONV, GEMM, ATTENTION, PACKING = "conv", "gemm", "attention", "packing"
@@ -126,40 +120,3 @@ def _told(context: Context, build: Compiled | None, us: float | None) -> Breakdo
         with suppress(OutOfTimeError):
             times = context.statistics(build)
     return Breakdown.told(times, us) if times and us else None
-
-
-def time_cold(
-    context: Context,
-    benchmark: Benchmark,
-    racing: Sequence[Contestant],
-    judgement: Judgement,
-    *,
-    left: float,
-) -> Caches | None:
-    """The default and the best whole model with a warm and with an emptied cache, where that is wanted.
-
-    `left` are the seconds before what wins is compiled to be shipped.
-    """
-    device, stop = context.session.runner, context.session.stop
-    if context.options.cache == "warm" or judgement.verdict == "inconclusive" or stop.requested:
-        return None
-    base, *rivals = racing
-    best = next((one for one in rivals if one.id == judgement.winner), None)
-    best = best or min(rivals, key=lambda one: judgement.us.get(one.id, math.inf))
-    if cold_seconds(device, context.timing_seconds) > left:
-        context.note(NO_TIME)
-        return None
-    context.stage("timing with a cold cache")
-
-    rows = {one.id: one.row for one in racing}
-
-    def record(name: str, block: int, timing: Timing) -> None:
-        context.session.store.record_timing(rows[name], timing, phase="cold", block=block)
-
-    chosen = {one.id: Modules(one.module, one.module) for one in (base, best)}
-    with context.clocked("time"):
-        timer = CacheTimer(device, replace(benchmark, emptied=True), record)
-        found, notes = timer.tell(chosen, baseline=base.id, won=judgement.verdict == "win")
-    for note in notes:
-        context.note(note)
-    return found

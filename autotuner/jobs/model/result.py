@@ -125,7 +125,6 @@ def tell_model(result: ModelResult, printer: Printer) -> None:
     printer.speedup(result, over=f" over {result.baseline_words}")
     if stock.flags and (details.entries or details.shipped_kernels):
         printer.over_stock(result, what="route")
-    printer.caches(result)
     if details.error is not None:
         line("outputs", f"relative error {details.error:.1e} against {details.against}")
     if details.rows:

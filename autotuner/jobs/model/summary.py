@@ -21,7 +21,6 @@ from autotuner.jobs.model.parts import PartSearch
 from autotuner.jobs.model.result import ModelDetails, ModelResult, report_text
 from autotuner.jobs.model.rows import DispatchRow, Row
 from autotuner.measure.blocks import ALPHA, Verdict
-from autotuner.measure.caches import Caches
 from autotuner.measure.judgement import Cause, Judgement
 from autotuner.measure.schedule import longer
 from autotuner.programs.arbiter import Arbiter
@@ -44,7 +43,6 @@ class Summary:
     tried: list[Contestant] = field(default_factory=list)
     tuned: list[Contestant] = field(default_factory=list)
     parts: list[PartSearch] = field(default_factory=list)
-    caches: Caches | None = None
 
     @property
     def lineup(self) -> Lineup:
@@ -161,7 +159,6 @@ class Summary:
             counts=Counts.total(result.counts for p in self.parts for result in p.results),
             files=Files(carrier=made.parts.carrier if made else None),
             audited=judgement.audited if judgement else None,
-            caches=self.caches,
             cause=judgement.cause if judgement else None,
             reference=self.arbiter.found(default.us if default else None) if self.arbiter else None,
             details=ModelDetails(

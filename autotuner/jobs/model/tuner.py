@@ -11,7 +11,6 @@ from typing import Unpack
 from autotuner.devices.device import Timing
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.run import Benchmark
-from autotuner.jobs.model.breakdown import time_cold
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context, model_outputs
 from autotuner.jobs.model.entries import Entry, KernelEntry, Library
@@ -187,15 +186,7 @@ class _ModelRun:
         if len(lineup.racing) < 2:
             us = {one.id: one.us or 0.0 for one in lineup.racing}
             return replace(lineup.without_rivals() or nothing_faster(self.found), us=us)
-        schedule = self._schedule
-        judgement = self._race(race, schedule)
-        left = context.clock.left - (schedule.shipping if judgement.winner else 0.0)
-        self.found.caches = time_cold(context, race.benchmark, lineup.racing, judgement, left=left)
-        return judgement
-
-    def _race(self, race: RouteRace, schedule: Schedule) -> Judgement:
-        context, lineup = self.context, self.found.lineup
-        rows = {one.id: one.row for one in lineup.racing}
+        schedule, rows = self._schedule, {one.id: one.row for one in lineup.racing}
 
         def record(phase: JudgePhase, name: str, block: int, timing: Timing) -> None:
             context.session.store.record_timing(rows[name], timing, phase=phase, block=block)
