@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotuner.system.text import cells, clean, nesting, printable, short
+from autotuner.system.text import cells, clean, count, nesting, printable, short, times
 from autotuner.tuning.printer import Printer
 
 ESCAPES = "\x1b[31mred\x07\x9b2J\u202egnp.exe\u2066\r\x00"
