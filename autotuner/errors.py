@@ -36,7 +36,7 @@ class OutOfTimeError(AutotuneError):
 
     def __init__(
         self,
-        message: str = "the time was up before anything could be told.",
+        message: str = "ran out of time before anything was timed.",
         *,
         remedy: str = "Give a longer --budget.",
     ) -> None:

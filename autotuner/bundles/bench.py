@@ -108,7 +108,7 @@ class Bench:
             self._screen()
             judgement = self._finals().judged()
         except OutOfTimeError:
-            return self._inconclusive(f"the time was up: {longer(2 * self.clock.budget)}")
+            return self._inconclusive(f"ran out of time. {longer(2 * self.clock.budget)}")
         if self.stop.requested:
             raise KeyboardInterrupt
         return judgement

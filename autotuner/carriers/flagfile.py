@@ -254,7 +254,7 @@ def use_line(flagfile: Path, *, program: Path | None = None) -> str:
     The module has the flagfile's name, which says for what and for which target.
     """
     if program is None:
-        return shlex.join(["iree-compile", "MODEL.mlir", f"@{flagfile}", "-o", "MODEL.vmfb"])
+        return shlex.join(["iree-compile", "your_program.mlir", f"@{flagfile}", "-o", "your_program.vmfb"])
     return shlex.join(["iree-compile", str(program), f"@{flagfile}", "-o", flagfile.with_suffix(".vmfb").name])
 
 

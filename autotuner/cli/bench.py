@@ -85,7 +85,7 @@ def run_bench(wanted: BenchWords, request: Request) -> None:
             result = bench(selected.on(target, seed=request.seed), terms, target, options=options, **watch)
     show(result, request)
     if result.failed and not result.problems:
-        raise OutOfTimeError("the time was up before anything was timed.")
+        raise OutOfTimeError("ran out of time before anything was timed.")
     if result.failed:
         raise DeviceError("no backend could be timed.", remedy="The table says why, row by row.")
 

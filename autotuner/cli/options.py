@@ -52,6 +52,7 @@ Trust = Annotated[
 ]
 Json = Annotated[bool, option(" ".join(JSON.names), JSON.help)]
 Quiet = Annotated[bool, option(" ".join(QUIET.names), QUIET.help)]
+Verbose = Annotated[bool, option("-v --verbose", "All of the result: every row, cold cache, counts, notes, seconds.")]
 NoColor = Annotated[bool, option("--no-color", "No colour, as with NO_COLOR set.")]
 Fail = Annotated[bool, option("--fail-if-no-winner", "Exit 6 unless the verdict is `win`.")]
 

@@ -32,7 +32,7 @@ _AS_TYPED = (
     *("workspace", "output", "force", "storage", "resume", "iree_tools"),
 )
 """Options that a run takes as they are."""
-_EVERYWHERE = frozenset({"quiet", "no_color"})
+_EVERYWHERE = frozenset({"verbose", "quiet", "no_color"})
 """How something is shown can always be said."""
 W = TypeVar("W", bound=str)
 
@@ -132,6 +132,7 @@ class Request:
         bool, option("--dry-run", "Print what would be done, with a sample and the commands; build nothing.")
     ] = False
     as_json: o.Json = False
+    verbose: o.Verbose = False
     quiet: o.Quiet = False
     no_color: o.NoColor = False
     fail_if_no_winner: o.Fail = False

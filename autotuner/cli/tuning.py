@@ -50,7 +50,7 @@ def show(result: Shown, request: Request) -> None:
     if request.as_json:
         emit_json(result.to_json())
     else:
-        result.printer().show(make_console(no_color=request.no_color))
+        result.printer().show(make_console(no_color=request.no_color), verbose=request.verbose)
     if result.interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
 

@@ -60,11 +60,28 @@ class Interval:
 
     @property
     def bounds(self) -> str:
-        """For people."""
-        return f"{self.low:.3f} to {self.high:.3f}"
+        return f"{ratio_text(self.low)} to {ratio_text(self.high)}"
+
+    def __str__(self) -> str:
+        return f"{ratio_text(self.median)} ({self.bounds})"
+
+    def over(self, other: str, *, confidence: float = 1 - ALPHA) -> str:
+        """`2.75x faster than IREE's default (95 % confidence: 2.67x to 2.86x)`; a slowdown the other way round."""
+        sure = f"{100 * confidence:.3g} % confidence"
+        if abs(math.log(self.median)) < math.log(DEFAULT_RULES.worth):
+            return f"as fast as {other} ({sure}: {self.bounds})"
+        if self.median > 1:
+            return f"{ratio_text(self.median)} faster than {other} ({sure}: {self.bounds})"
+        slower = Interval(1 / self.median, 1 / self.high, 1 / self.low)
+        return f"{ratio_text(slower.median)} slower than {other} ({sure}: {slower.bounds})"
 
     def to_json(self) -> dict[str, float]:
         return asdict(self)
+
+
+def ratio_text(ratio: float) -> str:
+    """`0.98x`, `2.75x`, `12.3x`, `250x`."""
+    return f"{ratio:.{2 if ratio < 10 else 1 if ratio < 100 else 0}f}x"
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ NOT_EXCEEDED = (
     "the buffers of a cold timing do not exceed the last level cache twice: there is too little memory for it, or the "
     "problem is too small"
 )
-NO_TIME = "no time was left to time a cold cache: a longer --budget would do"
+NO_TIME = "no time was left to time a cold cache"
 
 
 COLD_SHARE = 0.1

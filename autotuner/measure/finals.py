@@ -19,6 +19,7 @@ from autotuner.measure.schedule import Schedule, longer
 from autotuner.measure.screening import Screened, pick_for_race
 from autotuner.measure.standing import BASELINE, C, Standing
 from autotuner.system.progress import Clock, Reporter, Stop
+from autotuner.system.text import count
 
 _NEARLY = 1.05
 """A stock route that takes no longer than this, over the best candidate, is the favourite: flags are simpler."""
@@ -74,7 +75,7 @@ class Finals(Generic[C]):
         names = self.picked(first=(base, favourite, stock), count=rivals)
         modules = self.last(names)
         if base not in modules or len(modules) == 1:
-            reason = f"the time was up before the finalists were built: {schedule.would_do(schedule.enough)}"
+            reason = f"ran out of time before the finalists were built. {schedule.would_do(schedule.enough)}"
             return Judgement("inconclusive", reason, stock)
         contest = self.contest(modules, baseline=base, stock=stock if stock in modules else base)
         if rivals == 1:  # without time for a race only the favourite is put to the test
@@ -149,7 +150,7 @@ class Finals(Generic[C]):
         alone = self.standing.alone()
         if self.whole:
             return Judgement("no-winner", alone, stock)
-        reason = f"{alone}; the time was up before anything else was timed: {self._longer}"
+        reason = f"{alone}; ran out of time before anything else was timed. {self._longer}"
         return Judgement("inconclusive", reason, stock)
 
     def nothing_to_judge(self) -> Judgement:
@@ -157,29 +158,19 @@ class Finals(Generic[C]):
         tried = [one for one in self.outcomes.values() if one.id != BASELINE]
         failed = Counter(one.failure for one in tried if one.failure is not None)
         if self.no_knobs and not tried:
-            return Judgement("no-winner", self.no_knobs, BASELINE, cause="no-knobs")
+            return Judgement("no-winner", self.no_knobs, BASELINE, cause="nothing-to-tune")
         if tried and all(one.duplicate_of is not None for one in tried):
-            what = "what was tried is" if len(tried) == 1 else f"all {len(tried)} that were tried are"
-            reason = f"{what} the very code of IREE's default"
+            reason = f"{count(len(tried), 'candidate')} tried, and each compiles to the code of IREE's default"
             if self.whole:
                 return Judgement("no-winner", reason, BASELINE)
-            return Judgement("inconclusive", f"{reason}, and the time was up: {self._longer}", BASELINE)
+            return Judgement("inconclusive", f"{reason}. {self._longer}", BASELINE)
         if not failed:
-            return Judgement("inconclusive", f"nothing was tried, {self._late}: {self._longer}", BASELINE)
+            return Judgement("inconclusive", f"ran out of time before a candidate was timed. {self._longer}", BASELINE)
         reasons = ", ".join(f"{name} {n}" for name, n in failed.items())
+        reason = f"all {count(failed.total(), 'candidate')} failed ({reasons})"
         if self.missed:
-            lost = f"all {failed.total()} that were tried failed ({reasons})"
-            reason = f"{lost}, and there was no time for {self.missed} more: {self._longer}"
-            return Judgement("inconclusive", reason, BASELINE)
-        what = "what was tried fails" if len(tried) == 1 else f"all {len(tried)} that were tried fail"
-        alone = "" if self.standing.default_is_wrong else "nothing but the default works here: "
-        return Judgement("no-winner", f"{alone}{what} ({reasons})", BASELINE)
-
-    @property
-    def _late(self) -> str:
-        """Why no candidate was begun: a run ends before its time where what is left cannot hold one."""
-        left = self.clock.left
-        return f"with {left:.0f} s left: a candidate and its comparison take longer" if left >= 1 else "the time was up"
+            return Judgement("inconclusive", f"{reason}, and {self.missed} more had no time. {self._longer}", BASELINE)
+        return Judgement("no-winner", reason, BASELINE, cause="failed")
 
     @property
     def _longer(self) -> str:

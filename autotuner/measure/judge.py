@@ -19,6 +19,7 @@ from autotuner.measure.blocks import BlockTimes, Interval, Verdict
 from autotuner.measure.contest import Pacer, Takes, TimingFailed, Turns, take_turns
 from autotuner.measure.judgement import SAME, Contest, Judgement
 from autotuner.system.progress import Stop
+from autotuner.system.text import count
 
 PAIRS = 8
 """Of a confirmation, where there is time: fewer may be certain, but give a wide interval."""
@@ -33,7 +34,7 @@ part of what the run took before: a user who has waited for the search is better
 LEAD_BLOCKS = 5
 """How often each is timed where the fastest is only chosen, not judged."""
 
-_UNCERTAIN = "on inputs that change from call to call its gain is not certain"
+_UNCERTAIN = "probably faster, but not proven on inputs that change from call to call"
 
 JudgePhase = Literal["race", "confirm"]
 Record = Callable[[JudgePhase, str, int, Timing], None]
@@ -72,7 +73,7 @@ class Judge:
         winner = found.winner
         if winner is None or self.audit is None:
             return found
-        self.stage(f"calling {contest.label(winner)} on inputs that change from call to call")
+        self.stage("checking the winner on inputs that change from call to call")
         try:
             finding = self.audit.of(winner, contest.baseline, found.us, self.left)
         except OutOfTimeError:
@@ -115,7 +116,7 @@ class Judge:
         us = race.times.medians
         found = Judgement("inconclusive", "", contest.stock, us=us, raced=race.times)
         if not race.times.blocks:
-            return replace(found, reason="the time was up before any were timed side by side", out_of_time=True)
+            return replace(found, reason="ran out of time before any were timed side by side", out_of_time=True)
         best = race.leader
         gain = race.times.lead(best, contest.baseline) if best else 0.0
         if best is None or gain <= contest.rules.worth:
@@ -125,7 +126,7 @@ class Judge:
     def _race(self, *, share: float, most: int, drops: bool = True) -> _Race:
         """Blocks of all until one is ahead of all others, in this share of the time that is left."""
         contest = self.contest
-        self.stage(f"racing {len(contest.rivals)} against the baseline")
+        self.stage(f"racing {len(contest.rivals)} against {contest.over}")
         pacer = Pacer(self.left, kept=(1 - share) * self.left() if share < 1 else 0.0)
 
         def still(times: Turns) -> list[str]:
@@ -148,7 +149,7 @@ class Judge:
     def _confirm(self, name: str, race: _Race) -> Judgement:
         """Fresh pairs of this one and the baseline, and of the best stock route beside them."""
         contest, rules = self.contest, self.contest.rules
-        self.stage(f"confirming {contest.label(name)}")
+        self.stage("confirming the fastest on fresh timings")
         beside = [contest.stock] if contest.stock not in (contest.baseline, name) else []
         pacer, before = Pacer(self.left, first=self.block_seconds), self.spent()
 
@@ -173,18 +174,20 @@ class Judge:
             race.judgement("inconclusive", ""), us=us, speedup=speedup, confirmed_name=name, confirmed=turns
         )
         if name in turns.failed:
-            return replace(found, reason=f"the winner failed in block {turns.blocks}: {turns.failed[name]}")
+            return replace(found, reason=f"the fastest failed: {turns.failed[name]}", cause="failed")
         found = replace(found, over_stock=self._over_stock(turns, name))
         if speedup is None:
-            short = f"{turns.blocks} fresh blocks are too few to tell"
+            short = f"ran out of time: {count(turns.blocks, 'pair')} of timings tell nothing"
             return replace(found, reason=short, out_of_time=not self.stop.requested)
-        reason = f"fresh blocks give {speedup.median:.3f} ({speedup.bounds}), needed: more than {rules.worth:.3f}"
+        found = replace(found, reason=speedup.over(contest.over))
         if speedup.low > rules.worth:
-            return self._concluded(name, replace(found, verdict="win", reason=reason))
+            return self._concluded(name, replace(found, verdict="win"))
         if speedup.high < rules.worth:
-            return replace(found, verdict="no-winner", reason=reason)
+            return replace(found, verdict="no-winner")
+        guess = "probably faster" if speedup.low > 1 else "perhaps faster" if speedup.median > 1 else "probably slower"
         late = turns.blocks < MOST_PAIRS and not self.stop.requested
-        return replace(found, reason=f"the time was up: {reason}" if late else reason, out_of_time=late)
+        reason = f"{guess} ({speedup.bounds}), not proven"
+        return replace(found, reason=reason, out_of_time=late, cause=None if late else "noise")
 
     def _decided(self, times: BlockTimes, name: str, beside: bool, *, refines: bool) -> bool:
         """More pairs would change nothing: of a win, whether it also adds something to flags alone is asked as well,
@@ -214,9 +217,10 @@ class Judge:
         contest, stock, over = self.contest, self.contest.stock, won.over_stock
         simpler = stock != contest.baseline and contest.complexity(stock) < contest.complexity(winner)
         if simpler and (over is None or over.low <= 1.0):
-            simple = won.of_stock(baseline=contest.baseline, rules=contest.rules, label=contest.label(stock))
+            simple = won.of_stock(baseline=contest.baseline, rules=contest.rules, over=contest.over)
             if simple is not None:
-                return replace(simple, reason=f"{simple.reason}, and what was tuned gains nothing certain over it")
+                reason = f"{simple.reason}, by {contest.label(stock)}: tuning adds nothing certain to it"
+                return replace(simple, reason=reason)
         return replace(won, winner=winner)
 
 
@@ -287,13 +291,15 @@ class _Race:
 
     def ended(self, *, stopped: bool) -> Judgement:
         """Without anyone to confirm."""
-        contest, raced = self.contest, len(self.contest.rivals)
+        contest, leader = self.contest, self.leader
         if stopped:
-            return self.judgement("inconclusive", "interrupted in the race")
-        failed = f"{len(self.times.failed)} of {raced} could not be timed, " if self.times.failed else ""
-        none = "the one that raced cannot be" if raced == 1 else f"none of the {raced} that raced can be"
-        against, gain = contest.labels.get(contest.baseline, "the default"), contest.rules.smallest_gain
-        return self.judgement("no-winner", f"{failed}{none} more than {gain:.1%} faster than {against}")
+            return self.judgement("inconclusive", "you stopped the run in the race")
+        if leader is None:
+            failed = f"none of the {len(self.times.failed)} fastest can be timed any more"
+            return replace(self.judgement("no-winner", failed), cause="failed")
+        speedup = self.times.ratio(leader, contest.baseline, alpha=self._level)
+        reason = speedup.over(contest.over) if speedup else f"nothing is faster than {contest.over}"
+        return replace(self.judgement("no-winner", reason), speedup=speedup, confirmed_name=leader)
 
 
 def _baseline_failed(failure: TimingFailed) -> DeviceError:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from autotuner.measure.blocks import DEFAULT_RULES, BlockTimes, Entrant, Interval, Rules, Verdict
+from autotuner.measure.causes import Cause
+from autotuner.measure.reference import DEFAULT
 
 SAME = Interval(1.0, 1.0, 1.0)
-
-Cause = Literal["no-knobs", "no-operations", "obstacles", "failed"]
-"""Why nothing came of it, where time has no part in it: nothing to choose, the reason names what is in the way,
-or all that was tried failed."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +56,11 @@ class Contest:
 
     def label(self, name: str) -> str:
         return self.labels.get(name, name)
+
+    @property
+    def over(self) -> str:
+        """What a speedup is over, for people."""
+        return self.labels.get(self.baseline, DEFAULT)
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ class Judgement:
         """Where the one that was confirmed is out."""
         return replace(self, winner=None, speedup=None, over_stock=None, confirmed_name=None, confirmed=None)
 
-    def of_stock(self, *, baseline: str, rules: Rules, label: str) -> Judgement | None:
+    def of_stock(self, *, baseline: str, rules: Rules, over: str) -> Judgement | None:
         """A win of the best stock route in place of the winner, where the confirmation shows that it holds alone."""
         stock, confirmed = self.stock, self.confirmed
         if confirmed is None or stock in (baseline, self.winner) or stock not in confirmed.times:
@@ -114,7 +117,7 @@ class Judgement:
         alone = confirmed.ratio(stock, baseline, alpha=rules.alpha)
         if alone is None or alone.low <= rules.worth:
             return None
-        reason = f"fresh blocks give {alone.median:.3f} ({alone.bounds}) for {label}"
+        reason = alone.over(over)
         return replace(
             self, verdict="win", reason=reason, winner=stock, speedup=alone, confirmed_name=stock, over_stock=SAME
         )

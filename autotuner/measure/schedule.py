@@ -164,13 +164,11 @@ class Schedule:
             return judgement
         blocks = judgement.confirmed.blocks if judgement.confirmed else 0
         missing = self._confirming(max(PAIRS, 2 * blocks))
-        return replace(judgement, reason=f"{judgement.reason}; {self.would_do(missing)}")
+        return replace(judgement, reason=f"{judgement.reason}. {self.would_do(missing)}")
 
     def too_short(self) -> str:
-        """Why there is no verdict, with what was left and what would do."""
-        ships = f", compiling what ships {self.shipping:.0f} s more" if self.shipping >= 1 else ""
-        reason = f"no verdict fits: the shortest comparison takes about {self.least - self.shipping:.0f} s{ships}"
-        return f"{reason}, with {max(self.clock.left, 0.0):.0f} s left: {self.would_do(self.enough)}"
+        """Why there is no verdict, and what would do."""
+        return f"ran out of time: a comparison needs {max(self.least, 1.0):.0f} s. {self.would_do(self.enough)}"
 
     def would_do(self, missing: float) -> str:
         """The budget for the same and so many seconds more."""
@@ -196,8 +194,8 @@ def share_of(seconds: float, shares: Sequence[float], *, least: float = 0.0) -> 
 def longer(seconds: float, *, part: bool = False) -> str:
     """What to ask for the next time, where so many seconds would do; of a `part` of a run that is no user's budget."""
     if part:
-        return "a longer --budget would do"
-    return f"--budget {math.ceil(_AIR * seconds / 5) * 5}s would do"
+        return "Try a longer --budget"
+    return f"Try --budget {math.ceil(_AIR * seconds / 5) * 5}s"
 
 
 # --- before anything is timed -------------------------------------------------------------------------------------
@@ -217,11 +215,11 @@ def beginning(what: str) -> Iterator[None]:
         raise
     except OutOfTimeError as error:
         under_way = f"{what} had not ended after {time.monotonic() - began:.0f} s"
-        raise BeginningError(f"the time was up before IREE's default was timed: {under_way}") from error
+        raise BeginningError(f"ran out of time before IREE's default was timed: {under_way}") from error
 
 
 def late(error: OutOfTimeError, clock: Clock) -> str:
     """Why a run has no verdict, and the budget that would do: most of it is still to come where it had just begun."""
     if isinstance(error, BeginningError):
-        return f"{error.message}: {longer(_BEGUN * clock.budget, part=clock.part)}"
-    return f"the time was up: {longer(2 * clock.budget, part=clock.part)}"
+        return f"{error.message}. {longer(_BEGUN * clock.budget, part=clock.part)}"
+    return f"ran out of time. {longer(2 * clock.budget, part=clock.part)}"

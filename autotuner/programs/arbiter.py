@@ -205,7 +205,7 @@ def compute_on_host(
         with process.until(until):
             return _computed(builder, target, call, folder, timeout=timeout)
     except OutOfTimeError:
-        return "there was no time for it: a longer --budget would do"
+        return "there was no time for it"
 
 
 def _computed(builder: ModelBuilder, target: Target, call: Invocation, folder: Path, *, timeout: float) -> HostAnswer:

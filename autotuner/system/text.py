@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 _FORMULA = re.compile(r"(?![+-]?[\d.]+(e[+-]?\d+)?\Z)[=+\-@\t\r]")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _BRACKET = re.compile(r"[{}()\[\]]")
 
 
@@ -48,6 +49,15 @@ def count(number: int, what: str) -> str:
     return f"{number} {what if number == 1 else several}"
 
 
+def counted(lines: Iterable[str]) -> list[tuple[str, int]]:
+    """Each once, with how often it was said: those that differ in numbers alone are the same, and the last counts."""
+    found: dict[str, tuple[str, int]] = {}
+    for line in lines:
+        key = _NUMBER.sub("#", line)
+        found[key] = line, found.get(key, ("", 0))[1] + 1
+    return [*found.values()]
+
+
 def times(number: int) -> str:
     """`once`, `2 times`."""
     return "once" if number == 1 else f"{number} times"
@@ -64,6 +74,12 @@ def microseconds(us: float | None) -> str:
     if us is None:
         return "–"
     return f"{us / 1000:.3f} ms" if us >= 1000 else f"{us:.1f} µs"
+
+
+def throughput(flops: float, us: float) -> str:
+    """Arithmetic a second, as people read it; empty where there is none."""
+    rate = flops / us / 1e3
+    return "" if not rate else f"{rate / 1000:.3g} TFLOP/s" if rate >= 1000 else f"{rate:.3g} GFLOP/s"
 
 
 def short(value: object, *, most: int = 120) -> str:

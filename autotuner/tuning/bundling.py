@@ -71,7 +71,7 @@ def _with_bundle(steps: SingleRun, result: Result, file: Path) -> Result:
     steps.reporter.stage("finishing modules of several lengths")
     outcomes = travelling(steps.evaluator.outcomes, [entry.candidate for entry in result.ranking])
     if not outcomes or outcomes[0].id != BASELINE:
-        raise OutOfTimeError("the time was up before IREE's default was built.")
+        raise OutOfTimeError("ran out of time before IREE's default was built.")
     built = _built(steps, outcomes)
     modules = {known_digest(one.vmfb): one.vmfb for rungs in built.values() for one in rungs.values()}
     manifest = _manifest(steps, [(o, built[o.id]) for o in outcomes]).to_bytes()

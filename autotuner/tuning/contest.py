@@ -45,7 +45,7 @@ def lead_of_search(loop: Loop, effort: Effort) -> Judgement:
     names = finals.picked(first=(BASELINE,), count=LEADERS)
     builds = _long_builds(loop, names, invocation_us=loop.evaluator.calibration.device.invocation_us)
     if BASELINE not in builds:
-        return Judgement("inconclusive", "the time was up before the finalists were built", BASELINE)
+        return Judgement("inconclusive", "ran out of time before the finalists were built", BASELINE)
     if len(builds) == 1:
         judgement = finals.nothing_to_judge()
         finals.standing.require_right(judgement.reason)

@@ -21,7 +21,8 @@ from iree.compiler import ir
 
 from autotuner.iree.figures import Isa
 from autotuner.iree.mlir import Dispatch, text_context, tile_levels
-from autotuner.measure.judgement import Cause
+from autotuner.measure.blocks import ratio_text
+from autotuner.measure.causes import Cause
 from autotuner.space.dispatch import CompilationInfo
 from autotuner.system.text import count
 from autotuner.targets import PLAIN, Target
@@ -187,27 +188,26 @@ def without_device(evaluator: Evaluator) -> Untimed:
     """Nothing was timed: what is said rests on builds, their proofs and an estimate."""
     plan = evaluator.plan
     if not len(plan.space):
-        return Untimed("no-winner", plan.no_knobs, cause="no-knobs")
+        return Untimed("no-winner", plan.no_knobs, cause="nothing-to-tune")
     ranked = tuple(rank(evaluator.outcomes.values(), plan.target)[:RANKED])
     tried = [o for o in evaluator.outcomes.values() if o.candidate.kind in SEARCHED]
     built = sum(o.built for o in tried)
     if not ranked:
         if not built and all(o.failure is None for o in tried):
-            return Untimed("inconclusive", "no device, and the time was up before a candidate was built")
+            return Untimed("inconclusive", "ran out of time before a candidate was built. Try a longer --budget")
         if not built:
-            return Untimed("compile-only", f"no device: none of {count(len(tried), 'candidate')} builds")
-        proven = f"no device: {count(built, 'candidate')} built and proven"
-        return Untimed("compile-only", f"{proven}, and an estimate ranks none of them")
+            return Untimed("compile-only", f"none of {count(len(tried), 'candidate')} builds, and none was timed")
+        proven = f"{count(built, 'candidate')} built and proven, none timed"
+        return Untimed("compile-only", f"{proven}; the estimate ranks none of them")
     default, best = default_estimate(evaluator), ranked[0]
-    proven = f"no device: {count(built, 'candidate')} built and proven, none timed"
+    proven = f"{count(built, 'candidate')} built and proven, none timed"
     if default is None:
-        return Untimed("compile-only", f"{proven}; the ranking is an estimate", ranked, None, best[0])
-    scores = f"{best[1].score:.2f}, the default {default.score:.2f}"
+        return Untimed("compile-only", f"{proven}; their order is an estimate", ranked, None, best[0])
     if best[1].score > default.score:
-        reason = f"{proven}; by an estimate none is better than IREE's default (the best scores {scores})"
-        return Untimed("compile-only", reason, ranked, default)
-    reason = f"{proven}; the ranking is an estimate (the best scores {scores}: lower is better)"
-    return Untimed("compile-only", reason, ranked, default, best[0])
+        return Untimed("compile-only", f"{proven}; the estimate prefers IREE's default", ranked, default)
+    gain = ratio_text(default.score / best[1].score)
+    told = "the estimate cannot tell these from IREE's default" if gain == "1.00x" else f"the estimate promises {gain}"
+    return Untimed("compile-only", f"{proven}; {told}", ranked, default, best[0])
 
 
 def default_estimate(evaluator: Evaluator) -> Estimate | None:

@@ -1,10 +1,10 @@
-"""A result for people: a word and a line each, listings where there are many; on a terminal, or as text."""
+"""A result for people: a screen with the verdict, the times, the files and the next step; with -v all else."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,21 +13,19 @@ from rich.console import Console
 from autotuner.carriers.carrier import carrier_named
 from autotuner.carriers.flagfile import use_line
 from autotuner.iree.folder import PROBLEM
+from autotuner.measure.causes import CAUSES
 from autotuner.space.table import ABSENT, Value
 from autotuner.system.listing import Listing
-from autotuner.system.text import clean, count, microseconds
+from autotuner.system.text import clean, count, counted, microseconds, throughput
 from autotuner.system.workspace import Workspace, absolute
 
 if TYPE_CHECKING:
-    from autotuner.tuning.result import Counts, Result
+    from autotuner.tuning.result import Counts, Measured, Result
 
     AnyResult = Result[Any]
 
-DRIFTED = "the machine's speed changed between pairs, so the two times alone give another ratio"
-_ALIKE = 0.02
-"""A speedup and the quotient of the two times beside it that differ by less agree, as far as a reader sees."""
-SHOWN = 3
-"""How many of a ranking are printed."""
+ROWS = 6
+"""Of a table on the screen, which has 24 lines for all; -v shows every row."""
 VERDICTS = {
     "win": "bold green",
     "no-winner": "bold yellow",
@@ -36,76 +34,6 @@ VERDICTS = {
     "interrupted": "yellow",
 }
 """How verdicts look on a terminal."""
-_NO_DEFAULT = (
-    "do not use IREE's default; compile with the flags of the `route` line (of a problem: `stock`), or as the "
-    "`candidate` line or the note says"
-)
-
-
-@dataclass(frozen=True)
-class End:
-    """One way in which a run can end, and what to do next. The table of docs/verdicts.md."""
-
-    case: str
-    means: str
-    do: str
-    fits: Callable[[AnyResult], bool]
-
-
-ENDS = (
-    End(
-        "the run was stopped",
-        "What was finished is kept.",
-        "run the same command with --resume: it goes on from here (a bundle: once more)",
-        lambda result: result.interrupted,
-    ),
-    End(
-        "`win`",
-        "The winner is right, its spec applies, and on fresh data it is faster by more than the smallest gain that "
-        "counts: than the default or, where the default is wrong and faster, than the best route that is right.",
-        "compile with the `use` line",
-        lambda result: result.verdict == "win",
-    ),
-    End(
-        "`compile-only` with `--bundle`",
-        "Candidates were built and proven to apply, for another machine to time.",
-        "`autotune bundle run` on the machine with the device, then `autotune bundle import` here",
-        lambda result: result.bundle is not None,
-    ),
-    End(
-        "`compile-only`",
-        "There was no device. Candidates were built and proven to apply; their order is an estimate.",
-        "run the same command where the device is: only timing tells what is faster",
-        lambda result: result.verdict == "compile-only",
-    ),
-    End(
-        "IREE's default is wrong here",
-        "Nothing that is right was proven to be faster. The reason names a right route where there is one.",
-        _NO_DEFAULT,
-        lambda result: result.default_is_wrong,
-    ),
-    End(
-        "`inconclusive` with `cause`",
-        "The reason names what is in the way; more time does not help.",
-        "mend what the reason names, and run the same command again; or keep IREE's default",
-        lambda result: result.verdict == "inconclusive" and result.cause is not None,
-    ),
-    End(
-        "`inconclusive`",
-        "Something may be faster, but the time or the noise of the machine did not allow a proof.",
-        "give a longer --budget (of a bundle, to `autotune bundle run`), on a quieter machine if this was noisy: "
-        "builds are kept",
-        lambda result: result.verdict == "inconclusive",
-    ),
-    End(
-        "`no-winner`",
-        "Nothing can be faster than the default by more than the smallest gain that counts; or nothing else works, or "
-        "there is nothing to choose, as the reason says.",
-        "keep IREE's default; --effort full and --microkernels auto look further",
-        lambda _: True,
-    ),
-)
-"""The first that fits is the one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,101 +46,147 @@ class Line:
 
 
 class Printer:
-    """Collects what is said of a result, in order: with what all results have in common."""
+    """Collects what is said of a result, in order; what all results have in common is here."""
 
     def __init__(self) -> None:
-        self.parts: list[Line | Listing] = []
+        self.screen: list[Line | Listing] = []
+        self.rest: list[Line | Listing] = []
+        """What -v adds."""
 
     def line(self, name: str, text: str, *, style: str = "") -> None:
-        self.parts.append(Line(name, text, style))
+        self.screen.append(Line(name, text, style))
 
-    def table(self, listing: Listing) -> None:
-        self.parts.append(listing)
+    def more(self, name: str, text: str) -> None:
+        self.rest.append(Line(name, text))
 
-    def show(self, console: Console) -> None:
-        for part in self.parts:
+    def table(self, listing: Listing, *, whole: Listing | None = None) -> None:
+        """The first rows; all of them, or of a `whole` table with more columns, with -v."""
+        hidden = len(listing.rows) - ROWS
+        self.screen.append(replace(listing, rows=listing.rows[:ROWS]) if hidden > 0 else listing)
+        if hidden > 0:
+            self.line("", f"and {hidden} more: -v shows them")
+        if hidden > 0 or whole is not None:
+            self.rest.append(whole or listing)
+
+    def show(self, console: Console, *, verbose: bool = False) -> None:
+        for part in [*self.screen, *([Line("", ""), *self.rest] if verbose else [])]:
             if isinstance(part, Listing):
                 console.print(part, soft_wrap=True)
             else:
-                text = f"{part.name:<11}{part.text}"
+                text = f"{part.name:<11}{part.text}".rstrip()
                 console.print(text, style=part.style, highlight=False, markup=False, soft_wrap=True)
 
-    def text(self) -> str:
+    def text(self, *, verbose: bool = False) -> str:
         """As it goes into a file."""
         console = Console(color_system=None, force_terminal=False, force_jupyter=False, highlight=False, emoji=False)
         with console.capture() as captured:
-            self.show(console)
+            self.show(console, verbose=verbose)
         return clean(captured.get()).rstrip("\n")
+
+    # --- what all results have in common ------------------------------------------------------------------------------
 
     def verdict(self, result: AnyResult, *, what: str = "problem", more: str = "") -> None:
         """The verdict, of what, and what was allowed for it."""
         self.line("verdict", f"{result.verdict}: {result.reason}", style=VERDICTS.get(result.verdict, "bold"))
+        allowed = result.problem.get("allow_precision")
+        more += f", results of {allowed} accuracy accepted" if allowed else ""
         self.line(what, f"{result.problem['name']} on {result.target} ({result.device}){more}")
-        if allowed := result.problem.get("allow_precision"):
-            self.line("precision", f"results of {allowed} accuracy were accepted (--allow-precision)")
 
-    def speedup(self, result: AnyResult, *, over: str = " over default") -> None:
-        if (ratio := result.speedup) is not None:
-            interval = f"95 % interval {ratio.bounds}"
-            self.line("speedup", f"{ratio.median:.3f}x{over}, {interval}")
-            times = result.baseline.us, result.best.us if result.best else None
-            if times[0] and times[1] and abs(math.log(times[0] / times[1] / ratio.median)) > _ALIKE:
-                quotient = times[0] / times[1]
-                self.line("", f"from pairs timed side by side; {DRIFTED} ({quotient:.3f})")
+    def times(self, result: AnyResult, best: str, *, wrong_us: float | None = None) -> None:
+        """The default, the best stock flags, and what is best: `best` says what that is."""
+        if wrong_us is not None:
+            self._time("default", wrong_us, result, "with wrong results")
+        elif result.baseline.us is not None:
+            self._time("default", result.baseline.us, result, _words(result.baseline))
+        if result.stock.us is not None and result.stock.flags and result.stock != result.baseline:
+            self._time("stock", result.stock.us, result, _words(result.stock))
+        if result.best is not None and result.best.us is not None and best:
+            self._time("best", result.best.us, result, best)
 
-    def caches(self, result: AnyResult, *, names: tuple[str, str] = ("default", "best")) -> None:
-        if result.caches is not None:
-            self.line("cold cache", result.caches.words(*names))
-
-    def over_stock(self, result: AnyResult, *, what: str) -> None:
-        if (ratio := result.speedup_over_stock) is not None:
-            self.line("", f"{ratio.median:.3f}x over the best {what}, {ratio.bounds}")
+    def _time(self, name: str, us: float, result: AnyResult, words: str) -> None:
+        rate = throughput(result.problem.get("flops") or 0, us)
+        self.line(name, "  ".join(part for part in (f"{microseconds(us):>10}", f"{rate:>12}", words) if part.strip()))
 
     def files(self, result: AnyResult, *, spec: str = "spec", note: str = "", program: Path | None = None) -> None:
-        """What was shipped and how it is used, or how to go on."""
+        """What was written and how it is used, or what to do next."""
         if result.spec is not None:
-            self.line(spec, f"{result.spec}{note}")
+            self.line(spec, f"{shown(result.spec)}{note}")
         if result.flagfile is not None:
-            self.line("flags", str(result.flagfile))
-            self.line("use", use_line(result.flagfile, program=program))
+            self.line("flags", shown(result.flagfile))
+            where = Path(shown(program)) if program is not None else None
+            self.line("use", use_line(Path(shown(result.flagfile)), program=where))
         else:
             self.next(result)
 
     def next(self, result: AnyResult) -> None:
-        self.line("next", next(end.do for end in ENDS if end.fits(result)))
+        if (cause := result.ended) is not None:
+            self.line("next", CAUSES[cause].do)
+
+    def end(self, result: AnyResult) -> None:
+        """Where the rest is; and with -v what is the same for all: notes, seconds, the run's folder."""
+        self.line("more", f"add -v, or make a page: autotune report {result.run} -o run.html")
+        for text, often in counted(result.notes):
+            self.more("note", f"{text} ({often} times)" if often > 1 else text)
+        if result.seconds:
+            self.more("seconds", ", ".join(f"{name} {value:.1f}" for name, value in result.seconds.items() if value))
+        folder = Workspace(absolute(result.workspace)).run_folder(result.run)
+        if folder.is_dir():
+            self.more("folder", f"{shown(folder)} (log.txt, each candidate with its command.txt)")
+
+    def over_stock(self, result: AnyResult) -> None:
+        if (ratio := result.speedup_over_stock) is not None and result.stock.flags:
+            self.more("over stock", ratio.over("the best stock flags"))
+
+    def caches(self, result: AnyResult, *, names: tuple[str, str] = ("default", "best")) -> None:
+        if result.caches is not None:
+            self.more("cold cache", result.caches.words(*names))
 
 
 def tell_problem(result: AnyResult, printer: Printer) -> None:
     """One problem: the verdict, the times, and what to do with it."""
-    best, stock, line, counts = result.best, result.stock, printer.line, result.counts
+    best, counts = result.best, result.counts
     printer.verdict(result)
-    if result.default_is_wrong and result.reference is not None and result.reference.default_us is not None:
-        line("default", f"{_time(result.reference.default_us, result)}, with wrong results")
-    elif result.baseline.us is not None:
-        line("default", _time(result.baseline.us, result))
-    if stock.us is not None and stock.flags:
-        line("stock", f"{_time(stock.us, result)}  {' '.join(stock.flags)}")
-    if result.baseline.estimate is not None:
-        line("default", f"estimate {result.baseline.estimate['score']:.2f}, never timed")
-    for entry in result.ranking[:SHOWN]:
-        score = (entry.measured.estimate or {}).get("score", 0.0)
-        line("estimate", f"{score:.2f} ({entry.candidate})  {knobs(entry.config)}")
-    if best is not None and (result.ranking or (result.default_is_wrong and result.verdict != "win" and best.config)):
-        folder = result.workspace / "candidates" / result.run / str(best.candidate)
+    wrong = result.default_is_wrong and result.reference is not None
+    raced = best is not None and bool(counts.rivals) and not result.ranking
+    printer.times(
+        result,
+        best=best_words(best.kind, best.config, best.measured.route) if best is not None and raced else "",
+        wrong_us=result.reference.default_us if wrong and result.reference else None,
+    )
+    if best is not None and best.candidate and (result.ranking or (wrong and result.verdict != "win" and best.config)):
+        folder = result.workspace / "candidates" / result.run / best.candidate
         if folder.is_dir():
-            line("candidate", f"{folder} (spec.mlir, command.txt), {'never timed' if result.ranking else 'right'}")
-    if best is not None and best.us is not None and counts.rivals and not result.ranking:
-        line("best", f"{_time(best.us, result)}  {knobs(best.config) or f'route {best.measured.route}'}")
-    printer.speedup(result, over=f" over {result.baseline_words}")
-    if stock.flags and best and best.config:
-        printer.over_stock(result, what="stock route")
+            estimate = "never timed; with -o FILE.mlir its spec is written there"
+            printer.line("candidate", f"{shown(folder)} (spec.mlir), {estimate if result.ranking else 'right'}")
+    carrier = carrier_named(result.carrier)
+    printer.files(result, spec=carrier.file_word, program=_program(result) if carrier.only_for else None)
+    if carrier.only_for and result.flagfile is not None:
+        printer.line("", carrier.only_for)
+    if best is not None and best.config and not result.ranking:
+        printer.more("best", knobs(best.config))
+    if result.baseline.estimate is not None:
+        printer.more("default", f"estimate {result.baseline.estimate['score']:.2f}, never timed")
+    for entry in result.ranking:
+        score = (entry.measured.estimate or {}).get("score", 0.0)
+        printer.more("estimate", f"{score:.2f} ({entry.candidate})  {knobs(entry.config)}")
+    if best is not None and best.config:
+        printer.over_stock(result)
     printer.caches(result, names=(result.baseline_words, "best"))
     if counts.asked:
-        line("candidates", _candidates(counts))
-    carrier = carrier_named(result.carrier)
-    printer.files(result, spec=carrier.file_word, program=_program(result))
-    if carrier.only_for and result.flagfile is not None:
-        line("", carrier.only_for)
+        printer.more("candidates", _candidates(counts))
+    printer.end(result)
+
+
+def best_words(kind: str, config: Mapping[str, Value], route: str | None) -> str:
+    """Who makes the best code."""
+    if not config:
+        return "by flags alone" if route else ""
+    return "by a microkernel" if kind == "microkernel" else "by the compiler's own code, tuned"
+
+
+def _words(measured: Measured) -> str:
+    """The flags of a stock route."""
+    return " ".join(measured.flags)
 
 
 def _program(result: AnyResult) -> Path | None:
@@ -221,6 +195,14 @@ def _program(result: AnyResult) -> Path | None:
         return None
     file = Workspace(absolute(result.workspace)).run_folder(result.run) / result.best.candidate / PROBLEM
     return file if file.is_file() else None
+
+
+def shown(path: Path) -> str:
+    """A path as short as it can be pasted here."""
+    try:
+        return str(path.relative_to(Path.cwd())) if path.is_absolute() else str(path)
+    except (ValueError, OSError):
+        return os.fspath(path)
 
 
 def knobs(config: Mapping[str, Value]) -> str:
@@ -240,6 +222,11 @@ def _candidates(counts: Counts) -> str:
     )
 
 
-def _time(us: float, result: AnyResult) -> str:
-    rate = result.problem["flops"] / us / 1e3
-    return f"{microseconds(us)} ({rate:.1f} GFLOP/s)"
+def grouped(printer: Printer, rows: Iterable[tuple[str, str, str]]) -> None:
+    """(state, label, reason) of parts that were not taken, by state and reason with a count."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for state, label, reason in rows:
+        if reason:
+            found.setdefault((state, reason), []).append(label)
+    for (state, reason), labels in found.items():
+        printer.more(state, f"{labels[0]}{f' and {len(labels) - 1} more' if labels[1:] else ''}: {reason}")

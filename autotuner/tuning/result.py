@@ -14,7 +14,8 @@ from autotuner.iree.compile import FAILURE_CLASSES, FailureClass
 from autotuner.iree.figures import Isa
 from autotuner.measure.blocks import Interval
 from autotuner.measure.caches import Caches, Pair
-from autotuner.measure.judgement import Audited, Cause
+from autotuner.measure.causes import Cause
+from autotuner.measure.judgement import Audited
 from autotuner.measure.reference import Reference
 from autotuner.space import Value
 from autotuner.targets import PLAIN
@@ -156,7 +157,7 @@ class Result(Generic[D]):
     ranking: tuple[Best, ...] = ()
     """Without a device: the most promising candidates, by estimate."""
     cause: Cause | None = None
-    """Why nothing was tried, where more time would not help."""
+    """Why it ends so, as far as that does not follow from the rest: `ended` does."""
     reference: Reference | None = None
     """What results were compared with, and whether the default is right; None where nothing was timed."""
     devices: tuple[Mapping[str, Any], ...] = ()
@@ -173,6 +174,18 @@ class Result(Generic[D]):
         if self.details is not None:
             return self.details.default_is_wrong
         return self.reference is not None and not self.reference.default_is_right
+
+    @property
+    def ended(self) -> Cause | None:
+        """Why it ends so; None for a plain win."""
+        if self.interrupted:
+            return "interrupted"
+        if self.default_is_wrong:
+            return "wrong-default"
+        known: dict[FinalVerdict, Cause] = {"no-winner": "no-gain", "inconclusive": "out-of-time"}
+        if self.verdict == "compile-only":
+            return "no-device"
+        return None if self.verdict == "win" else self.cause or known[self.verdict]
 
     @property
     def baseline_words(self) -> str:
@@ -202,7 +215,7 @@ class Result(Generic[D]):
             "device": self.device,
             "verdict": self.verdict,
             "reason": self.reason,
-            **({"cause": self.cause} if self.cause else {}),
+            "cause": self.ended,
             "baseline": self.baseline.to_json(),
             "stock": self.stock.to_json(),
             "best": self.best.to_json() if self.best else None,

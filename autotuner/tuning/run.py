@@ -173,7 +173,7 @@ class Run:
     def unproven(self) -> str:
         """Why nothing ships of a win, where the compile of what ships did not end."""
         would_do = longer(2 * self.clock.budget, part=self.clock.part)
-        return f"the compile of what would ship had not ended when the time was up, so nothing ships: {would_do}"
+        return f"ran out of time while compiling what would ship, so nothing ships. {would_do}"
 
     def finish(self, result: Document) -> None:
         """The run's end, with the document that the user is given."""

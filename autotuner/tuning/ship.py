@@ -105,8 +105,7 @@ def _header(winner: Winner, flagfile: Path, tools: Tools) -> list[str]:
     speedup, over = (judgement.speedup, judgement.over_stock) if judgement else (None, None)
     verdict = f"{judgement.verdict}, no interval" if judgement else ESTIMATED
     if judgement is not None and speedup is not None:
-        interval = f"95 % interval {speedup.bounds}"
-        verdict = f"{judgement.verdict}, {speedup.median:.3f}x over {winner.standing.over}, {interval}"
+        verdict = f"{judgement.verdict}, {speedup.over(winner.standing.over)}"
     lines = [
         f"{winner.candidate.carrier.title} by autotune {__version__}",
         f"problem:    {plan.problem.name} ({plan.problem.flops} flops, {plan.problem.bytes} bytes)",
@@ -118,7 +117,7 @@ def _header(winner: Winner, flagfile: Path, tools: Tools) -> list[str]:
     ]
     if judgement is not None and over is not None and judgement.stock != BASELINE:
         route = next(c.route.name for c in plan.stock if c.id == judgement.stock)
-        lines.append(f"over stock: {over.median:.3f}x over route {route}, {over.bounds}")
+        lines.append(f"over stock: {over.over(f'route {route}')}")
     if winner.caches is not None:
         lines.append(f"cold cache: {winner.caches.words()}")
     lines += [

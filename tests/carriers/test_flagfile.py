@@ -58,8 +58,8 @@ def test_what_is_written_is_read_back(tmp_path_factory: pytest.TempPathFactory, 
 
 def test_a_line_to_paste_is_quoted_for_the_shell() -> None:
     path = Path("/tmp") / "a b\\c\"d'é, x" / "x.flags"
-    assert shlex.split(use_line(path)) == ["iree-compile", "MODEL.mlir", f"@{path}", "-o", "MODEL.vmfb"]
-    assert use_line(Path("specs/x.flags")) == "iree-compile MODEL.mlir @specs/x.flags -o MODEL.vmfb"
+    assert shlex.split(use_line(path)) == ["iree-compile", "your_program.mlir", f"@{path}", "-o", "your_program.vmfb"]
+    assert use_line(Path("specs/x.flags")) == "iree-compile your_program.mlir @specs/x.flags -o your_program.vmfb"
 
 
 def test_files_that_are_gone_are_those_of_the_same_name_in_the_folder(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_a_page_has_every_section_and_the_commands(store: Store, run: Run) -> No
     page = report(store, [run.row.id])
     assert [name for name in SECTIONS if name not in headings(page)] == []
     assert "autotune gemm --shape 256x256x512" in page
-    assert escape("iree-compile MODEL.mlir '@/tmp/specs/a b.flags' -o MODEL.vmfb") in page
+    assert escape("iree-compile your_program.mlir '@/tmp/specs/a b.flags' -o your_program.vmfb") in page
 
 
 def test_stderr_of_strangers_runs_nowhere(store: Store, run: Run) -> None:

@@ -80,9 +80,7 @@ def test_of_buckets(time: SimulatedTime, options: Options) -> None:
 def test_of_a_model(time: SimulatedTime, options: Options) -> None:
     with in_time(time):
         result = tune_model(Model(THREE), CPU, options=options)
-        assert result.verdict == "win" or re.search(
-            r"--budget \d+s would do|too short|blocks|none|no route", result.reason
-        )
+        assert result.verdict == "win" or re.search(r"Try --budget \d+s|not proven|none|no route", result.reason)
 
 
 def test_of_an_experiment(time: SimulatedTime, options: Options) -> None:
@@ -90,7 +88,7 @@ def test_of_an_experiment(time: SimulatedTime, options: Options) -> None:
     with in_time(time):
         result = run_experiment(Experiment(arms[0], arms[1], GEMM), CPU, options=options)
         decided = result.verdict != "inconclusive" and result.speedup is not None
-        assert decided or re.search(r"--budget \d+s would do", result.reason)
+        assert decided or re.search(r"Try --budget \d+s", result.reason)
 
 
 def test_of_an_experiment_in_a_model(time: SimulatedTime, options: Options, tmp_path: Path) -> None:
@@ -99,7 +97,7 @@ def test_of_an_experiment_in_a_model(time: SimulatedTime, options: Options, tmp_
     with in_time(time):
         result = run_experiment(Experiment(arms[0], arms[1], None, Model(THREE)), CPU, options=options)
         decided = result.verdict != "inconclusive" and result.speedup is not None
-        assert decided or re.search(r"--budget \d+s would do", result.reason)
+        assert decided or re.search(r"Try --budget \d+s", result.reason)
 
 
 # --- the time before a run --------------------------------------------------------------------------------------------
@@ -126,6 +124,6 @@ def test_the_budget_counts_from_the_commands_beginning(
 ) -> None:
     """It began so long ago that its time is over: all of it went into what comes before a run."""
     began = time.monotonic()
-    with pytest.raises(OutOfTimeError, match=r"the time was up before .* Give a longer --budget"):
+    with pytest.raises(OutOfTimeError, match=r"ran out of time before .* Give a longer --budget"):
         run(replace(options, began=began - 10 * BUDGET))
     assert time.monotonic() - began <= LATE

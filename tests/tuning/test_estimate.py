@@ -130,7 +130,7 @@ def test_candidates_that_there_was_no_time_for_do_not_count_as_failed_builds(mak
 
     for late in (concluded(cut), concluded()):
         assert (late.verdict, late.cause) == ("inconclusive", None)
-        assert late.reason == "no device, and the time was up before a candidate was built"
+        assert late.reason == "ran out of time before a candidate was built. Try a longer --budget"
     failed = replace(cut, failure="compile-error")
     assert concluded(failed).reason == "no device: none of 1 candidate builds"
 

@@ -17,7 +17,7 @@ RESULT: Result = Result(
     target="cpu",
     device="local-task",
     verdict="win",
-    reason="fresh blocks give 2.0",
+    reason="2.00x faster than IREE's default",
     baseline=Measured(20.0, (), "default", Isa()),
     stock=Measured(15.0, FLAGS, "data-tiling", Isa(vgpr=7)),
     best=Best(Measured(10.0, FLAGS, "data-tiling", Isa()), {"tile_m": 8}, "microkernel", "c0003"),
@@ -51,7 +51,7 @@ def test_what_is_read_back_from_a_document_is_what_was_written() -> None:
     )
     for result in (RESULT, bare, replace(RESULT, best=None)):
         document = json.loads(json.dumps(result.to_json()))
-        assert read_result(document, workspace=Path("w"), storage=None) == result
+        assert read_result(document, workspace=Path("w"), storage=None) == replace(result, cause=result.ended)
 
 
 def test_what_nobody_asked_for_is_not_in_the_document() -> None:
@@ -63,6 +63,8 @@ def test_what_nobody_asked_for_is_not_in_the_document() -> None:
 
 def test_details_are_beside_the_contracts_keys() -> None:
     class Buckets:
+        default_is_wrong = False
+
         def to_json(self) -> dict[str, object]:
             return {"buckets": []}
 

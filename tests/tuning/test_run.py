@@ -112,7 +112,7 @@ def test_a_spec_that_beats_all_routes_is_shipped_with_its_flagfile(won: Result) 
     text = "\n".join(header)
     assert PROBLEM.name in text
     assert f"cpu; IREE {document['environment']['iree']} ({document['environment']['compiler']})" in text
-    assert re.search(r"win\b.*5\.000x.*95 % interval 5\.000 to 5\.000", text)
+    assert re.search(r"win\b.*5\.00x faster than IREE's default \(95 % confidence: 5\.00x to 5\.00x\)", text)
     assert re.search(r"20\d\d-\d\d-\d\d \d\d:\d\d UTC", text)
     assert f"autotune {' '.join(PROBLEM.arguments())} --target cpu" in text
     used = re.search(rf"iree-compile (\S+) @{re.escape(str(won.flagfile))} -o", text)

@@ -98,7 +98,7 @@ def open_model(
             timeout, timed = compile_timeout(options, account.clock), session.device != NO_DEVICE
             structure = read_beside(target, builder, session.executor, timeout=timeout, timed=timed)
     except OutOfTimeError as error:
-        late = f"the time was up before {model.path.name} was read."
+        late = f"ran out of time before {model.path.name} was read."
         raise OutOfTimeError(late) from error
     description = builder.program.describe(flops=structure.flops)
     first = WORDS["default"] if wanted.a.name == DEFAULT.name else wanted.a.name

@@ -13,7 +13,7 @@ from autotuner.iree.folder import SPEC
 from autotuner.iree.run import Benchmark
 from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.recipe import Recipe
-from autotuner.jobs.ab.result import ArmFacts, divisor
+from autotuner.jobs.ab.result import COMMANDS, A, ArmFacts, B, divisor
 from autotuner.measure.audit import Audit, shortest_us
 from autotuner.measure.blocks import Entrant, Rules
 from autotuner.measure.cache_timer import CacheTimer, Modules
@@ -26,8 +26,6 @@ from autotuner.measure.schedule import SHIPPED, Schedule, timing_seconds
 from autotuner.microkernels.library import is_shipped
 from autotuner.programs.program import Answer, Program
 from autotuner.tuning.run import Run
-
-A, B = "a", "b"
 
 
 @dataclass
@@ -75,7 +73,7 @@ class ArmRun:
         lines = [f"cd {shell_line([str(self.folder)])}", shell_line(self.module.command)]
         lines += [shell_line(benchmark)] if benchmark else []
         lines += [divisor(self.module.repeat)] if benchmark and self.module.repeat > 1 else []
-        (self.folder / "command.txt").write_text("\n".join(lines) + "\n")
+        (self.folder / COMMANDS).write_text("\n".join(lines) + "\n")
         (self.folder / "stderr.txt").write_text(self.module.stderr)
 
 

@@ -9,15 +9,16 @@ from typing import Any
 
 from autotuner.jobs.ab.arms import ArmKind
 from autotuner.programs.arbiter import Arbiter
-from autotuner.system.text import microseconds, times
-from autotuner.tuning.printer import Printer
+from autotuner.system.text import microseconds, throughput, times
+from autotuner.tuning.printer import Printer, shown
 from autotuner.tuning.result import D, Result
 
-_NEXT = {
-    "win": "compile as B: the first line of `repeat B` does",
-    "no-winner": "stay with A: B is not faster by more than the smallest gain that counts",
-}
+_NEXT = {"win": "compile as B", "no-winner": "stay with A"}
 """Where the general advice speaks of IREE's default and of a search; here there are two arms."""
+
+
+SIDES = A, B = "a", "b"
+COMMANDS = "command.txt"
 
 
 @dataclass(frozen=True)
@@ -95,27 +96,27 @@ def _tell_experiment(result: AbResult, printer: Printer) -> None:
     printer.verdict(result, what="model" if result.problem["op"] == "model" else "problem")
     for letter, arm in zip("AB", details.arms, strict=False):
         kind = f" ({arm.kind})" if arm.kind != arm.name else ""
-        line(letter, f"{microseconds(arm.us)}  {arm.name}{kind}")
+        rate = throughput(result.problem.get("flops") or 0, arm.us) if arm.us else ""
+        line(letter, f"{microseconds(arm.us):>10}  {f'{rate:>12}  ' if rate else ''}{arm.name}{kind}")
         for kernel in arm.kernels:
-            line("", f"{kernel['variant']} for {kernel['problem']}, called {times(kernel['calls'])}")
-    if not details.same_code:
-        printer.speedup(result, over=", B over A")
-        printer.caches(result, names=("A", "B"))
+            printer.more(letter, f"{kernel['variant']} for {kernel['problem']}, called {times(kernel['calls'])}")
     if details.difference is not None:
         errors = [f"{x:.1e}" if (x := arm.error) is not None else "–" for arm in details.arms]
-        against = "" if result.problem["op"] == "model" else f"; A {errors[0]}, B {errors[1]} from the reference"
-        line("outputs", f"relative error {details.difference:.1e} between both{against}")
-    for letter, arm in zip("AB", details.arms, strict=False):
-        for number, command in enumerate(arm.command):
-            line("" if number else f"repeat {letter}", command)
-        if arm.repeat > 1 and arm.command[1:]:
-            line("", divisor(arm.repeat))
+        line("outputs", f"relative error {details.difference:.1e} between both")
+        if result.problem["op"] != "model":
+            printer.more("outputs", f"relative error of A {errors[0]}, of B {errors[1]} against the reference")
+    folder = result.workspace / "candidates" / result.run
+    if all((folder / side / COMMANDS).is_file() for side in SIDES):
+        line("repeat", f"{shown(folder)}/{{{','.join(SIDES)}}}/{COMMANDS} compile and time each by hand")
     if details.written:
         printer.files(result)
     elif result.verdict in _NEXT and not result.interrupted:
         line("next", _NEXT[result.verdict])
     else:
         printer.next(result)
+    if not details.same_code:
+        printer.caches(result, names=("A", "B"))
+    printer.end(result)
 
 
 def divisor(repeat: int) -> str:

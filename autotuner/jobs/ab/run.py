@@ -14,9 +14,9 @@ from autotuner.iree.folder import MODULE
 from autotuner.iree.run import Benchmark, benchmark_command, failed_because, known_remedy
 from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.opening import Experiment, open_program
-from autotuner.jobs.ab.racing import A, ArmRun, B, race_sides, time_sides_cold
+from autotuner.jobs.ab.racing import ArmRun, race_sides, time_sides_cold
 from autotuner.jobs.ab.recipe import ArmSite
-from autotuner.jobs.ab.result import AbDetails, AbResult
+from autotuner.jobs.ab.result import A, AbDetails, AbResult, B
 from autotuner.jobs.ab.ship import claim, ship
 from autotuner.jobs.opening import MIN_TIME, compile_timeout, lengthened, model_clock, run_timeout
 from autotuner.measure.blocks import ALPHA, Interval

@@ -15,7 +15,8 @@ from autotuner.iree.compile import shell_line
 from autotuner.iree.folder import PROBLEM
 from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.opening import Experiment
-from autotuner.jobs.ab.racing import A, ArmRun, B
+from autotuner.jobs.ab.racing import ArmRun
+from autotuner.jobs.ab.result import A, B
 from autotuner.jobs.opening import compile_timeout
 from autotuner.measure.judgement import Judgement
 from autotuner.programs.program import Program
@@ -59,7 +60,7 @@ def ship(
         seconds=run.clock.elapsed,
         command=command,
     ).stamped(tools, speedup, run.environment)
-    interval = f"{speedup.median:.3f}x, 95 % interval {speedup.bounds}" if speedup else ""
+    interval = f"{speedup}, 95 % confidence" if speedup else ""
     header = [
         f"{kernel.title} by autotune {__version__}",
         f"problem:    {subject.name}",

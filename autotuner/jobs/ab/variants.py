@@ -10,8 +10,7 @@ from autotuner.errors import AutotuneError, NoCandidateError, WrongResultError
 from autotuner.iree.run import failed_because
 from autotuner.jobs.ab.arms import DEFAULT
 from autotuner.jobs.ab.opening import Experiment, rehearse_experiment
-from autotuner.jobs.ab.racing import B
-from autotuner.jobs.ab.result import AbDetails, AbResult, ArmFacts, with_details
+from autotuner.jobs.ab.result import AbDetails, AbResult, ArmFacts, B, with_details
 from autotuner.jobs.ab.run import run_experiment
 from autotuner.microkernels.variants import Kernel
 from autotuner.problems import Problem

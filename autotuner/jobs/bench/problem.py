@@ -128,7 +128,7 @@ class ProblemBench:
             part, blocks = self.parts[name], tuple(us for us in turns.times[name] if us is not None)
             if not blocks:
                 if not self.run.stopped:
-                    self._fail(part, UNTIMED, "the time was up before its turn: a longer --budget would do")
+                    self._fail(part, UNTIMED, "ran out of time before its turn")
                 continue
             part.row = replace(part.row, blocks_us=blocks, sample=Sample.middle(part.samples))
             self.run.session.store.set_us(part.id, part.row.us or math.nan)

@@ -10,11 +10,11 @@ from typing import Any
 
 from autotuner.devices.conditions import NO_SAMPLE, Sample
 from autotuner.jobs.bench.backends import IREE, TUNED, LeftOut
-from autotuner.measure.blocks import ALPHA, Interval
+from autotuner.measure.blocks import ALPHA, Interval, ratio_text
 from autotuner.measure.schedule import LEAST_PAIRS
 from autotuner.store.rows import LEFT_OUT
 from autotuner.system.listing import Column, Listing
-from autotuner.system.text import count, microseconds
+from autotuner.system.text import count, counted, microseconds
 from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import SCHEMA, RunFacts
 
@@ -158,16 +158,17 @@ class BenchResult:
         where = f"on {self.facts['target']} ({self.facts['device']})"
         printer.line("problem" if not several else "suite", f"{self.facts['problem']['name']} {where}")
         for name, entry in self.summary().items():
-            ahead = f"{name}: {entry['by']} is {entry['geometric_mean']:.3f}x as fast"
-            mean = f" in the geometric mean of {count(entry['problems'], 'problem')}, faster in {entry['faster']}"
-            printer.line("against", f"{ahead}{mean if several else ''}")
+            mean = entry["geometric_mean"]
+            ahead = f"{ratio_text(max(mean, 1 / mean))} {'faster' if mean >= 1 else 'slower'} than {name}"
+            more = f" in the geometric mean of {count(entry['problems'], 'problem')}, faster in {entry['faster']}"
+            printer.line("against", f"{entry['by']} is {ahead}{more if several else ''}")
         for one in self.left_out:
             printer.line("left out", str(one))
         if self.not_reached:
-            printer.line("not reached", f" {', '.join(self.not_reached)}")
-        for note in self.facts["notes"]:
-            if note not in map(str, self.left_out):
-                printer.line("note", note)
+            printer.line("no time", f"{count(len(self.not_reached), 'problem')} (-v names them)")
+            printer.more("no time", ", ".join(self.not_reached))
+        for note, often in counted(note for note in self.facts["notes"] if note not in map(str, self.left_out)):
+            printer.more("note", f"{note} ({often} times)" if often > 1 else note)
         printer.line("run", f"{self.facts['run']}: `autotune export {self.facts['run']} --csv` has every row")
         return printer
 
@@ -183,7 +184,7 @@ def _listing(problems: Sequence[ProblemRows], *, several: bool) -> Listing:
         default = one.by_name.get(IREE)
         for row in one.rows:
             ratio, gflops = row.over(default), one.gflops(row)
-            over = f"{ratio.median:.3f}x ({ratio.bounds})" if ratio and row.name != IREE else ""
+            over = str(ratio) if ratio and row.name != IREE else ""
             cells = (
                 row.name,
                 microseconds(row.us),

@@ -188,7 +188,7 @@ class _Bench:
             return f"it was stopped: {left}"
         # Where none was reached, what is left of the first is thought to take as long again.
         would_do = longer(max(clock.elapsed, clock.budget) * problems / max(problems - missing, 0.5))
-        return f"the time was up: {left}: {would_do}"
+        return f"ran out of time: {left}. {would_do}"
 
     def _keep(self, run: Run) -> BenchResult:
         """What is there if nothing follows: a kill ends the command, not what was measured."""

@@ -118,9 +118,9 @@ class FamilyDetails:
                 where = "dynamic M" if member.m is None else f"M = {member.m}"
                 told = member.failure or ("built, proven and right" if member.checked else "built and proven")
                 if member.speedup is not None:
-                    span = f"{member.speedup.median:.3f}x ({member.speedup.bounds})"
-                    told = f"{microseconds(member.us)}, default {microseconds(member.baseline_us)}, {span}"
-                printer.line("", f"  {where}: {told}")
+                    times = f"{microseconds(member.us)}, default {microseconds(member.baseline_us)}"
+                    told = f"{times}, {member.speedup}"
+                printer.more(one.bucket.name, f"{where}: {told}")
 
 
 FamilyResult = Result[FamilyDetails]

@@ -322,7 +322,7 @@ class _FamilyRun:
         reason += f"; the default is kept for {', '.join(kept)}" if kept else ""
         counts = Counts.total(result.counts for result in results.values())
         if verdict == "inconclusive" and not counts.rivals and not self.run.stopped:
-            reason = f"nothing was tried, the time was up: {longer(2 * self.run.clock.budget)}"
+            reason = f"ran out of time before anything was tried. {longer(2 * self.run.clock.budget)}"
         for result in results.values():
             self.run.account.add(result.seconds)
         shown = results.get(self.family.home) or [*results.values()][-1]

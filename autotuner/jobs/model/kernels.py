@@ -86,7 +86,7 @@ def kernels_first(whole: WholeModel, library: Library) -> Contestant | None:
         with process.until(whole.ends):
             return whole.make(f"{KERNELS}-{whole.on.route.name}", (), kernels) if kernels else None
     except OutOfTimeError:
-        whole.context.note("no time to compile the model with microkernels: a longer --budget would try them")
+        whole.context.note("no time to compile the model with microkernels")
         return None
 
 

@@ -13,12 +13,12 @@ from autotuner.iree.compile import shell_line
 from autotuner.jobs.model.breakdown import TimeTable
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.entries import Entry, KernelEntry, carriers
-from autotuner.jobs.model.rows import DispatchRow, KernelRow, Row
+from autotuner.jobs.model.rows import DispatchRow, KernelRow
 from autotuner.measure.reference import WORDS
 from autotuner.programs.arbiter import Arbiter
 from autotuner.system.listing import Column, Listing
 from autotuner.system.text import count, microseconds
-from autotuner.tuning.printer import Printer
+from autotuner.tuning.printer import Printer, grouped, shown
 from autotuner.tuning.result import Result
 
 _CALLS, _SHARE, _ALONE = (Column(title, right=True) for title in ("calls", "share", "alone"))
@@ -107,52 +107,47 @@ ModelResult = Result[ModelDetails]
 
 
 def tell_model(result: ModelResult, printer: Printer) -> None:
-    """The verdict, the ranking, and what to do with it."""
-    details, stock, line = result.details, result.stock, printer.line
+    """The verdict, the times and the files; what became of each dispatch and each kernel is in the details."""
+    details = result.details
     printer.verdict(result, what="model")
-    if result.baseline.us is not None and not details.default_is_wrong:
-        line("default", microseconds(result.baseline.us))
-    elif (us := details.routes[0].us if details.routes else None) is not None:
-        line("default", f"{microseconds(us)}, with wrong results")
-    if stock.us is not None and stock.flags:
-        line("route", f"{microseconds(stock.us)}  {stock.route}: {' '.join(stock.flags)}")
-    if result.best is not None and result.best.us is not None:
-        tried = sum(row.state in ("tuned", "ahead") and row.applied > 0 for row in details.rows)
-        shipped = count(len(details.entries), "entry")
-        what = shipped if result.flagfile else f"{count(tried, 'entry')}, nothing shipped"
-        what += f", {count(len(details.shipped_kernels), 'microkernel')}" if details.shipped_kernels else ""
-        line("best", f"{microseconds(result.best.us)}  route {result.best.measured.route}, {what}")
-    printer.speedup(result, over=f" over {result.baseline_words}")
-    if stock.flags and (details.entries or details.shipped_kernels):
-        printer.over_stock(result, what="route")
+    wrong = details.routes[0].us if details.default_is_wrong and details.routes else None
+    printer.times(result, best=_best(result), wrong_us=wrong)
     if details.error is not None:
-        line("outputs", f"relative error {details.error:.1e} against {details.against}")
-    if details.rows:
-        printer.table(Listing.of(_DISPATCHES, _dispatches(details)))
-        _reasons(details.rows, printer)
-        line("ranked", f"by {details.ranked_by}, on route {details.ranked_route}")
-    if details.time:
-        line("time", details.time.short())
-    if details.kernels:
-        printer.table(Listing.of(_KERNELS, _kernels(details)))
-        _reasons(details.kernels, printer)
+        printer.line("outputs", f"relative error {details.error:.1e} against {details.against}")
     if details.executables is not None:
-        line("executable", f"{details.executables} (they fit this very model only)")
-    if details.kernel_spec is not None:
-        line("kernels", f"{details.kernel_spec}, objects in {details.objects}")
-    if details.report is not None:
-        line("report", str(details.report))
+        printer.line("executable", f"{shown(details.executables)} (they fit this very model only)")
+    if details.kernel_spec is not None and details.objects is not None:
+        printer.line("kernels", f"{shown(details.kernel_spec)}, objects in {shown(details.objects)}")
     if details.candidate is not None:
-        line("candidate", f"{details.candidate} (spec.mlir, command.txt); with -o FILE it is written there")
-    untimed = ", an estimate, never timed" if result.verdict == "compile-only" else ""
-    entries = count(len(details.entries), "entry")
-    printer.files(result, note=f" ({details.applied} of {entries} applied{untimed})", program=details.program)
+        printer.line("candidate", f"{shown(details.candidate)} (spec.mlir); with -o FILE.mlir it is written there")
+    printer.files(result, program=details.program)
+    if details.report is not None:
+        printer.line("report", shown(details.report))
+    if details.rows:
+        printer.more("ranked", f"dispatches of route {details.ranked_route}, by {details.ranked_by}")
+        printer.rest.append(Listing.of(_DISPATCHES, _dispatches(details)))
+    if details.kernels:
+        printer.rest.append(Listing.of(_KERNELS, _kernels(details)))
+    grouped(printer, [(row.state, row.label, row.reason) for row in (*details.rows, *details.kernels)])
+    if details.entries:
+        entries = f"{details.applied} of {count(len(details.entries), 'entry')} applied"
+        printer.more("entries", f"{entries}{', never timed' if result.verdict == 'compile-only' else ''}")
+    if details.entries or details.shipped_kernels:
+        printer.over_stock(result)
+    if details.time:
+        printer.more("time", details.time.short())
+    printer.end(result)
 
 
-def _reasons(rows: Sequence[Row], printer: Printer) -> None:
-    for row in rows:
-        if row.reason:
-            printer.line(row.state, f"{row.label}: {row.reason}")
+def _best(result: ModelResult) -> str:
+    """What the best model is made of."""
+    details, best = result.details, result.best
+    if best is None:
+        return ""
+    parts = [f"route {best.measured.route}"] if best.measured.route else []
+    parts += [count(len(details.entries), "entry")] if details.entries else []
+    parts += [count(len(details.shipped_kernels), "microkernel")] if details.shipped_kernels else []
+    return f"{', '.join(parts)}{'' if result.flagfile else ', not written'}"
 
 
 def report_text(result: ModelResult) -> str:
@@ -163,7 +158,7 @@ def report_text(result: ModelResult) -> str:
     lines = [
         *head,
         "```",
-        str(result),
+        result.printer().text(verbose=True),
         "```",
         "",
         *_markdown(_ROUTES, map(_route, details.routes)),

@@ -160,7 +160,7 @@ class RouteRace:
             except OutOfTimeError:
                 if one.route == PLAIN:
                     raise
-                self.context.note(f"route {one.route.name}: no time for it, a longer --budget would make some")
+                self.context.note(f"route {one.route.name}: no time for it")
                 continue
             self.tried.append(one)
             self.search.tell(one.route, one.us if one.ok else None)

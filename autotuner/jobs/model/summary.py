@@ -21,7 +21,8 @@ from autotuner.jobs.model.parts import PartSearch
 from autotuner.jobs.model.result import ModelDetails, ModelResult, report_text
 from autotuner.jobs.model.rows import DispatchRow, Row
 from autotuner.measure.blocks import ALPHA, Verdict
-from autotuner.measure.judgement import Cause, Judgement
+from autotuner.measure.causes import Cause
+from autotuner.measure.judgement import Judgement
 from autotuner.measure.schedule import longer
 from autotuner.programs.arbiter import Arbiter
 from autotuner.system import process
@@ -184,7 +185,7 @@ def claimed(verdict: FinalVerdict, reason: str, judgement: Judgement | None) -> 
     gain = judgement.speedup if judgement else None
     if gain is None:
         return f"{verdict}, {reason}"
-    return f"{verdict}, {gain.median:.3f}x, 95 % interval {gain.bounds}"
+    return f"{verdict}, {gain}, 95 % confidence"
 
 
 def _headed(text: str | None, lines: Sequence[str]) -> str | None:
@@ -204,22 +205,23 @@ def nothing_faster(found: Summary) -> Judgement:
     tried += [f"{count(configurations, 'configuration')} of dispatches"] if configurations else []
     late = any(row.out_of_time or row.state == "ahead" for row in rows)
     if late or any(result.verdict == "inconclusive" for result in results):
-        timed = f"{' and '.join(tried)} timed, none ahead of the default as a whole" if tried else "nothing was tried"
-        return _judged("inconclusive", f"{timed}, and the time was up: {longer(2 * found.context.clock.budget)}")
+        timed = f"{' and '.join(tried)} timed, none faster so far" if tried else "nothing was tried"
+        reason = f"ran out of time: {timed}. {longer(2 * found.context.clock.budget)}"
+        return _judged("inconclusive", reason)
     if tried:
-        return _judged("no-winner", f"{' and '.join(tried)} timed, none is faster than the default")
+        return _judged("no-winner", f"{' and '.join(tried)} timed, none is faster than IREE's default")
     return _untried(rows)
 
 
 def _untried(rows: Sequence[Row]) -> Judgement:
     """Nothing could be tried, whatever the time."""
     if not rows:
-        return _judged("no-winner", f"nothing to tune here, IREE's default is kept: {NO_ROOT}", "no-operations")
+        return _judged("no-winner", f"nothing to tune: {NO_ROOT}", "nothing-to-tune")
     if all(row.state == "no-knobs" for row in rows):
-        return _judged("no-winner", f"no knobs here, IREE's default is kept: {rows[0].reason}", "no-knobs")
+        return _judged("no-winner", f"nothing to choose: {rows[0].reason}", "nothing-to-tune")
     why, often = Counter(row.reason for row in rows).most_common(1)[0]
     more = f", and {len(rows) - often} more" if often < len(rows) else ""
-    return _judged("inconclusive", f"nothing was tried: no dispatch can be tuned ({why}{more})", "obstacles")
+    return _judged("inconclusive", f"nothing was tried: no dispatch can be tuned ({why}{more})", "failed")
 
 
 def _judged(verdict: Verdict, reason: str, cause: Cause | None = None) -> Judgement:
@@ -232,10 +234,10 @@ def without_device(found: Summary) -> tuple[FinalVerdict, str, Cause | None]:
         made = found.tuned[-1]
         parts = [count(len(made.kernels), "microkernel")] if made.kernels else []
         parts += [f"{count(len(made.entries), 'entry')} by an estimate"] if made.entries else []
-        return "compile-only", f"no device: proven in the model, never timed: {' and '.join(parts)}", None
+        return "compile-only", f"{' and '.join(parts)} proven in the model, never timed", None
     tried = [row for row in found.dispatches if row.result is not None and row.state not in OBSTACLES]
     if any(row.result is not None and row.result.verdict != "inconclusive" for row in tried):
-        return "compile-only", "no device: no candidate of any dispatch promises more than IREE's default", None
+        return "compile-only", "nothing was timed, and no candidate promises more than IREE's default", None
     for row in found.dispatches:
         if row.out_of_time or row in tried:
             return "inconclusive", f"nothing was tried: {row.reason}", None

@@ -255,6 +255,6 @@ def put_together(
                 both = whole.make(f"tuned-{route}", entries)
             made += [both] if both else []
     except OutOfTimeError:
-        whole.context.note("no time to compile the model with what was found: a longer --budget would try it")
+        whole.context.note("no time to compile the model with what was found")
     # Without a device nothing is timed, and the last has the most in it.
     return sorted(made, key=lambda one: one.us or 0.0)[:1] if whole.race else made[-1:]

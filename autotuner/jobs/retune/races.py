@@ -104,7 +104,7 @@ class Races:
             return Searched(error.message)
         if found.verdict != "win" or found.speedup is None:
             return Searched(f"{found.verdict}, {found.reason}")
-        return Searched(f"{found.speedup.median:.3f}x over the default ({found.speedup.bounds})", found.files)
+        return Searched(found.speedup.over("IREE's default"), found.files)
 
     def _recalled(self, part: Part, arm: Arm) -> Raced | None:
         """With --resume, a race that this run has finished."""

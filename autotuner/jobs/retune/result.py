@@ -15,8 +15,10 @@ from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.provenance import Provenance
 from autotuner.errors import EnvironmentFailure
 from autotuner.measure.blocks import ALPHA, Interval
+from autotuner.measure.causes import CAUSES
 from autotuner.system.listing import Listing
 from autotuner.system.text import count, microseconds
+from autotuner.tuning.printer import shown
 from autotuner.tuning.result import Best, Counts, Files, FinalVerdict, Measured, Result
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ class Raced:
 
     @property
     def ratio(self) -> str:
-        return f"{self.speedup.median:.3f}x ({self.speedup.bounds})" if self.speedup else ""
+        return str(self.speedup or "")
 
 
 @dataclass(frozen=True)
@@ -202,24 +204,26 @@ def _reason(details: RetuneDetails) -> str:
 
 
 def tell_retuned(result: RetuneResult, printer: Printer) -> None:
-    """Each entry with its state and its reason, and what to use from now on."""
+    """Each entry with its state, and what to use from now on; its reason and its times with -v."""
     details, line = result.details, printer.line
-    if details.rows:
-        printer.table(_table(details.rows))
     printer.verdict(result, what="retuned")
+    if details.rows:
+        short = [(row.entry or row.spec.name, Text(row.state, STYLES[row.state]), row.reason) for row in details.rows]
+        printer.table(Listing.of(["entry", "state", "reason"], short), whole=_table(details.rows))
     for one in details.written:
         if one.files.spec is not None:
-            line("spec", str(one.files.spec))
+            line("spec", shown(one.files.spec))
         if one.files.flagfile is not None:
-            line("use", use_line(one.files.flagfile))
+            line("use", use_line(Path(shown(one.files.flagfile))))
     if not details.written:
         line("next", _next(result))
+    printer.end(result)
 
 
 def _next(result: RetuneResult) -> str:
-    if result.interrupted:
-        return "run the same command with --resume: it goes on from here"
     states = set(result.details.counted)
+    if result.interrupted:
+        return CAUSES["interrupted"].do
     if result.verdict == "compile-only":
         return "run the same command where the device is: it races each entry. With -o what applies is written"
     if states <= {"skipped"}:

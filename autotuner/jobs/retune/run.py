@@ -120,7 +120,7 @@ class _RetuneRun:
         if not run.timed:
             return None, None
         if not gone and clock.left <= 0:
-            return Raced("inconclusive", "the time was up before it was raced: a longer --budget would do"), None
+            return Raced("inconclusive", "ran out of time before it was raced"), None
         raced = None if gone else self.races.against_default(part, ends - clock.elapsed)
         works, _ = standing(lost=gone, raced=raced)
         if works or run.stopped:
@@ -154,7 +154,7 @@ class _RetuneRun:
         if not kept:
             return
         if run.timed and run.clock.left <= 0 and not any(row.raced and row.raced.verdict == "win" for row in kept):
-            account.note(f"{unit.name} is not written: the time was up before a verdict, and the old files stay")
+            account.note(f"{unit.name} is not written: ran out of time; the old files stay")
             return
         account.stage(f"writing {unit.name}")
         raced = {part.name: (part, binary) for part, binary in self.raced if part.unit is unit}

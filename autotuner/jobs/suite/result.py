@@ -19,12 +19,12 @@ from autotuner.errors import AutotuneError
 from autotuner.iree.compile import Compiled
 from autotuner.jobs.suite.rows import FINAL, RAW, TUNED, Row, Uplift
 from autotuner.jobs.suite.workload import Workload
-from autotuner.measure.blocks import ALPHA, Interval
+from autotuner.measure.blocks import ALPHA, Interval, ratio_text
 from autotuner.problems.render import problem_mlir
 from autotuner.specfiles.merge import merge
 from autotuner.system.listing import Column, Listing
 from autotuner.system.text import count, microseconds
-from autotuner.tuning.printer import VERDICTS, Printer
+from autotuner.tuning.printer import VERDICTS, Printer, shown
 from autotuner.tuning.result import Best, Counts, Files, FinalVerdict, Measured, Result, RunFacts
 from autotuner.tuning.run import Run
 
@@ -261,34 +261,47 @@ def tell_suite(result: SuiteResult, printer: Printer) -> None:
     details = result.details
     uplift = details.uplift
     printer.verdict(result, what="suite", more=f", {count(uplift.problems, 'problem')}")
-    tried = [row for row in details.rows if row.verdict not in _UNTRIED]
-    if tried:
-        printer.table(_table(tried, estimate=details.estimate))
-    for verdict in _UNTRIED:
-        if rows := [row for row in details.rows if row.verdict == verdict]:
-            line("", f"{verdict}: {count(len(rows), 'problem')}, {shared(rows)}")
     if uplift.us_total is not None:
         total, several = uplift.us_total, len(details.groups) > 1
         one = f"{microseconds(total - (details.us_saved or 0.0))} {'by one compile' if several else 'tuned'}"
         line("time", f"{microseconds(total)} by default, {one}")
         if several:
             each = microseconds(total - (uplift.us_saved or 0.0))
-            line("", f"{each} if each problem had flags of its own: {len(details.groups)} compiles")
+            printer.more("time", f"{each} if each problem had flags of its own: {len(details.groups)} compiles")
+    tried = [row for row in details.rows if row.verdict not in _UNTRIED]
+    tried.sort(key=lambda row: row.share or 0.0, reverse=True)
+    if tried:
+        printer.table(_short(tried), whole=_table(tried, estimate=details.estimate))
+    for verdict in _UNTRIED:
+        if rows := [row for row in details.rows if row.verdict == verdict]:
+            printer.more("", f"{verdict}: {count(len(rows), 'problem')}, {shared(rows)}")
     if uplift.kept and uplift.average is not None:
-        line("uplift", f"weighted {uplift.weighted:.2f} %, average {uplift.average:.2f} %")
+        printer.more("uplift", f"weighted {uplift.weighted:.2f} %, average {uplift.average:.2f} %")
         kept = f"{uplift.kept} kept: {uplift.coverage:.2f} % of the time, geometric mean {uplift.geometric_mean:.3f}x"
-        line("", f"{kept}, {microseconds(uplift.us_saved)} saved")
-    line("results", f"{details.folder / RAW}, {FINAL}")
-    for group in details.groups:
+        printer.more("", f"{kept}, {microseconds(uplift.us_saved)} saved")
+    for number, group in enumerate(details.groups):
         flags = " ".join(group.flags) or "no flags of its own"
-        winners = count(len(group.problems), "winner")
-        line("group", f"{winners}, {microseconds(group.us_saved)} saved, {group.carrier}: {flags}")
+        tell = printer.more if number else line
+        printer.more("group", f"{count(len(group.problems), 'winner')}, {microseconds(group.us_saved)} saved, {flags}")
         if group.spec is not None:
-            line("spec", str(group.spec))
+            tell("spec", shown(group.spec))
         if group.flagfile is not None:
-            line("use", use_line(group.flagfile))
+            tell("use", use_line(Path(shown(group.flagfile))))
+    line("results", f"{shown(details.folder / RAW)}, {FINAL}")
     if result.interrupted or result.verdict != "win":
         printer.next(result)
+    printer.end(result)
+
+
+def _short(rows: Sequence[Row]) -> Listing:
+    """A row for the screen: the name, both times, and the gain or the verdict."""
+    heads = [Column("default", right=True), Column("tuned", right=True)]
+    found = []
+    for row in rows:
+        gain = ratio_text(row.speedup.median) if row.speedup and row.verdict == "win" else ""
+        words = Text(f"{row.verdict} {gain}".strip(), VERDICTS.get(row.verdict, ""))
+        found.append((row.name, microseconds(row.reference_us), microseconds(row.tuned_us), words))
+    return Listing.of(["problem", *heads, "verdict"], found)
 
 
 def _table(rows: Sequence[Row], *, estimate: bool) -> Listing:
@@ -296,7 +309,6 @@ def _table(rows: Sequence[Row], *, estimate: bool) -> Listing:
     numbers = [Column(title, right=True) for title in ("calls", share, "default", "tuned", "ratio")]
     found = []
     for row in rows:
-        ratio = f"{row.speedup.median:.3f}x ({row.speedup.bounds})" if row.speedup else ""
         words = f"{row.verdict}{', kept' if row.kept else ''}{f': {row.reason}' if row.verdict == 'failed' else ''}"
         found.append(
             (
@@ -305,7 +317,7 @@ def _table(rows: Sequence[Row], *, estimate: bool) -> Listing:
                 "" if row.share is None else f"{row.share:.2f}",
                 microseconds(row.reference_us),
                 microseconds(row.tuned_us),
-                ratio,
+                str(row.speedup or ""),
                 Text(words, VERDICTS.get(row.verdict, "")),
             )
         )

@@ -21,7 +21,7 @@ from tests.support.clocks import Simulated
 from tests.tuning.test_result import RESULT
 
 DYNAMIC = "its shape is dynamic, and the inputs do not tell its sizes (--input)"
-LATE = "none ahead of the default as a whole, and the time was up: --budget 75s would do"
+LATE = "none faster so far. Try --budget 75s"
 O3 = Route("O3", ("--iree-opt-level=O3",))
 ROUTES = [tried(PLAIN, 2.0), tried(O3, 2.0)]
 TWIN = [tried(PLAIN, 2.0), replace(tried(O3, 2.0), duplicate_of="baseline")]
@@ -47,33 +47,33 @@ def summary(
 @pytest.mark.parametrize(
     ("rows", "routes", "verdict", "reason", "cause"),
     [
-        ([], ROUTES, "no-winner", "1 route timed, none is faster than the default", None),
+        ([], ROUTES, "no-winner", "1 route timed, none is faster than IREE's default", None),
         (
             [row("no-gain", verdict="no-winner")] * 2,
             ROUTES,
             "no-winner",
-            "1 route and 18 configurations of dispatches timed, none is faster than the default",
+            "1 route and 18 configurations of dispatches timed, none is faster than IREE's default",
             None,
         ),
         (
             [row("left-out", late=True)],
             ROUTES,
             "inconclusive",
-            f"1 route timed, {LATE}",
+            f"ran out of time: 1 route timed, {LATE}",
             None,
         ),
         (
             [row("ahead", verdict="win"), row("no-gain", verdict="no-winner")],
             (),
             "inconclusive",
-            f"18 configurations of dispatches timed, {LATE}",
+            f"ran out of time: 18 configurations of dispatches timed, {LATE}",
             None,
         ),
         (
             [row("left-out", late=True)],
             TWIN,
             "inconclusive",
-            "nothing was tried, and the time was up: --budget 75s would do",
+            "ran out of time: nothing was tried. Try --budget 75s",
             None,
         ),
         (
@@ -81,15 +81,15 @@ def summary(
             (),
             "inconclusive",
             f"nothing was tried: no dispatch can be tuned ({DYNAMIC}, and 1 more)",
-            "obstacles",
+            "failed",
         ),
-        ([], (), "no-winner", f"nothing to tune here, IREE's default is kept: {NO_ROOT}", "no-operations"),
+        ([], (), "no-winner", f"nothing to tune: {NO_ROOT}", "nothing-to-tune"),
         (
             [row("no-knobs", "no constraints")],
             (),
             "no-winner",
-            "no knobs here, IREE's default is kept: no constraints",
-            "no-knobs",
+            "nothing to choose: no constraints",
+            "nothing-to-tune",
         ),
     ],
 )
@@ -105,8 +105,8 @@ def test_a_model_without_a_race_says_what_was_tried(
 
 
 def test_without_a_device_it_is_told_whether_time_would_help() -> None:
-    assert without_device(summary([row("skipped", DYNAMIC)] * 2))[2] == "obstacles"
-    assert without_device(summary([row("no-knobs", "no constraints")]))[2] == "no-knobs"
+    assert without_device(summary([row("skipped", DYNAMIC)] * 2))[2] == "failed"
+    assert without_device(summary([row("no-knobs", "no constraints")]))[2] == "nothing-to-tune"
     assert without_device(summary([row("left-out", "no time", late=True)]))[::2] == ("inconclusive", None)
     begun = row("left-out", "the time was up before a candidate was built", verdict="inconclusive")
     both = without_device(summary([begun, row("left-out", "no time", late=True)]))
@@ -115,9 +115,9 @@ def test_without_a_device_it_is_told_whether_time_would_help() -> None:
 
 def test_without_a_device_nothing_that_promises_more_is_told_and_what_is_proven_is_counted() -> None:
     alone = row("no-gain", "no device: none of 21 candidates builds", verdict="compile-only")
-    told = ("compile-only", "no device: no candidate of any dispatch promises more than IREE's default", None)
+    told = ("compile-only", "nothing was timed, and no candidate promises more than IREE's default", None)
     assert without_device(summary([alone, row("no-knobs", "no constraints")])) == told
     made = replace(tried(PLAIN, None), entries=cast(Any, (None,) * 2), kernels=cast(Any, (None,)))
     assert without_device(summary([], tuned=[made]))[1] == (
-        "no device: proven in the model, never timed: 1 microkernel and 2 entries by an estimate"
+        "1 microkernel and 2 entries by an estimate proven in the model, never timed"
     )

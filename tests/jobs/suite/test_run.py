@@ -373,7 +373,7 @@ def test_the_table_says_what_was_gained_and_how_to_use_it(won: Won) -> None:
     assert "weighted 50.00 %, average 50.00 %" in printed
     assert "400.000 ms by default, 200.000 ms tuned" in printed
     assert printed.count("win, kept") == 2
-    assert f"iree-compile MODEL.mlir @{won.document['flagfile']} -o MODEL.vmfb" in printed
+    assert f"iree-compile your_program.mlir @{won.document['flagfile']} -o your_program.vmfb" in printed
 
 
 def test_a_table_that_autotune_did_not_write_is_never_written_over(tmp_path: Path) -> None:
