@@ -345,9 +345,19 @@ class SingleRun:
             command = reproduced_by(self.problem, self.run, task=self.task, trials=self.trials)
             facts = (caches, self.run.environment, self.clock.elapsed)
             file = self.run.folder / winner.candidate.id / PROBLEM
-            kept = file.absolute() if file.is_file() and {"all", "best"} & set(self.options.keep) else None
+            kept = winner.candidate.carrier.only_for and file.is_file() and {"all", "best"} & set(self.options.keep)
+            program = file.absolute() if kept else None
             shipped = ship(
-                Winner(self.plan, winner, judgement, self.device, command, self.standing, *facts, program=kept),
+                Winner(
+                    self.plan,
+                    winner,
+                    judgement,
+                    self.device,
+                    command,
+                    self.standing,
+                    *facts,
+                    program=program,
+                ),
                 files=self.files,
                 builder=self.builder,
                 timeout=self.options.effort.compile_timeout,

@@ -7,6 +7,7 @@ tests know no way around it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
@@ -55,7 +56,7 @@ def test_a_right_route_wins_over_a_wrong_default(fake: Fake, workspace: Path) ->
     assert (result.verdict, result.carrier) == ("win", "flags")
     assert result.flagfile is not None
     assert set(decomposed_attention()) <= {*result.flagfile.read_text().splitlines()}
-    assert "default    100.000 ms (0.0 GFLOP/s), with wrong results\n" in str(result)
+    assert re.search(r"default    100.000 ms .*  with wrong results\n", str(result))
     document = json.loads(json.dumps(result.to_json()))
     assert document["baseline"]["us"] == pytest.approx(1000 * BASE_MS)
     assert document["reference"]["source"] == "numpy"
@@ -105,7 +106,7 @@ def test_where_the_wrong_default_is_faster_the_win_is_over_the_best_right_route(
     assert result.spec is not None
     header = result.spec.read_text().splitlines()
     assert f"// default:    {wrong(result)}" in header
-    assert any(line.startswith("// verdict:    win, 1.333x over route decomposed, the best") for line in header)
+    assert any(line.startswith("// verdict:    win, 1.33x faster than route decomposed, the best") for line in header)
 
 
 def test_a_wrong_default_is_not_kept_where_all_that_is_right_is_slower(fake: Fake, workspace: Path) -> None:
@@ -129,9 +130,7 @@ class Shifted(Gemm):
 
 def test_where_nothing_right_is_found_the_run_ends_with_wrong_results(fake: Fake, workspace: Path) -> None:
     problem = Shifted(**{one.name: getattr(PROBLEM, one.name) for one in fields(PROBLEM) if one.init})
-    found = (
-        r"\(relative error .* against numpy\), and nothing right was found: all 2 that were tried fail \(wrong-result"
-    )
+    found = r"\(relative error .* against numpy\), and nothing right was found: all 2 candidates failed \(wrong-result"
     with pytest.raises(WrongResultError, match=found) as caught:
         run(fake(rules=[(SPEC, BASE_MS / 2)]), workspace, problem=problem, trials=2)
     assert caught.value.exit_code == 4

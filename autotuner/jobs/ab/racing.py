@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from autotuner.devices.device import Timing
 from autotuner.iree.compile import Compiled, shell_line
 from autotuner.iree.folder import SPEC
 from autotuner.iree.run import Benchmark
-from autotuner.jobs.ab.arms import Arm
+from autotuner.jobs.ab.arms import DEFAULT, Arm
 from autotuner.jobs.ab.recipe import Recipe
 from autotuner.jobs.ab.result import COMMANDS, A, ArmFacts, B, divisor
 from autotuner.measure.audit import Audit, shortest_us
@@ -80,7 +80,7 @@ class ArmRun:
 def race_sides(sides: Sequence[ArmRun], program: Program, benchmark: Benchmark, run: Run) -> Judgement:
     """The verdict on B's speed over A's; both times are the judge's from here on."""
     store, effort = run.session.store, run.options.effort
-    a, b = sides
+    b = sides[1]
     contest = Contest(
         entrants=(
             Entrant(A),
@@ -94,7 +94,7 @@ def race_sides(sides: Sequence[ArmRun], program: Program, benchmark: Benchmark, 
         stock=A,
         rules=Rules(smallest_gain=effort.smallest_gain),
         seed=run.options.seed,
-        labels={side.key: side.name for side in sides},
+        labels={side.key: "IREE's default" if side.arm == DEFAULT else side.name for side in sides},
     )
     rows = {side.key: side.row for side in sides}
 
@@ -130,12 +130,7 @@ def race_sides(sides: Sequence[ArmRun], program: Program, benchmark: Benchmark, 
         side.us = judgement.us.get(side.key, side.us)
         if side.us is not None:
             store.set_us(side.row, side.us)
-    speedup = judgement.speedup
-    if judgement.verdict != "no-winner" or speedup is None:
-        return judgement
-    slower = f"{b.name} is slower than {a.name}"
-    equal = f"{b.name} is not more than {effort.smallest_gain:.0%} faster than {a.name}"
-    return replace(judgement, reason=slower if speedup.high < 1 else equal)
+    return judgement
 
 
 def _audit(sides: Sequence[ArmRun], program: Program, benchmark: Benchmark, run: Run) -> Audit:

@@ -12,7 +12,6 @@ from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.outputs import MICROKERNEL, Outputs, files_in
 from autotuner.carriers.provenance import Provenance, machine_of, today
 from autotuner.iree.compile import shell_line
-from autotuner.iree.folder import PROBLEM
 from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.racing import ArmRun
@@ -69,7 +68,7 @@ def ship(
         f"verdict:    {judgement.verdict}, {interval}",
         f"date:       {today()}",
         f"made by:    {command}",
-        f"use:        {use_line(files.flagfile, program=_program(side, subject, run))}",
+        f"use:        {use_line(files.flagfile, program=subject.source if isinstance(subject.source, Path) else None)}",
     ]
     lines = [" ".join(line.splitlines()) for line in header]
     job = side.recipe.job(subject.source, timeout=compile_timeout(run.options, run.clock))
@@ -81,11 +80,3 @@ def ship(
         binary=side.once.binary,
     )
     return files.spec, shipped.flagfile
-
-
-def _program(side: ArmRun, subject: Program, run: Run) -> Path | None:
-    """The model's own file, or the problem's in the arm's folder where that stays."""
-    if isinstance(subject.source, Path):
-        return subject.source
-    file = side.folder / PROBLEM
-    return file if file.is_file() and "none" not in run.options.keep else None

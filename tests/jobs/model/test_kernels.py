@@ -120,7 +120,7 @@ def test_without_a_device_every_kernel_that_fits_is_proven_in_the_model_and_said
     }
     assert {row.reason for row in result.details.rows} == {"a microkernel computes it"}
     folder = result.workspace / "candidates" / result.run / "kernels-plain"
-    assert f"candidate  {folder} (spec.mlir, command.txt); with -o FILE it is written there" in str(result)
+    assert f"candidate  {folder} (spec.mlir); with -o FILE.mlir it is written there" in str(result)
     verdicts = {entry.provenance.verdict for entry in read(folder / "spec.mlir").entries if entry.provenance}
     assert verdicts == {"compile-only: proven in the model, never timed"}
 
