@@ -117,9 +117,7 @@ def test_a_spec_that_beats_all_routes_is_shipped_with_its_flagfile(won: Result) 
     assert re.search(r"win\b.*5\.00x faster than IREE's default \(95 % confidence: 5\.00x to 5\.00x\)", text)
     assert re.search(r"20\d\d-\d\d-\d\d \d\d:\d\d UTC", text)
     assert f"autotune {' '.join(PROBLEM.arguments())} --target cpu" in text
-    used = re.search(rf"iree-compile (\S+) @{re.escape(str(won.flagfile))} -o", text)
-    assert used is not None
-    assert Path(used[1]).is_file(), "the line can be pasted"
+    assert f"iree-compile your_program.mlir @{won.flagfile} -o your_program.vmfb" in text
 
 
 def test_iree_compile_takes_the_flagfile_and_applies_the_spec(won: Result, tmp_path: Path) -> None:
