@@ -1,4 +1,4 @@
-"""Kernels that cheat: each is refused by its object, by its first results, or when it is called as in earnest.
+"""Kernels that cheat: each is refused by its object, by its first results, or when it is called on new inputs.
 
 All of them compute the same product, a row a call, unless they think that nobody looks. docs/measuring.md lists them.
 """
@@ -97,7 +97,7 @@ WAITS = """
 """It marks what it has computed, in digits that nobody compares. What others have computed it leaves as it is, once:
 the next call may ask for it."""
 
-OBJECT, FIRST, CALLED = "its object is read", "its first results are wrong", "it is called as in earnest"
+OBJECT, FIRST, CALLED = "its object is read", "its first results are wrong", "it is called on new inputs"
 
 
 @dataclass(frozen=True)
