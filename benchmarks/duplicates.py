@@ -26,7 +26,7 @@ from autotuner.space.prune import DUPLICATES, FEW_REGISTERS, IDLE_REQUEST, RULES
 from autotuner.system.cache import Cache
 from autotuner.tuning.plan import Plan
 from benchmarks.machine import machine
-from benchmarks.success import build_all, make_plan, parser, read_space, with_space
+from benchmarks.success import build_all, inverted, make_plan, parser, read_space, with_space
 
 PROBLEMS: dict[str, tuple[Problem, ...]] = {
     "gemm": (
@@ -78,7 +78,7 @@ def samples(
     every = with_space(plan, read_space(plan, builder, RULES))
     pruned = plan.gpu.pruned if plan.gpu is not None else {}
     for rule in (rule for rule in DUPLICATES if rule.reason in pruned):
-        left_out = read_space(plan, builder, [*RULES, rule.inverted]).space
+        left_out = read_space(plan, builder, [*RULES, inverted(rule)]).space
         rng = np.random.default_rng(seed)
         configs = [left_out[int(row)] for row in left_out.sample(count, rng)]
         knob, value = PLAIN[rule.name]

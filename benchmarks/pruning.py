@@ -22,7 +22,7 @@ from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.space.prune import REGISTERS, RULES, Rule
 from autotuner.system.cache import Cache
 from benchmarks.machine import machine
-from benchmarks.success import build_all, make_plan, parser, read_space, with_space
+from benchmarks.success import build_all, inverted, make_plan, parser, read_space, with_space
 
 PROBLEMS: dict[str, tuple[Problem, ...]] = {
     "gemm": (Gemm.parse(shape="4096x4096x4096"), Gemm.parse(shape="1000x1280x1280")),
@@ -79,7 +79,7 @@ def sample(
     for rule in RULES:
         others = [r for r in RULES if r is not rule]
         try:
-            rejected = with_space(plan, read_space(plan, builder, [*others, rule.inverted]))
+            rejected = with_space(plan, read_space(plan, builder, [*others, inverted(rule)]))
         except NoCandidateError:
             continue
         rng = np.random.default_rng(seed)

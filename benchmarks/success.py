@@ -22,11 +22,12 @@ import numpy as np
 
 from autotuner.build import Builder, Compiled
 from autotuner.build.executor import BuildExecutor
+from autotuner.errors import NoCandidateError
 from autotuner.iree.tools import Tools
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.problems.render import problem_mlir
 from autotuner.space import Config
-from autotuner.space.dispatch import Batch, DispatchSpace, read_dispatch_space
+from autotuner.space.dispatch import Batch, DispatchSpace
 from autotuner.space.gpu import GpuSpace
 from autotuner.space.gpu_attention import AttentionSpace
 from autotuner.space.prune import Rule
@@ -97,10 +98,15 @@ def read_space(plan: Plan, builder: Builder, rules: Sequence[Rule]) -> DispatchS
     text = builder.inspect(problem_mlir(single), flags, timeout=TIMEOUT)
     if plan.target.backend.on_host:
         raise ValueError(f"{plan.target.name} is no GPU")
-    backend, left_out = plan.target.backend, Batch(batch)
-    if isinstance(read_dispatch_space(text, backend=backend, batch=left_out), AttentionSpace):
+    try:
+        return GpuSpace.read(text, backend=plan.target.backend, batch=Batch(batch), rules=rules)
+    except NoCandidateError:
         return AttentionSpace.read(text, rules=rules)
-    return GpuSpace.read(text, backend=backend, batch=left_out, rules=rules)
+
+
+def inverted(rule: Rule) -> Rule:
+    """The rule that leaves only what this one rejects: to find out whether it is right to."""
+    return Rule(f"not {rule.name}", f"not: {rule.reason}", lambda kernel: ~rule.rejects(kernel))
 
 
 def with_space(plan: Plan, space: DispatchSpace) -> Plan:

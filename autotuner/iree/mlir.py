@@ -10,12 +10,13 @@ from functools import cache, lru_cache
 from typing import Any, Literal
 
 from iree.compiler import ir
-from iree.compiler.dialects import iree_codegen, iree_gpu, linalg
+from iree.compiler.dialects import (
+    iree_codegen,
+    iree_gpu,  # noqa: F401  (to import a dialect registers its attributes and operations with every context)
+    linalg,
+)
 
 from autotuner.errors import EnvironmentFailure
-
-DIALECTS = (iree_codegen, iree_gpu, linalg)
-"""Importing them registers their attributes and operations with every context."""
 
 INNER_TILED = "iree_codegen.inner_tiled"
 ATTENTION = "iree_linalg_ext.online_attention"
@@ -239,7 +240,7 @@ def dispatch_of(op: Any) -> Dispatch | None:
     return Dispatch(
         op=op.name,
         kind=kind,
-        maps=tuple(f"affine_map<{_map_text(x)}>" for x in maps),
+        maps=tuple(f"affine_map<{one}>" for one in maps),
         operand_types=tuple(str(v.type) for v in op.operands),
         element_types=tuple(_element_type(v.type) for v in op.operands),
         loops=tuple(1 if size is None else size for size in loops),
@@ -267,8 +268,7 @@ def affine_maps(op: Any) -> list[Any]:
 
 
 def _linalg_maps(op: Any) -> list[Any]:
-    maps = linalg.get_indexing_maps(op)
-    return [ir.AffineMapAttr(m).value if isinstance(m, ir.Attribute) else m for m in maps]
+    return [ir.AffineMapAttr(one).value for one in linalg.get_indexing_maps(op)]
 
 
 def _attention_roles(maps: list[Any]) -> tuple[Any, ...]:
@@ -277,11 +277,6 @@ def _attention_roles(maps: list[Any]) -> tuple[Any, ...]:
     output = maps[-3]
     detail = iree_codegen.get_attention_op_detail(query, key, value, output)
     return detail.batch_dims, detail.m_dims, detail.n_dims, detail.k1_dims, detail.k2_dims
-
-
-def _map_text(value: Any) -> str:
-    text = str(value)
-    return text[text.index("<") + 1 : text.rindex(">")] if text.startswith("affine_map<") else text
 
 
 def positions(value: Any) -> list[int | None]:

@@ -109,8 +109,6 @@ class DispatchTime:
 
     us: float
     """From its first workgroup's begin to its last one's end, all its calls together."""
-    busy_us: float = 0.0
-    """The work of all cores in that time; 0 where it is not told."""
     calls: float = 1.0
 
 
@@ -154,4 +152,4 @@ def read_statistics(text: str) -> dict[str, DispatchTime] | None:
 
 def _dispatch_time(row: Mapping[str, Any]) -> DispatchTime:
     unit = _UNIT_US[row["time_unit"]]
-    return DispatchTime(float(row["real_time"]) * unit, float(row.get("cpu_time", 0.0)) * unit, float(row["calls"]))
+    return DispatchTime(float(row["real_time"]) * unit, float(row["calls"]))

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from iree.compiler import ir
-from iree.compiler.dialects import iree_codegen, iree_gpu  # noqa: F401  (importing registers the dialects)
 from iree.compiler.dialects.smt import IntPredicate
 
 from autotuner._version import IREE

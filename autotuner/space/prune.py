@@ -86,11 +86,6 @@ class Rule:
     reason: str
     rejects: Callable[[Kernel], Mask]
 
-    @property
-    def inverted(self) -> Rule:
-        """The rule that leaves only what this one rejects: for finding out whether it is right to."""
-        return Rule(f"not {self.name}", f"not: {self.reason}", lambda kernel: ~self.rejects(kernel))
-
 
 def _underivable(kernel: Kernel) -> Mask:
     rejected = np.zeros(1, bool)

@@ -8,13 +8,9 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Value = int | str | bool
 Columns = Mapping[str, npt.NDArray[np.int64]]
@@ -254,9 +250,3 @@ class Space:
         column = next(i for i, knob in enumerate(self.knobs) if knob.name == name)
         found = np.bincount(self._rows[:, column], minlength=len(self.knobs[column].values))
         return {value: int(n) for value, n in zip(self.knobs[column].values, found, strict=True)}
-
-    def frame(self) -> pd.DataFrame:
-        """The whole space as a DataFrame of values."""
-        import pandas as pd  # imported where it is used: it takes 0.4 s
-
-        return pd.DataFrame({k.name: np.array(k.values, object)[self._rows[:, i]] for i, k in enumerate(self.knobs)})

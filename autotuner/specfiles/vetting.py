@@ -188,7 +188,7 @@ _COMPLEX = "unknown element type DenseTypedElementsAttr"
 def _attributes(op: Any) -> Iterator[Any]:
     for name in op.attributes:
         try:
-            yield op.attributes[name if isinstance(name, str) else name.name]
+            yield op.attributes[name]
         except TypeError as error:
             if _COMPLEX not in str(error):
                 raise

@@ -273,7 +273,7 @@ def test_what_only_the_verifier_refuses_is_refused(tools: Tools, executor: Execu
     builder = Builder(logged(tools, tmp_path), Cache(tmp_path / "cache"))
     problem = Conv.parse(shape="2x17x17x64", filter="3x3x64", stride="2x2", dtype="f16")
     plan = success.make_plan(problem, "sm_80", builder, executor)
-    rules = [STRIDED.inverted, *(rule for rule in RULES if rule is not STRIDED)]
+    rules = [success.inverted(STRIDED), *(rule for rule in RULES if rule is not STRIDED)]
     strided = success.with_space(plan, success.read_space(plan, builder, rules))
     rows = strided.space.sample(2, np.random.default_rng(0))
     candidates = [strided.candidate(strided.space[int(row)], id="c") for row in rows]

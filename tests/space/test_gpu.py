@@ -16,6 +16,8 @@ from autotuner.space.dispatch import Batch, DispatchSpace, read_dispatch_space
 from autotuner.space.gpu import GpuSpace
 from autotuner.space.prune import RULES, SHARED_MEMORY, STRIDED, TORN_SCORES, WIDENED
 from autotuner.targets.backends import CUDA, ROCM, backend_of
+from benchmarks.success import inverted
+from tests.support.frames import frame
 
 Emit = Callable[..., str]
 
@@ -106,14 +108,14 @@ def test_what_is_no_configuration_of_a_gpu_has_no_place(emit: Emit, text: str) -
 
 def test_knobs_that_others_determine_are_not_searched(emit: Emit) -> None:
     gpu = read(emit, "gfx942", GEMM)
-    frame = gpu.space.frame()
-    tile_and_fuse = frame[frame["pipeline"] == "TileAndFuse"]
-    own = {name for name in frame if not (tile_and_fuse[name] == ABSENT).all()}
+    table = frame(gpu.space)
+    tile_and_fuse = table[table["pipeline"] == "TileAndFuse"]
+    own = {name for name in table if not (tile_and_fuse[name] == ABSENT).all()}
     assert own == {
         *("pipeline", "mma", "sg_0", "sg_1", "sg_m_cnt", "sg_n_cnt", "red_2"),
         *("prefetch_num_stages", "waves_per_eu", "no_reduce_shared_memory_bank_conflicts"),
     }
-    assert set(frame["mma"]) == {"MFMA_F32_16x16x16_F16", "MFMA_F32_32x32x8_F16"}
+    assert set(table["mma"]) == {"MFMA_F32_16x16x16_F16", "MFMA_F32_32x32x8_F16"}
     assert len(gpu.space) + sum(gpu.pruned.values()) == 1369 * 2 * 3 * 4 + 606 * 2 * 3 * 4 * 2
 
 
@@ -154,8 +156,8 @@ def test_gfx950_can_copy_operands_by_dma_as_the_compiler_does(emit: Emit) -> Non
     assert "promotion_types" not in by_threads.lowering_config
     plain = gpu.compilation_info(Config.of({**default.as_dict(), "operand_copies": "dma"}))
     assert "promotion_types = [#iree_gpu.use_global_load_dma, #iree_gpu.use_global" in plain.lowering_config
-    frame = gpu.space.frame()
-    swizzled = frame[frame["operand_copies"] == "dma-swizzled"]
+    table = frame(gpu.space)
+    swizzled = table[table["operand_copies"] == "dma-swizzled"]
     assert set(swizzled["no_reduce_shared_memory_bank_conflicts"]) == {1}
     assert set(swizzled["mma"]) == {"MFMA_F32_16x16x32_F16", "MFMA_F32_32x32x16_F16"}
 
@@ -223,10 +225,10 @@ def test_attention_leaves_out_what_cannot_be_built(emit: Emit) -> None:
     gpu = read(emit, "gfx942", ("attention", 8, 1024, 128, 1024))
     assert gpu.pruned[TORN_SCORES.reason] > 0
     assert gpu.pruned[SHARED_MEMORY.reason] > 0
-    frame = gpu.space.frame()
-    wide = frame["qk_mma"].str.contains("32x32")
-    assert set(frame[wide]["red_k2"].astype(int) % 32) == {0}
-    assert (frame[~wide]["red_k2"].astype(int) % 32 > 0).any()
+    table = frame(gpu.space)
+    wide = table["qk_mma"].str.contains("32x32")
+    assert set(table[wide]["red_k2"].astype(int) % 32) == {0}
+    assert (table[~wide]["red_k2"].astype(int) % 32 > 0).any()
 
 
 def test_without_rules_the_constraints_alone_decide(emit: Emit) -> None:
@@ -234,7 +236,7 @@ def test_without_rules_the_constraints_alone_decide(emit: Emit) -> None:
     gpu, whole = (GpuSpace.read(text, backend=ROCM, rules=rules) for rules in (RULES, ()))
     assert not whole.pruned
     assert len(whole.space) == len(gpu.space) + sum(gpu.pruned.values())
-    rejected = GpuSpace.read(text, backend=ROCM, rules=(TORN_SCORES.inverted,))
+    rejected = GpuSpace.read(text, backend=ROCM, rules=(inverted(TORN_SCORES),))
     config = rejected.space[0]
     assert config in whole.space
     assert config not in gpu.space

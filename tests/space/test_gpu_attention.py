@@ -18,6 +18,7 @@ from autotuner.space import Config
 from autotuner.space.gpu_attention import AttentionSpace
 from autotuner.space.prune import REGISTERS, UNDERIVABLE
 from autotuner.targets import Target
+from tests.support.frames import frame
 
 Emit = Callable[..., str]
 LARGE = ("attention", "sm_80", 8, 1024, 128, 1024)
@@ -26,12 +27,12 @@ SMALL = ("attention", "sm_80", 8, 256, 64, 256)
 
 def test_tiles_are_whole_instructions_for_every_subgroup(emit: Emit) -> None:
     space = AttentionSpace.read(emit(*LARGE))
-    frame = space.space.frame().drop(columns=["pipeline", "mma", "reorder_workgroups"]).astype(int)
-    assert (frame["m_tile"] % (16 * frame["sg_m_cnt"]) == 0).all()
-    assert (frame["n_tile"] % (8 * frame["sg_n_cnt"]) == 0).all()
-    assert (frame["red_k2"] % 16 == 0).all()
-    shared = 2 * 128 * (frame["m_tile"] * frame["promote_q"] + frame["red_k2"] * frame["promote_k"])
-    assert (shared + 2 * frame["red_k2"] * frame["n_tile"] * frame["promote_v"] <= 166912).all()
+    table = frame(space.space).drop(columns=["pipeline", "mma", "reorder_workgroups"]).astype(int)
+    assert (table["m_tile"] % (16 * table["sg_m_cnt"]) == 0).all()
+    assert (table["n_tile"] % (8 * table["sg_n_cnt"]) == 0).all()
+    assert (table["red_k2"] % 16 == 0).all()
+    shared = 2 * 128 * (table["m_tile"] * table["promote_q"] + table["red_k2"] * table["promote_k"])
+    assert (shared + 2 * table["red_k2"] * table["n_tile"] * table["promote_v"] <= 166912).all()
     assert space.pruned[REGISTERS.reason] > 0
     assert set(space.space.counts("mma")) == {"NV_MMA_SYNC_F32_16x8x16_F16"}
 
@@ -40,8 +41,8 @@ def test_an_operand_that_is_not_promoted_needs_no_layout(emit: Emit) -> None:
     """48 keys cannot be spread over 256 threads, which matters only when they go through shared memory."""
     space = AttentionSpace.read(emit("attention", "sm_80", 8, 256, 64, 192))
     assert space.pruned[UNDERIVABLE.reason] > 0
-    frame = space.space.frame()
-    odd = frame[(frame["red_k2"] == 48) & (frame["sg_m_cnt"] == 8) & (frame["sg_n_cnt"] == 1)]
+    table = frame(space.space)
+    odd = table[(table["red_k2"] == 48) & (table["sg_m_cnt"] == 8) & (table["sg_n_cnt"] == 1)]
     assert len(odd) > 0
     assert set(odd["promote_k"]) == {0}
 

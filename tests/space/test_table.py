@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotuner.space.table import ABSENT, Config, Knob, Space, Value
+from tests.support.frames import frame
 
 NUMBERS = st.lists(st.integers(0, 64), min_size=1, max_size=5, unique=True).map(lambda v: tuple(sorted(v)))
 WORDS = st.lists(st.sampled_from(["none", "transpose", "left", "right"]), min_size=1, max_size=3, unique=True).map(
@@ -84,8 +85,8 @@ def test_product_obeys_every_rule() -> None:
 
 def test_frame_holds_values_and_keep_filters_rows() -> None:
     space = Space.product([Knob("a", (1, 2)), Knob("b", (5, 6))])
-    assert space.frame().to_dict("list") == {"a": [1, 1, 2, 2], "b": [5, 6, 5, 6]}
-    assert len(space.keep((space.frame()["a"] == 2).to_numpy())) == 2
+    assert frame(space).to_dict("list") == {"a": [1, 1, 2, 2], "b": [5, 6, 5, 6]}
+    assert len(space.keep((frame(space)["a"] == 2).to_numpy())) == 2
 
 
 def test_nearest_repairs_an_illegal_proposal_and_ignores_what_it_does_not_know() -> None:
