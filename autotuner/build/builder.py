@@ -40,7 +40,7 @@ BINARIES: Dump = "binaries"
 
 @dataclass(frozen=True)
 class BuildJob(Compile):
-    """What to compile, and what must be found in it when a spec is part of it. Plain data, but for a model's file."""
+    """What to compile, and what must be found in the result when a spec is part of it. Plain data, but for a model."""
 
     dumps: tuple[Dump, ...] = DUMPS
     expected: CompilationInfo | None = None
@@ -90,7 +90,7 @@ class Builder:
     tools: Tools
     cache: Cache
     begins: bool = True
-    """What others may go on from is kept; not so in a rehearsal, which leaves nothing behind."""
+    """Intermediate programs are kept for later compiles; a dry run keeps nothing."""
 
     def build(self, job: BuildJob) -> Compiled:
         """The job's module and its proof, from the cache where it has been compiled before.
@@ -105,7 +105,7 @@ class Builder:
         if known is not None:
             return known
         with one_at_a_time(key):
-            # Whoever waited finds what the other has built, unless that one ran out of its time.
+            # A thread that waited finds the other one's build, unless that one ran out of time.
             return self.recalled(job, key) or self._built(job, key)
 
     def _built(self, job: BuildJob, key: str) -> Compiled:
@@ -206,7 +206,7 @@ class Builder:
     def _sources(self, job: BuildJob) -> bytes | None:
         """The dispatches of the job's problem, compiled once and kept; None where a candidate needs it all."""
         start = job.start
-        if start is None or not self.begins or not job.has_company:
+        if start is None or not self.begins or not job.expects_siblings:
             return None
         made = self.build(start)
         return _bytes(made.vmfb) or None if made.ok else None

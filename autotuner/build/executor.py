@@ -1,7 +1,7 @@
-"""Where builds run: in threads of this machine, or on other machines, which get a job and its key.
+"""Runs builds in threads of this machine or on other machines, which get a job and its key.
 
-The key is the contract: whoever would build something else (by another IREE, for another processor, or because a file
-that a flag names is another one there) refuses the job.
+The key is the contract: a machine that would build something else (with another IREE, for another processor, or because
+a file that a flag names differs there) refuses the job.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Answer = tuple[Compiled, bytes | None]
 
 @dataclass(frozen=True)
 class BuildExecutor:
-    """Sends jobs out and takes the answers in."""
+    """Submits builds and collects their results."""
 
     builder: Builder
     """This machine's: it knows the key of a job, and its cache takes the modules."""
@@ -78,7 +78,7 @@ class BuildExecutor:
         return self.here.submit(make_and_build)
 
     def start_in(self, folder: Path, job: BuildJob) -> Future[Compiled]:
-        """A build that is put into a folder, for whoever repeats it there."""
+        """A build that is also copied into a folder, where a user can repeat it."""
         return after(self.start(job), partial(_put, folder, job))
 
     def inspect(self, job: BuildJob) -> Future[str]:
@@ -98,7 +98,7 @@ def _put(folder: Path, job: BuildJob, made: Compiled) -> Compiled:
 
 
 def explicit(job: BuildJob, tools: Tools) -> BuildJob:
-    """The job that gives the same code on any machine: it names the processor that `host` means on this one."""
+    """The job with the processor named that `host` means here: it gives the same code on any machine."""
     host = f"{CPU_FLAG}={HOST}"
     named = [word for flag in job.flags for word in (_processor(tools) if flag == host else (flag,))]
     return replace(job, flags=tuple(named))
@@ -114,7 +114,7 @@ def _processor(tools: Tools) -> tuple[str, str]:
 
 
 def work(job: BuildJob, key: str, builder: Builder) -> Answer:
-    """Builds what is asked with this machine's programs and cache, and answers."""
+    """Builds a job with this machine's programs and cache."""
     if builder.key(job) != key:
         raise EnvironmentFailure(
             "this machine would build something else: its IREE, its processor or a file that a flag names differs.",

@@ -1,4 +1,4 @@
-"""Who builds and who times: processes of this machine, or machines elsewhere that a command opens and hands in."""
+"""The machines of a command: what builds and what times, here or in a cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Note = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a command says of machines."""
+    """The options of a command that choose machines."""
 
     target: Target
     device: str | None
@@ -38,7 +38,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Machines:
-    """Who builds and who times."""
+    """What builds and what times."""
 
     named: str
     """As a run's row names what is timed on."""
@@ -51,7 +51,7 @@ class Machines:
     chip: str
     """What microkernels are for."""
     waited: float = 0.0
-    """Seconds for a device that another run had: they are not this run's."""
+    """Seconds that this run waited for a device; they do not count against its budget."""
     environment: Mapping[str, Any] | None = None
     """Of a device elsewhere; None: it is this machine's."""
 
@@ -84,7 +84,7 @@ def machines_here(
         opened = (stack.enter_context(open_device(one, isolate=wanted.isolate)) for one in alone)
         devices = Devices(tuple(opened), note)
         if names not in ((NO_DEVICE,), (_PROCESSOR,)):
-            devices.open()  # a device that is not there is told before anything is compiled for it
+            devices.open()  # a missing device is reported before anything is compiled for it
         if devices.several:
             require_one_kind({device.uri: described(device.uri).name for device in devices.live})
         named = ",".join(map(iree_uri, names))

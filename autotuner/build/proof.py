@@ -1,4 +1,4 @@
-"""Was the configuration applied? iree-compile says nothing when a matcher never fires: the dumps must show it."""
+"""Proves that a configuration was applied. iree-compile reports no matcher that never fires, so the dumps are read."""
 
 from __future__ import annotations
 

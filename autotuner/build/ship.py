@@ -1,4 +1,4 @@
-"""Ships what has won: its files, and the proof that a fresh compile with them gives the code that won."""
+"""Writes the files of a winner, and proves that a fresh compile with them gives the same code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from autotuner.system.workspace import is_component
 
 @dataclass(frozen=True)
 class Shipped:
-    """The files that a user takes away; `spec` is None when flags alone win."""
+    """The files of a winner; `spec` is None where flags alone win."""
 
     flagfile: Path
     carrier: CarrierName = "flags"
@@ -32,7 +32,7 @@ class Shipped:
 
 
 def write_parts(files: Outputs, parts: Parts) -> list[str]:
-    """Spec, executables and objects, in the place of what an earlier run left; gives the flags that name them."""
+    """Writes spec, executables and objects over those of an earlier run; gives the flags that name them."""
     files.clear()
     flags = []
     if parts.spec is not None:
@@ -69,7 +69,7 @@ def write_shipped(files: Outputs, parts: Parts, flags: Sequence[str]) -> Shipped
 
 
 def compile_shipped(job: BuildJob, flagfile: Path, builder: Builder) -> Compiled:
-    """A fresh compile by `@flagfile`, as a user does it, proven as the job was."""
+    """Compiles with `@flagfile`, as a user does, and proves the result as the job's was."""
     fresh = replace(job, flags=(f"@{flagfile}",), spec=None, repeat=1, figures="")
     with builder.cache.scratch() as folder:
         return builder.prove(fresh, compile_program(fresh, builder.tools, folder))
@@ -83,7 +83,7 @@ def ship(
     check: Callable[[Path], Compiled],
     binary: str | None,
 ) -> Shipped:
-    """Writes the files and checks the flagfile; what does not give the code that won is not left behind."""
+    """Writes the files and checks the flagfile; removes them where they do not give the code that won."""
     shipped, lost = ship_together(
         files, parts, flags, compiles=lambda flagfile: {"": done(check(flagfile))}, binaries={"": binary}
     )

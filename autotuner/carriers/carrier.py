@@ -1,7 +1,7 @@
-"""What brings a configuration into a compile: flags alone, a tuning spec, a substituted executable, a microkernel.
+"""Carriers bring a configuration into a compile: flags alone, a tuning spec, a substituted executable, a microkernel.
 
-Each is an object that says what it puts into a compile, what must be found there afterwards, and which files it is
-shipped as. Nobody else asks which kind it is.
+Each says what it adds to a compile, what must be found in the result, and as which files it is shipped. No other code
+asks which kind it is.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ SUBSTITUTED: tuple[Dump, ...] = ("benchmarks", "binaries")
 
 @dataclass(frozen=True)
 class Said:
-    """What a file says of itself: the lines of its header, and where it comes from."""
+    """The header lines and the provenance that a file is written with."""
 
     header: Sequence[str] = ()
     provenance: Provenance | None = None
     each: Sequence[Provenance] = ()
-    """Of its entries, where these have not all the same."""
+    """The provenance of each entry, where they differ."""
 
 
 NOTHING = Said()
@@ -96,7 +96,7 @@ class Carrier(ABC):
     file_word: ClassVar[str] = "spec"
     """The same in one word, where a result names it."""
     only_for: ClassVar[str] = ""
-    """What a user must know who takes it to another program."""
+    """A warning for users who want to use it with another program."""
     merges: ClassVar[bool] = True
     """Several of them may share a compile; others belong to one program each."""
     code: ClassVar[Literal["codegen", "microkernel"]] = "codegen"

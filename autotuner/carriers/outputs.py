@@ -1,4 +1,4 @@
-"""Where a command's files go, and whether they may: nothing is written over or removed that is not this tool's own."""
+"""The output files of a command. Only files that autotune wrote itself are overwritten or removed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Outputs:
         return tuple(self.spec.with_suffix(suffix) for suffix in self.suffixes)
 
     def claim(self, inputs: Iterable[Path] = ()) -> None:
-        """Refuses, before any work is done, what must not or cannot be written in the end."""
+        """Refuses, before any work is done, files that must not or cannot be written."""
         read = tuple(inputs)
         for path in self.all:
             if any(_same(path, one) for one in read):
@@ -92,15 +92,15 @@ class Outputs:
         self.write(self.objects / source.name, source.read_bytes())
 
     def clear(self) -> None:
-        """What an earlier run left must not be taken for this one's; what is not this tool's stays."""
-        for path in [path for path in self.all if self.owns(path)]:  # the flagfile is told by the spec
+        """Removes the files of an earlier run; files of others stay."""
+        for path in [path for path in self.all if self.owns(path)]:  # a flagfile is recognised by its spec
             if path.is_dir():
                 shutil.rmtree(path)
             else:
                 path.unlink()
 
     def owns(self, path: Path) -> bool:
-        """Did this tool write what is there? A folder is its own when all that is in it is."""
+        """Whether autotune wrote this file, or all files of this folder."""
         if _is_folder(path):
             return all(kind(one) == "file" and self.owns(one) for one in path.iterdir())
         return kind(path) == "file" and (_says_so(path) or self._recorded(path))

@@ -1,4 +1,4 @@
-"""Where an entry of a spec comes from: an attribute of its matcher, for comments do not survive linking."""
+"""The provenance of a spec's entry, kept as an attribute of its matcher: comments do not survive linking."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OBJECTS = "__autotune_objects__"
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What was measured, where, and what repeats it; empty and None where it is not known."""
+    """What was measured, where, and by which command; empty or None where unknown."""
 
     problem: str = ""
     target: str = ""

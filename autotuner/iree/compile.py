@@ -96,7 +96,7 @@ class CompilerRefusal(EnvironmentFailure):
 
 @dataclass(frozen=True)
 class Compile:
-    """What iree-compile is told. Its files have names without folders: it is the same compile in every folder."""
+    """One run of iree-compile. Its files have names without folders, so it is the same compile in every folder."""
 
     program: str | Path
     """The text of a problem, or the file of a whole model."""
@@ -108,11 +108,11 @@ class Compile:
     repeat: int = 1
     """How often a module repeats its dispatches, to be timed."""
     timed: bool = False
-    """It is wanted with other repeats as well: the executables are compiled once for all of them."""
+    """Other numbers of repeats will be needed too: the executables are compiled once for all of them."""
     stop: Phase | None = None
     """Where the compiler stops and prints the program; None: it makes a module."""
     dumps: tuple[Dump, ...] = ()
-    """What it leaves behind to be read. Where dumps lie becomes part of the binaries, so these are told apart by it."""
+    """What it dumps. The dump's path becomes part of the binaries, so builds with other dumps are other builds."""
     figures: Figures = ""
     """How registers, spills and the like are read; empty: they are not."""
     files: tuple[tuple[str, bytes], ...] = ()
@@ -145,8 +145,8 @@ class Compile:
         return self.spec is not None and self.spec_flag in _READ_LATER[:2] and self.stop == TRANSLATED
 
     @property
-    def has_company(self) -> bool:
-        """Others like it are to be expected: other configurations, other repeats, or the module after a look at it."""
+    def expects_siblings(self) -> bool:
+        """Similar compiles will follow: other configurations, other repeats, or the module after its phases."""
         return self.spec is not None or self.timed or self.stop is not None
 
     @property
@@ -172,7 +172,7 @@ class Compile:
         return self._words(tools, MODEL if isinstance(self.program, Path) else PROBLEM, MODULE)
 
     def by_hand(self, tools: Tools, *, output: str = MODULE) -> tuple[str, ...]:
-        """The same for whoever repeats it: a whole model is named where it lies."""
+        """The command as a user would repeat it: a whole model is named by its own path."""
         return self._words(tools, str(self.program) if isinstance(self.program, Path) else PROBLEM, output)
 
     def _words(self, tools: Tools, program: str, output: str) -> tuple[str, ...]:
@@ -211,7 +211,7 @@ class Compile:
 
 @dataclass(frozen=True)
 class Begun:
-    """A program that is compiled up to a phase."""
+    """A program compiled up to a phase, from where another compile continues."""
 
     phase: Phase
     program: bytes = field(repr=False)
@@ -219,7 +219,7 @@ class Begun:
 
 @dataclass(frozen=True)
 class Compiled:
-    """How a compile ended, and what it made."""
+    """The result of a compile."""
 
     failure: FailureClass | None
     stderr: str
@@ -235,7 +235,7 @@ class Compiled:
     """What was printed where it stopped."""
     dumped: Mapping[Dump | Phase, tuple[str, ...]] = field(default_factory=dict, repr=False)
     lasting: bool = True
-    """It would end the same way again."""
+    """The result is reproducible: it may be remembered."""
     key: str = ""
     """Its entry in the build cache; empty where it was not put there."""
     cached: bool = False
@@ -273,7 +273,7 @@ class Compiled:
 
     @classmethod
     def refused(cls, why: str) -> Compiled:
-        """There was nothing to compile: the candidate itself could not be made."""
+        """The candidate could not be made, so nothing was compiled."""
         return cls("compile-error", why, 0.0, (), Path())
 
 

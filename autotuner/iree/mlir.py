@@ -77,7 +77,7 @@ class Dispatch:
 
     @property
     def typed(self) -> bool:
-        """No matcher knows its structure: it is told by its name and the types of its operands."""
+        """No matcher knows its structure: matchers go by its name and the types of its operands."""
         masked = self.kind == "attention" and len(self.maps) > _UNMASKED_MAPS
         return self.op == INNER_TILED or masked
 

@@ -1,4 +1,4 @@
-"""IREE's programs, found once: the real binaries, not their Python wrappers (0.2 s dearer each time)."""
+"""Finds IREE's programs: the real binaries, as their Python wrappers take 0.2 s more for each call."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Tools:
 
     @property
     def share_the_runtime(self) -> bool:
-        """Modules run in the very runtime that `iree.runtime` is: the programs are the installed wheel's own."""
+        """The programs are those of the installed wheel, so modules run in the same runtime as `iree.runtime`."""
         return self.iree_run_module.parent == _runtime_folder()
 
     @cached_property
     def share_the_compiler(self) -> bool:
-        """The compiler is the very library that `iree.compiler` is: what one writes the other would write."""
+        """The compiler is the library that `iree.compiler` loads: both write the same bytes."""
         from iree.compiler import _mlir_libs
 
         return self.iree_compile.resolve().parent == Path(_mlir_libs.__file__).resolve().parent
@@ -70,7 +70,7 @@ class Tools:
 
     @cached_property
     def passes_match(self) -> bool:
-        """There is an iree-opt beside the compiler: both are of one build, and what one makes the other would make."""
+        """There is an iree-opt of the same build as the compiler: both make the same code."""
         try:
             return self.iree_opt.parent == self.iree_compile.parent
         except ToolMissingError:
@@ -78,14 +78,14 @@ class Tools:
 
     @cached_property
     def iree_opt(self) -> Path:
-        """IREE's own passes by name; not every run needs it, so it is looked for only then."""
+        """Runs IREE's passes by name. It is looked for when a run needs it."""
         if self.folder is not None:
             return _in_folder(self.folder, "iree-opt")
         beside = self.iree_compile.with_name("iree-opt")
         return beside if beside.is_file() else _in_folder(Tools._of_wheels().iree_compile.parent, "iree-opt")
 
     def arguments(self) -> list[str]:
-        """What must be said to use these programs again."""
+        """The command-line words that choose these programs again."""
         return ["--iree-tools", str(self.folder)] if self.folder else []
 
     # --- which build it is --------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class Tools:
 
     @property
     def runtime_release(self) -> str:
-        """Of the programs that run modules; these do not tell, so only that of the wheel is known."""
+        """The release of the programs that run modules; known for the wheels only, as the programs do not print it."""
         return "" if self.folder else versions.package("iree-base-runtime")
 
     @cached_property
@@ -148,12 +148,12 @@ class Tools:
 
     @cached_property
     def programs(self) -> tuple[str, ...]:
-        """All that a measurement was made with, part of a run's key: times by another runtime are other times."""
+        """Identifies compiler and runtime. It is part of a run's key: times of another runtime cannot be compared."""
         own = map(program_digest, (self.iree_run_module, self.iree_benchmark_module))
         return f"{self.identity}|{self.processor}", *own
 
     def warnings(self) -> list[str]:
-        """What a user must know of versions that do not go together, or that nobody has tried."""
+        """Warnings about versions that do not fit each other, or that are untested."""
         compiler, bindings = versions.compiler_version(self.version), versions.bindings_version()
         found = []
         if self.folder is not None and compiler != bindings:
@@ -174,7 +174,7 @@ class Tools:
 
 @dataclass(frozen=True)
 class RuntimeTools(Tools):
-    """Those of a machine that only runs modules; the compiler is another machine's."""
+    """The programs of a machine that only runs modules; another machine compiles them."""
 
     compiled_by: str = ""
     """Its release."""

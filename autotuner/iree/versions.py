@@ -1,4 +1,4 @@
-"""What versions of IREE look like, which are supported, and which the Python bindings are: all of that is here."""
+"""Versions of IREE: how they are written, which are supported, and which one the Python bindings have."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NUMBERS = re.compile(r"\d+\.\d+")
 
 
 def compiler_version(answer: str) -> str:
-    """`3.13.0rc20261016 @ 89ece87b8985`, from what a compiler says of itself; empty when it does not."""
+    """`3.13.0rc20261016 @ 89ece87b8985` from the output of `iree-compile --version`; empty where it has none."""
     found = _COMPILER.search(answer)
     return _text(found[1], found[2]) if found else ""
 
@@ -44,7 +44,7 @@ def release(version: str) -> str:
 
 
 def supported(version: str) -> bool | None:
-    """Is it the release that specs are written for? None: it has no release number, as one's own builds."""
+    """Whether autotune supports this version; None for builds without a release number."""
     numbers = _NUMBERS.match(version)
     if numbers is None or numbers[0].startswith("0."):
         return None

@@ -1,4 +1,4 @@
-"""Whether an object can do what an instance asks of it. Later nobody says so: a wrong launch computes nonsense."""
+"""Checks that an object fits its instance. Nothing reports it later: a wrong launch computes nonsense."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def refuse(instance: Instance) -> None:
 
 
 def refuse_hazards(instance: Instance) -> None:
-    """A UsageError where an object could do more than compute: nobody but its author can tell what for."""
+    """A UsageError where an object could do more than compute."""
     if found := [what for path in instance.objects for what in hazards(path)]:
         raise UsageError(
             f"microkernel {instance.name} could do more than compute: {_listed(found)}.",

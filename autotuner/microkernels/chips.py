@@ -1,4 +1,4 @@
-"""What a chip is to a microkernel: its units, threads that go in step, how wide vectors are, whose object it takes."""
+"""The facts of a chip that microkernels need: units, subgroup size, vector width, and which objects it runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def is_gpu(chip: str) -> bool:
 
 
 def subgroup_of(chip: str) -> int:
-    """How many threads go in step: 64 on CDNA, 32 on RDNA and NVIDIA, 1 on processors."""
+    """The subgroup size: 64 on CDNA, 32 on RDNA and NVIDIA, 1 on processors."""
     return backend_of(chip).like(chip).subgroup if is_gpu(chip) else 1
 
 

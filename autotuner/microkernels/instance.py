@@ -1,4 +1,4 @@
-"""What a manifest declares, and what comes of it: a kernel bound to one problem and one chip, all that a spec needs."""
+"""The parts of a manifest, and a kernel bound to one problem and one chip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads `microkernel.toml`. Whatever is wrong is found here, before there is a problem to compute."""
+"""Reads `microkernel.toml` and reports everything that is wrong in it, before any problem is known."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def load(file: Path) -> Manifest:
     symbol, naming = _symbol(table)
     epilogues = table.choices("epilogues", PARTS) if table.has("epilogues") else ()
     if epilogues and provider.kind == PREBUILT:
-        raise table.error("epilogues", f"a {provider.kind} kernel cannot be told of them.", "Leave them out.")
+        raise table.error("epilogues", f"a {provider.kind} kernel has no way to learn of them.", "Leave them out.")
 
     sizes = operation.smallest().variables()
     known = {*sizes, SUBGROUP, LANES, UNITS, *_NAMINGS.get(naming, ())}

@@ -1,4 +1,4 @@
-"""Reading of a manifest's tables: every value has its type, every key is known, and an error names file and key."""
+"""Typed access to a manifest's tables: unknown keys are refused, and errors name file and key."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class QueriesKeysValues:
 
 
 @dataclass(frozen=True)
-class GateAndOther:
+class GatedLayers:
     """A layer whose activated results are multiplied with those of another one."""
 
     layers: Layers

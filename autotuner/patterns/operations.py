@@ -18,7 +18,7 @@ from autotuner.patterns import graph
 from autotuner.patterns.attention import Masks, read_around
 from autotuner.patterns.epilogues import Tail, read_tails
 from autotuner.patterns.forms import Forms, Join, Pad, apply_script, prepare, read_forms, read_pads, read_slice
-from autotuner.patterns.joins import GateAndOther, Layer, QueriesKeysValues, is_made_by, joined_mlir, read_gated
+from autotuner.patterns.joins import GatedLayers, Layer, QueriesKeysValues, is_made_by, joined_mlir, read_gated
 from autotuner.patterns.mains import Grouped, channel_of, is_flat, read_grouped, read_problems
 from autotuner.problems import Attention, Conv, Gemm, Operand, Problem
 from autotuner.problems.accuracy import Precision
@@ -26,7 +26,7 @@ from autotuner.problems.dtypes import ROUNDED
 from autotuner.problems.epilogue import NOTHING, Epilogue
 
 _NUMBER = "number"
-_BENT = ("math.exp", "math.erf", "math.tanh")
+_NONLINEAR = ("math.exp", "math.erf", "math.tanh")
 """What the activation of a gate has."""
 _PRODUCT = "matmul"
 """What layers are, as exporters write them; a gate has another one beside it."""
@@ -137,8 +137,8 @@ class Pattern(Protocol):
         ...
 
 
-class Heads:
-    """An attention with what moves its heads before the tokens, and behind them again."""
+class MovedHeads:
+    """An attention with the transposes that move its heads before the tokens and back."""
 
     def match(self, site: Site) -> Iterator[Reading]:
         if isinstance(site.problem, Attention):
@@ -148,9 +148,9 @@ class Heads:
                     yield Reading(around.problem, Forms((match,)))
 
 
-class Alone:
-    """An operation that nothing is computed with: an attention; a product of whole numbers, or one that goes on from
-    something, as its own template has it."""
+class Bare:
+    """An operation without what follows it: an attention; a product of whole numbers, or one that adds to something, as
+    its template has it."""
 
     def match(self, site: Site) -> Iterator[Reading]:
         if isinstance(site.problem, Attention):
@@ -161,7 +161,7 @@ class Alone:
             yield Reading(site.problem, None)
 
 
-class Gated:
+class GatedProduct:
     """A product of which half the columns are gates."""
 
     def match(self, site: Site) -> Iterator[Reading]:
@@ -176,8 +176,8 @@ class Gated:
             yield Reading(gating, Forms((match,)), graph.is_constant(site.weights))
 
 
-class Followed:
-    """A product or a convolution with all of the epilogue that it can have, then with less of it."""
+class WithEpilogue:
+    """A product or a convolution with its longest epilogue, then with shorter ones."""
 
     def match(self, site: Site) -> Iterator[Reading]:
         problem = site.problem
@@ -192,7 +192,7 @@ class Followed:
                 yield Reading(whole, forms, graph.is_constant(site.op.operands[1]))
 
 
-PATTERNS: tuple[Pattern, ...] = (Heads(), Alone(), Gated(), Followed())
+PATTERNS: tuple[Pattern, ...] = (MovedHeads(), Bare(), GatedProduct(), WithEpilogue())
 """All that is recognised around a main operation, the largest first."""
 
 
@@ -293,7 +293,7 @@ def _with_joins(reading: Reading, joins: tuple[Join, ...]) -> Reading:
 @lru_cache(maxsize=8)
 def read_joins(text: str) -> tuple[Join, ...]:
     """All that could be joined in a program: the linear layers before its attentions, and those of gates."""
-    gates = any(word in text for word in _BENT) and text.count(_PRODUCT) > 1
+    gates = any(word in text for word in _NONLINEAR) and text.count(_PRODUCT) > 1
     if graph.ATTENTION not in text and not gates:
         return ()  # to look for them takes seconds in a ResNet-50
     with ir.Context() as context:
@@ -303,7 +303,7 @@ def read_joins(text: str) -> tuple[Join, ...]:
         mains = [(op, tuple(read_problems(op, masks))) for op in walk(module.operation) if graph.is_main(op)]
         sites = [Site(op, problem) for op, problems in mains for problem in problems]
         layers = {layer.result: layer for site in sites for layer in _layers(site)}
-        three, gate = QueriesKeysValues(layers), GateAndOther(layers)
+        three, gate = QueriesKeysValues(layers), GatedLayers(layers)
         found = [one for s in sites if isinstance(s.problem, Attention) for one in three.match(s.op, s.problem)]
         found += [one for layer in layers.values() for one in gate.match(layer)]
         return tuple(dict.fromkeys(found))

@@ -196,7 +196,7 @@ class Epilogue:
         }
 
     def numbers(self) -> dict[str, int]:
-        """What a source is told of it: limits and the activation's factor by the bits of an f32."""
+        """The macros that a source gets: limits and the activation's factor as the bits of an f32."""
         activation = ACTIVATIONS.get(self.activation)
         return {
             "BIAS": int(self.bias),

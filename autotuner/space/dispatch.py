@@ -1,4 +1,4 @@
-"""The space of one dispatch, whoever knows what is legal there: what it offers, and who reads it for a GPU."""
+"""The protocol of a dispatch's space, and the readers of those for GPUs."""
 
 from __future__ import annotations
 

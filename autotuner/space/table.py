@@ -60,7 +60,7 @@ class Config:
 
 
 @dataclass(frozen=True)
-class _Asked(Mapping[str, npt.NDArray[np.int64]]):
+class _LazyColumns(Mapping[str, npt.NDArray[np.int64]]):
     """Columns of values, each made when it is asked for: rows may be millions, and a rule reads few columns."""
 
     places: Mapping[str, tuple[npt.NDArray[np.int64], npt.NDArray[np.int16]]]
@@ -120,7 +120,7 @@ class Space:
         grid = np.indices([len(k.values) for k in knobs], dtype=np.int16).reshape(len(knobs), -1)
         values = [np.array([int(v) for v in k.values], np.int64) for k in knobs]
         for rule in rules:
-            grid = grid[:, rule(_Asked({k.name: (values[i], grid[i]) for i, k in enumerate(knobs)}))]
+            grid = grid[:, rule(_LazyColumns({k.name: (values[i], grid[i]) for i, k in enumerate(knobs)}))]
         return cls(knobs, grid.T)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Which entries of a spec apply to a program, and how often: the compiler is asked, for any spec, whoever made it."""
+"""Counts how often each entry of a spec applies to a program, by asking the compiler; for any spec."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ANY_OP = "!transform.any_op"
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What became of one entry in a program."""
+    """How one entry applies to a program."""
 
     entry: Entry
     dispatches: int

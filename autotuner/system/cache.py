@@ -1,4 +1,4 @@
-"""Builds by content: the same IR, spec, flags and compiler give the same entry, whoever asks."""
+"""The build cache, by content: the same IR, spec, flags and compiler give the same entry."""
 
 from __future__ import annotations
 

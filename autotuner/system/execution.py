@@ -54,7 +54,7 @@ def after(
     *,
     wait_for: Callable[[T], Future[None]] | None = None,
 ) -> Future[T]:
-    """What a step makes of another future's result, under the deadline of whoever asked.
+    """A step applied to another future's result, under the deadline of the caller.
 
     `wait_for` gives what else must have ended by then; how that ends does not matter.
     """

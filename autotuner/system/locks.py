@@ -1,4 +1,4 @@
-"""Who may use a workspace or a device now. The kernel holds the locks, so a killed run leaves none behind."""
+"""Locks of workspaces and devices. The kernel holds them, so a killed run leaves none behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run tells while it goes, and how it is told to stop."""
+"""Progress reports, budgets and interrupts of a run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Progress:
 
 
 class Reporter(Protocol):
-    """Somebody who watches; the loop does not care whether it is a terminal, a log or nobody."""
+    """Receives the reports of a run: a terminal, a log, or nothing."""
 
     def stage(self, text: str) -> None: ...
 
@@ -49,7 +49,7 @@ class Reporter(Protocol):
 
 
 class Silent:
-    """Nobody watches."""
+    """Drops all reports."""
 
     def stage(self, text: str) -> None:
         del text

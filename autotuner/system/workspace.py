@@ -1,4 +1,4 @@
-"""The folders that a run writes to, and the names of files in them: whoever chose them, they lead nowhere else."""
+"""The folders that a run writes to, and names that are safe as parts of paths."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def named_devices(words: str, backend: Backend) -> tuple[str, ...]:
         if _driver(name) not in backend.drivers or TWIN in name:
             raise _not_for(backend, name, words, remedy=ONE_KIND)
     require_one_kind({name: _driver(name) for name in names})
-    return tuple(_told_apart(names, words, backend))
+    return tuple(_distinct(names, words, backend))
 
 
 def _not_for(backend: Backend, name: str, words: str, *, remedy: str) -> UsageError:
@@ -67,7 +67,7 @@ def _driver(name: str) -> str:
     return name.partition("://")[0]
 
 
-def _told_apart(names: list[str], words: str, backend: Backend) -> list[str]:
+def _distinct(names: list[str], words: str, backend: Backend) -> list[str]:
     """A processor may be named more than once, to try what happens with several devices."""
     seen: Counter[str] = Counter()
     found = []

@@ -1,4 +1,4 @@
-"""What makes kernels from source: the protocol, what all of them are told, and objects that are made once."""
+"""The protocol of providers, which build kernels from source, and the cache of their objects."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class Request:
         """All that the manifest's expressions may use; a refusal where the variant does not fit."""
         return self.manifest.fit(self.problem, self.chip, parameters=self.parameters, features=self.features)
 
-    def told(self) -> dict[str, int]:
-        """What a source may need to know beside sizes: parameters and values of the manifest, layout and epilogue."""
+    def source_numbers(self) -> dict[str, int]:
+        """The numbers that a source gets beside sizes: parameters and values of the manifest, layout and epilogue."""
         own = {name: self.numbers[name] for name in (*self.manifest.parameters, *self.manifest.values)}
         return own | {name.lower(): value for name, value in problem_macros(self.problem).items()}
 
@@ -74,7 +74,7 @@ class Request:
             if not buffer.is_scratch
             for element in ELEMENTS
         }
-        return {name.upper(): value for name, value in (self.told() | types).items()}
+        return {name.upper(): value for name, value in (self.source_numbers() | types).items()}
 
     def element_of(self, buffer: Buffer) -> str:
         """What is in this buffer."""
@@ -170,7 +170,7 @@ def read_beside(source: Path, ending: str) -> dict[str, str]:
 
 
 def kept_object(name: str, key: str, make: Callable[[Path], Mapping[str, int]]) -> tuple[Path, Mapping[str, int]]:
-    """The object of this key and what was reported of it: in the cache, whole or not at all, whoever else is at it.
+    """The object of this key and its report, from the cache, where it appears whole or not at all.
 
     `make` writes the file that it is given, in a folder that is thrown away, and gives the report. The object's folder
     is one of iree-compile's search paths, so no two contents share one.

@@ -104,7 +104,7 @@ def triton_version() -> str:
 def plan(request: Request, source: str) -> Job:
     """What to compile: the kernel's parameters by order, its constexprs by name from the manifest's numbers."""
     manifest, chip = request.manifest, request.chip
-    numbers = request.numbers | request.told()
+    numbers = request.numbers | request.source_numbers()
     names = kernel_parameters(source, manifest.symbol)
     plain = [name for name, is_constexpr in names if not is_constexpr]
     pointers, constants = len(manifest.buffers), len(manifest.constants)

@@ -68,7 +68,7 @@ def _place(name: str) -> int:
 
 
 def _sizes(which: str, root: Path) -> Sizes:
-    """By the topology that its driver writes: nodes without SIMDs are processors. Caches are told in KiB."""
+    """By the topology that its driver writes: nodes without SIMDs are processors. Caches are given in KiB."""
     nodes = sorted((root / "sys/class/kfd/kfd/topology/nodes").glob("[0-9]*"), key=lambda node: int(node.name))
     gpus = [node for node in nodes if _properties(node / "properties").get("simd_count", 0) > 0]
     number = int(which) if which.isdecimal() else 0
