@@ -5,7 +5,6 @@ A kernel needs none of that. One that has it could recognise a timing, or be rig
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -16,18 +15,21 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
-from autotuner.iree.nvidia import without_comments
 from autotuner.iree.objects import ELF_MAGIC, open_elf
+from autotuner.system.settings import loaded
+
+_PTX, _CUBIN = "autotuner.iree.nvidia:ptx_hazards", "autotuner.iree.nvidia:cubin_hazards"
+"""NVIDIA's, loaded with the first of its objects."""
 
 
 def hazards(path: Path) -> list[str]:
     """Of an object that is known to be one, in words, each once."""
     data = path.read_bytes()
     if not data.startswith(ELF_MAGIC):
-        return _ptx(without_comments(data.rstrip(b"\x00").decode()))
+        return list(loaded(_PTX)(data.rstrip(b"\x00").decode()))
     elf = open_elf(data)
     if elf["e_machine"] == "EM_CUDA":
-        return _cubin(elf)
+        return list(loaded(_CUBIN)(elf))
     if elf["e_machine"] == "EM_AMDGPU":
         return [*_data(elf, only=(".data", ".bss"))]
     return _host(elf)
@@ -179,30 +181,3 @@ def _aarch64(code: bytes, links: Links) -> Iterator[str]:
 
 _FLOATING = frozenset({0x5A20, 0x5A21, 0x5A10})
 """FPCR, FPSR and NZCV, as `mrs` names them: rounding and flags."""
-
-# --- NVIDIA ---------------------------------------------------------------------------------------------------------
-
-_PTX = (
-    (re.compile(r"%(?:clock|globaltimer)\w*"), "a clock is read ({})"),
-    (re.compile(r"(?<![\w.])(?<!\.ptr )\.global\b[^;=]*"), "global data ({})"),
-    (re.compile(r"\b(?:vprintf|malloc|free|__assertfail)\b"), "the host is called ({})"),
-    (re.compile(r"%(?:smid|warpid|gridid|nsmid|nwarpid|pm\d+\w*)\b"), "the machine is asked ({})"),
-)
-
-
-def _ptx(text: str) -> list[str]:
-    found = [
-        words.format(match[0].strip()[:60])
-        for pattern, words in _PTX
-        for match in pattern.finditer(" ".join(text.split()))
-    ]
-    return list(dict.fromkeys(found))
-
-
-def _cubin(elf: ELFFile) -> list[str]:
-    """Of machine code: what its sections and names say. Its instructions are not documented, and are not read."""
-    data = [s.name for s in elf.iter_sections() if s.name.startswith(".nv.global") and s["sh_size"]]
-    tables = [s for s in elf.iter_sections() if isinstance(s, SymbolTableSection)]
-    names = {symbol.name for table in tables for symbol in table.iter_symbols()}
-    calls = sorted(names & {"vprintf", "malloc", "free", "__assertfail"})
-    return [*(f"global data ({name})" for name in data), *(f"the host is called ({name})" for name in calls)]

@@ -216,3 +216,29 @@ def _argument(data: bytes) -> Argument:
 def _without_the_systems(size: int, chip: str) -> int:
     """From Hopper on the first KiB of shared memory is the system's, which is not counted where limits are."""
     return max(0, size - 1024) if int(re.findall(r"\d+", chip)[0]) >= 90 else int(size)
+
+
+# --- What an object could do besides computing -----------------------------------------------------------------------
+
+_HAZARDS = (
+    (re.compile(r"%(?:clock|globaltimer)\w*"), "a clock is read ({})"),
+    (re.compile(r"(?<![\w.])(?<!\.ptr )\.global\b[^;=]*"), "global data ({})"),
+    (re.compile(r"\b(?:vprintf|malloc|free|__assertfail)\b"), "the host is called ({})"),
+    (re.compile(r"%(?:smid|warpid|gridid|nsmid|nwarpid|pm\d+\w*)\b"), "the machine is asked ({})"),
+)
+
+
+def ptx_hazards(text: str) -> list[str]:
+    """What the text has besides computing, in words; see `hazards`."""
+    words = " ".join(without_comments(text).split())
+    found = [said.format(match[0].strip()[:60]) for pattern, said in _HAZARDS for match in pattern.finditer(words)]
+    return list(dict.fromkeys(found))
+
+
+def cubin_hazards(elf: ELFFile) -> list[str]:
+    """Of machine code: what its sections and names say. Its instructions are not documented, and are not read."""
+    data = [s.name for s in elf.iter_sections() if s.name.startswith(".nv.global") and s["sh_size"]]
+    tables = [s for s in elf.iter_sections() if isinstance(s, SymbolTableSection)]
+    names = {symbol.name for table in tables for symbol in table.iter_symbols()}
+    calls = sorted(names & {"vprintf", "malloc", "free", "__assertfail"})
+    return [*(f"global data ({name})" for name in data), *(f"the host is called ({name})" for name in calls)]
