@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from autotuner.build import Builder, Compiled
+from autotuner.errors import NoCandidateError
 from autotuner.iree.tools import Tools
 from autotuner.problems import Attention, Conv, Gemm, Problem
 from autotuner.space import Config, Value
@@ -76,9 +77,11 @@ def samples(
 ) -> Iterator[Pairs]:
     plan = make_plan(problem, target, builder, executor)
     every = with_space(plan, read_space(plan, builder, RULES))
-    pruned = plan.gpu.pruned if plan.gpu is not None else {}
-    for rule in (rule for rule in DUPLICATES if rule.reason in pruned):
-        left_out = read_space(plan, builder, [*RULES, inverted(rule)]).space
+    for rule in DUPLICATES:
+        try:
+            left_out = read_space(plan, builder, [*RULES, inverted(rule)]).space
+        except NoCandidateError:
+            continue
         rng = np.random.default_rng(seed)
         configs = [left_out[int(row)] for row in left_out.sample(count, rng)]
         knob, value = PLAIN[rule.name]

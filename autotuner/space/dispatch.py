@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -53,10 +52,6 @@ class DispatchSpace(Protocol):
 
     @property
     def space(self) -> Space: ...
-
-    @property
-    def pruned(self) -> Mapping[str, int]:
-        """Configurations that are legal but left out, counted by reason."""
 
     def default(self) -> Config | None:
         """The configuration that the compiler chose itself, or the legal one nearest to it."""

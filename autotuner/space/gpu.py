@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -74,17 +73,15 @@ class GpuSpace:
         """Use `read`: the operations must be of the module, which keeps them alive."""
         self._module, self._function, self._backend, self._batch = module, function, backend, batch
         self._pipelines: dict[str, _Pipeline] = {}
-        pruned: dict[str, int] = {}
         with module.context:
             self._root = gpu_config.root_operation(function)
             for operation in operations:
-                label, pipeline = self._read_pipeline(operation, rules, pruned)
+                label, pipeline = self._read_pipeline(operation, rules)
                 if batch.loops and batch.at and not label.endswith(IGEMM):
                     continue  # groups in the middle of the loops: only IGEMM can have them
                 if label in self._pipelines:
                     label = f"{label}/{len(self._pipelines)}"
                 self._pipelines[label] = pipeline
-        self._pruned = MappingProxyType(pruned)
 
     @classmethod
     def read(
@@ -115,11 +112,6 @@ class GpuSpace:
             raise UsageError(f"several dispatches can be tuned: {', '.join(found)}.", remedy="Tune one of them alone.")
         ((parent, operations),) = found.values()
         return cls(module, parent, operations, backend=backend, batch=batch, rules=rules)
-
-    @property
-    def pruned(self) -> Mapping[str, int]:
-        """Configurations that the constraints allow but that are left out, counted by reason."""
-        return self._pruned
 
     @cached_property
     def space(self) -> Space:
@@ -195,9 +187,7 @@ class GpuSpace:
         wanted = {"pipeline": label, **free, **self._pipelines[label].rows[row].as_dict()}
         return self.space[self.space.nearest(wanted)]
 
-    def _read_pipeline(
-        self, operation: Any, rules: Sequence[prune.Rule], pruned: dict[str, int]
-    ) -> tuple[str, _Pipeline]:
+    def _read_pipeline(self, operation: Any, rules: Sequence[prune.Rule]) -> tuple[str, _Pipeline]:
         program = read_program(operation)
         places = gpu_config.places(operation.attributes["knobs"])
         name = operation.attributes["pipeline"].value.name
@@ -207,7 +197,7 @@ class GpuSpace:
         keep = np.ones(grid.shape, bool)
         if len(rows):
             kernel = read_kernel(operation, self._root, read_chip(self._function), program.dimensions, grid)
-            keep = prune.apply(kernel, rules, shape=grid.shape, pruned=pruned)
+            keep = prune.apply(kernel, rules, shape=grid.shape)
         # IGEMM has one loop where the convolution has its window and its channels.
         loops = len(gpu_config.entries(operation.attributes["knobs"])["workgroup"])
         label = f"{name}{IGEMM}" if loops < len(program.dimensions) else name

@@ -7,10 +7,9 @@ every operand that goes through shared memory can be spread over the threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -88,11 +87,9 @@ class AttentionSpace:
                 remedy="Try another element type or target.",
             )
         self._loops, self._mma = loops, instructions
-        pruned: dict[str, int] = {}
-        declared = self._declare(pruned)
+        declared = self._declare()
         # Named like every other part of a GPU's space, though it is the only one.
         self._space = Space.join("pipeline", {"VectorDistribute": declared}) if len(declared) else declared
-        self._pruned = MappingProxyType(pruned)
 
     @classmethod
     def read(cls, text: str, *, rules: Sequence[prune.Rule] = USED) -> AttentionSpace:
@@ -105,11 +102,6 @@ class AttentionSpace:
         raise NoCandidateError(
             "no dispatch of this module is an attention.", remedy="Its operation was compiled into something else."
         )
-
-    @property
-    def pruned(self) -> Mapping[str, int]:
-        """Configurations of whole tiles that are left out, counted by reason."""
-        return self._pruned
 
     @property
     def space(self) -> Space:
@@ -200,7 +192,7 @@ class AttentionSpace:
                 if {left, right} == elements and isinstance(accumulator, ir.F32Type):
                     yield intrinsic.name, mma
 
-    def _declare(self, pruned: dict[str, int]) -> Space:
+    def _declare(self) -> Space:
         loops = self._loops
         parts: dict[str, Space] = {}
         free = (Knob(REORDER, (IN_ORDER, TRANSPOSE)),)
@@ -223,15 +215,15 @@ class AttentionSpace:
                 *(Knob(operand, (0, 1)) for operand in _PROMOTED),
                 Knob(BANK_CONFLICTS, (0, 1)),
             ]
-            space = Space.product(knobs, [_whole_instructions(m, n), _pads_something, self._works(chip, pruned)])
+            space = Space.product(knobs, [_whole_instructions(m, n), _pads_something, self._works(chip)])
             if len(space):
                 parts[name] = space.cross(free)
         return Space.join("mma", parts) if parts else Space.empty()
 
-    def _works(self, chip: Chip, pruned: dict[str, int]) -> _TableRule:
+    def _works(self, chip: Chip) -> _TableRule:
         def rule(columns: Columns) -> prune.Mask:
             rows = len(columns["m_tile"])
-            return prune.apply(self._kernel(columns, chip), self._rules, shape=(rows,), pruned=pruned)
+            return prune.apply(self._kernel(columns, chip), self._rules, shape=(rows,))
 
         return rule
 

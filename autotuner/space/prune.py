@@ -226,14 +226,9 @@ USED: tuple[Rule, ...] = (*RULES, *DUPLICATES)
 """All that is left out of a space."""
 
 
-def apply(
-    kernel: Kernel, rules: Sequence[Rule], *, shape: tuple[int, ...], pruned: dict[str, int]
-) -> npt.NDArray[np.bool_]:
-    """What no rule rejects, over rows and free knobs; each rejected configuration is counted for its first rule."""
+def apply(kernel: Kernel, rules: Sequence[Rule], *, shape: tuple[int, ...]) -> Mask:
+    """What no rule rejects, over rows and free knobs."""
     keep = np.ones(shape, bool)
     for rule in rules:
-        rejected = keep & rule.rejects(kernel)
-        if rejected.any():
-            pruned[rule.reason] = pruned.get(rule.reason, 0) + int(rejected.sum())
-            keep &= ~rejected
+        keep &= ~rule.rejects(kernel)
     return keep

@@ -14,8 +14,8 @@ from autotuner.iree.mlir import text_context
 from autotuner.space import ABSENT, CompilationInfo, Config
 from autotuner.space.dispatch import Batch, DispatchSpace, read_dispatch_space
 from autotuner.space.gpu import GpuSpace
-from autotuner.space.prune import RULES, SHARED_MEMORY, STRIDED, TORN_SCORES, WIDENED
-from autotuner.targets.backends import CUDA, ROCM, backend_of
+from autotuner.space.prune import RULES, SHARED_MEMORY, STRIDED, TORN_SCORES, WIDENED, Rule
+from autotuner.targets.backends import CUDA, ROCM, Backend, backend_of
 from benchmarks.success import inverted
 from tests.support.frames import frame
 
@@ -29,6 +29,12 @@ ATTENTION = ("attention", 20, 4096, 64, 1024)
 def read(emit: Emit, target: str, problem: tuple[str, *tuple[int, ...]]) -> DispatchSpace:
     kind, *shape = problem
     return read_dispatch_space(emit(kind, target, *shape), backend=backend_of(target))
+
+
+def rejects(text: str, backend: Backend, rule: Rule) -> bool:
+    """Whether this rule rejects some of what the constraints allow."""
+    every, kept = (GpuSpace.read(text, backend=backend, rules=rules).space for rules in ((), (rule,)))
+    return len(kept) < len(every)
 
 
 def parse(info: CompilationInfo) -> str:
@@ -116,7 +122,8 @@ def test_knobs_that_others_determine_are_not_searched(emit: Emit) -> None:
         *("prefetch_num_stages", "waves_per_eu", "no_reduce_shared_memory_bank_conflicts"),
     }
     assert set(table["mma"]) == {"MFMA_F32_16x16x16_F16", "MFMA_F32_32x32x8_F16"}
-    assert len(gpu.space) + sum(gpu.pruned.values()) == 1369 * 2 * 3 * 4 + 606 * 2 * 3 * 4 * 2
+    legal = GpuSpace.read(emit(*GEMM[:1], "gfx942", *GEMM[1:]), backend=ROCM, rules=()).space
+    assert len(legal) == 1369 * 2 * 3 * 4 + 606 * 2 * 3 * 4 * 2
 
 
 def test_free_knobs_reach_the_attributes(emit: Emit) -> None:
@@ -196,7 +203,7 @@ def test_batched_attributes_have_a_loop_more(emit: Emit, target: str) -> None:
 def test_a_convolution_with_strides_is_a_matrix_product_first(emit: Emit) -> None:
     gpu = read(emit, "gfx942", ("conv", 2, 16, 128, 128, 2))
     assert gpu.space.knobs[0].values == ("TileAndFuse/igemm",)
-    assert gpu.pruned[STRIDED.reason] > 0
+    assert rejects(emit("conv", "gfx942", 2, 16, 128, 128, 2), ROCM, STRIDED)
     default = gpu.default()
     assert default is not None
     assert gpu.compilation_info(default).lowering_config in emit("conv", "gfx942", 2, 16, 128, 128, 2)
@@ -205,10 +212,11 @@ def test_a_convolution_with_strides_is_a_matrix_product_first(emit: Emit) -> Non
 @pytest.mark.parametrize("target", ["gfx1100", "sm_80"])
 def test_instructions_add_up_in_the_operations_own_type(emit: Emit, target: str) -> None:
     """Others are among what the constraints allow, and none of them builds."""
-    halves = GpuSpace.read(emit("gemm", target, 128, 256, 512, 16), backend=backend_of(target))
-    assert halves.pruned[WIDENED.reason] > 0
+    text, backend = emit("gemm", target, 128, 256, 512, 16), backend_of(target)
+    halves = GpuSpace.read(text, backend=backend)
+    assert rejects(text, backend, WIDENED)
     assert {"_F16_" in str(config["mma"]) for config in halves.space} == {True}
-    assert WIDENED.reason not in GpuSpace.read(emit("gemm", target, 128, 256, 512), backend=backend_of(target)).pruned
+    assert not rejects(emit("gemm", target, 128, 256, 512), backend, WIDENED)
 
 
 def test_groups_are_a_loop_in_the_middle_and_only_igemm_has_them(emit: Emit) -> None:
@@ -223,8 +231,8 @@ def test_groups_are_a_loop_in_the_middle_and_only_igemm_has_them(emit: Emit) -> 
 
 def test_attention_leaves_out_what_cannot_be_built(emit: Emit) -> None:
     gpu = read(emit, "gfx942", ("attention", 8, 1024, 128, 1024))
-    assert gpu.pruned[TORN_SCORES.reason] > 0
-    assert gpu.pruned[SHARED_MEMORY.reason] > 0
+    for rule in (TORN_SCORES, SHARED_MEMORY):
+        assert rejects(emit("attention", "gfx942", 8, 1024, 128, 1024), ROCM, rule)
     table = frame(gpu.space)
     wide = table["qk_mma"].str.contains("32x32")
     assert set(table[wide]["red_k2"].astype(int) % 32) == {0}
@@ -234,8 +242,7 @@ def test_attention_leaves_out_what_cannot_be_built(emit: Emit) -> None:
 def test_without_rules_the_constraints_alone_decide(emit: Emit) -> None:
     text = emit("attention", "gfx942", 8, 1024, 128, 1024)
     gpu, whole = (GpuSpace.read(text, backend=ROCM, rules=rules) for rules in (RULES, ()))
-    assert not whole.pruned
-    assert len(whole.space) == len(gpu.space) + sum(gpu.pruned.values())
+    assert all(config in whole.space for config in gpu.space)
     rejected = GpuSpace.read(text, backend=ROCM, rules=(inverted(TORN_SCORES),))
     config = rejected.space[0]
     assert config in whole.space
