@@ -359,11 +359,8 @@ class CpuSpace:
 
     def default(self) -> Config | None:
         """What the compiler chose itself, as near as the knobs can say it."""
-        return self.near(self.dispatch.lowering_config)
-
-    def near(self, lowering_config: str) -> Config | None:
-        """The configuration nearest to this one; None where it is none of a processor's."""
-        if not len(self.space) or not lowering_config.startswith("#iree_cpu.lowering_config"):
+        own = self.dispatch.lowering_config
+        if not len(self.space) or not own.startswith("#iree_cpu.lowering_config"):
             return None
-        wanted = self.part.read(tile_levels(lowering_config), peel=PEELING in self.dispatch.translation_info)
+        wanted = self.part.read(tile_levels(own), peel=PEELING in self.dispatch.translation_info)
         return self.space[self.space.nearest(wanted)]

@@ -56,9 +56,6 @@ class DispatchSpace(Protocol):
     def default(self) -> Config | None:
         """The configuration that the compiler chose itself, or the legal one nearest to it."""
 
-    def near(self, info: CompilationInfo) -> Config | None:
-        """The legal configuration nearest to one that a spec has; None where that is of another form."""
-
     def compilation_info(self, config: Config) -> CompilationInfo:
         """The attributes that a configuration of this space stands for."""
 

@@ -38,8 +38,6 @@ from autotuner.targets.backends import Backend
 IGEMM = "/igemm"
 """Ends the name of a pipeline that turns a convolution into a matrix product first."""
 
-_LOWERING = "#iree_gpu.lowering_config<"
-
 
 @dataclass(frozen=True)
 class _Pipeline:
@@ -153,39 +151,26 @@ class GpuSpace:
         """The configuration that the compiler chose itself, or the legal one nearest to it."""
         with self._module.context:
             translation = self._function.attributes["translation_info"]
-            more: dict[str, Value] = {COPIES: BY_SWIZZLED_DMA} if copied_by_dma(self._root) else {}
-            return self._nearest(translation, gpu_config.chosen(self._function, self._root), more)
-
-    def near(self, info: CompilationInfo) -> Config | None:
-        """The legal configuration nearest to one that a spec has; None where that is of another pipeline or form."""
-        if not info.lowering_config.startswith(_LOWERING):
-            return None
-        with self._module.context:
-            try:
-                lowering = ir.Attribute.parse(info.lowering_config)
-                translation = ir.Attribute.parse(info.translation_attribute)
-                return self._nearest(translation, gpu_config.named(lowering, translation), {})
-            except (ir.MLIRError, AttributeError, KeyError, TypeError, ValueError):
-                return None  # another release wrote it, with attributes that this one does not have
-
-    def _nearest(self, translation: Any, real: Mapping[str, Any], more: Mapping[str, Value]) -> Config | None:
-        best: tuple[float, str, int] | None = None
-        for label, pipeline in self._pipelines.items():
-            known: dict[str, int] = {}
-            operation = pipeline.operation
-            same = operation.attributes["pipeline"] == translation.pass_pipeline
-            if not (same and len(pipeline.space) and gpu_config.match(operation.attributes["knobs"], real, known)):
-                continue
-            distance = _distance(pipeline.columns, known)
-            row = int(distance.argmin())
-            if best is None or distance[row] < best[0]:
-                best = (float(distance[row]), label, row)
-        if best is None:
-            return None
-        _, label, row = best
-        free = {**chosen_free(translation, column_major=self._column_major), **more}
-        wanted = {"pipeline": label, **free, **self._pipelines[label].rows[row].as_dict()}
-        return self.space[self.space.nearest(wanted)]
+            real = gpu_config.chosen(self._function, self._root)
+            best: tuple[float, str, int] | None = None
+            for label, pipeline in self._pipelines.items():
+                known: dict[str, int] = {}
+                operation = pipeline.operation
+                same = operation.attributes["pipeline"] == translation.pass_pipeline
+                if not (same and len(pipeline.space) and gpu_config.match(operation.attributes["knobs"], real, known)):
+                    continue
+                distance = _distance(pipeline.columns, known)
+                row = int(distance.argmin())
+                if best is None or distance[row] < best[0]:
+                    best = (float(distance[row]), label, row)
+            if best is None:
+                return None
+            _, label, row = best
+            free = chosen_free(translation, column_major=self._column_major)
+            if copied_by_dma(self._root):
+                free[COPIES] = BY_SWIZZLED_DMA
+            wanted = {"pipeline": label, **free, **self._pipelines[label].rows[row].as_dict()}
+            return self.space[self.space.nearest(wanted)]
 
     def _read_pipeline(self, operation: Any, rules: Sequence[prune.Rule]) -> tuple[str, _Pipeline]:
         program = read_program(operation)

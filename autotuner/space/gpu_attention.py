@@ -146,10 +146,6 @@ class AttentionSpace:
                 decomposition_config=str(ir.DictAttr.get({"pv_attrs": pv, "qk_attrs": qk})),
             )
 
-    def near(self, info: CompilationInfo) -> Config | None:
-        del info  # its tiles are spread over the attributes of three operations: the search begins at the default
-        return None
-
     def default(self) -> Config | None:
         """The configuration that the compiler chose itself, or the one nearest to it."""
         with self._module.context:

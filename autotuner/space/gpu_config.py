@@ -306,16 +306,11 @@ def root_operation(function: Any) -> Any:
 
 def chosen(function: Any, root: Any) -> dict[str, Any]:
     """The configuration that the compiler chose, under the names that the `knobs` attribute uses."""
-    real = named(root.attributes["lowering_config"], function.attributes["translation_info"])
+    translation = function.attributes["translation_info"]
+    configuration = entries(translation.configuration)
+    real: dict[str, Any] = entries(root.attributes["lowering_config"])
     if "decomposition_config" in root.attributes:
         real["decomposition_config"] = root.attributes["decomposition_config"]
-    return real
-
-
-def named(lowering_config: Any, translation: Any) -> dict[str, Any]:
-    """A configuration under the names that the `knobs` attribute uses."""
-    configuration = entries(translation.configuration)
-    real: dict[str, Any] = entries(lowering_config)
     real["workgroup_size"] = list(translation.workgroup_size)
     real["subgroup_size"] = translation.subgroup_size
     if "gpu_pipeline_options" in configuration:

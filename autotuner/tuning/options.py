@@ -14,7 +14,6 @@ from autotuner.iree.run import CacheState
 from autotuner.measure.caches import Cache
 from autotuner.microkernels.variants import Kernel
 from autotuner.search import GUIDED
-from autotuner.space.dispatch import CompilationInfo
 from autotuner.store.rows import RunKind
 from autotuner.system.settings import given_command
 
@@ -161,8 +160,6 @@ class Task:
     """Time the winner with a cold cache too, where the user's options want that."""
     recall: bool = False
     """With --resume: a finished run of the same problem, in the same job, is not run again."""
-    places: Sequence[CompilationInfo] = ()
-    """Configurations of specs: the search begins with what is nearest to them."""
     microkernels_alone: bool = False
     """Only the microkernels and the baseline: an A/B experiment."""
     elsewhere: bool = False

@@ -162,17 +162,6 @@ class Plan:
         stock = () if alone else self.stock
         return replace(self, space=space, first=first, kernels=kernels, stock=stock)
 
-    def with_places(self, infos: Sequence[CompilationInfo]) -> Plan:
-        """The same, whose search begins also with what is nearest to these configurations of specs."""
-        wanted: list[Mapping[str, Value]] = []
-        for info in infos:
-            if self.gpu is not None:
-                wanted += [config.as_dict()] if (config := self.gpu.near(info)) else []
-            for name, part in self.cpu.items():
-                wanted += [{"route": name, **near.as_dict()}] if (near := part.near(info.lowering_config)) else []
-        found = (self.space[self.space.nearest({KERNEL: CODEGEN, **one})] for one in wanted)
-        return replace(self, seeds=tuple(dict.fromkeys(found)))
-
     @property
     def shape(self) -> Shape | None:
         """What runs are compared by; None without a dispatch of a known kind and of known sizes."""

@@ -108,7 +108,7 @@ class SingleRun:
             executable_target=plan.executable_target,
         )
         alone = self.task.microkernels_alone
-        plan = plan.with_kernels(variants, alone=alone).with_places(self.task.places)
+        plan = plan.with_kernels(variants, alone=alone)
         if self.task.kind == "ab":
             for kernel in variants:
                 kernel.call(kernel.default())  # In an experiment a kernel that does not fit is an error, at once.

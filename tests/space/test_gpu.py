@@ -94,24 +94,6 @@ def test_default_is_exactly_what_the_compiler_chose(
         assert f"translation_info = {info.translation_info}" in text
 
 
-@pytest.mark.parametrize(("target", "problem"), [("gfx942", GEMM), ("sm_80", GEMM), ("gfx942", CONV)])
-def test_the_place_of_a_specs_configuration_is_found_again(
-    emit: Emit, target: str, problem: tuple[str, *tuple[int, ...]]
-) -> None:
-    gpu = read(emit, target, problem)
-    for row in np.linspace(0, len(gpu.space) - 1, 12).astype(int):
-        info = gpu.compilation_info(gpu.space[int(row)])
-        place = gpu.near(info)
-        assert place is not None
-        assert gpu.compilation_info(place).lowering_config == info.lowering_config
-
-
-@pytest.mark.parametrize("text", ["", "#iree_cpu.lowering_config<distribution = [1]>", "#iree_gpu.unheard_of<1>"])
-def test_what_is_no_configuration_of_a_gpu_has_no_place(emit: Emit, text: str) -> None:
-    gpu = read(emit, "gfx942", GEMM)
-    assert gpu.near(CompilationInfo(text, text)) is None
-
-
 def test_knobs_that_others_determine_are_not_searched(emit: Emit) -> None:
     gpu = read(emit, "gfx942", GEMM)
     table = frame(gpu.space)

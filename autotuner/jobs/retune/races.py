@@ -1,4 +1,4 @@
-"""The runs below a retuning (old winner against new default, a search near its place), and what follows from them."""
+"""The runs below a retuning (old winner against new default, a search), and what follows from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.run import experiment
 from autotuner.jobs.retune.plan import Part
 from autotuner.jobs.retune.result import Raced, State
-from autotuner.space.dispatch import CompilationInfo
 from autotuner.store.rows import RunRow
 from autotuner.tuning.options import Options, Task
 from autotuner.tuning.result import Files
@@ -25,7 +24,7 @@ _ENDS = (StorageError, BusyError, ToolMissingError)
 
 @dataclass(frozen=True)
 class Searched:
-    """What a search near its old place came to."""
+    """The result of a new search."""
 
     reason: str
     found: Files | None = None
@@ -56,8 +55,8 @@ def decide(*, lost: str, raced: Raced | None, searched: Searched | None) -> tupl
     if searched is None:
         return "kept" if works else "dropped", reason
     if searched.found is not None:
-        return "replaced", f"{reason}; a search near its place found a faster one: {searched.reason}"
-    return "dropped", f"{reason}; a search near its place: {searched.reason}"
+        return "replaced", f"{reason}; a search found a faster one: {searched.reason}"
+    return "dropped", f"{reason}; a search: {searched.reason}"
 
 
 @dataclass(frozen=True)
@@ -88,14 +87,12 @@ class Races:
         return Raced.of(found.to_json())
 
     def search(self, part: Part, seconds: float, *, output: Path) -> Searched:
-        """What a search near the old place came to, in so long; a winner's files are at `output`."""
+        """A search of so many seconds; a winner's files are at `output`."""
         if part.problem is None:
             return Searched("a model is not searched here, tune it again with its own command")
         options = replace(self._options(seconds), output=output)
-        configured = [entry for entry in part.entries.values() if entry.lowering_config]
-        places = [CompilationInfo(one.lowering_config, one.translation_info) for one in configured]
-        task = Task(recall=True, cold=False, places=places)
-        target, within = self.run.target, self.run.within(f"{part.name}, near its old place: ")
+        task = Task(recall=True, cold=False)
+        target, within = self.run.target, self.run.within(f"{part.name}, searched again: ")
         try:
             found = search(target.prepare(part.problem), target, options=options, session=within, task=task).result
         except _ENDS:

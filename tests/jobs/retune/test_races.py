@@ -34,7 +34,7 @@ FOUND, NOTHING = (
         ("", EQUAL, FOUND, "replaced", "found a faster one: 1.6x over the default"),
         ("", BROKEN, NOTHING, "dropped", "it computes wrong results"),
         ("nothing matches it", None, None, "dropped", "nothing matches it"),
-        ("nothing matches it", None, NOTHING, "dropped", "nothing matches it; a search near its place: no-winner"),
+        ("nothing matches it", None, NOTHING, "dropped", "nothing matches it; a search: no-winner"),
         ("nothing matches it", None, FOUND, "replaced", "nothing matches it; a search"),
     ],
 )
