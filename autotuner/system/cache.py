@@ -19,12 +19,12 @@ from autotuner.system.digests import file_digest
 from autotuner.system.files import write_whole
 
 _FORMAT = "v3"
-_MODULE, _RECORDED = "module.vmfb", "build.json"
+_RECORDED = "build.json"
 _MAKING = ".making-"
 _TAG = "CACHEDIR.TAG"
 _MARK = "Signature: 8a477f597d28d172789f06886806bc55\n# Builds of autotune, which can be made again.\n"
 """What marks a folder as a cache for all programs (bford.info/cachedir), and as one of ours."""
-_RECORD = {"failure", "stderr", "seconds", "binary", "applied", "isa"}
+_RECORD = frozenset({"failure", "stderr", "seconds", "binary", "applied", "isa"})
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -34,10 +34,16 @@ class Cache:
     """A folder that several runs may read and write at once: an entry appears whole, by rename, or not at all."""
 
     root: Path
+    kind: str = "builds"
+    """The folder of its entries."""
+    file: str = "module.vmfb"
+    """What is made, by its name in an entry."""
+    keys: frozenset[str] = _RECORD
+    """What a whole record has."""
 
     @property
     def builds(self) -> Path:
-        return self.root / "builds" / _FORMAT
+        return self.root / self.kind / _FORMAT
 
     @staticmethod
     def key(parts: Sequence[str]) -> str:
@@ -53,7 +59,7 @@ class Cache:
 
     def module(self, key: str) -> Path:
         """Where an entry's module lies, if it has one."""
-        return self.entry(key) / _MODULE
+        return self.entry(key) / self.file
 
     def read(self, key: str) -> dict[str, Any] | None:
         """The record of an entry; None when there is none, or when it is damaged."""
@@ -62,9 +68,9 @@ class Cache:
             record = json.loads((folder / _RECORDED).read_text())
         except (OSError, ValueError):
             return None
-        if not isinstance(record, dict) or not record.keys() >= _RECORD:
+        if not isinstance(record, dict) or not record.keys() >= self.keys:
             return None
-        if record["failure"] is None and not _intact(folder / _MODULE, record.get("sha256")):
+        if record.get("failure") is None and not _intact(folder / self.file, record.get("sha256")):
             return None
         return record
 
@@ -94,11 +100,11 @@ class Cache:
             try:
                 kept = dict(record)
                 if isinstance(vmfb, bytes):
-                    (folder / _MODULE).write_bytes(vmfb)
+                    (folder / self.file).write_bytes(vmfb)
                 elif vmfb is not None:
-                    shutil.move(vmfb, folder / _MODULE)  # the cache may lie on another file system
+                    shutil.move(vmfb, folder / self.file)  # the cache may lie on another file system
                 if vmfb is not None:
-                    kept["sha256"] = file_digest(folder / _MODULE)
+                    kept["sha256"] = file_digest(folder / self.file)
                 (folder / _RECORDED).write_text(json.dumps(kept))
                 final.parent.mkdir(parents=True, exist_ok=True)
                 if self.read(key) is None:
@@ -121,7 +127,7 @@ class Cache:
         )
 
     def size(self) -> tuple[int, int]:
-        """(entries, bytes), those of earlier formats included."""
+        """(entries, bytes) of all kinds, those of earlier formats included."""
         entries = size = 0
         for folder in self._ours():
             for path in folder.glob("??/*/*"):
@@ -136,7 +142,7 @@ class Cache:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _ours(self) -> Iterator[Path]:
-        for folder in self.builds.parent.glob("v*"):
+        for folder in self.root.glob("*/v*"):
             with contextlib.suppress(OSError, ValueError):
                 if not folder.is_symlink() and (folder / _TAG).read_text(encoding="utf-8") == _MARK:
                     yield folder

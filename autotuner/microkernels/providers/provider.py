@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-from autotuner.errors import AutotuneError, StorageError, UsageError
+from autotuner.errors import AutotuneError, UsageError
 from autotuner.iree.compile import first_error
 from autotuner.microkernels.instance import PROBLEM, Binding, Buffer, Instance, shipped_folder
 from autotuner.microkernels.manifest import Manifest
 from autotuner.problems import Conv, Gemm, Operation, Problem
-from autotuner.system.digests import file_digest
+from autotuner.system.cache import Cache
 from autotuner.system.locks import one_at_a_time
 from autotuner.system.settings import cache_dir, loaded
 
@@ -175,31 +172,11 @@ def kept_object(name: str, key: str, make: Callable[[Path], Mapping[str, int]]) 
     `make` writes the file that it is given, in a folder that is thrown away, and gives the report. The object's folder
     is one of iree-compile's search paths, so no two contents share one.
     """
-    final = cache_dir() / "microkernels" / key[:2] / key[:24] / name
-    note = final.with_name(f"{name}.json")
-    with one_at_a_time(final):
-        report = _kept(final, note)
-        if report is None:
-            try:
-                final.parent.mkdir(parents=True, exist_ok=True)
-                with tempfile.TemporaryDirectory(prefix=".making-", dir=final.parent) as folder:
-                    making = Path(folder) / name
-                    report = dict(make(making))
-                    told = json.dumps({"sha256": file_digest(making), "report": report})
-                    os.replace(making, final)
-                note.write_text(told)  # last
-            except OSError as error:
-                raise StorageError(
-                    f"the cache {cache_dir()} cannot be written: {error.strerror}.",
-                    remedy="Free some space or set AUTOTUNE_CACHE_DIR.",
-                ) from error
-    return final, report
-
-
-def _kept(final: Path, note: Path) -> dict[str, int] | None:
-    """Its report, if it is there and what was written: a disk that lost a block leaves an object that is wrong."""
-    try:
-        told = json.loads(note.read_text())
-        return dict(told["report"]) if told["sha256"] == file_digest(final) else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    cache = Cache(cache_dir(), "microkernels", name, frozenset({"report"}))
+    with one_at_a_time(cache.entry(key)):
+        record = cache.read(key)
+        if record is None:
+            with cache.scratch() as folder:
+                record = {"report": dict(make(folder / name))}
+                cache.store(key, record, vmfb=folder / name)
+    return cache.module(key), record["report"]
