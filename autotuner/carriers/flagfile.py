@@ -1,7 +1,7 @@
 """Flagfiles: one flag a line, as iree-compile takes them by `@FILE`.
 
-One may come from anybody, and iree-compile has flags that start programs, load libraries and write files. Only a list
-of what is known to do no harm holds (`RULES`): all that this project writes, and nothing else.
+A flagfile may come from anybody, and iree-compile has flags that start programs, load libraries and write files. So
+only flags that are known to be harmless are taken (`RULES`): those that this project writes.
 """
 
 from __future__ import annotations

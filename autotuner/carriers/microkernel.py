@@ -1,4 +1,4 @@
-"""The preprocessing spec that puts hand-written kernels in the place of what they compute."""
+"""Renders the preprocessing spec that replaces operations by hand-written kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The texts of tuning specs, and of executables with their configuration in them, for operations that no spec reaches.
+"""Renders tuning specs, and executables with a configuration in them for operations that no spec reaches.
 
 iree-compile takes such an executable in place of the dispatch of the same name, so it belongs to one program and one
 set of flags.

@@ -1,4 +1,4 @@
-"""The figures of a kernel's machine code, as they are stored and shown. It imports nothing: `history` must not wait."""
+"""The figures of a kernel's machine code, as they are stored and shown. It imports nothing: `history` starts fast."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 Figures = Literal["", "code", "remarks"]
-"""Where the figures come from: not read at all, what the binary says, and what LLVM's remarks tell of AMD's code."""
+"""The source of the figures: none, the binary, or (for AMD) LLVM's remarks too."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Isa:
 
     @property
     def summary(self) -> str:
-        """For a cell of a table: what decides how the kernel runs, else the size of its code."""
+        """For a cell of a table: the resources of a GPU's kernel, else the size of the code."""
         shown: list[tuple[str, str | int | None]] = [
             ("vgpr", self.vgpr),
             ("spills", self.vgpr_spills),

@@ -1,4 +1,4 @@
-"""The folder that iree-compile runs in: what is written into it, what lies there afterwards."""
+"""The folder that iree-compile runs in: its inputs and its outputs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOM = "Free some space, or choose another --workspace or AUTOTUNE_CACHE_DIR."
 
 
 def write_inputs(job: Compile, folder: Path, *, begun: Begun | None = None) -> None:
-    """The files that the command reads."""
+    """Writes the files that the command reads."""
     own = {} if isinstance(job.program, Path) else {PROBLEM: job.program.encode()}
     if job.spec is not None:
         own[SPEC] = job.spec.encode()

@@ -1,4 +1,4 @@
-"""What the machine code of a build looks like: registers, spills, memory, size. No build fails for want of them."""
+"""Reads figures of a build's machine code: registers, spills, memory, size. A build never fails for lack of them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def read_isa(binaries: Path, module: Path, *, remarks: str = "") -> Isa:
 
 
 def split_remarks(stderr: str) -> tuple[str, str]:
-    """What `REMARKS` added to stderr, and the rest: that is what the compiler had to say."""
+    """Splits stderr into what `REMARKS` added and the compiler's own messages."""
     remarks = "".join(m[0] for m in _REMARK.finditer(stderr))
     # Where the middle is missing, instructions would be too few.
     return "" if process.CUT in stderr else remarks, _REMARK.sub("", stderr)

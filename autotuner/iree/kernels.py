@@ -1,4 +1,4 @@
-"""What a kernel of an object file is, and how it wants to be called. IREE asks nobody: it embeds what it is given."""
+"""Kernels of object files, and how they are called. IREE does not check that: it embeds what it is given."""
 
 from __future__ import annotations
 

@@ -15,12 +15,12 @@ from autotuner.iree.mlir import parse, text_context, walk
 
 @dataclass(frozen=True, slots=True)
 class CpuFacts:
-    """What the compiler knows of the processor it compiles for."""
+    """The facts of the processor that the compiler compiles for."""
 
     vector_bytes: int
     vector_registers: int
     calls_mmt4d: bool = False
-    """Products of packed operands become calls of IREE's own microkernel."""
+    """Products of packed operands call IREE's own microkernel."""
 
 
 def executable_target(text: str) -> str:
@@ -72,7 +72,7 @@ def read_processor(executable_target: str) -> tuple[str, str]:
 
 
 def target_table(executable_target: str) -> Any:
-    """What an executable target says of itself; a handwritten one may say nothing."""
+    """The settings of an executable target; a handwritten one may have none."""
     begins, ends = executable_target.find("{"), executable_target.rfind("}")
     body = executable_target[begins : ends + 1] if 0 <= begins < ends else "{}"
     return ir.DictAttr(ir.Attribute.parse(body))

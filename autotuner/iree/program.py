@@ -1,4 +1,4 @@
-"""Programs that are changed between two phases of the compiler, so that what candidates share is compiled once.
+"""Changes programs between two phases of the compiler, so that what candidates share is compiled once.
 
 They share the host's program up to the bytes of their executables and the number of their workgroups: these are
 exchanged where that program is not begun, or where it is done. A module is wanted with several numbers of repeats: IREE
@@ -20,7 +20,7 @@ DISPATCH, CONSTANT = "hal.command_buffer.dispatch", "arith.constant"
 
 
 class UnexpectedError(Exception):
-    """A program is not as the compiler is known to leave it."""
+    """A program does not have the form that the compiler is known to give it."""
 
 
 def changed(change: Callable[..., None], program: bytes, *others: bytes) -> bytes | None:

@@ -1,4 +1,4 @@
-"""iree-run-module and iree-benchmark-module: how a module's function is called or timed, and what they print."""
+"""iree-run-module and iree-benchmark-module: their command lines, and how their output is read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def failed_because(detail: str) -> str:
 
 
 def known_remedy(detail: str) -> str:
-    """What to do where the reason why a run failed is one that users can mend; else empty."""
+    """The remedy for a failed run, where users have one; else empty."""
     if (scope := _SCOPE.search(detail)) is not None:
         return f"Give --parameters {scope[1]}=FILE.irpa." if scope[1] else "Give --parameters FILE.irpa."
     if "'io_parameters' not registered" in detail:
@@ -105,7 +105,7 @@ class Benchmark:
 
 @dataclass(frozen=True, slots=True)
 class DispatchTime:
-    """What one dispatch takes of a call, by the runtime's statistics."""
+    """The time of one dispatch in a call, by the runtime's statistics."""
 
     us: float
     """From its first workgroup's begin to its last one's end, all its calls together."""

@@ -1,4 +1,4 @@
-"""Whole-number expressions of manifests: parsed by `ast`, read node by node, never given to Python to run."""
+"""Whole-number expressions of manifests: parsed by `ast` and evaluated node by node, never run as Python."""
 
 from __future__ import annotations
 

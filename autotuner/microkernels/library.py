@@ -1,4 +1,4 @@
-"""Which microkernels there are: those that come with autotune, and the workspace's own."""
+"""Finds microkernels: those that come with autotune, and the workspace's own."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def all_manifests(folders: Sequence[Path]) -> Listing:
 
 
 def _one_of(name: str, files: Sequence[Path]) -> Path:
-    """A copy of a shipped one is that one: a checkout has them all, beside what is installed from it. Another one that
-    came with a workspace must not take its place without a word."""
+    """A copy of a shipped microkernel counts as that one: a checkout has all of them beside the installed ones.
+    A different one of the same name is refused."""
     *own, shipped = files
     for file in own:
         if not _alike(file.parent, shipped.parent):

@@ -1,4 +1,4 @@
-"""A microkernel as its manifest describes it, and how it is bound to one problem on one chip."""
+"""The manifest of a microkernel, and how it is bound to one problem on one chip."""
 
 from __future__ import annotations
 

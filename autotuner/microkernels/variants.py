@@ -39,12 +39,12 @@ class Kernel:
     objects: tuple[Path, ...] = ()
     symbol: str | None = None
     trusted: bool = False
-    """Its author answers for what it does beside computing."""
+    """Its author vouches for it: hazards in its object are not refused."""
 
 
 @dataclass(frozen=True)
 class Variants:
-    """What a manifest offers here."""
+    """The variants of one manifest for one problem and chip."""
 
     manifest: Manifest
     problem: Problem
@@ -100,7 +100,7 @@ class Variants:
 
     @property
     def shipped(self) -> bool:
-        """It comes with autotune: its object is nobody else's."""
+        """It comes with autotune, and no object of the user's replaces its own."""
         return not self.objects and is_shipped(self.manifest.name)
 
     def digest(self) -> str:

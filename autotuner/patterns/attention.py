@@ -1,5 +1,5 @@
-"""The attentions of a program: with the masks that make them causal, and with what exporters write around them, where
-heads are moved before the tokens, and behind them again in the result."""
+"""Recognises attention: with masks that make it causal, and with the transposes that exporters write around it, which
+move heads before the tokens and back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TURN = [0, 2, 1, 3]
 
 @dataclass(frozen=True)
 class Around:
-    """An attention with what moves its heads."""
+    """An attention with the transposes of its heads."""
 
     problem: Attention
     root: Any

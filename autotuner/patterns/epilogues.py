@@ -1,5 +1,5 @@
-"""What follows a product or a convolution and can be computed with it: a bias, a batch norm, a residual, a clip or an
-activation, a narrower type."""
+"""Recognises epilogues, which a kernel can compute with a product or a convolution: a bias, a batch norm, a residual, a
+clip or an activation, a narrower type."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What operations of a program compute, found by computing it: tensors of positions and constants, functions of floats.
-Two spellings that give the same numbers are one."""
+"""Evaluates operations of a program: tensors of positions and constants, functions of floats. Two forms that give the
+same numbers are the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a problem looks like in a program: the operations that a kernel takes the place of."""
+"""The forms that a problem has in a program: the operations that a kernel replaces."""
 
 from __future__ import annotations
 

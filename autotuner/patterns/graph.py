@@ -1,4 +1,4 @@
-"""What recognisers ask of a program: who makes a value and who takes it, shapes, constants, maps, bodies."""
+"""Queries on a program for recognisers: producers and users of values, shapes, constants, maps, bodies."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Linear layers of the same rows as one product with all the weights: queries, keys and values, of which a kernel for
-attention reads its parts where they are; a gate and what it is for, which a kernel for products multiplies."""
+"""Joins linear layers of the same rows into one product with all the weights: queries, keys and values, whose parts a
+kernel for attention reads in place; a gate and its other factor, which a kernel for products multiplies."""
 
 from __future__ import annotations
 
@@ -110,11 +110,11 @@ class GatedLayers:
 
 @dataclass(frozen=True)
 class Gate:
-    """What becomes of a gate."""
+    """A gate: an activation whose result multiplies another value."""
 
     activation: str
     other: Any
-    """The value that it is for."""
+    """The value that the gate multiplies."""
     root: Any
     """The operation that multiplies both, or merges the rows of what they are."""
     rounded: str = ""

@@ -1,4 +1,4 @@
-"""The products, convolutions and attentions of a program by themselves, as problems that kernels are for."""
+"""Reads a program's products, convolutions and attentions as problems, each without what surrounds it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far from the exact result an honest kernel may be, and inputs on which it must hit it.
+"""How far a correct kernel may be from the exact result, and inputs on which it must give exactly that.
 
 Rounding to nearest in type t moves a number x by at most u·|x|, u its unit roundoff, and by 0.42·u·|x| in the root mean
 square. A sum of K products that is accumulated one after the other therefore ends with a standard deviation of
@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 Precision = Literal["", "tf32", "f16"]
 """What a user allows beyond the problem's own types; empty: nothing."""
 CHANCE = 1e-9
-"""How often an honest kernel is refused."""
+"""The probability that a correct kernel is refused."""
 RMS = 0.42
 """Of a rounding error, in unit roundoffs."""
 _MEAN = 1.5
@@ -52,7 +52,7 @@ class Bound:
     """What may lie between a result and the reference, element by element."""
 
     deviation: Array | float
-    """The standard deviation of an honest kernel's error."""
+    """The standard deviation of a correct kernel's error."""
     slack: Array | float = 0.0
     """What is allowed on top without a probability, such as the last rounding."""
     worst: float | None = None

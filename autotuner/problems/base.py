@@ -1,4 +1,4 @@
-"""What every operation must tell about itself."""
+"""The interface of a problem: what to compile, its inputs, and its right results."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What is done with the sums of a product or a convolution before they are stored: bias, residual, clip, activation,
-gates."""
+"""Epilogues of products and convolutions, applied before a result is stored: bias, residual, clip, activation, gates."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ class Operation(Problem):
 
 
 class Product(Operation):
-    """Sums of products with an epilogue: their right answers, and how far from them an honest kernel may be."""
+    """Sums of products with an epilogue: their right results, and how far from them a correct kernel may be."""
 
     @property
     @abstractmethod

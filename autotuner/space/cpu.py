@@ -1,6 +1,6 @@
-"""The declared space of llvm-cpu, which emits no constraints: tile sizes for the dispatch that the compiler made.
+"""The declared space of llvm-cpu, which emits no constraints: tile sizes for products, convolutions and attention.
 
-What can be chosen for products, convolutions and attention; all else has no knobs.
+Other operations have no knobs.
 """
 
 from __future__ import annotations

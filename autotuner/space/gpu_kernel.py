@@ -1,4 +1,4 @@
-"""What the configurations of a constraints op mean for the chip: threads, tiles, shared memory, registers."""
+"""The resources that the configurations of a constraints op need: threads, tiles, shared memory, registers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Configurations that the compiler's constraints allow but that cannot work, each rejected by a named rule; and those
-that give the code of another one, which nobody has to build to know (`DUPLICATES`).
+"""Rules that reject configurations which the compiler's constraints allow: those that cannot work, and those that give
+the code of another one (`DUPLICATES`).
 
 A rule sees a whole space at once: every quantity of a kernel is an array over the rows of the constraints (first
 axis) and the values of each knob beside them (one further axis a knob), and numpy broadcasts the rest.

@@ -1,4 +1,4 @@
-"""Is a spec fit for use here? It, its flagfile, its objects, and what it does to a program."""
+"""Checks a spec with its flagfile and its objects, and what it does to a program."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Level = Literal["ok", "note", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     level: Level
     text: str

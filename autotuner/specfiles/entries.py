@@ -1,4 +1,4 @@
-"""Reads a spec file with the compiler's bindings: what it is, and what each of its entries does to which operation."""
+"""Reads a spec file with the compiler's bindings: its kind, and what each entry does to which operation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DEEPEST = 200
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing that a spec does: to what, with what, and who says so."""
+    """One entry of a spec: what it matches, what it sets, and its provenance."""
 
     name: str
     """The matcher's symbol; of a microkernel spec the kernel's, of a configured executable its own."""

@@ -1,4 +1,4 @@
-"""What a matcher of a spec accepts: sizes where it is a plain one, and a key that tells whether two are the same."""
+"""Reads what a spec's matcher accepts: its sizes where it is a plain one, and a key that equal matchers share."""
 
 from __future__ import annotations
 

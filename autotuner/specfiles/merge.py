@@ -1,5 +1,5 @@
-"""Many tuning specs in one: the faster of two that match the same, proven to be whole; and on disk, with a flagfile
-when those of the inputs agree."""
+"""Merges tuning specs into one: of two entries that match the same, the faster stays. A flagfile is written where those
+of the inputs agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Specs written anew for the compiler of today: with some of their entries, each with a new provenance."""
+"""Rewrites a spec with some of its entries, each with a new provenance."""
 
 from __future__ import annotations
 

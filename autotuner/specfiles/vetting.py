@@ -1,4 +1,4 @@
-"""Which operations and attributes a file from elsewhere may have: none that starts a program or writes a file.
+"""The operations and attributes that a file of others may have: none that starts a program or writes a file.
 
 The compiler runs what a spec says, and its dialects can do nearly anything: run a registered pass with options of its
 own, parse a pass pipeline out of an attribute, link an object. What tuning specs, microkernel specs, configured

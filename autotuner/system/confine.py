@@ -1,6 +1,6 @@
-"""Programs that may not write files or use the network, where the system can see to it: Linux's Landlock.
+"""Runs programs that may not write files or use the network, where the system supports it: Linux's Landlock.
 
-It binds the thread that asks for it, and what that starts. So a program is started by a thread of its own.
+Landlock restricts the thread that asks for it and what that starts, so a program is started by a thread of its own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables for people and for pipes: a row is one line, or a short block where the terminal is too narrow for it."""
+"""Tables on the terminal: a row is one line, or a short block where the terminal is too narrow."""
 
 from __future__ import annotations
 

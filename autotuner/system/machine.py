@@ -1,4 +1,4 @@
-"""What this machine's files and programs say of it. Nothing here fails: what cannot be had is empty, or None."""
+"""Facts of this machine from its files and programs. Nothing here fails: what is unknown is empty or None."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where caches lie, which IREE is used, what comes with autotune. The only place that reads the environment."""
+"""Settings from the environment, and files that come with autotune. The only module that reads the environment."""
 
 from __future__ import annotations
 

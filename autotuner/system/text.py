@@ -1,4 +1,4 @@
-"""Text that comes from elsewhere, made fit to be shown: one line, no control characters, not too long."""
+"""Text for people: one line, no control characters, not too long; numbers in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a target is: its flags, how a spec reaches it, what it can compute and where it runs."""
+"""A target: its flags, how specs reach it, which types it computes, and where its code runs."""
 
 from __future__ import annotations
 

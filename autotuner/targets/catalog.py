@@ -1,4 +1,4 @@
-"""The targets that are known, by chip and by product name: those of all backends."""
+"""The targets of all backends, by chip and by product name."""
 
 from __future__ import annotations
 

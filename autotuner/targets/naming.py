@@ -1,4 +1,4 @@
-"""The devices that `--device` names: one, several of one kind, or none."""
+"""Parses `--device`: one device, several of one kind, or none."""
 
 from __future__ import annotations
 

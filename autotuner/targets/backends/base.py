@@ -1,4 +1,4 @@
-"""What a backend of IREE's compiler is to this package: all that is particular about one is said in its file."""
+"""A backend of IREE's compiler. All that is particular about one is in its file."""
 
 from __future__ import annotations
 
