@@ -1,4 +1,4 @@
-"""Epilogues of products and convolutions, applied before a result is stored: bias, residual, clip, activation, gates."""
+"""Epilogues of products and convolutions, applied before a result is stored: bias, residual, clip, activation, gate."""
 
 from __future__ import annotations
 
