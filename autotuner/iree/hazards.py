@@ -5,6 +5,7 @@ A kernel needs none of that. One that has it could recognise a timing, or be rig
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
