@@ -28,8 +28,7 @@ class Wanted:
         str | None,
         typer.Argument(
             metavar="MICROKERNEL|A",
-            help="A microkernel, as --list names it; a spec (.mlir); a flagfile (@FILE or .flags); or `default`. "
-            "Alone it races IREE's default.",
+            help="A microkernel (--list), a spec (.mlir), a flagfile or `default`. Alone it races IREE's default.",
         ),
     ] = None
     second: Annotated[str | None, typer.Argument(metavar="B", help="Another of these: then A is the baseline.")] = None

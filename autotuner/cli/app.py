@@ -19,7 +19,7 @@ from autotuner._version import __version__
 from autotuner.cli import ab, bench, model, operations, results, retune, suite
 from autotuner.cli.elsewhere import bundle, worker
 from autotuner.cli.nightly import nightly
-from autotuner.cli.options import HELP, examples
+from autotuner.cli.options import HELP, GroupedCommand, examples
 from autotuner.cli.output import OutputError, give_up_stdout, guarded
 from autotuner.cli.spec import app as spec
 from autotuner.errors import (
@@ -72,7 +72,7 @@ app = typer.Typer(
     **_SETTINGS,
 )
 for name, command in COMMANDS.items():
-    app.command(name, epilog=examples(name))(command)
+    app.command(name, cls=GroupedCommand, epilog=examples(name))(command)
 app.add_typer(spec)
 app.add_typer(bundle)
 
@@ -156,7 +156,7 @@ def _alone(name: str) -> typer.Typer:
     """The program of one command. typer makes the options of all others, too, and reads those of the root by pydantic:
     that is half of what `--help` takes."""
     program = typer.Typer(add_completion=False, **_SETTINGS)
-    program.command(name, epilog=examples(name))(COMMANDS[name])
+    program.command(name, cls=GroupedCommand, epilog=examples(name))(COMMANDS[name])
     return program
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from autotuner.cli.options import option
+from autotuner.cli.options import EXPERT, option
 from autotuner.cli.request import ProblemRequest, Request, default_dtype, tuning_command
 from autotuner.errors import UsageError
 
@@ -29,8 +29,7 @@ Epilogue = Annotated[
     str,
     option(
         "--epilogue",
-        "What is done with the sums: bias, residual, and relu, clip=LOW:HIGH or an activation; such as bias,relu or "
-        "bias,residual,gelu. All activations: docs/options.md.",
+        "bias, residual, relu, clip=LOW:HIGH, an activation (docs/options.md); bias,relu or more.",
     ),
 ]
 
@@ -172,7 +171,7 @@ def words_of(op: str) -> dict[str, inspect.Parameter]:
 
 
 _ANY = {
-    "shape": "MxNxK of a product, NxHxWxC of an image (with --filter), BxHxSQxSKVxD of attention.",
+    "shape": "MxNxK of a product, NxHxWxC (with --filter), or BxHxSQxSKVxD of attention.",
     "layout": "nn, nt, tn or tt of a product; nhwc-hwcf or nchw-fchw of a convolution.",
 }
 
@@ -186,7 +185,9 @@ def any_problem() -> list[inspect.Parameter]:
 def _optional(parameter: inspect.Parameter) -> inspect.Parameter:
     kind, own = get_args(parameter.annotation)
     # Within Annotated, typer reads an option's first word as a declaration, though it is called the default.
-    default = typer.Option(None, own.default, *own.param_decls, help=_ANY.get(parameter.name, own.help))
+    panel = None if parameter.name in ("shape", "dtype") else EXPERT
+    words = {"help": _ANY.get(parameter.name, own.help), "rich_help_panel": panel}
+    default = typer.Option(None, own.default, *own.param_decls, **words)
     return parameter.replace(default=default, annotation=kind | None)
 
 

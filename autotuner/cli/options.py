@@ -4,18 +4,48 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 from typer.models import OptionInfo
 
 from autotuner.bundles import FORCE, JSON, QUIET
 
-HELP: dict[str, Any] = {"help_option_names": ["--help", "-h"]}
+HELP: dict[str, Any] = {"help_option_names": ["--help", "-h"], "max_content_width": 100}
 """How help is asked for, everywhere."""
+_FIRST, EXPERT = "Options", "Expert options"
+_PANELS: dict[str, str] = {
+    "How long": "--effort --trials --resume/--fresh --jobs",
+    "Where": "--workspace --storage --chip --bundle --cluster",
+    "Output": "--force --keep --dry-run --json --verbose --quiet --no-color --fail-if-no-winner",
+    EXPERT: "--flag --seed --sampler --cache --isolate --allow-precision --iree-tools --insecure-cluster "
+    "--tls-ca-file --tls-cert --tls-key --function --parameters --tolerance --expected --trust --object --symbol",
+}
+"""The panels of help behind the first, which has what most users need."""
 
 
 def option(names: str, text: str) -> OptionInfo:
     """An option: how it is written, with spaces between several ways, and what it is for."""
-    made: OptionInfo = typer.Option(*names.split(), help=text)
+    panel = next((title for title, own in _PANELS.items() if {*names.split()} & {*own.split()}), None)
+    made: OptionInfo = typer.Option(*names.split(), help=text, rich_help_panel=panel)
     return made
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose help has its options in panels; those for experts by name alone: docs/options.md has them."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        panels: dict[str, list[tuple[str, str]]] = {title: [] for title in ("Arguments", _FIRST, *_PANELS)}
+        for one in self.get_params(ctx):
+            if (record := one.get_help_record(ctx)) is not None:
+                argument = one.param_type_name == "argument"
+                panels["Arguments" if argument else getattr(one, "rich_help_panel", None) or _FIRST].append(record)
+        for title, records in panels.items():
+            if title == EXPERT and records:
+                names = ", ".join(name.partition(" ")[0] for name, _ in records)
+                with formatter.section(f"{title} (docs/options.md)"):
+                    formatter.write_text(names)
+            elif records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
 
 
 Workspace = Annotated[Path, option("--workspace", "Where candidates/, results/ and specs/ are written.")]
@@ -23,7 +53,7 @@ Storage = Annotated[
     str | None,
     option(
         "--storage",
-        "sqlite:///FILE or postgresql://USER@HOST/DATABASE. [default: an SQLite file in the workspace]",
+        "sqlite:///FILE or postgresql://USER@HOST/DATABASE. [default: in the workspace]",
     ),
 ]
 Output = Annotated[Path | None, option("-o --output", "Where the spec goes. [default: specs/<name>-<target>.mlir]")]
@@ -106,6 +136,6 @@ autotune spec check specs/a.mlir model.mlir
 
 
 def examples(command: str) -> str:
-    """The end of a command's help. A blank line between two keeps each on a line of its own."""
+    """The end of a command's help, each on a line of its own."""
     own = [line for line in EXAMPLES if f"{line} ".startswith(f"autotune {command} ")]
-    return "Examples:\n\n" + "\n\n".join(f"  {line}" for line in own)
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in own)

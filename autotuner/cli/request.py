@@ -74,16 +74,14 @@ class Given:
 class Request:
     """The options that every tuning command takes, as typed: these fields are their declaration."""
 
-    target: Annotated[
-        str, option("--target", "cpu, a chip (gfx942, sm_80, …) or a product (mi300x, …). retune: as specs record it.")
-    ] = "cpu"
+    target: Annotated[str, option("--target", "cpu, a chip (gfx942, sm_80, …) or a product (mi300x, …).")] = "cpu"
     chip: Annotated[
         str | None,
-        option("--chip", "What will time, where it is not at hand: microkernels are made for it. [the target]"),
+        option("--chip", "The chip that will time, where it is not here. [default: the target]"),
     ] = None
     device: Annotated[
         str | None,
-        option("--device", "IREE device URIs, comma separated; `none` compiles and proves but does not time."),
+        option("--device", "IREE device URIs, comma separated; `none` builds and proves only."),
     ] = None
     effort: Annotated[str, option("--effort", "quick, normal or full: how long to search.")] = "normal"
     trials: Annotated[int | None, option("--trials", "At most this many candidates of a problem.")] = None
@@ -104,15 +102,9 @@ class Request:
     force: o.Force = False
     storage: o.Storage = None
     flags: o.Flags = None
-    resume: Annotated[
-        bool, option("--resume/--fresh", "Go on with the unfinished run of the same words (or start one) / start anew.")
-    ] = False
-    keep: Annotated[
-        str, option("--keep", "Which candidates' folders stay: all, failed, best, none; comma separated.")
-    ] = "best,failed"
-    microkernels: Annotated[
-        str, option("--microkernels", "Which microkernels join the search: names, comma separated, auto or none.")
-    ] = "none"
+    resume: Annotated[bool, option("--resume/--fresh", "Go on with an unfinished run of the same words.")] = False
+    keep: Annotated[str, option("--keep", "Candidates' folders that stay: all, failed, best or none.")] = "best,failed"
+    microkernels: Annotated[str, option("--microkernels", "Those that join the search: names, auto or none.")] = "none"
     allow_precision: Annotated[
         str | None, option("--allow-precision", "Accept results of tf32 or f16 accuracy. [default: the types' own]")
     ] = None
@@ -121,7 +113,7 @@ class Request:
         str | None,
         option(
             "--cluster",
-            "Dask scheduler (tls://HOST:PORT) whose workers build and time. [default: this machine's processes]",
+            "Dask scheduler (tls://HOST:PORT) whose workers build and time.",
         ),
     ] = None
     insecure_cluster: o.Insecure = False
@@ -197,7 +189,7 @@ class ProblemRequest(Request):
         Path | None,
         option(
             "--bundle",
-            "FILE.zip: build and prove here, for `autotune bundle run` on a machine that no network joins to this.",
+            "FILE.zip: build here, for `autotune bundle run` on another machine.",
         ),
     ] = None
 

@@ -15,7 +15,7 @@ import typer
 from typer.testing import CliRunner
 
 from autotuner.cli.app import app
-from autotuner.cli.options import EXAMPLES
+from autotuner.cli.options import EXAMPLES, EXPERT
 from autotuner.cli.request import default_dtype
 from autotuner.problems.epilogue import ACTIVATIONS
 from tests.support.command_line import Here
@@ -43,6 +43,20 @@ def test_help_by_its_short_name_ends_with_two_examples(command: str) -> None:
     ends = short.output.split("Examples:\n")[1].split("\n")
     assert [line.strip() for line in ends if line.strip()] == SHOWN[command]
     assert len(SHOWN[command]) == 2
+
+
+@pytest.mark.parametrize("command", sorted(SHOWN))
+def test_help_fits_two_screens(command: str) -> None:
+    shown = CliRunner().invoke(app, [*command.split(), "--help"], prog_name="autotune", terminal_width=100).output
+    assert len(shown.splitlines()) <= 60
+
+
+def test_what_help_has_by_name_alone_is_in_the_docs() -> None:
+    options = (Path(__file__).parents[2] / "docs" / "options.md").read_text(encoding="utf-8")
+    for command in typer.main.get_command(app).commands.values():  # type: ignore[attr-defined]
+        for one in command.params:
+            if getattr(one, "rich_help_panel", None) == EXPERT:
+                assert f"| `{max(one.opts, key=len)}` | {one.help} |" in options
 
 
 def test_every_command_has_examples_and_these_use_options_that_it_has() -> None:
