@@ -106,15 +106,6 @@ def test_a_flag_that_iree_compile_refuses_shows_its_own_words(tmp_path: Path, he
         assert store.runs() == []
 
 
-@pytest.mark.parametrize("where", ["/proc/nope", "file/below"])
-def test_a_workspace_that_cannot_be_written_is_exit_5(where: str, tmp_path: Path, here: Here) -> None:
-    (tmp_path / "file").write_text("here first")
-    done = here(*GEMM, "--workspace", where, "--quiet")
-    assert "cannot be written" in complaint(done, 5)
-    assert (tmp_path / "file").read_text() == "here first"
-    assert {p.name for p in tmp_path.iterdir()} <= {"file", "cache"}
-
-
 @pytest.mark.usefixtures("warm_cache")
 @pytest.mark.parametrize(
     ("words", "said"),
@@ -158,16 +149,6 @@ def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path, here: Here) ->
     for words in ([*GEMM, "--quiet"], ["history"], ["export", "--csv"]):
         assert "is not a database" in complaint(here(*words), 5)
     assert database.read_bytes() == before
-
-
-@pytest.mark.usefixtures("warm_cache")
-def test_a_second_run_in_a_workspace_is_told_and_does_not_wait(tmp_path: Path) -> None:
-    """The first goes on until the second has ended: one that waited would be killed."""
-    with workspace_lock(tmp_path):
-        done = autotune(*GEMM, "--quiet", cwd=tmp_path)
-    line = complaint(done, 5)
-    assert f"another autotune run (pid {os.getpid()}" in line
-    assert "--workspace" in line
 
 
 def test_history_does_not_wait_for_a_run(tmp_path: Path, here: Here) -> None:
@@ -224,15 +205,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield folder
     finally:
         subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-@pytest.mark.usefixtures("warm_cache")
-def test_a_workspace_on_another_file_system_than_the_cache_works(small_disk: Path) -> None:
-    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
-    words = (*BUILT, "--workspace", str(small_disk), "--trials", "1", "--quiet", "--json")
-    done = in_this_process(*words, cwd=small_disk.parent, cache=small_disk.parent / "cache")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["counts"]["built"] == 2
 
 
 @pytest.mark.usefixtures("warm_cache")

@@ -6,7 +6,7 @@ import importlib.util
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
@@ -163,22 +163,24 @@ def test_a_parameter_has_the_values_that_make_sense(
 
 def test_no_variant_of_any_product_for_hopper_wants_more_than_an_sm_has(tmp_path: Path) -> None:
     manifest = shipped("gemm_cuda")
-    for shape in ("640x1920x2560", "2008x2040x1976", "192x256x8192", "8192x8192x8192", "48x8192x8192"):
-        for layout, epilogue in product(("nn", "nt", "tt"), ("", "bias,residual,gelu")):
-            problem = gemm(shape, layout=layout, epilogue=epilogue)
-            variants = Variants.of(manifest, problem, HOPPER, workspace=tmp_path)
-            assert len(variants.space) >= 6
-            given = manifest.given(problem, HOPPER)
-            for config in variants.ranked:
-                numbers = manifest.choose(given, {k: int(v) for k, v in config.items})
-                ring = numbers["stages"] * (numbers["bm"] + numbers["bn"]) * 128
-                assert numbers["kept"] + ring <= 227 * 1024
-                assert numbers["tiles"] % (numbers["cm"] * numbers["cn"]) == 0
-                assert numbers["cluster"] <= 8
-                # Sums that go by way of shared memory take the place of the steps.
-                assert not (numbers["staged"] and numbers["whole"]) or numbers["bm"] * (numbers["bn"] * 4 + 32) <= ring
-                # A group has 232 registers for each thread, or 160, and wants some for itself.
-                assert numbers["high"] * numbers["bn"] // 2 <= (128 if numbers["groups"] < 3 else 96)
+    shapes = ("640x1920x2560", "2008x2040x1976", "192x256x8192", "8192x8192x8192", "48x8192x8192")
+    for shape, (layout, epilogue) in zip(
+        cycle(shapes), product(("nn", "nt", "tt"), ("", "bias,residual,gelu")), strict=False
+    ):
+        problem = gemm(shape, layout=layout, epilogue=epilogue)
+        variants = Variants.of(manifest, problem, HOPPER, workspace=tmp_path)
+        assert len(variants.space) >= 6
+        given = manifest.given(problem, HOPPER)
+        for config in variants.ranked:
+            numbers = manifest.choose(given, {k: int(v) for k, v in config.items})
+            ring = numbers["stages"] * (numbers["bm"] + numbers["bn"]) * 128
+            assert numbers["kept"] + ring <= 227 * 1024
+            assert numbers["tiles"] % (numbers["cm"] * numbers["cn"]) == 0
+            assert numbers["cluster"] <= 8
+            # Sums that go by way of shared memory take the place of the steps.
+            assert not (numbers["staged"] and numbers["whole"]) or numbers["bm"] * (numbers["bn"] * 4 + 32) <= ring
+            # A group has 232 registers for each thread, or 160, and wants some for itself.
+            assert numbers["high"] * numbers["bn"] // 2 <= (128 if numbers["groups"] < 3 else 96)
 
 
 def test_the_largest_products_are_estimated(tmp_path: Path) -> None:

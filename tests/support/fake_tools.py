@@ -42,17 +42,15 @@ DATA_TILING = "*data-tiling*"
 BASE_MS = 100.0
 """The time of everything that no rule names; so long that dispatches need not be repeated."""
 _COMPILE = """#!/bin/sh
-spec=; quick=; linked=; shipped=; looked=
+spec=; quick=; linked=
 for word in "$@"; do
   case "$word" in
     --iree-codegen-tuning-spec-path=*) spec=${word#*=} ;;
     --compile-to=hal) ;;
-    @*) shipped=yes; quick=yes ;;
-    --compile-to=*|--version) quick=yes; looked=yes ;;
+    @*|--compile-to=*|--version) quick=yes ;;
     --compile-from=hal|--compile-from=vm) linked=yes ;;
   esac
 done
-[ -z "$shipped" ] || [ -n "$looked" ] || [ ! -e HERE/ship-slowly ] || sleep HANGING
 [ -z "$quick" ] || exec REAL "$@"
 role=; label="$*"
 if [ -n "$spec" ]; then
@@ -182,7 +180,7 @@ class FakeTools:
         path.chmod(0o755)
         return path
 
-    def slow_down(self, what: Literal["compile", "time", "ship"], slow: bool = True) -> None:
+    def slow_down(self, what: Literal["compile", "time"], slow: bool = True) -> None:
         file = self.folder / f"{what}-slowly"
         file.touch() if slow else file.unlink(missing_ok=True)
 

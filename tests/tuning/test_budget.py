@@ -12,7 +12,6 @@ from time import monotonic
 import pytest
 
 from autotuner.errors import OutOfTimeError, UsageError
-from autotuner.measure.schedule import longer
 from autotuner.system import process
 from autotuner.system.execution import local_executor
 from tests.support.fake_tools import SPEC, FakeTools, codegen, failures, run
@@ -119,7 +118,3 @@ def test_work_that_is_handed_to_threads_keeps_its_deadline() -> None:
             late = submit()
         assert isinstance(late.exception(), OutOfTimeError)
         assert submit().result().ok
-
-
-def test_what_would_do_is_a_round_number_with_some_air() -> None:
-    assert longer(40.0) == "Try --budget 50s"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.errors import DeviceError, NoCandidateError, ToolMissingError, WrongResultError
+from autotuner.errors import DeviceError, NoCandidateError, WrongResultError
 from autotuner.iree.tools import Tools
 from autotuner.store.store import Store
 from tests.support.contract import hold_contract
@@ -135,19 +135,6 @@ echo "problem.mlir:1:1: error: no luck" >&2; exit 1"""
     with pytest.raises(NoCandidateError, match="no luck") as failure:
         run(tools, workspace)
     assert failure.value.exit_code == 3
-
-
-@pytest.mark.parametrize("name", ["iree_compile", "iree_run_module", "iree_benchmark_module"])
-def test_a_missing_tool_is_exit_5_and_says_what_to_install(
-    fake: Fake, workspace: Path, tmp_path: Path, name: str
-) -> None:
-    tools = fake()
-    tools.tools = replace(tools.tools, **{name: tmp_path / "nowhere" / name.replace("_", "-")})
-    with pytest.raises(ToolMissingError) as failure:
-        run(tools, workspace)
-    assert failure.value.exit_code == 5
-    assert name.replace("_", "-") in str(failure.value)
-    assert "pip install" in failure.value.remedy
 
 
 def test_a_spec_that_does_not_apply_is_not_timed(fake: Fake, workspace: Path) -> None:
