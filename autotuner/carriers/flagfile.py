@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
-from autotuner.carriers.render import FLAG
+from autotuner.carriers.render import SUBSTITUTION
 from autotuner.errors import UsageError
 from autotuner.system.text import short
 from autotuner.system.workspace import refuse_endless
 from autotuner.targets.backends import BACKENDS, DEVICE_FLAG, LIBRARY, TUNING_SPEC, spec_flag_for
 
-SUBSTITUTION = FLAG
 SUBSTITUTIONS = "--iree-hal-substitute-executable-configurations-from"
 """Takes a folder: a model has several executables."""
 TRUST = "Take it out, give it yourself by --flag, or give --trust if you know what it does."

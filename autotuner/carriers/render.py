@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from iree.compiler import ir
 
 from autotuner.carriers.provenance import ENTRY, Provenance
-from autotuner.iree.mlir import Dispatch, enclosing, parse, root_of, walk
+from autotuner.iree.mlir import Dispatch, enclosing, parse, root_of, symbol, walk
 from autotuner.problems.render import Rows
 from autotuner.space.cpu import CpuTiling
 from autotuner.space.dispatch import CompilationInfo
@@ -86,7 +86,7 @@ def _range(dispatch: Dispatch, rows: Rows) -> dict[str, int | None]:
     return {"axis": dispatch.outputs[0].index(dispatch.dims("m")[0]), "low": rows[0], "high": rows[1]}
 
 
-FLAG = "--iree-hal-substitute-executable-configuration"
+SUBSTITUTION = "--iree-hal-substitute-executable-configuration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Executable:
     @property
     def flag(self) -> str:
         """The flag up to the name of the file."""
-        return f"{FLAG}={self.name}"
+        return f"{SUBSTITUTION}={self.name}"
 
 
 def find_executable(texts: Iterable[str]) -> Executable | None:
@@ -111,8 +111,7 @@ def find_executable(texts: Iterable[str]) -> Executable | None:
             root = root_of(module.operation)
             executable = next((op for op in walk(module.operation) if op.name == "hal.executable"), None)
             if root is not None and executable is not None:
-                name = ir.StringAttr(executable.attributes["sym_name"]).value
-                found.append((root[1].work, Executable(name, text)))
+                found.append((root[1].work, Executable(symbol(executable), text)))
     return max(found, key=lambda pair: pair[0])[1] if found else None
 
 

@@ -134,6 +134,11 @@ def maker(value: Any, *names: str) -> Any:
     return made if not names or made.name in names else None
 
 
+def symbol(op: Any) -> str:
+    """The name that an operation is referred to by."""
+    return str(ir.StringAttr(op.attributes["sym_name"]).value)
+
+
 def read_root(text: str) -> Dispatch | None:
     """The contraction-like root operation with the most work, or None when no dispatch has one.
 
@@ -341,7 +346,7 @@ def by_name(texts: Iterable[str]) -> dict[str, str]:
             module = parse(text, context)
             for op in walk(module.operation):
                 if op.name == "hal.executable":
-                    named[ir.StringAttr(op.attributes["sym_name"]).value] = text
+                    named[symbol(op)] = text
                     break
     return named
 

@@ -13,6 +13,7 @@ from iree.compiler import ir
 from iree.compiler.dialects import iree_codegen, iree_gpu
 
 from autotuner.errors import NoCandidateError, UsageError
+from autotuner.iree.mlir import symbol
 from autotuner.space import gpu_config, prune
 from autotuner.space.constraints import Column, constraint_operations, read_program
 from autotuner.space.dispatch import UNBATCHED, Batch, CompilationInfo
@@ -99,8 +100,7 @@ class GpuSpace:
             found: dict[str, tuple[Any, list[Any]]] = {}
             for operation in constraint_operations(module.operation):
                 parent = operation.parent.operation
-                name = ir.StringAttr(parent.attributes["sym_name"]).value
-                found.setdefault(name, (parent, []))[1].append(operation)
+                found.setdefault(symbol(parent), (parent, []))[1].append(operation)
         if not found:
             raise NoCandidateError(
                 "iree-compile emits no pipeline constraints for this dispatch on this target.",

@@ -11,13 +11,14 @@ from typing import Any
 from iree.compiler import ir
 
 from autotuner.carriers.calls import count_calls, extern, roots
-from autotuner.carriers.flagfile import SUBSTITUTION, tuning_flag
+from autotuner.carriers.flagfile import tuning_flag
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
+from autotuner.carriers.render import SUBSTITUTION
 from autotuner.iree.compile import Compile, inspect
-from autotuner.iree.mlir import parse, same_attributes, walk
+from autotuner.iree.mlir import parse, same_attributes, symbol, walk
 from autotuner.iree.tools import Tools
 from autotuner.specfiles.entries import EXECUTABLE, Entry, foreaches, parse_spec, read_module
-from autotuner.specfiles.matchers import symbol, symbols
+from autotuner.specfiles.matchers import symbols
 from autotuner.specfiles.vetting import SECONDS
 
 BY = "__autotune_by__"

@@ -14,8 +14,8 @@ from autotuner.carriers.carrier import Carrier, FileKind, carrier_of_file
 from autotuner.carriers.provenance import ENTRY, OBJECTS, Provenance
 from autotuner.carriers.render import MARKER
 from autotuner.errors import UsageError
-from autotuner.iree.mlir import walk
-from autotuner.specfiles.matchers import Matches, describe, key, symbol, symbols
+from autotuner.iree.mlir import symbol, walk
+from autotuner.specfiles.matchers import Matches, describe, key, symbols
 from autotuner.specfiles.vetting import vet_spec
 from autotuner.system.text import nesting, printable
 from autotuner.system.workspace import refuse_endless

@@ -7,7 +7,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from autotuner.iree.mlir import ROLES, walk
+from autotuner.iree.mlir import ROLES, symbol, walk
 
 _STRUCTURE = "transform.iree.match."
 _KINDS = ("contraction", "convolution", "attention", "online_attention")
@@ -39,10 +39,6 @@ class Matches:
 def symbols(module: Any) -> dict[str, Any]:
     """The operations of a module that have a name."""
     return {symbol(op): op for op in _body(module) if "sym_name" in op.attributes}
-
-
-def symbol(op: Any) -> str:
-    return str(ir.StringAttr(op.attributes["sym_name"]).value)
 
 
 def describe(matcher: Any) -> Matches:

@@ -17,10 +17,10 @@ from autotuner.carriers.outputs import SPEC, Outputs
 from autotuner.carriers.provenance import Provenance, today
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.compile import shell_line
-from autotuner.iree.mlir import walk
+from autotuner.iree.mlir import symbol, walk
 from autotuner.iree.tools import Tools
 from autotuner.specfiles.entries import CONFIG, FOREACH, Entry, Foreach, parse_spec, read_module, read_text, verifies
-from autotuner.specfiles.matchers import body_key, symbol, symbols
+from autotuner.specfiles.matchers import body_key, symbols
 from autotuner.specfiles.vetting import vet_spec
 from autotuner.system.text import printable
 

@@ -10,7 +10,7 @@ from iree.compiler import ir
 
 from autotuner.carriers.provenance import ENTRY, Provenance
 from autotuner.errors import UsageError
-from autotuner.iree.mlir import walk
+from autotuner.iree.mlir import symbol, walk
 from autotuner.specfiles.entries import (
     EXECUTABLE,
     SpecFile,
@@ -21,7 +21,6 @@ from autotuner.specfiles.entries import (
     text_of,
     verifies,
 )
-from autotuner.specfiles.matchers import symbol
 from autotuner.system.text import printable
 
 

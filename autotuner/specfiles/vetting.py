@@ -16,7 +16,7 @@ from iree.compiler import ir
 
 from autotuner.errors import UsageError
 from autotuner.iree.compile import first_error
-from autotuner.iree.mlir import parse, walk
+from autotuner.iree.mlir import parse, symbol, walk
 from autotuner.iree.tools import Tools
 from autotuner.system import process
 from autotuner.system.text import short
@@ -219,10 +219,8 @@ def _model_op(op: Any) -> None:
     if dialect not in MODEL_DIALECTS and op.name not in MODEL_OPS and not op.name.startswith(MODEL_FAMILIES):
         raise _RefusedError(f"the operation {short(op.name)}")
     # Dispatches are named after their functions, and their files after them.
-    if op.name in _NAMING and "sym_name" in op.attributes:
-        name = ir.StringAttr(op.attributes["sym_name"]).value
-        if not is_component(name):
-            raise _RefusedError(f"the name {short(name)} of {op.name}")
+    if op.name in _NAMING and "sym_name" in op.attributes and not is_component(symbol(op)):
+        raise _RefusedError(f"the name {short(symbol(op))} of {op.name}")
 
 
 def _attribute(value: Any, where: str) -> None:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from autotuner.carriers.flagfile import (
     SPEC_FLAGS,
-    SUBSTITUTION,
     SUBSTITUTIONS,
     Flagfile,
     flagfile_text,
@@ -19,6 +18,7 @@ from autotuner.carriers.flagfile import (
     use_line,
 )
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
+from autotuner.carriers.render import SUBSTITUTION
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.system import process

@@ -10,10 +10,10 @@ from pathlib import Path
 from autotuner.build import BuildJob
 from autotuner.build.ship import ship_together
 from autotuner.carriers.carrier import FLAGS, Parts
-from autotuner.carriers.flagfile import SUBSTITUTION
 from autotuner.carriers.microkernel import SPEC_FLAG
 from autotuner.carriers.outputs import MODEL, WRITTEN, Outputs
 from autotuner.carriers.provenance import Provenance, today
+from autotuner.carriers.render import SUBSTITUTION
 from autotuner.errors import EnvironmentFailure
 from autotuner.iree.compile import Compiled, shell_line
 from autotuner.jobs.retune.plan import Part, Wanted
