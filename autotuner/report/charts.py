@@ -1,152 +1,186 @@
-"""What charts are made of, and those of a run's search and race, as figures of plotly."""
+"""Charts as a page draws them: where each mark stands, in per cent. The page's style does the rest."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Self
 
-from autotuner.report.page import Chart, plain
 from autotuner.report.reading import Finalist, Run, name_of, time_of
 from autotuner.store.rows import CandidateRow
 
 POINTS = 1200
 """Of a chart: a browser draws so many at once without a pause."""
 FINALISTS = 25
-_COLOURS = {"baseline": "@ink", "stock": "@c2", "codegen": "@c1", "microkernel": "@c4"}
-_NAME = 32
-"""Characters of a name beside a chart."""
-Figure = dict[str, Any]
-_ONE = {"type": "line", "x0": 1, "x1": 1, "y0": 0, "y1": 1, "yref": "paper", "line": {"color": "@muted", "dash": "dot"}}
-"""Where something is as fast as what it is compared with."""
+_MARGIN = 0.04
+"""Of an axis, on both sides: a mark at its end is whole."""
+_TICKS = 5
+"""At the most, about: names of more would touch on a phone."""
 
 
-def scatter(
-    name: str,
-    x: Sequence[Any],
-    y: Sequence[Any],
-    *,
-    mode: str = "markers",
-    texts: Sequence[str] = (),
-    hover: str = "",
-    **more: Any,
-) -> Figure:
-    """Points or lines; `hover` is what is said of a point that is pointed at."""
-    made: Figure = {"type": "scatter", "mode": mode, "name": plain(name), "x": list(x), "y": list(y), **more}
-    if texts:
-        made["text"] = [plain(text) for text in texts]
-    return {**made, "hovertemplate": f"{hover}<extra></extra>"} if hover else made
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """An axis."""
+
+    low: float
+    high: float
+    log: bool = False
+
+    @classmethod
+    def over(cls, values: Iterable[float], *, log: bool = False) -> Self:
+        """Over all of these; of one value there is no axis but around it."""
+        known = [math.log(value) if log else value for value in values]
+        low, high = min(known), max(known)
+        margin = _MARGIN * (high - low) or max(abs(high), 1.0) * _MARGIN
+        low, high = (math.exp(end) if log else end for end in (low - margin, high + margin))
+        return cls(low, high, log)
+
+    def at(self, value: float) -> float:
+        """In per cent, from the low end."""
+        value, low, high = (math.log(x) if self.log else x for x in (value, self.low, self.high))
+        return round(100 * (value - low) / (high - low), 2)
+
+    @property
+    def ticks(self) -> list[tuple[float, str]]:
+        """Round values between the ends: where each is, and its name."""
+        if self.log and self.high > 10 * self.low:
+            decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+            steps = (1, 2, 5) if len(decades) <= _TICKS // 2 else (1,)
+            found = [step * 10.0**decade for decade in decades for step in steps]
+        else:
+            rough = (self.high - self.low) / _TICKS
+            base = 10.0 ** math.floor(math.log10(rough))
+            step = base * next(n for n in (1, 2, 5, 10) if n * base >= rough)
+            found = [n * step for n in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]
+        return [(self.at(value), f"{value:.6g}") for value in found if self.low <= value <= self.high]
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A ratio in a row of its own, with its interval where it has one."""
+    """A value in a row of its own, with its interval where it has one."""
 
     row: str
     value: float
     low: float | None = None
     high: float | None = None
-    colour: str = "@muted"
+    colour: str = "muted"
     text: str = ""
+    link: str = ""
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        return self.value if self.low is None else self.low, self.value if self.high is None else self.high
 
 
-def forest(title: str, marks: Sequence[Mark], *, note: str = "") -> Chart:
-    """Times as fast as the default with their intervals, a row for each, beside the line where nothing has changed."""
-    names = [plain(mark.row if len(mark.row) <= _NAME else f"{mark.row[:14]}…{mark.row[-16:]}") for mark in marks]
-    values = [mark.value for mark in marks]
-    data = scatter(
-        title,
-        values,
-        names,
-        texts=[mark.text or f"{mark.value:.3f}" for mark in marks],
-        hover="%{y}: %{text}",
-        marker={"color": [mark.colour for mark in marks], "size": 10},
-        error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": [(mark.high or mark.value) - mark.value for mark in marks],
-            "arrayminus": [mark.value - (mark.low or mark.value) for mark in marks],
-            "color": "@muted",
-        },
-    )
-    layout = {
-        "xaxis": {"title": {"text": "times as fast as the default"}},
-        "yaxis": {"type": "category", "range": [-0.7, len({*names}) - 0.3]},
-        "shapes": [_ONE],
-        "showlegend": False,
-    }
-    return Chart(title, {"data": [data], "layout": layout}, note, height=120 + 28 * len(names))
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A row for each mark: a dot with its interval, or `solid` a bar; `line` is where nothing has changed."""
+
+    title: str
+    marks: Sequence[Mark]
+    scale: Scale
+    note: str = ""
+    line: float | None = None
+    solid: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    x: float
+    y: float
+    text: str
+    colour: str
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """Points, and a line through `path`."""
+
+    title: str
+    x: Scale
+    y: Scale
+    points: Sequence[Point]
+    path: Sequence[tuple[float, float]]
+    axes: tuple[str, str]
+    """What is along x, and along y."""
+    note: str = ""
+    legend: Mapping[str, str] | None = None
+    """Colours, and what has them."""
+    names: Sequence[tuple[float, str]] = ()
+    """Of places along x, in per cent, where they are not numbers."""
+
+    @property
+    def line(self) -> str:
+        """As a polyline has it: y goes down there."""
+        return " ".join(f"{self.x.at(x)},{round(100 - self.y.at(y), 2)}" for x, y in self.path)
+
+
+Chart = Rows | Plot
+
+
+def forest(title: str, marks: Sequence[Mark], *, note: str = "") -> Rows:
+    """Times as fast as the default with their intervals, beside the line where nothing has changed."""
+    scale = Scale.over([1.0, *(end for mark in marks for end in mark.ends)], log=True)
+    return Rows(title, marks, scale, note, line=scale.at(1.0))
 
 
 # --- a run's search and race -----------------------------------------------------------------------------------------
 
+_COLOURS = {"baseline": "ink", "stock": "c2", "codegen": "c1", "microkernel": "c4"}
 
-def progress(run: Run) -> Chart | None:
+
+def progress(run: Run) -> Plot | None:
     """The best so far, over the candidates."""
     timed = list(enumerate(run.timed, start=1))
-    if len(timed) < 2:
+    if len(timed) < 2 or run.row.kind == "bench":  # which searches nothing
         return None
-    best = list(accumulate((row.us or math.inf for _, row in timed), min))
-    steps = [i for i, us in enumerate(best) if i in (0, len(best) - 1) or us < best[i - 1]]
-    line = scatter(
-        "best so far",
-        [timed[i][0] for i in steps],
-        [best[i] for i in steps],
-        mode="lines",
-        line={"shape": "hv", "color": "@good", "width": 2.5},
-    )
+    times = [row.us or math.inf for _, row in timed]
+    best = list(accumulate(times, min))
+    steps = [i for i, us in enumerate(best) if i == 0 or us < best[i - 1]]
+    corners = [(i + 1, best[j]) for i, j in zip(steps, [0, *steps], strict=False)]  # along, then down
+    path = [point for i, along in zip(steps, corners, strict=True) for point in (along, (i + 1, best[i]))]
     every = math.ceil(len(timed) / POINTS)
+    points = [_point(at, row, run) for at, row in timed if at % every == 0 or row.us == best[-1]]
     kinds = dict.fromkeys(row.kind for _, row in timed)
-    data = [*(_dots(kind, [p for p in timed[::every] if p[1].kind == kind]) for kind in kinds), line]
-    axis = {"title": {"text": "µs"}, "type": "log", "dtick": "D2"}
-    layout = {"xaxis": {"title": {"text": "timed candidates"}}, "yaxis": axis}
-    note = f"One of {every} is drawn." if every > 1 else ""
-    return Chart("Best so far", {"data": data, "layout": layout}, note)
-
-
-def _dots(kind: str, points: Sequence[tuple[int, CandidateRow]]) -> Figure:
-    size = 6 if kind in ("codegen", "microkernel") else 9
-    return scatter(
-        "default" if kind == "baseline" else kind,
-        [at for at, _ in points],
-        [time_of(row) for _, row in points],
-        texts=[name_of(row) for _, row in points],
-        hover="%{text}: %{y:.4g} µs",
-        marker={"color": _COLOURS.get(kind, "@c5"), "size": size, "opacity": 0.75},
+    legend = {_COLOURS.get(kind, "c5"): "default" if kind == "baseline" else kind for kind in kinds}
+    return Plot(
+        "Best so far",
+        Scale.over([1, len(timed)]),
+        Scale.over([us for us in times if us < math.inf], log=True),
+        points,
+        [*path, (len(timed), best[-1])],
+        ("timed candidates", "µs"),
+        f"One of {every} is drawn." if every > 1 else "",
+        legend,
     )
 
 
-def importance(shares: Mapping[str, float | None]) -> Chart | None:
+def _point(at: int, row: CandidateRow, run: Run) -> Point:
+    us = time_of(row) or math.inf
+    return Point(at, us, f"{name_of(row)}: {us:.4g} µs", _COLOURS.get(row.kind, "c5"), run.link(row.ordinal))
+
+
+def importance(shares: Mapping[str, float | None]) -> Rows | None:
     """What share of the spread each knob explains by itself."""
-    told = [(name, round(100 * share, 1)) for name, share in shares.items() if share is not None][::-1]
-    if not told:
-        return None
-    data: Figure = {
-        "type": "bar",
-        "orientation": "h",
-        "x": [share for _, share in told],
-        "y": [plain(name) for name, _ in told],
-        "marker": {"color": "@c1"},
-        "hovertemplate": "%{y}: %{x:.4g} %<extra></extra>",
-    }
+    told = [(name, round(100 * share, 1)) for name, share in shares.items() if share is not None]
+    marks = [Mark(name, share, 0.0, share, "c1", f"{share:g} %") for name, share in told]
     note = "Per cent of the spread of log time that a knob's values explain by themselves, beyond chance."
-    layout = {"xaxis": {"title": {"text": "%"}, "rangemode": "tozero"}, "yaxis": {"type": "category"}, "bargap": 0.35}
-    return Chart("Which knobs matter", {"data": [data], "layout": layout}, note, height=90 + 24 * len(told))
+    return Rows("Which knobs matter", marks, Scale(0.0, 100.0), note, solid=True) if marks else None
 
 
-def finalists(run: Run) -> Chart | None:
+def finalists(run: Run) -> Rows | None:
     """The finalists' ratios to the default with their intervals: what was confirmed, and the best of the race."""
-    shown = sorted(run.finalists, key=lambda f: (f.phase == "confirm", f.median))[-FINALISTS:]
+    shown = sorted(run.finalists, key=lambda f: (f.phase == "confirm", f.median), reverse=True)[:FINALISTS]
     note = "Median and 95 % interval over blocks timed side by side. The race chooses; the confirmation is fresh data."
-    return forest("Finalists", [_mark(one) for one in shown], note=note) if shown else None
+    return forest("Finalists", [_mark(one, run) for one in shown], note=note) if shown else None
 
 
-def _mark(one: Finalist) -> Mark:
-    colour = "@good" if one.phase == "confirm" else "@c1"
-    row, blocks = f"{one.name}, {one.phase}", f"{one.blocks} blocks"
-    if one.interval is None:
-        return Mark(row, one.median, colour=colour, text=f"{one.median:.3f}, too few blocks for an interval, {blocks}")
-    low, high = one.interval.low, one.interval.high
-    return Mark(row, one.median, low, high, colour, f"{one.median:.3f} ({low:.3f} to {high:.3f}), {blocks}")
+def _mark(one: Finalist, run: Run) -> Mark:
+    low, high = (one.interval.low, one.interval.high) if one.interval else (None, None)
+    bounds = f" ({low:.3f} to {high:.3f})" if low is not None else ", too few blocks for an interval"
+    text = f"{one.median:.3f}x{bounds}, {one.blocks} blocks"
+    colour = "good" if one.phase == "confirm" else "c1"
+    return Mark(f"{one.name}, {one.phase}", one.median, low, high, colour, text, run.link(one.ordinal))

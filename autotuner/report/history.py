@@ -136,8 +136,10 @@ def run_table(store: Reader, run: str) -> Table:
     return candidates_table(store.run(run), store.candidates(run), store.isa(run))
 
 
-def candidates_table(run: RunRow, candidates: Sequence[CandidateRow], isa: Mapping[int, Isa]) -> Table:
-    """The fastest first, and after them those that were not timed, with the reason."""
+def candidates_table(
+    run: RunRow, candidates: Sequence[CandidateRow], isa: Mapping[int, Isa], *, ratios: bool = True
+) -> Table:
+    """The fastest first, and after them those that were not timed, with the reason. `ratios`: of the search."""
     from autotuner.measure.reference import DEFAULT  # imported where they are used: lists of runs need not wait
     from autotuner.tuning.printer import knobs
 
@@ -154,7 +156,7 @@ def candidates_table(run: RunRow, candidates: Sequence[CandidateRow], isa: Mappi
         Field("configuration", lambda row: knobs(row.config.as_dict()), "long"),
         *([Field("isa", lambda row: isa[row.id].summary if row.id in isa else "")] if isa else []),
         Field("µs", lambda row: us(row.us), "number"),
-        Field("speedup", speedup, "number"),
+        *([Field("speedup", speedup, "number")] if ratios else []),
         Field("error", lambda row: error(row.error), "number"),
         Field("state", lambda row: row.failure or row.state, "badge"),
     ]

@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from autotuner.report.charts import Mark, forest
-from autotuner.report.page import Chart, Section
+from autotuner.report.charts import Chart, Mark, forest
+from autotuner.report.page import Section
 from autotuner.report.reading import Run
 from autotuner.report.tables import Field, Kind, Table, error, interval, lines, number, text, us
 from autotuner.system.text import count
 
 MOST_SHOWN = 60
 """Problems in a chart: those with most time. The table has all."""
+_PLACES = "problem calls percent kernel us codegen_us state reason"
+"""Of an operation that a microkernel can compute."""
 _Row = Mapping[str, Any]
 _Rows = Sequence[_Row]
 _KINDS: Mapping[str, Kind] = {
@@ -36,7 +38,7 @@ def own_sections(run: Run) -> list[Section]:
         "retune": _retuned,
     }
     made = make[run.row.kind](run.document) if run.row.kind in make else []
-    return [section for section in made if section.facts or any(table.rows for table in section.tables)]
+    return [section for section in made if section]
 
 
 # --- tables by names -------------------------------------------------------------------------------------------------
@@ -96,8 +98,8 @@ def _model(document: _Row) -> list[Section]:
     applied = f"{found} of {shipped} shipped entries are found in the compiled model."
     told = f"{ranked}{applied if shipped else 'No entry of a spec is shipped.'}"
     rows = [{**row, "percent": 100 * (number(row.get("share")) or 0.0)} for row in document.get("dispatches") or []]
-    kernels: _Rows = (document.get("microkernels") or {}).get("places") or []
-    names = " ".join(dict.fromkeys(name for row in kernels for name in row))
+    places = (document.get("microkernels") or {}).get("places") or []
+    kernels = [{**row, "percent": 100 * (number(row.get("share")) or 0.0)} for row in places]
     return [
         _section("time", "Where the time goes", table("Time of one call", _times(document), "kind default_us best_us")),
         _section(
@@ -106,7 +108,7 @@ def _model(document: _Row) -> list[Section]:
             table("With what each entry gained", rows, "name calls percent us speedup state code applied reason"),
             words=(told,),
         ),
-        _section("microkernels", "Microkernels", table("Places", kernels, names)),
+        _section("microkernels", "Microkernels", table("Operations that a microkernel can compute", kernels, _PLACES)),
         _section(
             "routes",
             "Routes",
@@ -124,10 +126,15 @@ def _times(document: _Row) -> list[_Row]:
     return [{"kind": kind, **sides} for kind, sides in found.items()]
 
 
-_OTHER_MOMENTS = (
-    "The times are from the end of a problem's own run, where it has one, and the speedup is from blocks that were "
-    "timed side by side there. Shares and what is saved go by a first look at the default of all problems."
-)
+_UPLIFT = {
+    "kept": "problems kept",
+    "weighted": "saved, % of all time",
+    "coverage": "% of all time that these take",
+    "geometric_mean": "geometric mean of their speedups",
+    "us_total": "all time by default, µs",
+    "us_saved": "saved, µs",
+}
+_BASIS = "The times are from the end of each problem's own run, the speedups from blocks timed side by side there."
 
 
 def _suite(document: _Row) -> list[Section]:
@@ -141,14 +148,15 @@ def _suite(document: _Row) -> list[Section]:
     ]
     tuned = [row for row in rows if number(row.get("ratio"))]
     names = "problem calls share default_us tuned_us speedup verdict carrier run reason"
-    told = {name: value for name, value in (document.get("uplift") or {}).items() if value is not None}
+    uplift = document.get("uplift") or {}
+    told = {title: text(uplift.get(name)) for name, title in _UPLIFT.items() if uplift.get("kept")}
     return [
         Section(
             "problems",
             "Problems",
-            (_OTHER_MOMENTS,) if tuned else (),
-            facts=tuple((_title(name), text(value)) for name, value in told.items()),
-            charts=_uplifts(tuned[:MOST_SHOWN][::-1]),
+            (_BASIS,) if tuned else (),
+            facts=tuple((title, value) for title, value in told.items() if value),
+            charts=_uplifts(tuned[:MOST_SHOWN]),
             tables=(
                 table("Problems of the suite", rows, names),
                 table("Compiled together", document.get("groups") or [], "problems us_saved carrier flags flagfile"),
@@ -157,16 +165,15 @@ def _suite(document: _Row) -> list[Section]:
     ]
 
 
+def _ratio(name: str, ratio: _Row, colour: str, run: str = "") -> Mark:
+    value, low, high = (number(ratio.get(which)) for which in ("median", "low", "high"))
+    return Mark(name, value or 1.0, low, high, colour, interval(ratio, unit="x"), f"#run-{run}" if run else "")
+
+
 def _uplifts(rows: _Rows) -> tuple[Chart, ...]:
     """The speedup of each problem that came to one, the one with most time first."""
     marks = [
-        Mark(
-            text(row.get("problem")),
-            float(row["ratio"]),
-            number(row.get("low")),
-            number(row.get("high")),
-            "@good" if row.get("kept") else "@muted",
-        )
+        _ratio(text(row.get("problem")), row["speedup"], "good" if row.get("kept") else "muted", text(row.get("run")))
         for row in rows
     ]
     return (forest("Speedup of each problem, with its interval", marks),) if marks else ()
@@ -194,7 +201,14 @@ def _retuned(document: _Row) -> list[Section]:
 def _libraries(document: _Row) -> list[Section]:
     """Every backend of every problem."""
     names = "problem backend us gflops over_iree cold_us error version failure reason how"
-    return [_section("libraries", "Libraries", table("Timed in turns", [*_backends(document)], names))]
+    rows = [*_backends(document)]
+    marks = [
+        _ratio(f"{row['backend']}, {row['problem']}", over, "c1")
+        for row in rows
+        if row["backend"] != "iree" and number((over := row.get("over_iree") or {}).get("median"))
+    ]
+    charts = (forest("Times as fast as IREE's default", marks[:MOST_SHOWN]),) if marks else ()
+    return [Section("libraries", "Libraries", charts=charts, tables=(table("Timed in turns", rows, names),))]
 
 
 def _backends(document: _Row) -> Iterator[_Row]:

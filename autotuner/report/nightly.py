@@ -11,11 +11,12 @@ from typing import Any
 from autotuner.errors import EXIT_REGRESSION, AutotuneError
 from autotuner.jobs.nightly.plan import Plan
 from autotuner.jobs.nightly.run import Entry, nights
-from autotuner.report.charts import scatter
+from autotuner.report.charts import Plot, Scale
+from autotuner.report.charts import Point as Dot
 from autotuner.report.compare import Comparison, ResultSet, Row, compare, limit_of, open_set
 from autotuner.report.compared import document as comparison_document
 from autotuner.report.compared import environment, kernels
-from autotuner.report.page import Chart, Section, View, render
+from autotuner.report.page import Section, View, render
 from autotuner.report.tables import Field, Table, us
 from autotuner.store.figures import Figure, Measurements
 from autotuner.system.text import count
@@ -120,6 +121,12 @@ class Night:
         return (", ".join(known["iree"].golden), ", ".join(known["iree"].new)) if "iree" in known else ("", "")
 
     @property
+    def unclear(self) -> bool:
+        """Something of the night came to no verdict, or was not measured at all."""
+        some = {"unclear", "only-golden"} & {*self.compared.counts}
+        return bool(some or self.notes or any(part.status != "finished" for part in self.parts))
+
+    @property
     def exit_code(self) -> int:
         """6 for an alarm, otherwise that of the first part that failed, or of a golden set that cannot be used."""
         if self.compared.regressed:
@@ -212,12 +219,27 @@ def _recent(entries: Sequence[Entry]) -> ResultSet:
 
 
 def page(night: Night) -> str:
-    """One file that stands alone."""
+    """One file that stands alone: what changed first, what did not folded away."""
+    compared = night.compared
+    changed, same = (
+        replace(kernels(replace(compared, rows=tuple(rows))), caption=caption)
+        for caption, rows in (
+            ("What changed, or cannot be compared", [row for row in compared.rows if row.verdict != "same"]),
+            (f"{compared.counts.get('same', 0)} the same", [row for row in compared.rows if row.verdict == "same"]),
+        )
+    )
+    differing, alike = (
+        replace(environment(replace(compared, environment=tuple(facts))), caption=caption)
+        for caption, facts in (
+            ("What differs", compared.differing),
+            ("The same on both sides", [fact for fact in compared.environment if not fact.differs]),
+        )
+    )
     view = View(
         anchor="night",
         title=f"{night.plan.name}: the night of {night.night}" if night.night else f"{night.plan.name}: no night yet",
         verdict=night.verdict,
-        tone="bad" if night.exit_code else "good",
+        tone="bad" if night.exit_code else "good" if compared.compared and not night.unclear else "warn",
         words=(*night.alarms, *night.notes),
         facts=(
             ("Nights", f"{len(night.nights)}"),
@@ -228,14 +250,14 @@ def page(night: Night) -> str:
         commands=(("Run what is due now", shlex.join(["autotune", "nightly", str(night.plan.path)])),),
         sections=(
             Section("parts", "Parts of the night", tables=(Table.of("Parts of the night", night.parts, _PARTS),)),
-            Section("compared", f"Beside {night.compared.golden}", tables=(kernels(night.compared),)),
+            Section("compared", f"Beside {night.compared.golden}", tables=(changed,), folded=(same,)),
             Section(
                 "trends",
                 "Trends",
                 charts=tuple(map(_chart, _interesting(night.trends))),
                 tables=(Table.of("All series", night.trends, _TRENDS),),
             ),
-            Section("environment", "Environment", tables=(environment(night.compared),)),
+            Section("environment", "Environment", tables=(differing,), folded=(alike,)),
         ),
     )
     return render([view])
@@ -274,16 +296,15 @@ def _interesting(series: Sequence[Trend]) -> list[Trend]:
     return sorted(known, key=lambda one: abs(one.change - 1), reverse=True)[:MOST_CHARTS]
 
 
-def _chart(one: Trend) -> Chart:
-    line = scatter(
+def _chart(one: Trend) -> Plot:
+    points = [(n, point.figure.us, point) for n, point in enumerate(one.points)]
+    x = Scale.over([0, len(points) - 1])
+    return Plot(
         one.name,
-        [point.night for point in one.points],
-        [point.figure.us for point in one.points],
-        mode="lines+markers",
-        texts=[f"IREE {point.iree}" for point in one.points],
-        hover="%{x}<br>%{y:.4g} µs<br>%{text}",
-        line={"color": "@c1", "width": 1.5},
-        marker={"size": 5},
+        x,
+        Scale.over([us for _, us, _ in points]),
+        [Dot(n, us, f"{point.night}: {us:.4g} µs, IREE {point.iree}", "c1") for n, us, point in points],
+        [(n, us) for n, us, _ in points],
+        ("", "µs"),
+        names=[(x.at(n), points[n][2].night) for n in (0, len(points) - 1)],
     )
-    layout = {"xaxis": {"type": "category"}, "yaxis": {"title": {"text": "µs"}}, "showlegend": False}
-    return Chart(one.name, {"data": [line], "layout": layout}, height=240)

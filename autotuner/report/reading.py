@@ -25,6 +25,7 @@ class Finalist:
     """One that was timed side by side with the default: how much faster it is, by the blocks that have both."""
 
     name: str
+    ordinal: int
     phase: str
     median: float
     interval: Interval | None
@@ -48,6 +49,15 @@ class Run:
     def document(self) -> Json:
         """The JSON document that its user was given; empty where it has not come to an end."""
         return self.row.result or {}
+
+    @property
+    def key(self) -> str:
+        """Of its candidates on a page: their numbers follow."""
+        return f"run-{self.row.id}-c"
+
+    def link(self, ordinal: int) -> str:
+        """To a candidate's row."""
+        return f"#{self.key}{ordinal}"
 
     @cached_property
     def timed(self) -> tuple[CandidateRow, ...]:
@@ -91,7 +101,8 @@ def _finalists(store: Reader, run: str, candidates: Sequence[CandidateRow]) -> t
                 continue
             logs = [math.log(against[b] / us) for b, us in own.items() if us > 0 and against.get(b, 0.0) > 0]
             if logs:
-                found.append(Finalist(name_of(row), phase, math.exp(median(logs)), Interval.of(logs), len(logs)))
+                ratio, known = math.exp(median(logs)), Interval.of(logs)
+                found.append(Finalist(name_of(row), row.ordinal, phase, ratio, known, len(logs)))
     return tuple(found)
 
 

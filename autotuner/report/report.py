@@ -43,9 +43,13 @@ def report(store: Reader, runs: Sequence[str] = ()) -> str:
     views = [_view(read(store, row), rows) for row in shown]
     left = len(rows) - len(shown)
     left_out = [f"{count(left, 'run')} without details here: autotune report RUN shows one."] if left else []
-    overview = runs_table(run_records(store, [*rows.values()]), "Runs") if len(rows) != 1 else None
-    title = f"{count(len(rows), 'run')} of autotune" if overview else views[0].title
-    return render(views, title=title, overview=overview, left_out=left_out)
+    first = runs[0] if len(runs) == 1 else None
+    listed = [row for row in rows.values() if row.id != first or len(rows) == 1]
+    caption = "Its parts" if first else "Runs"
+    overview = runs_table(run_records(store, listed), caption).filled() if len(rows) != 1 else None
+    lead = overview is None or first is not None
+    title = "" if lead else f"{count(len(rows), 'run')} of autotune"
+    return render(views, title=title, overview=overview, left_out=left_out, lead=lead)
 
 
 def _view(run: Run, others: Mapping[str, RunRow]) -> View:
@@ -120,6 +124,7 @@ def _facts(run: Run) -> list[tuple[str, str]]:
     document, row, record = run.document, run.row, run.record
     stock, cold = document.get("stock") or {}, document.get("cold") or {}
     by_stock = bool(stock.get("flags"))
+    beyond = (document.get("best") or {}).get("flags") != stock.get("flags") or document.get("spec")
     seconds = number((document.get("seconds") or {}).get("total"))
     asked, timed, failed = (_total(run, name) for name in ("asked", "timed", "failed"))
     found = [
@@ -127,7 +132,7 @@ def _facts(run: Run) -> list[tuple[str, str]]:
         ("best stock route", _time(stock.get("us"), run) if by_stock else ""),
         ("best", _time(record["best_us"], run)),
         ("speedup, 95 % interval", interval(document.get("speedup"))),
-        ("over the best stock route", interval(document.get("speedup_over_stock")) if by_stock else ""),
+        ("over the best stock route", interval(document.get("speedup_over_stock")) if by_stock and beyond else ""),
         ("cold cache, default", _time(cold.get("baseline_us"), run)),
         ("cold cache, best", _time(cold.get("best_us"), run)),
         ("carried by", text(document.get("carrier"))),

@@ -4,6 +4,7 @@ nothing to show is None."""
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from autotuner.report import charts
 from autotuner.report.history import candidates_table
@@ -20,10 +21,7 @@ _PROOFS = (
     "Every build is searched for the spec's marker and its configuration. Every result is compared with the reference, "
     "a model's with those of IREE's default or with the user's own (--expected), before it is timed."
 )
-_SCREENED = (
-    "µs and speedup are of the search, where a candidate is timed briefly and at its own moment. "
-    "What decides are the blocks side by side: see the finalists."
-)
+_SCREENED = "These times are of the search: brief, each at its own moment. What decides are the finalists' blocks."
 
 
 def search(run: Run) -> Section | None:
@@ -92,9 +90,10 @@ def candidates(run: Run) -> Section | None:
     """The fastest first: what became of each."""
     if not run.candidates:
         return None
+    table = candidates_table(run.row, run.candidates, run.isa, ratios=not run.finalists)
     return Section(
         "candidates",
         "Candidates",
         (_PROOFS, *_screened(run)),
-        tables=(candidates_table(run.row, run.candidates, run.isa),),
+        tables=(replace(table.filled(), key=run.key),),
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from rich.text import Text
@@ -39,6 +39,8 @@ TONES: Mapping[str, Tone] = {
 }
 """The colour of a word; others have none."""
 _STYLES: Mapping[Tone, str] = {"good": "green", "warn": "yellow", "bad": "red"}
+_WHOLE = 1e4
+"""From here on a number is told without a point, and never by powers of ten."""
 STATIC_ROWS = 50
 """Rows of a table that stand in a page's own text; the others are data that its script shows."""
 
@@ -68,11 +70,19 @@ class Table:
     caption: str
     columns: Sequence[Field]
     rows: Sequence[Sequence[str]]
+    key: str = ""
+    """Of a page's rows, where something leads to one: its first cell follows."""
 
     @classmethod
     def of(cls, caption: str, things: Iterable[Any], fields: Sequence[Field]) -> Table:
         """A row for each thing."""
         return cls(caption, fields, [tuple(field(thing) for field in fields) for thing in things])
+
+    def filled(self) -> Table:
+        """Without the columns that are empty."""
+        kept = [n for n in range(len(self.columns)) if any(row[n] for row in self.rows)]
+        rows = [[row[n] for n in kept] for row in self.rows]
+        return replace(self, columns=[self.columns[n] for n in kept], rows=rows)
 
     @property
     def first(self) -> Sequence[Sequence[str]]:
@@ -109,7 +119,7 @@ def number(value: Any) -> float | None:
 def text(value: object) -> str:
     """Whatever a document holds."""
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value:.4g}" if abs(value) < _WHOLE else f"{value:.0f}"
     return "" if value is None else str(value)
 
 

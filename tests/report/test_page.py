@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from autotuner.report import page
-from autotuner.report.page import Chart, Section, View, plain, render
+from autotuner.report.charts import Mark, Plot, Point, Scale, forest
+from autotuner.report.page import Section, View, render
 from autotuner.report.tables import Field, Table
 
 HOSTILE = "</script><script>alert('x')</script><img src=x onerror=alert(1)>\"'&"
@@ -23,22 +23,25 @@ def hostile() -> str:
     """A page of which every part holds what would run if it were markup."""
     columns = [Field("a"), Field("b", kind="badge"), Field("c", kind="code"), Field("d", link="#run-")]
     rows = Table(HOSTILE, columns, [[HOSTILE] * 4] * 60)
-    figure = Chart(HOSTILE, {"data": [{"x": [1], "text": [HOSTILE]}], "layout": {}}, note=HOSTILE)
+    rows_of = forest(HOSTILE, [Mark(HOSTILE, 2.0, 1.0, 3.0, HOSTILE, HOSTILE, HOSTILE)], note=HOSTILE)
+    scale, point = Scale(0.0, 2.0), Point(1.0, 1.0, HOSTILE, HOSTILE, HOSTILE)
+    legend = {HOSTILE: HOSTILE}
+    plot = Plot(HOSTILE, scale, scale, [point], [(0.0, 1.0)], (HOSTILE, HOSTILE), HOSTILE, legend, [(0.0, HOSTILE)])
     pair = ((HOSTILE, HOSTILE),)
     told: Any = {"words": (HOSTILE,), "facts": pair}
-    section = Section("s", HOSTILE, charts=(figure,), tables=(rows,), blocks=pair, **told)
+    section = Section("s", HOSTILE, charts=(rows_of, plot), tables=(rows,), folded=(rows,), blocks=pair, **told)
     view = View("v", HOSTILE, HOSTILE, "good", HOSTILE, commands=pair, notes=(HOSTILE,), sections=(section,), **told)
     return render([view], title=HOSTILE, overview=rows, left_out=[HOSTILE])
 
 
 def scripts(text: str) -> list[str]:
-    """As a browser cuts them: the first `</script` ends one. Plotly's is text until a chart is seen."""
-    return re.findall(r'<script(?: type="text/plain" id="plotly")?>(.*?)</script', text, re.S)
+    """As a browser cuts them: the first `</script` ends one."""
+    return re.findall(r"<script>(.*?)</script", text, re.S)
 
 
 def test_what_strangers_wrote_is_text_in_every_part(hostile: str) -> None:
     own = scripts(hostile)
-    assert len(own) == 2  # plotly and page.js
+    assert len(own) == 1  # page.js
     rest = hostile
     for script in own:
         rest = rest.replace(script, "")
@@ -49,9 +52,7 @@ def test_what_strangers_wrote_is_text_in_every_part(hostile: str) -> None:
 
 def test_rows_beyond_the_first_are_data_that_reads_back(hostile: str) -> None:
     data = re.findall(r'<script type="application/json">(.*?)</script', hostile, re.S)
-    overview, figure, rows = (json.loads(text) for text in data)
-    assert overview == rows == [[HOSTILE] * 4] * 10
-    assert figure["data"][0]["text"] == [HOSTILE]
+    assert [json.loads(text) for text in data] == [[[HOSTILE] * 4] * 10] * 3
 
 
 def test_only_the_scripts_of_the_frame_may_run_and_nothing_is_asked_for(hostile: str) -> None:
@@ -63,15 +64,20 @@ def test_only_the_scripts_of_the_frame_may_run_and_nothing_is_asked_for(hostile:
     assert (rules["default-src"], rules["connect-src"], rules["img-src"]) == ("'none'", "'none'", "data:")
 
 
-def test_a_figures_text_has_no_marks_of_its_own() -> None:
-    assert plain("<b>&x") == "&lt;b&gt;&amp;x"
+def test_a_section_of_nothing_has_no_heading() -> None:
+    empty = Section("none", "Nothing at all", ("Words alone.",), tables=(Table("rows", [Field("a")], []),))
+    assert "Nothing at all" not in render([View("v", "title", "win", "good", sections=(empty,))])
 
 
-def test_without_plotly_a_page_has_no_charts_and_says_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "plotly.offline", None)
-    page._plotly.cache_clear()
-    section = Section("s", "Title", charts=(Chart("drawn", {"data": []}),))
-    text = render([View("v", "title", "win", "good", sections=(section,))])
-    page._plotly.cache_clear()
-    assert "pip install plotly" in text
-    assert "data-chart" not in text.replace(page._script(), "").replace(page._read("style.css"), "")
+@pytest.mark.parametrize(
+    ("scale", "ticks"),
+    [
+        (Scale(0.0, 100.0), ["0", "20", "40", "60", "80", "100"]),
+        (Scale(0.9, 1.3, log=True), ["0.9", "1", "1.1", "1.2", "1.3"]),
+        (Scale(3.0, 450.0, log=True), ["10", "100"]),
+        (Scale.over([5.0]), ["4.8", "4.9", "5", "5.1", "5.2"]),
+    ],
+)
+def test_an_axis_has_round_numbers(scale: Scale, ticks: list[str]) -> None:
+    assert [name for _, name in scale.ticks] == ticks
+    assert all(0 <= at <= 100 for at, _ in scale.ticks)

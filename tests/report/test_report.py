@@ -82,9 +82,10 @@ def test_best_so_far_only_falls_and_ends_at_the_fastest(run: Run) -> None:
     fastest = min(candidate.us for candidate in run.timed if candidate.us)
     chart = charts.progress(run)
     assert chart is not None
-    line = chart.figure["data"][-1]
-    assert line["y"] == sorted(line["y"], reverse=True)
-    assert line["y"][-1] == fastest
+    along, down = zip(*chart.path, strict=True)
+    assert list(down) == sorted(down, reverse=True)
+    assert list(along) == sorted(along)
+    assert (along[-1], down[-1]) == (len(run.timed), fastest)
 
 
 def test_a_knob_that_decides_the_time_matters_most(run: Run) -> None:
@@ -94,7 +95,7 @@ def test_a_knob_that_decides_the_time_matters_most(run: Run) -> None:
     assert (shares["tile_m"] or 0) > 0.8 > 0.2 > (shares["peel"] or 0)
     chart = charts.importance(shares)
     assert chart is not None
-    assert chart.figure["data"][0]["y"] == [*shares][::-1]
+    assert [mark.row for mark in chart.marks] == [*shares]
 
 
 def test_a_knob_without_effect_has_no_share_by_chance(store: Store) -> None:
@@ -193,9 +194,9 @@ def test_a_long_run_is_thinned_for_charts_and_keeps_its_fastest(store: Store) ->
     name = a_search(store, candidates=5_000)
     chart = charts.progress(read(store, name))
     assert chart is not None
-    assert sum(len(trace["x"]) for trace in chart.figure["data"]) < 2 * charts.POINTS
+    assert len(chart.points) < 2 * charts.POINTS
     page = report(store, [name])
-    assert len(page.encode()) < 7e6
+    assert len(page.encode()) < 1e6
     (rest,) = [json.loads(text) for text in re.findall(r'"application/json">(\[.*?\])</script', page)]
     assert len(rest) == history.MOST - 50
     assert f"the first {history.MOST} of 5002: `autotune export --csv {name}` has all" in page
@@ -263,7 +264,9 @@ def test_a_suites_times_are_those_that_stand_side_by_side(store: Store) -> None:
     run = read(store, a_search(store, kind="suite", more={"problems": [tuned, {"problem": "b", "default_us": 7.0}]}))
     (section,) = kinds.own_sections(run)
     assert section.tables[0].rows == [("a", "10", "8", "1.250"), ("b", "7", "", "")]
-    assert section.charts[0].figure["layout"]["shapes"], "where the default is, there is a line"
+    (chart,) = section.charts
+    assert isinstance(chart, charts.Rows)
+    assert chart.line == chart.scale.at(1.0), "where the default is, there is a line"
 
 
 @pytest.mark.parametrize(("kind", "slug"), [("ab", "arms"), ("buckets", "buckets")])
