@@ -89,9 +89,8 @@ def _experiment(wanted: Wanted, request: Request) -> None:
             "ab needs a microkernel and --shape (or another arm, or --model).",
             remedy="`autotune ab --list` names the microkernels there are.",
         )
+    request.given.refuse(["microkernels"], "is for a search", remedy="Name the microkernel as an arm.")
     target, options = request.built_for(), request.options()
-    if options.microkernels:
-        raise UsageError("--microkernels is for a search.", remedy="Name the microkernel as an arm.")
     own = partial(parse_arm, objects=wanted.objects or (), symbol=wanted.symbol)
     parse = partial(own, workspace=request.workspace, trust=wanted.said.trust)
     arms = [parse(word) for word in (wanted.first, wanted.second) if word]

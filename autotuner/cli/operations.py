@@ -132,6 +132,7 @@ def run_family(wanted: "Family", request: Request) -> None:
     from autotuner.jobs.buckets import plain_only, tune_family
 
     request.given.refuse(["bundle"], "is for one --shape, and --bucket-m asks for many")
+    request.given.refuse(["microkernels"], "is for one --shape, and no microkernels join with --bucket-m")
     wanted = replace(wanted, gemm=wanted.gemm.allowing(request.allow_precision))
     target, options = request.built_for(), request.options()
     if request.cache == "cold":

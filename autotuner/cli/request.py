@@ -104,7 +104,7 @@ class Request:
     flags: o.Flags = None
     resume: Annotated[bool, option("--resume/--fresh", "Go on with an unfinished run of the same words.")] = False
     keep: Annotated[str, option("--keep", "Candidates' folders that stay: all, failed, best or none.")] = "best,failed"
-    microkernels: Annotated[str, option("--microkernels", "Those that join the search: names, auto or none.")] = "none"
+    microkernels: Annotated[str, option("--microkernels", "Those that join the search: names, auto or none.")] = "auto"
     allow_precision: Annotated[
         str | None, option("--allow-precision", "Accept results of tf32 or f16 accuracy. [default: the types' own]")
     ] = None

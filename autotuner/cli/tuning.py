@@ -17,7 +17,7 @@ from autotuner.iree.tools import Tools
 from autotuner.microkernels.instance import own_folder
 from autotuner.microkernels.library import is_shipped
 from autotuner.microkernels.loader import FILE
-from autotuner.microkernels.variants import AUTO, Kernel
+from autotuner.microkernels.variants import Kernel
 from autotuner.system.progress import Stop, stopping
 from autotuner.system.text import printable
 from autotuner.tuning.dry_run import Rehearsal
@@ -99,7 +99,7 @@ def say_whose_code(kernels: Sequence[Kernel], workspace: Path, *, no_color: bool
     """Once, on stderr: a kernel that does not come with autotune is a program of somebody's, and it will run."""
     named = {kernel.name for kernel in kernels}
     there = {file.parent.name for file in own_folder(workspace).glob(f"*/{FILE}")} if kernels else set()
-    own = {name for name in there if not is_shipped(name) and (name in named or AUTO in named)}
+    own = {name for name in there & named if not is_shipped(name)}
     own |= {kernel.name for kernel in kernels if kernel.objects}
     if own:
         said = f"not of autotune: {', '.join(map(printable, sorted(own)))}"

@@ -72,7 +72,8 @@ class Finals(Generic[C]):
         if schedule.too_late:
             return Judgement("inconclusive", schedule.too_short(), stock)
         rivals = schedule.racing
-        names = self.picked(first=(base, favourite, stock), count=rivals)
+        compiled = standing.compiled if rivals > 1 else None  # beside microkernels, what the compiler makes is told
+        names = self.picked(first=(base, favourite, stock, *([compiled.id] if compiled else [])), count=rivals)
         modules = self.last(names)
         if base not in modules or len(modules) == 1:
             reason = f"ran out of time before the finalists were built. {schedule.would_do(schedule.enough)}"

@@ -92,8 +92,15 @@ class Standing(Generic[C]):
     @property
     def stock(self) -> C | None:
         """The fastest that is right of what flags alone give, the plain default among them; None where none is."""
-        routes = [o for o in self.right if o.kind in ("baseline", "stock")]
-        return min(routes, key=lambda o: o.us or 0.0, default=None)
+        return self._fastest("baseline", "stock")
+
+    @property
+    def compiled(self) -> C | None:
+        """The fastest that is right of what the compiler makes itself."""
+        return self._fastest("baseline", "stock", "codegen")
+
+    def _fastest(self, *kinds: Kind) -> C | None:
+        return min((o for o in self.right if o.kind in kinds), key=lambda o: o.us or 0.0, default=None)
 
     @property
     def base(self) -> C | None:

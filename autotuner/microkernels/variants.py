@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -177,30 +178,18 @@ def find_variants(
     workspace: Path,
     executable_target: str = "",
 ) -> tuple[list[Variants], list[str]]:
-    """Those that were asked for, which must fit, or with `auto` all that do; and why others were left out."""
+    """Those that were asked for, which must fit, or with `auto` all of autotune's that do; and what others lack."""
     found: list[Variants] = []
-    manifests, notes = find_manifests(wanted, chip=chip, workspace=workspace)
-    left_out = []
+    fitting = partial(fits, problem=problem, chip=chip, executable_target=executable_target)
+    manifests, notes = find_manifests(wanted, chip=chip, workspace=workspace, fitting=fitting)
     for manifest, kernel in manifests:
-        try:
-            variants = Variants.of(
-                manifest, problem, chip, workspace=workspace, kernel=kernel, executable_target=executable_target
+        with suppress(*([DoesNotFitError] if kernel is None else [])):
+            found.append(
+                Variants.of(
+                    manifest, problem, chip, workspace=workspace, kernel=kernel, executable_target=executable_target
+                )
             )
-        except DoesNotFitError as error:
-            if kernel is not None:
-                raise
-            left_out.append((manifest.name, error.message.removeprefix(f"{manifest.name}: ")))
-        else:
-            found.append(variants)
-    return found, [*notes, *_notes(left_out)]
-
-
-def _notes(left_out: Iterable[tuple[str, str]]) -> list[str]:
-    """One for each reason, of names and why they are left out."""
-    names: dict[str, list[str]] = {}
-    for name, why in left_out:
-        names.setdefault(why.rstrip("."), []).append(name)
-    return [f"microkernel{'s' * (len(ones) > 1)} left out ({why}): {', '.join(ones)}" for why, ones in names.items()]
+    return found, notes
 
 
 def refuse_unfit(wanted: Sequence[Kernel], problem: Problem, *, chip: str, workspace: Path) -> None:
@@ -211,24 +200,25 @@ def refuse_unfit(wanted: Sequence[Kernel], problem: Problem, *, chip: str, works
 
 
 def find_manifests(
-    wanted: Sequence[Kernel], *, chip: str, workspace: Path
+    wanted: Sequence[Kernel], *, chip: str, workspace: Path, fitting: Callable[[Manifest], bool] = lambda _: True
 ) -> tuple[list[tuple[Manifest, Kernel | None]], list[str]]:
-    """Those that were asked for, each once, with what the user said of it or None where `auto` found it; and notes."""
-    folders = search_folders(workspace)
+    """Those that were asked for, each once, with what the user said of it or None where `auto` found it; and what has
+    to be installed for others that are `fitting`."""
     found: dict[str, tuple[Manifest, Kernel | None]] = {}
-    left_out = []
+    lacking: dict[str, list[str]] = {}
     for kernel in wanted:
         if kernel.name != AUTO:
-            found[kernel.name] = (find(kernel.name, folders), kernel)
+            found[kernel.name] = (find(kernel.name, search_folders(workspace)), kernel)
             continue
-        listing = all_manifests(folders)
-        left_out += [(broken.name, broken.why) for broken in listing.broken]
-        for manifest in listing.manifests:
-            if lacking := _lacking(manifest, chip):
-                left_out.append((manifest.name, lacking))
-            else:
+        for manifest in all_manifests([shipped_folder()]).manifests:
+            if not (lack := _lacking(manifest, chip)):
                 found.setdefault(manifest.name, (manifest, None))
-    return list(found.values()), _notes(left_out)
+            elif fitting(manifest):
+                lacking.setdefault(lack, []).append(manifest.name)
+    return list(found.values()), [
+        f"microkernels that may be several times faster are left out ({', '.join(names)}): {lack}"
+        for lack, names in lacking.items()
+    ]
 
 
 def _lacking(manifest: Manifest, chip: str) -> str:

@@ -12,7 +12,7 @@ from autotuner.devices.conditions import DeviceState
 from autotuner.errors import UsageError
 from autotuner.iree.run import CacheState
 from autotuner.measure.caches import Cache
-from autotuner.microkernels.variants import Kernel
+from autotuner.microkernels.variants import AUTO, Kernel
 from autotuner.search import GUIDED
 from autotuner.store.rows import RunKind
 from autotuner.system.settings import given_command
@@ -90,8 +90,8 @@ class Options:
     """Go on with the unfinished run of the same problem, where there is one."""
     keep: Sequence[str] = DEFAULT_KEEP
     """Which candidates' folders stay: `all`, `failed`, `best`, `none`."""
-    microkernels: Sequence[Kernel] = ()
-    """Which microkernels join the search: `[Kernel("auto")]` for all that fit, or by their names."""
+    microkernels: Sequence[Kernel] = (Kernel(AUTO),)
+    """Which microkernels join the search: by their names, or `Kernel("auto")` for all of autotune's that fit."""
     cluster: Elsewhere | None = None
     """A Dask scheduler whose workers build and time: `Scheduler("tls://HOST:PORT")`; None: this machine's processes."""
     iree_tools: Path | None = None
@@ -131,6 +131,11 @@ class Options:
         if self.cache == "cold" and self.isolate:
             remedy = "Leave out --isolate."
             raise UsageError("--cache cold needs a device that stays open, and --isolate closes it.", remedy=remedy)
+
+    @property
+    def named_microkernels(self) -> tuple[Kernel, ...]:
+        """Those that the user asked for by name."""
+        return tuple(kernel for kernel in self.microkernels if kernel.name != AUTO)
 
     def timing(self) -> dict[str, str]:
         """The states that candidates are compared in."""

@@ -164,6 +164,9 @@ def tell_problem(result: AnyResult, printer: Printer) -> None:
         printer.line("", carrier.only_for)
     if best is not None and best.config and not result.ranking:
         printer.more("best", knobs(best.config))
+    if (own := result.best_codegen) is not None and own.us is not None:
+        what = knobs(own.config) or f"route {own.measured.route}"
+        printer.more("codegen", f"{microseconds(own.us)} without microkernels: {what}")
     if result.baseline.estimate is not None:
         printer.more("default", f"estimate {result.baseline.estimate['score']:.2f}, never timed")
     for entry in result.ranking:

@@ -154,6 +154,8 @@ class Result(Generic[D]):
     """The default and the best with a warm and with a cold cache, where both were timed."""
     audited: Audited | None = None
     """What calls on changing inputs said of the winner; None where it was not called so."""
+    best_codegen: Best | None = None
+    """The fastest without a microkernel; None where none took part."""
     ranking: tuple[Best, ...] = ()
     """Without a device: the most promising candidates, by estimate."""
     cause: Cause | None = None
@@ -219,6 +221,7 @@ class Result(Generic[D]):
             "baseline": self.baseline.to_json(),
             "stock": self.stock.to_json(),
             "best": self.best.to_json() if self.best else None,
+            **({"best_codegen": self.best_codegen.to_json()} if self.best_codegen else {}),
             "speedup": _interval(self.speedup, confidence=self.confidence),
             "speedup_over_stock": _interval(self.speedup_over_stock, confidence=self.confidence),
             **({"audit": self.audited.to_json()} if self.audited else {}),
@@ -269,6 +272,7 @@ def read_result(document: Mapping[str, Any], *, workspace: Path, storage: str | 
         baseline=Measured.from_json(document["baseline"]),
         stock=Measured.from_json(document["stock"]),
         best=Best.from_json(best) if best else None,
+        best_codegen=Best.from_json(document["best_codegen"]) if document.get("best_codegen") else None,
         speedup=_read_interval(speedup),
         speedup_over_stock=_read_interval(document.get("speedup_over_stock")),
         confidence=speedup["confidence"] if speedup else 0.0,

@@ -20,6 +20,7 @@ from autotuner.iree.tools import Tools
 from autotuner.measure.caches import Caches
 from autotuner.measure.judgement import Judgement
 from autotuner.measure.standing import Standing
+from autotuner.microkernels.variants import AUTO, Kernel
 from autotuner.problems import Problem
 from autotuner.search import GUIDED
 from autotuner.system.workspace import Workspace, checked_name
@@ -137,8 +138,8 @@ def reproduced_by(problem: Problem, run: Run, *, task: Task, trials: int) -> lis
         own = [word for path in kernels[0].objects for word in ("--object", str(path))]
         own += ["--symbol", kernels[0].symbol] if kernels[0].symbol else []
         words = ["ab", kernels[0].name, *words[1:], *own]
-    elif kernels:
-        words += ["--microkernels", ",".join(kernel.name for kernel in kernels)]
+    elif [*kernels] != [Kernel(AUTO)]:
+        words += ["--microkernels", ",".join(kernel.name for kernel in kernels) or "none"]
     words += ["--isolate"] if options.isolate else []
     words += ["--cache", options.cache] if options.cache != "both" else []
     words += ["--sampler", options.sampler] if options.sampler != GUIDED else []

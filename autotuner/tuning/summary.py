@@ -42,6 +42,7 @@ class Summary:
         stock = outcomes[judgement.stock] if judgement else standing.stock
         best = standing.fastest(judgement)
         us = judgement.us if judgement else {}
+        own = standing.compiled if self.evaluator.plan.kernels else None
         return Result(
             **self._facts(),
             verdict=verdict,
@@ -49,6 +50,7 @@ class Summary:
             baseline=self.measured(standing.base, us),
             stock=self.measured(stock if stock and stock.contends else None, us),
             best=self.best(best, us) if best else None,
+            best_codegen=self.best(own, us) if own else None,
             speedup=judgement.speedup if judgement else None,
             speedup_over_stock=judgement.over_stock if judgement else None,
             confidence=1 - ALPHA,

@@ -20,8 +20,9 @@ from autotuner.microkernels.variants import Kernel
         ((Kernel("nobodys"),), ""),
         ((Kernel("mine"),), "not of autotune: mine."),
         ((Kernel("sgemm_c", (Path("own.o"),)),), "not of autotune: sgemm_c."),
-        ((Kernel("auto"),), "not of autotune: mine, other."),
-        ((Kernel("mine"), Kernel("auto")), "not of autotune: mine, other."),
+        ((Kernel("auto"),), ""),
+        ((Kernel("mine"), Kernel("auto")), "not of autotune: mine."),
+        ((Kernel("mine"), Kernel("other")), "not of autotune: mine, other."),
     ],
 )
 def test_it_is_said_once_whose_code_will_run(

@@ -153,6 +153,7 @@ def test_a_product_is_tuned_to_a_verdict_though_a_worker_dies(cluster: LocalClus
         device="cpu",
         workspace=tmp_path,
         cluster=scheduler_of(cluster),
+        microkernels=(),
     )
     try:
         result = tune(

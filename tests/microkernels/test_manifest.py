@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotuner.errors import UsageError
+from autotuner.microkernels.instance import own_folder, shipped_folder
 from autotuner.microkernels.loader import load
 from autotuner.microkernels.manifest import DoesNotFitError, Manifest
 from autotuner.microkernels.variants import AUTO, Kernel, find_variants
@@ -334,12 +336,13 @@ def test_attention_may_name_no_layouts_and_transposes_heads(folder: Path) -> Non
         written(folder, both.replace('["bhsd", "bshd"]', '["nn"]'))
 
 
-def test_with_auto_those_that_do_not_fit_are_told_by_their_reason(tmp_path: Path) -> None:
-    """One line for a reason, not one for a kernel."""
+def test_auto_is_what_fits_of_those_that_come_with_autotune(tmp_path: Path) -> None:
+    """Nobody is told of kernels that compute something else, and a kernel of one's own has to be named."""
     problem = Gemm.parse(shape="64x64x64", dtype="f32")
+    sgemm, own = shipped_folder() / "sgemm_c", own_folder(tmp_path) / "mine"
+    shutil.copytree(sgemm, own)
     found, notes = find_variants([Kernel(AUTO)], problem, chip=platform.machine(), workspace=tmp_path)
     assert [variants.manifest.name for variants in found] == ["sgemm_c"]
-    told = [note for note in notes if "left out" in note]
-    (others,) = [note for note in told if "it computes attention, not gemm" in note]
-    assert others == "microkernels left out (it computes attention, not gemm): attention_hopper, attention_triton"
-    assert len(told) == len({note.partition("(")[2].partition("):")[0] for note in told})
+    assert notes == []
+    both, _ = find_variants([Kernel(AUTO), Kernel("mine")], problem, chip=platform.machine(), workspace=tmp_path)
+    assert {variants.manifest.name for variants in both} == {"sgemm_c", "mine"}

@@ -250,14 +250,25 @@ def nothing_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("nothing_installed")
 @pytest.mark.parametrize(
-    ("case", "remedy"), [(C, "gcc"), (CUDA, "pip install nvidia-cuda-nvrtc"), (TRITON, "pip install triton")]
+    ("case", "remedy", "shipped", "dtype"),
+    [
+        (C, "gcc", "sgemm_c", "f32"),
+        (CUDA, "pip install nvidia-cuda-nvrtc", "gemm_cuda", "f16"),
+        (TRITON, "pip install triton", "gemm_triton", "f16"),
+    ],
 )
-def test_what_must_be_installed_is_named_and_auto_does_without(case: Case, remedy: str, tmp_path: Path) -> None:
+def test_what_must_be_installed_is_named_and_auto_does_without(
+    case: Case, remedy: str, shipped: str, dtype: str, tmp_path: Path
+) -> None:
+    """One note for what is missing, of the kernels that would compute this very problem."""
     write(case, tmp_path)
-    for chip, told in ((case.chip, True), ("gfx942", False)):
-        found, notes = find_variants([Kernel(AUTO)], PROBLEM, chip=chip, workspace=tmp_path)
-        assert "mine" not in [variants.manifest.name for variants in found]
-        assert any("mine" in note and "left out (" in note and remedy in note for note in notes) == told
+    problem = Gemm.parse(shape="512x512x512", dtype=dtype)
+    for chip, told in ((case.chip, True), ("gfx1100", False)):
+        found, notes = find_variants([Kernel(AUTO)], problem, chip=chip, workspace=tmp_path)
+        assert not found
+        assert sum(remedy in note for note in notes) == told
+        assert any(shipped in note and remedy in note for note in notes) == told
+        assert not any("attention" in note or "conv" in note for note in notes)
     (named,), _ = find_variants([Kernel("mine")], PROBLEM, chip=case.chip, workspace=tmp_path)
     with pytest.raises(ToolMissingError, match=re.escape(remedy)) as missing:
         named.call(named.default())

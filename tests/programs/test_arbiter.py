@@ -228,7 +228,9 @@ def tuned(folder: Path, fake: FakeTools, **model: Any) -> ModelResult:
     """The target knows no way around it."""
     route = f"right={' '.join(decomposed_attention())}"
     wanted = Model(WIDE, routes=("plain", route), min_share=100.0, **model)
-    options = Options(effort=EFFORT, workspace=folder / "workspace", command=("autotune", "model", "wide"))
+    options = Options(
+        effort=EFFORT, workspace=folder / "workspace", command=("autotune", "model", "wide"), microkernels=()
+    )
     return tune_model(wanted, ONE_ROUTE, options=options, tools=fake.tools)
 
 

@@ -60,7 +60,7 @@ def result(
 ) -> Result:
     """Compiler and check are real; the times are given."""
     fake = FakeTools(tmp_path_factory.mktemp("fake"), tmp_path_factory.mktemp("labels"), rules=[(SPEC, 50.0)])
-    options = Options(effort=QUICK, workspace=workspace)
+    options = Options(effort=QUICK, workspace=workspace, microkernels=())
     with pytest.MonkeyPatch.context() as patch:
         share_digests(cache := tmp_path_factory.mktemp("cache"))
         patch.setenv("AUTOTUNE_CACHE_DIR", str(cache))
@@ -165,7 +165,7 @@ def test_two_arms_from_python_are_compiled_and_proven(
     share_digests(tmp_path / "cache")
     monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "b.flags").write_text("--iree-opt-data-tiling\n")
-    options = Options(device="none", workspace=tmp_path, effort=QUICK)
+    options = Options(device="none", workspace=tmp_path, effort=QUICK, microkernels=())
     product, cpu = Gemm.parse(shape="32x32x32", dtype="f32"), Target.parse("cpu")
     raced = autotuner.ab(str(tmp_path / "b.flags"), problem=product, target=cpu, options=options)
     assert raced.verdict == "compile-only"

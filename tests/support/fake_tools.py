@@ -241,8 +241,9 @@ def run(
     stop: Stop | None = None,
     **options: Any,
 ) -> Result:
-    """One run by the API, few trials unless told otherwise."""
-    chosen = Options(effort=effort, workspace=workspace, **{"command": ("autotune", "test"), **options})
+    """One run by the API of the compiler's own code, few trials unless told otherwise."""
+    usual: dict[str, Any] = {"command": ("autotune", "test"), "microkernels": ()}
+    chosen = Options(effort=effort, workspace=workspace, **{**usual, **options})
     return tune(problem, target, options=chosen, stop=stop, tools=fake.tools if fake else None)
 
 
@@ -263,7 +264,7 @@ def failures(workspace: Path, run: str) -> dict[str, list[CandidateRow]]:
     return found
 
 
-SHAPE = ("gemm", "--shape", "96x64x128", "--dtype", "f32", "--budget", "20m", "--json")
+SHAPE = ("gemm", "--shape", "96x64x128", "--dtype", "f32", "--microkernels", "none", "--budget", "20m", "--json")
 
 
 class Cli:

@@ -44,6 +44,7 @@ def run(
 ) -> ModelResult:
     """Tunes an example; `model` says more of what is asked, `more` are options."""
     watch = {key: more.pop(key) for key in ("reporter", "stop") if key in more}
-    settings = {"effort": EFFORT, "workspace": folder / "workspace", "command": ("autotune", "model", name), **more}
+    usual = {"effort": EFFORT, "workspace": folder / "workspace", "command": ("autotune", "model", name)}
+    settings: dict[str, Any] = {**usual, "microkernels": (), **more}
     wanted = Model(EXAMPLES / f"{name}.mlir", **(model or {}))
     return tune_model(wanted, target, options=Options(**settings), tools=fake.tools if fake else None, **watch)

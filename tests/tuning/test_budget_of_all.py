@@ -36,7 +36,9 @@ def time(monkeypatch: pytest.MonkeyPatch) -> SimulatedTime:
 
 @pytest.fixture
 def options(workspace: Path) -> Options:
-    return Options(effort=parse_effort("quick"), budget=BUDGET, workspace=workspace, command=("autotune", "test"))
+    return Options(
+        effort=parse_effort("quick"), budget=BUDGET, workspace=workspace, command=("autotune", "test"), microkernels=()
+    )
 
 
 @contextmanager

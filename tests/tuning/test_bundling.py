@@ -59,7 +59,20 @@ def bare(*words: str, cwd: Path, program: str = BARE % ((),)) -> subprocess.Comp
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace in which a bundle was made."""
     folder = tmp_path_factory.mktemp("home")
-    words = ("gemm", "--shape", "64x64x64", "--dtype", "f32", "--trials", "4", *NO_ROUTES, "--effort", "quick")
+    words = (
+        "gemm",
+        "--shape",
+        "64x64x64",
+        "--dtype",
+        "f32",
+        "--trials",
+        "4",
+        "--microkernels",
+        "none",
+        *NO_ROUTES,
+        "--effort",
+        "quick",
+    )
     made = in_this_process(*words, "--bundle", "out.zip", "--json", cwd=folder)
     assert made.returncode == 0, made.stderr
     document = json.loads(made.stdout)

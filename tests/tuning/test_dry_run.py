@@ -17,7 +17,7 @@ from tests.support.command_line import Here
 
 def rehearsal(target: str, tmp_path: Path, **options: object) -> Rehearsal:
     problem = Gemm.parse(shape="64x64x64", dtype="f16")
-    chosen = Options(workspace=tmp_path / "workspace", **options)  # type: ignore[arg-type]
+    chosen = Options(workspace=tmp_path / "workspace", **{"microkernels": (), **options})  # type: ignore[arg-type]
     return rehearse(problem, Target.parse(target), options=chosen)
 
 
@@ -61,7 +61,7 @@ def test_nothing_is_built_and_the_commands_work_when_pasted(
 
 def test_the_command_line_prints_the_whole_of_it_and_the_same_sample_for_the_same_seed(here: Here) -> None:
     no_routes = ("--flag=--iree-opt-data-tiling=false", "--flag=--iree-llvmcpu-enable-ukernels=none")
-    words = ("gemm", "--shape", "64x64x64", "--dtype", "f32", "--dry-run", *no_routes)
+    words = ("gemm", "--shape", "64x64x64", "--dtype", "f32", "--dry-run", "--microkernels", "none", *no_routes)
     as_json, as_text, other = (here(*words, *more) for more in (("--json",), (), ("--seed", "6", "--json")))
     assert (as_json.returncode, as_text.returncode) == (0, 0)
     assert {p.name for p in here.folder.iterdir()} <= {"cache"}

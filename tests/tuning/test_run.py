@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from autotuner import Gemm, Result
+from autotuner import Gemm, Options, Result
 from autotuner.carriers.render import MARKER
 from autotuner.cli.app import main
 from autotuner.iree.folder import PROBLEM as MLIR
@@ -22,6 +22,7 @@ from autotuner.problems.render import problem_mlir
 from autotuner.store.store import Store
 from autotuner.targets import catalog
 from autotuner.tuning.options import Effort
+from autotuner.tuning.result import read_result
 from tests.support.contract import hold_contract
 from tests.support.fake_tools import (
     DATA_TILING,
@@ -88,6 +89,21 @@ def won(tmp_path_factory: pytest.TempPathFactory, warm: Path) -> Result:
         patch.setenv("AUTOTUNE_CACHE_DIR", str(warm / "cache"))
         fake = FakeTools(folder / "fake", warm / "labels", rules=[(SPEC, 20.0)])
         return run(fake, folder / "workspace", target=TWO_ROUTES)
+
+
+def test_a_kernel_that_wins_is_told_beside_the_best_of_the_compiler(workspace: Path, fake: Fake) -> None:
+    """Kernels join by default; whoever works on the compiler sees what its own code came to."""
+    tools = fake(rules=[("*transform-spec-filename*", 20.0), (DATA_TILING, 50.0)])
+    result = run(tools, workspace, target=TWO_ROUTES, microkernels=Options().microkernels, trials=1)
+    document = result.to_json()
+    hold_contract(document, workspace)
+    assert (document["verdict"], document["carrier"]) == ("win", "microkernel")
+    assert (document["best"]["kind"], document["best"]["us"]) == ("microkernel", 20e3)
+    assert (document["best_codegen"]["kind"], document["best_codegen"]["us"]) == ("codegen", 50e3)
+    assert document["best_codegen"]["route"] == "data-tiling"
+    assert "without microkernels: route data-tiling" in result.printer().text(verbose=True)
+    assert "--microkernels" not in (workspace / "specs" / f"{PROBLEM.name}-cpu.mlir").read_text()
+    assert read_result(document, workspace=workspace, storage=None).best_codegen == result.best_codegen
 
 
 def test_a_spec_that_beats_all_routes_is_shipped_with_its_flagfile(won: Result) -> None:
@@ -214,7 +230,20 @@ def test_fail_if_no_winner_turns_the_verdict_into_exit_6(
     tools = fake().tools
     monkeypatch.setattr(Tools, "find", lambda _folder: tools)
     monkeypatch.setattr(catalog, "CPU_ROUTES", catalog.CPU_ROUTES[:1])
-    words = ["gemm", "--shape", "96x64x128", "--dtype", "f32", "--effort", "quick", "--trials", "4", "--json"]
+    words = [
+        "gemm",
+        "--shape",
+        "96x64x128",
+        "--dtype",
+        "f32",
+        "--effort",
+        "quick",
+        "--trials",
+        "4",
+        "--microkernels",
+        "none",
+        "--json",
+    ]
     words += ["--budget", "20m", "--workspace", str(workspace), "--fail-if-no-winner"]
     monkeypatch.setattr("sys.argv", ["autotune", *words])
     with pytest.raises(SystemExit) as end:

@@ -69,9 +69,9 @@ def tune_family(
 ) -> FamilyResult:
     """Tunes every bucket at its bound, and ships one spec of those whose winner harms no other size of the bucket."""
     options = options or Options()
-    if options.microkernels:
+    if options.named_microkernels:
         raise UsageError("--bucket-m takes no microkernels: each is for one shape.", remedy="Leave --microkernels out.")
-    target = plain_only(target)
+    options, target = replace(options, microkernels=()), plain_only(target)
     for bucket in family.buckets:
         target.prepare(family.member(bucket.at))
     with Session.open(target, options, **watched) as session:

@@ -91,6 +91,8 @@ class Races:
         if part.problem is None:
             return Searched("a model is not searched here, tune it again with its own command")
         options = replace(self._options(seconds), output=output)
+        if part.unit.objects is None:  # what the compiler makes is not replaced by a kernel that nobody named
+            options = replace(options, microkernels=options.named_microkernels)
         task = Task(recall=True, cold=False)
         target, within = self.run.target, self.run.within(f"{part.name}, searched again: ")
         try:

@@ -13,7 +13,7 @@ from tests.support.models import EFFORT, EXAMPLES
 
 def test_a_rehearsal_names_dynamic_sizes_as_the_inputs_tell_them(tmp_path: Path) -> None:
     wanted = Model(EXAMPLES / "dynamic.mlir", inputs=("48x96xf32", "96x128xf32"))
-    options = Options(effort=EFFORT, workspace=tmp_path)
+    options = Options(effort=EFFORT, workspace=tmp_path, microkernels=())
     told = rehearse_model(wanted, Target.parse("cpu"), options=options)
     assert "1 dispatch, 1 different root" in told.text()
     assert "1 call of linalg.matmul 48x128x96" in told.text()

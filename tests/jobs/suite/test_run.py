@@ -53,7 +53,12 @@ def write(folder: Path, text: str = SHAPES) -> Path:
 
 def run(file: Path, fake: FakeTools | None, *, target: Target = ONE_ROUTE, **more: Any) -> SuiteResult:
     own = {name: more.pop(name) for name in ("threshold", "sample", "reporter", "stop") if name in more}
-    options = Options(effort=EFFORT, workspace=file.parent / "workspace", command=("autotune", "suite"), **more)
+    options = Options(
+        effort=EFFORT,
+        workspace=file.parent / "workspace",
+        command=("autotune", "suite"),
+        **{"microkernels": (), **more},
+    )
     wanted = Selection(load(str(file)), **{name: own.pop(name) for name in ("threshold", "sample") if name in own})
     return tune_suite(wanted, target, options=options, tools=fake.tools if fake else None, **own)
 
