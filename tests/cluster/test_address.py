@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
-import sys
 from pathlib import Path
 
 import dask
@@ -62,9 +60,3 @@ def test_a_scheduler_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     with dask.config.set({"distributed.comm.timeouts.connect": "500ms"}):
         words = complaint(in_this_process(*TUNE, "tcp://127.0.0.1:9", cwd=tmp_path), 5)
     assert "the scheduler tcp://127.0.0.1:9 does not answer" in words
-
-
-def test_dask_is_imported_only_for_a_cluster() -> None:
-    code = "import sys, autotuner, autotuner.tuning.session, autotuner.cli.tuning; print('distributed' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"

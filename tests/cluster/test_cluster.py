@@ -27,6 +27,7 @@ from autotuner.targets import Target
 from autotuner.tuning.options import Options, parse_effort
 from autotuner.tuning.tune import tune
 from tests.support.clusters import LocalCluster, local_cluster, make_certificates
+from tests.support.fake_tools import ONE_ROUTE
 from tests.support.patience import ENOUGH, wait_until
 
 CPU = Target.parse("cpu")
@@ -148,7 +149,7 @@ def test_a_product_is_tuned_to_a_verdict_though_a_worker_dies(cluster: LocalClus
     options = Options(
         effort=replace(parse_effort("quick"), race_entrants=2),
         trials=2,
-        budget=600.0,
+        budget=60.0,
         cache="warm",
         device="cpu",
         workspace=tmp_path,
@@ -156,9 +157,7 @@ def test_a_product_is_tuned_to_a_verdict_though_a_worker_dies(cluster: LocalClus
         microkernels=(),
     )
     try:
-        result = tune(
-            Gemm.parse(shape="16x16x16", dtype="f32"), Target.parse("cpu"), options=options, reporter=disaster
-        )
+        result = tune(Gemm.parse(shape="16x16x16", dtype="f32"), ONE_ROUTE, options=options, reporter=disaster)
     finally:
         cluster.end("cpu-0")
     assert disaster.happened

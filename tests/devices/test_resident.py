@@ -220,14 +220,14 @@ def test_its_times_are_those_of_iree_benchmark_module(
             if _near(*best.values()):
                 break
             for one in best:
-                timing = one.time(module, benchmark, repetitions=60)
+                timing = one.time(module, benchmark, repetitions=20)
                 assert timing.ok, timing.detail
                 best[one] = min(best[one], *timing.us)
         assert _near(*best.values()), best
 
 
 def _near(a: float, b: float) -> bool:
-    return max(a, b) <= 1.05 * min(a, b) < math.inf
+    return max(a, b) <= 1.15 * min(a, b) < math.inf
 
 
 def _runs(pid: int | None) -> bool:
