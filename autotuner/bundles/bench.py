@@ -18,7 +18,7 @@ from autotuner.measure.finals import Finals
 from autotuner.measure.judge import JudgePhase
 from autotuner.measure.judgement import Judgement
 from autotuner.measure.schedule import BeginningError, Schedule, beginning, late, longer
-from autotuner.measure.screening import Measured, Screened, measure
+from autotuner.measure.screening import Measured, measure
 from autotuner.measure.standing import BASELINE, Standing
 from autotuner.system.progress import Clock, Reporter, Stop
 from autotuner.system.text import count
@@ -87,7 +87,6 @@ class Bench:
     reporter: Reporter
     outcomes: dict[str, BundledCandidate] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    screened: list[Screened] = field(default_factory=list)
     calibration: Calibration[BundledModule] = field(init=False)
     first_schedule: Schedule = field(init=False)
     """As it was when the default was timed."""
@@ -135,7 +134,7 @@ class Bench:
         self.calibration = found = calibrator.calibrated(calibrator.first_build())
         self.first_schedule = found.schedule(self.clock, manifest)
         with beginning("timing it"):
-            measured = measure(found, found.baseline, best_us=math.inf, drift=False)
+            measured = measure(found, found.baseline, best_us=math.inf)
         self._settle(base, measured)
         default = self.outcomes[BASELINE]
         if default.us is None:
@@ -173,7 +172,7 @@ class Bench:
                 self._note(f"there was no time for {len(rivals) - number} of the bundle's {len(rivals)} candidates")
                 return
             module = self._module(entry, self.calibration.repeat)
-            self._settle(entry, measure(self.calibration, module, best_us=self._best_us, drift=False))
+            self._settle(entry, measure(self.calibration, module, best_us=self._best_us))
 
     @property
     def _best_us(self) -> float:
@@ -186,8 +185,6 @@ class Bench:
             check, timing = Check(timing.failure, math.inf, timing.detail), None
         tried = Tried.of(entry.id, check, [Taken.of("screen", 0, timing)] if timing is not None else [])
         self.outcomes[entry.id] = BundledCandidate(**vars(entry), tried=tried)
-        if timing is not None:
-            self.screened.append(Screened(entry.id, timing.median))
 
     # --- the verdict ----------------------------------------------------------------------------------------------
 
@@ -195,7 +192,6 @@ class Bench:
         entries = len(self.manifest.entries)
         return Finals(
             self.outcomes,
-            self.screened,
             self.calibration,
             self.manifest,
             schedule=self.schedule,

@@ -14,7 +14,7 @@ from autotuner.devices.device import Device, Timing
 from autotuner.errors import DeviceError
 from autotuner.iree.run import failed_because
 from autotuner.measure.calibrate import LISTENED, Calibration, M
-from autotuner.measure.screening import DriftWatch, Measured, measure
+from autotuner.measure.screening import Measured, measure
 
 
 @dataclass(eq=False)
@@ -25,7 +25,6 @@ class OnDevice(Generic[M]):
     """With this device."""
     arrived: Timing | None
     """The default, when the device first took part; None at home, where it is a candidate like others."""
-    drift: DriftWatch = field(default_factory=DriftWatch)
 
 
 @dataclass(eq=False)
@@ -42,8 +41,8 @@ class Baselines(Generic[M]):
         new = device.uri not in self._known
         here = self.on(device)
         best = best_us * self.ratio(device.uri)
-        measured = measure(here.calibration, module, best_us=best, drift=here.drift.due())
-        return replace(measured, drift=here.arrived) if new and here.arrived is not None else measured
+        measured = measure(here.calibration, module, best_us=best)
+        return replace(measured, default=here.arrived) if new and here.arrived is not None else measured
 
     def on(self, device: Device) -> OnDevice[M]:
         """How this device times; one that is new here times the default first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,6 @@ from autotuner.measure.contest import timed_by
 from autotuner.measure.judge import Judge, Record
 from autotuner.measure.judgement import Contest, Judgement
 from autotuner.measure.schedule import Schedule, longer
-from autotuner.measure.screening import Screened, pick_for_race
 from autotuner.measure.standing import BASELINE, C, Standing
 from autotuner.system.progress import Clock, Reporter, Stop
 from autotuner.system.text import count
@@ -31,7 +31,6 @@ class Finals(Generic[C]):
 
     outcomes: Mapping[str, C]
     """By id, IREE's default among them."""
-    screened: Sequence[Screened]
     calibration: Calibration[Any]
     thoroughness: Thoroughness
     schedule: Schedule
@@ -131,9 +130,9 @@ class Finals(Generic[C]):
         )
 
     def picked(self, *, first: Sequence[str], count: int) -> list[str]:
-        """Those that come first in any case, and the fastest of the screening."""
-        picked = pick_for_race(self.screened, baseline=BASELINE, count=count)
-        return list(dict.fromkeys([*first, *(name for name in picked if self.outcomes[name].contends)]))
+        """Those that come first in any case, and the fastest of the search."""
+        rivals = sorted((one for one in self.standing.right if one.id != BASELINE), key=lambda one: one.us or math.inf)
+        return list(dict.fromkeys([*first, *(one.id for one in rivals[:count])]))
 
     def _favourite(self, stock: str, *, base: str) -> str | None:
         """Who races alone where there is no time for more; None where there is nobody but the baseline."""

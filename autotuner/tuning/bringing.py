@@ -10,7 +10,7 @@ from typing import Unpack
 from autotuner.bundles import archive
 from autotuner.bundles.documents import BASELINE, Entry, Manifest, Report, Tried
 from autotuner.errors import EnvironmentFailure, UsageError
-from autotuner.measure.screening import Measured, Screened
+from autotuner.measure.screening import Measured
 from autotuner.microkernels.variants import Kernel
 from autotuner.problems import problem_named
 from autotuner.space import Config
@@ -130,5 +130,3 @@ def _settle(steps: SingleRun, outcome: Outcome, tried: Tried) -> None:
     evaluator.settle(outcome, Measured(tried.check, first))
     for taken in tried.taken[1:]:
         store.record_timing(outcome.row, taken.timing, phase=taken.phase, block=taken.block)
-        if taken.phase == "drift":
-            evaluator.screened.append(Screened(outcome.candidate.id, taken.timing.median))

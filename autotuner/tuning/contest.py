@@ -71,7 +71,6 @@ def _finals(loop: Loop, effort: Effort) -> Finals[Outcome]:
 
     return Finals(
         evaluator.outcomes,
-        evaluator.screened,
         evaluator.calibration,
         effort,
         schedule=loop.schedule,

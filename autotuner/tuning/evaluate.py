@@ -20,7 +20,7 @@ from autotuner.iree.run import benchmark_command
 from autotuner.measure.baselines import Baselines
 from autotuner.measure.calibrate import Calibration
 from autotuner.measure.check import Check
-from autotuner.measure.screening import Measured, Screened
+from autotuner.measure.screening import Measured
 from autotuner.microkernels.providers.provider import ObjectRefusalError
 from autotuner.store.rows import BuildRow, CandidateRow
 from autotuner.store.store import Store
@@ -51,8 +51,6 @@ class Evaluator:
     elsewhere: bool = False
     """What is built is timed on another machine."""
     outcomes: dict[str, Outcome] = field(default_factory=dict)
-    screened: list[Screened] = field(default_factory=list)
-    """Timings in the order in which they were taken, the baseline's own repeats among them."""
     next_ordinal: int = 0
     """Where the numbering of new rows goes on."""
     known: Calibration[Compiled] | None = field(default=None, init=False)
@@ -107,7 +105,6 @@ class Evaluator:
             if row.state == "timed" and row.us is not None:
                 outcome.us, outcome.error, outcome.checked = row.us, row.error, True
                 outcome.failure = _failure_class(row.failure) if row.failure else None
-                self.screened.append(Screened(candidate.id, row.us))
                 self._first_of.setdefault(binaries.get(row.id, candidate.id), candidate.id)
             elif row.state == "failed":
                 outcome.failure, outcome.detail = _failure_class(row.failure), row.stderr
@@ -247,7 +244,6 @@ class Evaluator:
             self._fail(outcome, timing.failure, timing.detail)
             return
         outcome.us = timing.median / self._ratio(device)
-        self.screened.append(Screened(outcome.candidate.id, outcome.us, device))
         self.store.record_timing(outcome.row, timing, phase="screen", block=0, us=outcome.us)
         self.tidy(outcome)
 
@@ -259,14 +255,9 @@ class Evaluator:
         """What IREE's default takes, by device."""
         return self._baselines.us() if self._baselines is not None else {}
 
-    def settle_drift(self, timing: Timing, device: str) -> float | None:
-        """The baseline once more, to see a device drift; its ratio to the first time there."""
-        baseline = self.outcomes[BASELINE]
-        if not timing.ok or baseline.us is None:
-            return None
-        self.screened.append(Screened(BASELINE, timing.median / self._ratio(device), device))
-        self.store.record_timing(baseline.row, timing, phase="drift", block=len(self.screened))
-        return timing.median / (baseline.us * self._ratio(device))
+    def record_default(self, timing: Timing) -> None:
+        """IREE's default on one more device."""
+        self.store.record_timing(self.outcomes[BASELINE].row, timing, phase="drift", block=1)
 
     # --- what became of them ------------------------------------------------------------------------------------
 

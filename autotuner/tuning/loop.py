@@ -18,7 +18,7 @@ from autotuner.devices.device import Device
 from autotuner.errors import DeviceError
 from autotuner.iree.run import failed_because
 from autotuner.measure.schedule import Schedule
-from autotuner.measure.screening import DriftWatch, Measured
+from autotuner.measure.screening import Measured
 from autotuner.system import process
 from autotuner.system.progress import Clock, Progress, clocked
 from autotuner.tuning.evaluate import Evaluator, candidate_id
@@ -161,12 +161,8 @@ class Loop:
 
     def settle(self, outcome: Outcome, measured: Measured) -> list[Outcome]:
         """All candidates that this settles."""
-        if measured.drift is not None:
-            drift = self.evaluator.settle_drift(measured.drift, measured.device)
-            which = measured.device if self.session.devices.several else "the device"
-            said = DriftWatch.words(drift, which) if drift is not None else None
-            if said is not None:
-                self.session.reporter.note(said)
+        if measured.default is not None:
+            self.evaluator.record_default(measured.default)
         return self.evaluator.settle(outcome, measured)
 
     # --- the time -----------------------------------------------------------------------------------------------

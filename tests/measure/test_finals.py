@@ -10,7 +10,6 @@ import pytest
 from autotuner.iree.compile import FailureClass
 from autotuner.measure.finals import Finals
 from autotuner.measure.schedule import Schedule
-from autotuner.measure.screening import Screened, pick_for_race
 from autotuner.measure.standing import BASELINE, Kind
 from tests.support.clocks import Simulated
 
@@ -39,7 +38,7 @@ def finals(*tried: Tried, left: float = 0.0, part: bool = False) -> Finals[Tried
     known = {one.id: one for one in (Tried(BASELINE, us=1.0, kind="baseline"), *tried)}
     schedule = Schedule(Simulated(30.0, part=part, now=30.0 - left), 0.1, 0.1)
     unused = cast(Any, None)
-    return Finals(known, (), unused, unused, schedule, unused, 0, unused, unused, unused, whole=False)
+    return Finals(known, unused, unused, schedule, unused, 0, unused, unused, unused, whole=False)
 
 
 @pytest.mark.parametrize(
@@ -59,11 +58,3 @@ def test_what_failed_is_counted_and_nothing_else_is_claimed() -> None:
     found = finals(Tried("c1", "compile-error"), Tried("c2", "compile-error")).nothing_to_judge()
     assert found.verdict == "no-winner"
     assert found.reason == "all 2 candidates failed (compile-error 2)"
-
-
-def test_the_screening_takes_drift_out_of_the_order() -> None:
-    # The device gets 1 % slower with every timing: as read, the slowest candidate comes first.
-    names = ["base", "slow", "base", "even", "base", "fast", "base"]
-    true = {"base": 1.0, "slow": 1.01, "even": 1.0, "fast": 0.99}
-    screened = [Screened(name, true[name] * 1.01**place) for place, name in enumerate(names)]
-    assert pick_for_race(screened, baseline="base", count=2) == ["fast", "even"]

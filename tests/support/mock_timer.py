@@ -14,7 +14,6 @@ from autotuner.measure.blocks import Entrant
 from autotuner.measure.contest import Takes, TimingFailed
 from autotuner.measure.judge import Judge, JudgePhase
 from autotuner.measure.judgement import Contest
-from autotuner.measure.screening import Screened, pick_for_race
 from autotuner.system.progress import Stop
 
 BASELINE = "baseline"
@@ -68,14 +67,6 @@ class Outcome:
     in_race: tuple[str, ...]
 
 
-def _screened(speeds: Mapping[str, float], timer: MockTimer) -> tuple[Screened, ...]:
-    order = []
-    for place, name in enumerate(speeds):
-        order += [BASELINE, name] if place % 10 == 0 else [name]
-    order.append(BASELINE)
-    return tuple(Screened(name, timer.three(name).median) for name in order)
-
-
 def run_protocol(speeds: Mapping[str, float], *, seed: int, noise: float = 0.015, entrants: int = 16) -> Outcome:
     """Screen all candidates, then ask the judge, as a tuning run does; only the device and the clock are not real.
 
@@ -83,7 +74,7 @@ def run_protocol(speeds: Mapping[str, float], *, seed: int, noise: float = 0.015
     """
     rng = np.random.default_rng((seed, 1))  # the judge has a stream of its own
     timer = MockTimer({BASELINE: 1.0, **speeds}, rng, noise=noise)
-    screened = _screened(speeds, timer)
+    screened = {name: timer.three(name).median for name in speeds}
     repetitions = Counter(screen=len(timer.calls))
     blocks = Counter[str]()
 
@@ -92,7 +83,7 @@ def run_protocol(speeds: Mapping[str, float], *, seed: int, noise: float = 0.015
         repetitions[phase] += len(timing.us)
         blocks[phase] = block
 
-    names = pick_for_race(screened, baseline=BASELINE, count=entrants)
+    names = sorted(screened, key=screened.__getitem__)[:entrants]
     entered = (Entrant(BASELINE), *(Entrant(name, complexity=1) for name in names))
     contest = Contest(entered, BASELINE, BASELINE, seed=seed)
     judgement = Judge(contest, Takes.alike(timer.three), lambda: math.inf, Stop(), record=record).verdict()

@@ -19,7 +19,7 @@ from autotuner.errors import DeviceError, OutOfTimeError, UsageError
 from autotuner.measure.baselines import Baselines
 from autotuner.measure.calibrate import Calibration
 from autotuner.measure.check import Check
-from autotuner.measure.screening import Measured, Screened, pick_for_race
+from autotuner.measure.screening import Measured
 from autotuner.store.store import Store
 from autotuner.targets import PLAIN, Target
 from autotuner.targets.naming import iree_uri, require_one_kind
@@ -245,23 +245,15 @@ def test_a_candidate_is_told_by_its_own_devices_default() -> None:
         measured = known.measure(built("c"), cast(Device, device), best_us=90.0)
         assert measured.timing is not None
         assert measured.timing.median / known.ratio(measured.device) == pytest.approx(50.0)
-        assert (measured.drift.median if measured.drift else None) == (110.0 if device is second else None)
+        assert (measured.default.median if measured.default else None) == (110.0 if device is second else None)
     assert known.us() == pytest.approx({"cuda://0": 100.0, "cuda://1": 110.0})
-    assert known.measure(built("c"), cast(Device, second), best_us=90.0).drift is None, "it has arrived once"
+    assert known.measure(built("c"), cast(Device, second), best_us=90.0).default is None, "it has arrived once"
 
 
 @pytest.mark.parametrize("second", [Timer("cuda://1", {}), Timer("cuda://1", {"default": 100.0}, right=False)])
 def test_a_device_on_which_the_default_does_not_run_or_is_wrong_is_at_fault(second: Timer) -> None:
     with pytest.raises(DeviceError, match="IREE's default runs on another device and not on 'cuda://1'"):
         baselines(Timer("cuda://0", {})).measure(built("c"), cast(Device, second), best_us=1.0)
-
-
-def test_each_device_drifts_by_itself() -> None:
-    """The second slows down by a third; what it timed late is no worse for that."""
-    steady = [("default", 100.0, "a"), ("slow", 95.0, "a"), ("default", 100.0, "a"), ("default", 100.0, "a")]
-    drifting = [("default", 100.0, "b"), ("default", 130.0, "b"), ("fast", 117.0, "b"), ("default", 130.0, "b")]
-    screened = [Screened(*one) for one in (*steady, *drifting)]
-    assert pick_for_race(screened, baseline="default") == ["fast", "slow"]
 
 
 # --- where a problem is at home ---------------------------------------------------------------------------------------
