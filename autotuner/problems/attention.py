@@ -230,9 +230,10 @@ class Attention(Operation):
         return Bound(deviation, slack=last_rounding(reference, self.output.element.name))
 
     def whole_inputs(self, seed: int) -> tuple[Array, ...]:
-        """Every query sees the keys that have a 0 where it looks, all alike, and nothing of the others.
+        """Every query sees the keys that have a 1 where it looks, all alike, and nothing of the others.
 
         The weights are 1 or 0 then, and the sums of whole numbers exact: a key that is missed, or seen in vain, shows.
+        So does a softmax that does not subtract the largest score, whose exponential is beyond f32.
         """
         rng = np.random.default_rng(seed)
         queries, keys, values, _ = self.heads_first.operands
@@ -240,7 +241,7 @@ class Attention(Operation):
         largest = {"f8E4M3FN": 448.0, "f8E4M3FNUZ": 240.0}.get(self.element.name, math.inf)
         far = min(_FAR * math.sqrt(self.width), largest)
         query = np.zeros(queries.shape, np.float32)
-        np.put_along_axis(query, looks[..., None], -far, axis=-1)
+        np.put_along_axis(query, looks[..., None], far, axis=-1)
         key = (rng.random(keys.shape) < 0.5).astype(np.float32)
         value = whole_numbers(values.shape, self.element, limit=8, rng=rng)  # so small that sums over keys are exact
         return self._laid_out((query.astype(self.element.numpy), key.astype(self.element.numpy), value))

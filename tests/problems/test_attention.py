@@ -69,3 +69,14 @@ def test_a_causal_problem_counts_the_pairs_that_are_seen(queries: int, keys: int
     causal = Attention.parse(shape=f"1x1x{queries}x{keys}x2", causal=True)
     assert causal.name.endswith("_causal")
     assert causal.flops == 4 * 2 * int(np.tri(queries, keys).sum())
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+def test_a_softmax_without_the_largest_score_subtracted_is_found_out(dtype: str) -> None:
+    """On random numbers alone it is right."""
+    attention = Attention.parse(shape="1x2x8x16x64", dtype=dtype)
+    query, key, value = (x.astype(np.float32) for x in attention.whole_inputs(seed=0))
+    with np.errstate(all="ignore"):
+        weights = np.exp(query @ key.swapaxes(-1, -2) / np.float32(8))
+        out = weights @ value / weights.sum(axis=-1, keepdims=True)
+    assert not np.isfinite(out).all()
