@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from autotuner.measure.blocks import Interval
+from autotuner.measure.blocks import BlockTimes, Interval
 from autotuner.measure.evidence import bounds, evidence
 
 NEEDED = math.log(2 / 0.05)
@@ -82,3 +82,50 @@ def test_an_interval_has_its_median_within_its_bounds() -> None:
     assert found is not None
     assert found.low <= found.median <= found.high
     assert Interval.of([0.1, 0.1]) is None
+
+
+def capital(logs: list[float], mu: float) -> float:
+    """The definition: the mean of a mixture t (prior 0.02) and of bets on signs; of one pair, or a loss, the signs."""
+    apart, n = [log - mu for log in logs], len(logs)
+    odds = (0.6, 0.7, 0.8, 0.9, 0.97)
+    signs = sum(math.prod(2 * p if one > 0 else 2 * (1 - p) for one in apart) for p in odds) / 5
+    total, inside = sum(apart), (n + 0.02) * sum(one * one for one in apart)
+    if n < 2 or total <= 0:
+        return signs / 2
+    return (math.sqrt(0.02 / (n + 0.02)) * (inside / (inside - total**2)) ** (n / 2) + signs) / 2
+
+
+@pytest.mark.parametrize(
+    ("logs", "mu"),
+    [
+        ([0.3], 0.01),
+        ([0.1, 0.25], 0.01),
+        ([0.2, 0.31, -0.1, 0.25, 1.4], 0.01),
+        ([0.01, 0.2, 0.3, 0.25], 0.01),
+        ([-0.3, -0.2, 0.1], 0.0),
+        ([0.5, -0.5], 0.0),
+    ],
+)
+def test_evidence_is_the_log_of_a_capital(logs: list[float], mu: float) -> None:
+    assert evidence(logs, mu) == pytest.approx(math.log(capital(logs, mu)))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_both_bounds_are_where_each_side_has_spent_half_of_alpha(seed: int) -> None:
+    logs = pairs(seed, 12, gain=1.2, noise=0.03)
+    found = bounds(logs, alpha=0.1)
+    assert found is not None
+    for side, bound in ((logs, found[0]), ([-log for log in logs], -found[1])):
+        assert evidence(side, bound - 1e-9) > math.log(20) > evidence(side, bound + 1e-9)
+
+
+def test_what_is_certain_of_two_is_what_their_interval_says() -> None:
+    ratios = [math.exp(log) for log in pairs(4, 9, gain=1.2, noise=0.03)]
+    times = BlockTimes({"a": (1.0,) * 9, "b": tuple(ratios), "none": (None,) * 9})
+    for alpha in (0.05, 0.2):
+        found = times.ratio("a", "b", alpha=alpha)
+        assert found is not None
+        for factor, inside in ((1 - 1e-6, True), (1 + 1e-6, False)):
+            assert times.beats("a", "b", by=found.low * factor, alpha=alpha) == inside
+            assert times.falls_short("a", "b", of=found.high * factor, alpha=alpha) != inside
+    assert times.lead("a", "none") == 1.0

@@ -274,9 +274,27 @@ def test_flags_that_were_timed_beside_a_winner_may_win_in_its_place_where_they_h
     won, _ = judged(speeds, complexity={STOCK: 1, "a": 100}, chosen="a")
     simple = won.of_stock(baseline=BASE, rules=Rules(), over="it")
     assert simple is not None
-    assert (simple.winner, simple.over_stock) == (STOCK, SAME)
+    assert (simple.verdict, simple.winner, simple.confirmed_name, simple.over_stock) == ("win", STOCK, STOCK, SAME)
+    assert won.confirmed is not None
+    assert simple.speedup == won.confirmed.ratio(STOCK, BASE)
+    wider = won.of_stock(baseline=BASE, rules=Rules(alpha=0.001), over="it")
+    assert wider is not None
+    assert wider.speedup == won.confirmed.ratio(STOCK, BASE, alpha=0.001)
     assert won.of_stock(baseline=BASE, rules=Rules(smallest_gain=1.5), over="it") is None
     assert simple.of_stock(baseline=BASE, rules=Rules(), over="it") is None, "it is the winner"
+
+
+def test_who_is_out_takes_its_part_and_its_figures_along() -> None:
+    case = contest({BASE: (1.0,), STOCK: (1.2,), "a": (1.5,)}, chosen="a")
+    rest, flags = case.without("a"), case.without(STOCK)
+    assert rest is not None
+    assert flags is not None
+    assert (rest.rivals, rest.stock, rest.chosen) == ([STOCK], STOCK, None)
+    assert (flags.rivals, flags.stock) == (["a"], BASE)
+    assert rest.without(STOCK) is None
+    won, _ = judged({BASE: steady(1.0), STOCK: steady(1.3), "a": steady(1.6)}, chosen="a")
+    gone = won.without_speedup()
+    assert (gone.winner, gone.speedup, gone.over_stock, gone.confirmed_name, gone.confirmed) == (None,) * 5
 
 
 # --- who is ahead, without a verdict ----------------------------------------------------------------------------
