@@ -112,6 +112,21 @@ def test_a_gain_that_was_timed_while_the_machine_was_slower_must_hold_in_its_rat
     assert (found.check.ok, found.certain) == (True, True)
 
 
+def test_a_gain_must_be_certain_to_be_as_large_as_it_must_not_to_be_one_at_all() -> None:
+    found = audit_of(Living({"a": 2000.0, "b": 1500.0}, noise=0.02)).of("b", "a", {"a": 2000.0, "b": 1000.0})
+    assert found is not None
+    assert (found.check.ok, found.certain) == (True, False)
+
+
+def test_what_fails_when_it_is_called_is_out_for_that_reason() -> None:
+    device = Living({"a": 20.0, "b": 10.0})
+    device.live_calls = lambda *_, **__: LiveCalls(failure="run-error", detail="it crashed")  # type: ignore[method-assign]
+    found = audit_of(device, seed=5).of("b", "a", {"a": 20.0, "b": 10.0})
+    assert found is not None
+    assert (found.check.failure, found.audited.seed) == ("run-error", 5)
+    assert found.check.detail == "on inputs that change from call to call: it crashed"
+
+
 def test_what_noise_hides_is_neither_certain_nor_out() -> None:
     device = Living({"a": 20.0, "b": 19.5}, noise=0.9)
     found = audit_of(device, seed=3).of("b", "a", {"a": 20.0, "b": 19.5})

@@ -88,11 +88,12 @@ def capital(logs: list[float], mu: float) -> float:
     """The definition: the mean of a mixture t (prior 0.02) and of bets on signs; of one pair, or a loss, the signs."""
     apart, n = [log - mu for log in logs], len(logs)
     odds = (0.6, 0.7, 0.8, 0.9, 0.97)
-    signs = sum(math.prod(2 * p if one > 0 else 2 * (1 - p) for one in apart) for p in odds) / 5
+    signs: float = sum(math.prod(2 * p if one > 0 else 2 * (1 - p) for one in apart) for p in odds) / 5
     total, inside = sum(apart), (n + 0.02) * sum(one * one for one in apart)
     if n < 2 or total <= 0:
         return signs / 2
-    return (math.sqrt(0.02 / (n + 0.02)) * (inside / (inside - total**2)) ** (n / 2) + signs) / 2
+    mixture: float = (inside / (inside - total**2)) ** (n / 2)
+    return (math.sqrt(0.02 / (n + 0.02)) * mixture + signs) / 2
 
 
 @pytest.mark.parametrize(
