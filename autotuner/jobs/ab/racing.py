@@ -125,7 +125,7 @@ def race_sides(sides: Sequence[ArmRun], program: Program, benchmark: Benchmark, 
         audit=_audit(sides, program, benchmark, run),
         spent=lambda: run.clock.elapsed,
     )
-    judgement = schedule.told(judge.verdict())
+    judgement = schedule.with_advice(judge.verdict())
     for side in sides:
         side.us = judgement.us.get(side.key, side.us)
         if side.us is not None:

@@ -61,7 +61,7 @@ class Summary:
 
     def judged(self, judgement: Judgement) -> ModelResult:
         """What is shipped and told of a verdict."""
-        reason = self.lineup.explained(judgement, self.arbiter.words) if self.arbiter else judgement.reason
+        reason = self.lineup.reason_of(judgement, self.arbiter.words) if self.arbiter else judgement.reason
         if judgement.verdict != "win" or judgement.winner is None:
             return self.result(judgement.verdict, reason, judgement)
         return self.shipped(self.lineup.outcomes[judgement.winner], "win", reason, judgement)
