@@ -134,6 +134,8 @@ class _SuiteRun:
             self._time_defaults()
         self._weigh()
         self._tune()
+        if self.run.timed:
+            self._share()
         if not self.run.stopped:
             self._ship()
         self._write()
@@ -201,6 +203,12 @@ class _SuiteRun:
         self._write()
         if not self.run.timed:
             self._note("no device: shares are by calls and flops, an estimate")
+
+    def _share(self) -> None:
+        """Of the time as it is known by now: tables and totals have one basis."""
+        weights = [row.us for row in self.rows.values()]
+        for name, weight, share in zip([*self.rows], weights, shares(weights), strict=True):
+            self._set(name, share=share if weight else None)
 
     # --- tuning -------------------------------------------------------------------------------------------------
 
