@@ -75,7 +75,7 @@ def _taken_up(steps: SingleRun, manifest: Manifest, report: Report, file: Path) 
             steps.open(run)
             try:
                 for note in report.notes:
-                    steps.account.note(note)
+                    steps.account.remark(note)
                 result = replace(_concluded(steps, manifest, report, file), timed_elsewhere=True)
             finally:
                 steps.clean()

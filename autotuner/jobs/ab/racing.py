@@ -157,5 +157,5 @@ def time_sides_cold(sides: Sequence[ArmRun], benchmark: Benchmark, run: Run, *, 
     modules = {side.key: Modules(side.once, side.module) for side in sides}
     found, notes = timer.tell(modules, baseline=A, won=won)
     for note in notes:
-        run.account.note(note)
+        run.account.remark(note)
     return found

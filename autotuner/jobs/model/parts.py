@@ -309,7 +309,7 @@ class PartSearch:
         result = came_to.result
         self.results.append(result)
         context.run.account.add(result.seconds)
-        context.session.reporter.note(f"{label}: {result.verdict}, {result.reason}")
+        context.session.reporter.log(f"{label}: {result.verdict}, {result.reason}")
         self.set_row(label, result=result)
         return came_to
 
