@@ -22,9 +22,12 @@ def test_the_document_and_the_readme_are_those_of_the_recorded_hour(recorded: Re
 
 
 def test_an_hour_that_went_otherwise_has_its_own_words(recorded: Recorded, tmp_path: Path) -> None:
-    spec = f"$ {COMMANDS['shape']}\nverdict    win: fresh blocks give 2.064\nspec       x.mlir\nflags      x.flags\n"
+    spec = f"$ {COMMANDS['shape']}\nverdict    win: 2.06x faster\nspec       x.mlir\nflags      x.flags\n"
+    won = f"$ {COMMANDS['model']}\nverdict    win: 2.06x faster\nspec       x.mlir\n"
     nothing = "$ make demo\nverdict    no-winner: 3 routes timed\n"
-    other = replace(recorded, printed={**recorded.printed, "shape": spec, "demo": nothing}, loads=(0.4, 1.6))
+    other = replace(
+        recorded, printed={**recorded.printed, "shape": spec, "demo": nothing, "model": won}, loads=(0.4, 1.6)
+    )
     text = document(other)
     assert "at a load of\n0 to 2.\nThe raw output" in text
     assert "`no-winner`: candidates were timed, and none is faster than IREE's default, which is kept." in text
@@ -35,7 +38,7 @@ def test_an_hour_that_went_otherwise_has_its_own_words(recorded: Recorded, tmp_p
     assert Recorded.read(tmp_path / REFERENCE) == other
     page = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert page == readme(page, other)
-    assert "verdict    win: fresh blocks give 2.064" in page
+    assert "verdict    win: 2.06x faster" in page
 
 
 def test_what_is_left_out_is_one_line_of_dots() -> None:

@@ -11,7 +11,6 @@ import pytest
 from autotuner.errors import DeviceError, NoCandidateError, WrongResultError
 from autotuner.iree.tools import Tools
 from autotuner.store.store import Store
-from autotuner.system.progress import LOG
 from tests.support.contract import hold_contract
 from tests.support.fake_tools import EFFORT, SPEC, FakeTools, candidates, codegen, failures, run
 
@@ -83,7 +82,7 @@ ms=""".replace("HERE", str(tools.folder))
     script.write_text(script.read_text().replace("\nms=", dies, 1))
     result = run(tools, workspace)
     assert result.verdict == "no-winner"
-    assert "can be timed any more" in result.reason
+    assert "could not be timed" in result.reason
     assert not any((workspace / "specs").iterdir())
     with Store.open(None, workspace=workspace) as store:
         assert store.run(result.run).status == "finished"
@@ -124,9 +123,7 @@ def test_a_device_that_does_not_run_the_baseline_is_exit_5(
         run(tools, workspace)
     assert failure.value.exit_code == 5
     assert "doctor" in failure.value.remedy
-    (folder,) = (workspace / "candidates").iterdir()
-    assert [path.name for path in folder.iterdir()] == [LOG], "what failed before the first candidate leaves its log"
-    assert str(folder / LOG) in failure.value.__notes__[0]
+    assert not any((workspace / "candidates").iterdir()), "what failed before the first candidate leaves no folder"
 
 
 def test_a_compiler_that_cannot_compile_the_baseline_is_exit_3(fake: Fake, workspace: Path, tmp_path: Path) -> None:

@@ -96,8 +96,7 @@ class Context:
         self.run.account.stage(text)
 
     def note(self, text: str) -> None:
-        """What explains the result to those who ask."""
-        self.run.account.remark(text)
+        self.run.account.note(text)
 
     def clocked(self, what: str) -> AbstractContextManager[None]:
         return self.run.account.clocked(what)
