@@ -17,10 +17,13 @@ from autotuner.programs.model import Model, ModelBuilder
 from autotuner.programs.structure import read_structure
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
-from autotuner.system.text import count
+from autotuner.system.text import count, listed
 from autotuner.targets import PLAIN, Target
 from autotuner.tuning.dry_run import Rehearsal, rehearse
 from autotuner.tuning.options import Options
+
+_SHOWN = 6
+"""Of each list: what would be done fits two screens, and --json has all of it."""
 
 
 def rehearse_model(model: Model, target: Target, *, options: Options) -> Rehearsal:
@@ -47,17 +50,20 @@ def rehearse_model(model: Model, target: Target, *, options: Options) -> Rehears
     }
     pieces, roots = count(len(structure.flow.pieces), "dispatch"), count(len(ranked), "different root")
     lines = [f"{program.name}: {pieces}, {roots}", "", "routes to try:"]
-    lines += [f"  {r.name}: {shell_line(r.flags) or 'no flags'}" for r in routes.first]
+    lines += listed([f"  {r.name}: {shell_line(r.flags) or 'no flags'}" for r in routes.first], most=_SHOWN)
     lines += ["", "then the best of them with one knob turned at a time:"] if routes.knobs else []
-    lines += [f"  {knob.name} ({knob.purpose}): {', '.join(s.name for s in knob.settings)}" for knob in routes.knobs]
+    knobs = [f"  {knob.name} ({knob.purpose}): {', '.join(s.name for s in knob.settings)}" for knob in routes.knobs]
+    lines += listed(knobs, most=_SHOWN)
     lines += ["", "dispatches on the plain route, by their arithmetic (a run ranks by time):"]
+    told = []
     for one in dispatches:
         sizes = "x".join("D" if size is None else str(size) for size in one["loops"])
         calls = count(one["calls"], "call")
-        lines.append(f"  {one['share']:6.1%} {calls} of {one['op']} {sizes} {one['skipped']}".rstrip())
-    lines += ["", "--- commands", *commands]
+        told.append(f"  {one['share']:6.1%} {calls} of {one['op']} {sizes} {one['skipped']}".rstrip())
+    lines += [*listed(told, most=_SHOWN), "", "the first command, as --json has them all:", *commands[:1]]
     if first is not None:
-        lines += ["", f"--- the first of them alone: {first.to_json()['problem']['name']}", first.text()]
+        own = first.to_json()
+        lines += ["", f"the first dispatch alone: {own['problem']['name']}, {count(own['space'], 'configuration')}"]
     return Rehearsal(document, "\n".join(lines))
 
 
