@@ -49,8 +49,11 @@ class BundledCandidate(Entry):
 
     duplicate_of = None
     """No twin of another travels."""
-    foreign = False
-    """Whose code it is is not known here: like all others it is out where calls on changing inputs speak against it."""
+
+    @property
+    def foreign(self) -> bool:
+        """Whose kernel it is is not known here."""
+        return self.kind == "microkernel"
 
     @property
     def route_name(self) -> str:

@@ -75,7 +75,7 @@ class Judge:
             return found
         self.stage("checking the winner on inputs that change from call to call")
         try:
-            finding = self.audit.of(winner, contest.baseline, found.us, self.left)
+            finding = self.audit.of(winner, contest.baseline, found.us, self.left, foreign=contest.foreign(winner))
         except OutOfTimeError:
             if not contest.foreign(winner):
                 return found

@@ -106,6 +106,15 @@ def test_a_time_that_only_repeated_dispatches_show_is_out() -> None:
     assert "repeated on the same inputs a call saves 19.0 µs" in found.check.detail
 
 
+def test_what_comes_with_autotune_need_not_save_so_much_but_is_not_slower() -> None:
+    us = {"a": 20.0, "b": 1.0}
+    same, slower = (audit_of(Living({"a": 20.0, "b": b})).of("b", "a", us, foreign=False) for b in (20.0, 25.0))
+    assert same is not None
+    assert slower is not None
+    assert (same.check.ok, slower.check.failure) == (True, "wrong-result")
+    assert same.audited.rounds == BATCH, "nothing needs to be certain"
+
+
 def test_a_gain_that_was_timed_while_the_machine_was_slower_must_hold_in_its_ratio_alone() -> None:
     found = audit_of(Living({"a": 1000.0, "b": 800.0})).of("b", "a", {"a": 5000.0, "b": 4000.0})
     assert found is not None
