@@ -325,7 +325,7 @@ def test_a_default_that_has_become_as_fast_is_found_and_nothing_is_written(
     result = from_python(write(SMALL.name), model=Model(model))
     (row,) = result.details.rows
     assert (row.state, result.verdict, result.details.written) == ("dropped", "no-winner", ())
-    assert row.reason.startswith("no longer faster than IREE's default: 1.000x")
+    assert row.reason.startswith("no longer faster than IREE's default: 1.00x")
     assert row.reason.endswith("a model is not searched here, tune it again with its own command")
     assert "next       compile without the spec" in str(result)
 
