@@ -97,6 +97,13 @@ class Loop:
         with process.until(self.clock.at(self.clock.budget)):
             self._work(c for c in candidates if not self._is_done(c))
 
+    def likeliest_kernel(self) -> list[Candidate]:
+        """The microkernel that is expected to be the fastest, where some take part and it was not tried yet."""
+        plan = self.evaluator.plan
+        if not plan.kernels or any(one.candidate.config == plan.first[0] for one in self.candidates()):
+            return []
+        return [plan.candidate(plan.first[0], id=candidate_id(self.evaluator.next_ordinal))]
+
     def search(self) -> None:
         """Searches the space until the trials are used, or only the time of a verdict is left."""
         if not len(self.evaluator.plan.space) or self._over():

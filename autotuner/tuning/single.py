@@ -162,9 +162,11 @@ class SingleRun:
         if loop.too_late and not self.stop.requested:
             return self.summary.result("inconclusive", loop.schedule.too_short())
         loop.keep_time_for_the_end()
-        if self.plan.stock:
-            self.reporter.stage(f"timing {count(len(self.plan.stock), 'stock route')}")
-            loop.evaluate(self.plan.stock)
+        kernel = loop.likeliest_kernel()  # before the routes: in little time nothing else is worth as much
+        if self.plan.stock or kernel:
+            routes = [count(len(self.plan.stock), "stock route")] if self.plan.stock else []
+            self.reporter.stage(f"timing {' and '.join(['a microkernel'] * len(kernel) + routes)}")
+            loop.evaluate([*kernel, *self.plan.stock])
         self.reporter.stage(f"searching {count(len(self.plan.space), 'configuration')}")
         loop.search()
         if self.stop.requested:

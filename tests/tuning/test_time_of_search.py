@@ -119,6 +119,12 @@ def test_microkernels_are_waited_for_while_a_verdict_fits(kernels: Sequence[Outc
     assert searching._over()
 
 
+def test_a_kernel_is_tried_before_the_routes_once_and_where_there_is_one() -> None:
+    tried = loop(Simulated(60.0), outcome("c1", 900.0, "microkernel", LIKELIEST), kernels=("gemm_triton",))
+    assert tried.likeliest_kernel() == []
+    assert loop(Simulated(60.0)).likeliest_kernel() == []
+
+
 def test_without_a_rival_it_goes_on_to_the_end_and_then_no_verdict_fits() -> None:
     clock = Simulated(60.0, now=5.0)
     searching = loop(clock)
