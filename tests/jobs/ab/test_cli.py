@@ -39,16 +39,17 @@ def test_a_win_is_told_with_both_times_and_both_commands(
     code, out, err = ab(flagfile("tiled", TILED), *SHAPE)
     assert code == 0, err
     assert out.startswith("verdict    win")
-    assert "100.000 ms  default\n" in out
+    assert "verdict    win: 2.00x faster than IREE's default" in out
+    assert re.search(r"A +100\.000 ms .*default\n", out)
     assert "50.000 ms" in out
-    assert "2.000x, B over A" in out
-    assert out.count("iree-compile problem.mlir") == 2
-    assert out.count("--module=module.vmfb") == 2
-    assert "next       compile as B: the first line of `repeat B` does\n" in out
+    (run,) = (workspace / "candidates").iterdir()
+    commands = "".join((run / side / "command.txt").read_text() for side in "ab")
+    assert (commands.count("iree-compile problem.mlir"), commands.count("--module=module.vmfb")) == (2, 2)
+    assert "next       compile as B\n" in out
     assert "racing" in err
     with Store.open(None, workspace=workspace, create=False) as store:
-        (run,) = store.runs()
-    document = run.result or {}
+        (stored,) = store.runs()
+    document = stored.result or {}
     assert (document["schema"], document["verdict"]) == (1, "win")
     assert [arm["kind"] for arm in document["arms"]] == ["default", "flagfile"]
     assert document["arms"][1].keys() >= {"name", "kind", "flags", "spec", "us", "error", "command"}

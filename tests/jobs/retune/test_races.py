@@ -27,10 +27,10 @@ FOUND, NOTHING = (
 @pytest.mark.parametrize(
     ("lost", "raced", "searched", "state", "words"),
     [
-        ("", WIN, None, "kept", "still faster than IREE's default: 1.500x (1.400 to 1.600)"),
+        ("", WIN, None, "kept", "still faster than IREE's default: 1.50x (1.40x to 1.60x)"),
         ("", None, None, "kept", "nothing was timed"),
         ("", OPEN, None, "kept", "the race has no verdict (not raced: --budget 35s would do)"),
-        ("", EQUAL, NOTHING, "dropped", "no longer faster than IREE's default: 1.000x (0.990 to 1.005)"),
+        ("", EQUAL, NOTHING, "dropped", "no longer faster than IREE's default: 1.00x (0.99x to 1.00x)"),
         ("", EQUAL, FOUND, "replaced", "found a faster one: 1.6x over the default"),
         ("", BROKEN, NOTHING, "dropped", "it computes wrong results"),
         ("nothing matches it", None, None, "dropped", "nothing matches it"),
