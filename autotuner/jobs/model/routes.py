@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 
 from autotuner.devices.device import Computed, Timing
@@ -53,14 +53,12 @@ class RouteRace:
     search: RouteSearch = field(default_factory=lambda: RouteSearch(()))
     round_seconds: float = 0.0
     """For compiling some routes side by side and timing them."""
-    _flights: dict[Future[Compiled], Contestant] = field(default_factory=dict)
-    """Routes whose compile is under way."""
 
     def begin(self, routes: Routes) -> None:
         """The default, and the first routes beside it."""
         self.search = RouteSearch(routes.knobs, list(routes.first[1:]))
-        self._start([PLAIN, *self.search.ask(side(self.context) - 1)], timeout=self.context.compile_timeout)
-        self._settle()
+        first = [PLAIN, *self.search.ask(side(self.context) - 1)]
+        self._settle(self._start(first, timeout=self.context.compile_timeout))
         # No other round has the default in it, which may take ten times a route's time.
         built = max((one.build.seconds for one in self.tried if one.build), default=0.0)
         self.round_seconds = built + sum(3 * (one.us or 0.0) / 1e6 for one in self.tried[1:])
@@ -71,19 +69,13 @@ class RouteRace:
         It takes about as long as the last one.
         """
         context, clock = self.context, self.context.clock
-        while not context.session.stop.requested and (self._flights or self.fits(ends())):
-            free = side(context) - len(self._flights) if self.fits(ends()) else 0
-            asked = self.search.ask(free)
-            if not asked and not self._flights:
-                break
+        while not context.session.stop.requested and self.fits(ends()) and (asked := self.search.ask(side(context))):
             started = time.monotonic()
             took = next((one.build.took for one in self.tried if one.build), 0.0)
             with process.until(clock.at(min(_LATE * ends(), clock.budget))):
-                self._start(asked, timeout=max(60.0, 5 * took))
-            self._settle()
+                building = self._start(asked, timeout=max(60.0, 5 * took))
+            self._settle(building)
             self.round_seconds = time.monotonic() - started
-        while self._flights:
-            self._settle()
 
     def fits(self, ends: float) -> bool:
         """One more round, before so many seconds of the run."""
@@ -132,26 +124,25 @@ class RouteRace:
     def arbiter(self) -> Arbiter:
         return self.program.arbiter
 
-    def _start(self, routes: Sequence[Route], *, timeout: float) -> None:
-        context = self.context
-        if routes:
-            names = ["IREE's default" if route == PLAIN else f"route {route.name}" for route in routes]
-            context.stage(f"compiling {', '.join(names)}")
+    def _start(self, routes: Sequence[Route], *, timeout: float) -> dict[Future[Compiled], Contestant]:
+        context, building = self.context, {}
+        names = ["IREE's default" if route == PLAIN else f"route {route.name}" for route in routes]
+        context.stage(f"compiling {', '.join(names)}")
         for route in routes:
             row = context.row("baseline" if route == PLAIN else "stock", route)
             job = context.builder.job(context.flags(route), timeout=timeout)
-            self._flights[context.session.executor.start(job)] = Contestant.of(route, row)
+            building[context.session.executor.start(job)] = Contestant.of(route, row)
+        return building
 
-    def _settle(self) -> None:
-        """Waits for builds and times them; where that needs the cores, for all."""
-        all_of_them = self.context.target.compiles_on_device
-        # Everything is compared with the default: until it is there, nothing can be told.
-        first = [one for one, flight in self._flights.items() if flight.route == PLAIN and not all_of_them]
+    def _settle(self, building: dict[Future[Compiled], Contestant]) -> None:
+        """Waits for all builds, then times them in order, the default first.
+
+        A compile beside a timing slows down the host's share of a call. In a network of many short dispatches that is
+        most of it.
+        """
         with self.context.clocked("build"):
-            done, _ = wait(first or self._flights, return_when=ALL_COMPLETED if all_of_them else FIRST_COMPLETED)
-        # In the order in which they were asked for: the default before all others.
-        for future in [one for one in self._flights if one in done]:
-            one = self._flights.pop(future)
+            wait(building)
+        for future, one in building.items():
             try:
                 build = future.result()
                 self.context.record_build(one.row, build, self.context.flags(one.route))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -201,7 +202,7 @@ def test_a_pooling_is_no_convolution_and_has_no_knobs(tmp_path: Path) -> None:
     assert [(row.group.root.kind, row.state) for row in result.details.rows] == [("convolution", "no-knobs")]
     why = "its root operation has no tile sizes that a spec could set"
     assert result.details.rows[0].reason == why
-    assert result.reason == f"no knobs here, IREE's default is kept: {why}"
+    assert result.reason == f"nothing to choose: {why}"
 
 
 @pytest.mark.long
@@ -352,7 +353,7 @@ def test_a_dynamic_dispatch_on_a_gpu_has_no_knobs_and_the_reason_names_the_input
     )
     why += "--input says of one call. Static sizes in the program can be tuned"
     assert (row.state, row.reason) == ("no-knobs", why)
-    assert (result.verdict, result.reason) == ("no-winner", f"no knobs here, IREE's default is kept: {why}")
+    assert (result.verdict, result.reason) == ("no-winner", f"nothing to choose: {why}")
 
 
 def test_the_model_is_read_where_it_lies(tmp_path: Path) -> None:
@@ -373,7 +374,8 @@ def test_the_result_is_printed_with_what_to_do_next(won: ModelResult, tmp_path: 
     words = str(won)
     assert "verdict    win" in words
     assert "route plain, 3 entries" in words
-    assert "(3 of 3 entries applied)" in words
     (use,) = [line.removeprefix("use").strip() for line in words.splitlines() if line.startswith("use ")]
-    assert use == f"iree-compile {EXAMPLES / 'three.mlir'} @{won.flagfile} -o three-cpu.vmfb"
+    model = str(EXAMPLES / "three.mlir")
+    use = use.replace(os.path.relpath(model), model)  # below the current folder paths are relative
+    assert use == f"iree-compile {model} @{won.flagfile} -o three-cpu.vmfb"
     assert pasted(use, tmp_path).stat().st_size > 0
