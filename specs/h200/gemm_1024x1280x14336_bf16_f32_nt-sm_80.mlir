@@ -7,7 +7,7 @@
 // kernel:     gemm_cuda, bm=64, bn=160, both=0, fill=0, turned=0; built by NVRTC 13.4
 // date:       2026-11-17 22:47 UTC
 // made by:    python -m benchmarks.hopper OUT.json --only 1024x1280x14336 --budget 30s --seconds 62 --trials 24
-// use:        iree-compile MODEL.mlir @specs/h200/gemm_1024x1280x14336_bf16_f32_nt-sm_80.flags -o MODEL.vmfb
+// use:        iree-compile your_program.mlir @specs/h200/gemm_1024x1280x14336_bf16_f32_nt-sm_80.flags -o your_program.vmfb
 module attributes {transform.with_named_sequence} {
   util.func private @autotune_microkernel_0(%arg0: tensor<1024x14336xbf16>, %arg1: tensor<1280x14336xbf16>) -> tensor<1024x1280xf32> {
     %called = "hal.dispatch.extern"(%arg0, %arg1) <{

@@ -7,7 +7,7 @@
 // kernel:     gemm_cuda, bm=128, bn=144, both=0, fill=0, turned=0; built by NVRTC 13.4
 // date:       2026-11-17 22:45 UTC
 // made by:    python -m benchmarks.hopper OUT.json --only 1536x1536x2048 --budget 26s --seconds 56 --trials 24
-// use:        iree-compile MODEL.mlir @specs/h200/gemm_1536x1536x2048_bf16_f32_nt-sm_80.flags -o MODEL.vmfb
+// use:        iree-compile your_program.mlir @specs/h200/gemm_1536x1536x2048_bf16_f32_nt-sm_80.flags -o your_program.vmfb
 module attributes {transform.with_named_sequence} {
   util.func private @autotune_microkernel_0(%arg0: tensor<1536x2048xbf16>, %arg1: tensor<1536x2048xbf16>) -> tensor<1536x1536xf32> {
     %called = "hal.dispatch.extern"(%arg0, %arg1) <{

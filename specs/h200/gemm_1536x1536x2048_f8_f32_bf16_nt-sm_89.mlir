@@ -8,7 +8,7 @@
 // kernel:     gemm_cuda, bm=128, bn=144, both=0, fill=0, turned=0; built by NVRTC 13.4
 // date:       2026-11-18 04:32 UTC
 // made by:    python -m benchmarks.hopper hopper-f8.json --suite hopper-f8 --target sm_89 --allow-precision f16 --budget 26s --seconds 230 --trials 24
-// use:        iree-compile MODEL.mlir @specs/h200/gemm_1536x1536x2048_f8_f32_bf16_nt-sm_89.flags -o MODEL.vmfb
+// use:        iree-compile your_program.mlir @specs/h200/gemm_1536x1536x2048_f8_f32_bf16_nt-sm_89.flags -o your_program.vmfb
 module attributes {transform.with_named_sequence} {
   util.func private @autotune_microkernel_0(%arg0: tensor<1536x2048xf8E4M3FN>, %arg1: tensor<1536x2048xf8E4M3FN>) -> tensor<1536x1536xbf16> {
     %called = "hal.dispatch.extern"(%arg0, %arg1) <{

@@ -7,7 +7,7 @@
 // kernel:     gemm_cuda, bm=128, bn=16, both=0, fill=3, turned=1; built by NVRTC 13.4
 // date:       2026-11-18 03:38 UTC
 // made by:    python -m benchmarks.hopper OUT.json --only gemm_1x5120 --budget 26s --seconds 80 --trials 24
-// use:        iree-compile MODEL.mlir @specs/h200/gemm_1x5120x5120_f16_f32_nn-sm_80.flags -o MODEL.vmfb
+// use:        iree-compile your_program.mlir @specs/h200/gemm_1x5120x5120_f16_f32_nn-sm_80.flags -o your_program.vmfb
 module attributes {transform.with_named_sequence} {
   util.func private @autotune_microkernel_0(%arg0: tensor<1x5120xf16>, %arg1: tensor<5120x5120xf16>) -> tensor<1x5120xf32> {
     %called = "hal.dispatch.extern"(%arg0, %arg1) <{

@@ -7,7 +7,7 @@
 // kernel:     gemm_cuda, bm=192, bn=160, both=1, fill=0, turned=0; built by NVRTC 13.4
 // date:       2026-11-17 22:49 UTC
 // made by:    python -m benchmarks.hopper OUT.json --only 3072x5120 --budget 36s --seconds 66 --trials 24
-// use:        iree-compile MODEL.mlir @specs/h200/gemm_3072x5120x4096_bf16_f32_nt-sm_80.flags -o MODEL.vmfb
+// use:        iree-compile your_program.mlir @specs/h200/gemm_3072x5120x4096_bf16_f32_nt-sm_80.flags -o your_program.vmfb
 module attributes {transform.with_named_sequence} {
   util.func private @autotune_microkernel_0(%arg0: tensor<3072x4096xbf16>, %arg1: tensor<5120x4096xbf16>) -> tensor<3072x5120xf32> {
     %called = "hal.dispatch.extern"(%arg0, %arg1) <{

@@ -7,7 +7,7 @@
 // kernel:     gemm_cuda, bm=128, bn=128, both=0, fill=2, turned=0; built by NVRTC 13.4
 // date:       2026-11-17 22:46 UTC
 // made by:    python -m benchmarks.hopper OUT.json --only 384x512x32768 --budget 26s --seconds 56 --trials 24
-// use:        iree-compile MODEL.mlir @specs/h200/gemm_384x512x32768_bf16_f32_nt-sm_80.flags -o MODEL.vmfb
+// use:        iree-compile your_program.mlir @specs/h200/gemm_384x512x32768_bf16_f32_nt-sm_80.flags -o your_program.vmfb
 module attributes {transform.with_named_sequence} {
   util.func private @autotune_microkernel_0(%arg0: tensor<384x32768xbf16>, %arg1: tensor<512x32768xbf16>) -> tensor<384x512xf32> {
     %called = "hal.dispatch.extern"(%arg0, %arg1) <{

@@ -7,7 +7,7 @@
 // kernel:     gemm_cuda, bm=128, bn=256, both=1, fill=0, turned=0; built by NVRTC 13.4
 // date:       2026-11-17 22:48 UTC
 // made by:    python -m benchmarks.hopper OUT.json --only 4096x4096x4096 --budget 40s --seconds 70 --trials 24
-// use:        iree-compile MODEL.mlir @specs/h200/gemm_4096x4096x4096_f16_f32_nn-sm_80.flags -o MODEL.vmfb
+// use:        iree-compile your_program.mlir @specs/h200/gemm_4096x4096x4096_f16_f32_nn-sm_80.flags -o your_program.vmfb
 module attributes {transform.with_named_sequence} {
   util.func private @autotune_microkernel_0(%arg0: tensor<4096x4096xf16>, %arg1: tensor<4096x4096xf16>) -> tensor<4096x4096xf32> {
     %called = "hal.dispatch.extern"(%arg0, %arg1) <{

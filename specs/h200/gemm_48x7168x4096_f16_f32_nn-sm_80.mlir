@@ -7,7 +7,7 @@
 // kernel:     gemm_cuda, bm=64, bn=48, both=0, fill=0, turned=1; built by NVRTC 13.4
 // date:       2026-11-17 22:54 UTC
 // made by:    python -m benchmarks.hopper OUT.json --only 48x7168 --budget 18s --seconds 42 --trials 24
-// use:        iree-compile MODEL.mlir @specs/h200/gemm_48x7168x4096_f16_f32_nn-sm_80.flags -o MODEL.vmfb
+// use:        iree-compile your_program.mlir @specs/h200/gemm_48x7168x4096_f16_f32_nn-sm_80.flags -o your_program.vmfb
 module attributes {transform.with_named_sequence} {
   util.func private @autotune_microkernel_0(%arg0: tensor<48x4096xf16>, %arg1: tensor<4096x7168xf16>) -> tensor<48x7168xf32> {
     %called = "hal.dispatch.extern"(%arg0, %arg1) <{

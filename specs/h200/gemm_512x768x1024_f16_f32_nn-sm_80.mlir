@@ -7,7 +7,7 @@
 // kernel:     gemm_cuda, bm=64, bn=64, both=0, fill=0, turned=0; built by NVRTC 13.4
 // date:       2026-11-18 04:42 UTC
 // made by:    python -m benchmarks.hopper OUT.json --only gemm_512x768x1024 --budget 26s --seconds 60 --trials 24
-// use:        iree-compile MODEL.mlir @specs/h200/gemm_512x768x1024_f16_f32_nn-sm_80.flags -o MODEL.vmfb
+// use:        iree-compile your_program.mlir @specs/h200/gemm_512x768x1024_f16_f32_nn-sm_80.flags -o your_program.vmfb
 module attributes {transform.with_named_sequence} {
   util.func private @autotune_microkernel_0(%arg0: tensor<512x1024xf16>, %arg1: tensor<1024x768xf16>) -> tensor<512x768xf32> {
     %called = "hal.dispatch.extern"(%arg0, %arg1) <{

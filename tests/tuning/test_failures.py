@@ -82,7 +82,7 @@ ms=""".replace("HERE", str(tools.folder))
     script.write_text(script.read_text().replace("\nms=", dies, 1))
     result = run(tools, workspace)
     assert result.verdict == "no-winner"
-    assert "could not be timed" in result.reason
+    assert result.reason.endswith("fastest can be timed any more")
     assert not any((workspace / "specs").iterdir())
     with Store.open(None, workspace=workspace) as store:
         assert store.run(result.run).status == "finished"
