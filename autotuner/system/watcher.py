@@ -2,15 +2,19 @@
 
 `kill -9` gives no chance to tidy up, and PR_SET_PDEATHSIG is tied to the thread that started a child, which may end
 before it does. When the pipe closes, whatever closed it, all processes that have autotune's mark in their environment
-are killed: what it has started, and what that has. It imports next to nothing: it starts in a few milliseconds.
+are killed: what it has started, and what that has. What starts while it looks is found by looking again. It imports
+next to nothing: it starts in a few milliseconds.
 """
 
 import contextlib
 import os
 import signal
 import sys
+import time
 
 _MARK = "AUTOTUNE_STARTED_BY"
+_QUIET, _PAUSE = 3, 0.05
+"""Looks in a row that find nothing, and seconds between them: what is being started shows its mark by then."""
 
 
 def environment(mark: str) -> dict[str, str]:
@@ -20,11 +24,21 @@ def environment(mark: str) -> dict[str, str]:
 
 def main() -> None:
     sys.stdin.read()
-    mark = f"{_MARK}={sys.argv[1]}".encode()
+    mark, quiet = f"{_MARK}={sys.argv[1]}".encode(), 0
+    while quiet < _QUIET:
+        quiet = 0 if _killed(mark) else quiet + 1
+        time.sleep(_PAUSE)
+
+
+def _killed(mark: bytes) -> bool:
+    """Whether there was one to kill."""
+    found = False
     for name in filter(str.isdecimal, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
             if mark in file.read().split(b"\0"):
                 os.kill(int(name), signal.SIGKILL)
+                found = True
+    return found
 
 
 if __name__ == "__main__":
