@@ -45,14 +45,12 @@ def build(problem: Gemm, target: Target, *, count: int, seed: int) -> None:
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as executor:
         builder, before = Builder(Tools.find(), Cache(Path(folder))), used(resource.RUSAGE_CHILDREN)
         plan = make_plan(problem, target.name, builder, executor)
-        builder.build(
-            plan.job(plan.candidate(plan.space[0], id="first"), timeout=TIMEOUT, repeat=REPEAT, timed=True).screened
-        )
+        builder.build(plan.job(plan.candidate(plan.space[0], id="first"), timeout=TIMEOUT, repeat=REPEAT, timed=True))
         once, own, each, built = used(resource.RUSAGE_CHILDREN) - before, 0.0, list[float](), 0
         for number, row in enumerate(plan.space.sample(count, np.random.default_rng(seed))):
             candidate = plan.candidate(plan.space[int(row)], id=f"c{number}")
             before, own_before = used(resource.RUSAGE_CHILDREN), used(resource.RUSAGE_SELF)
-            built += builder.build(plan.job(candidate, timeout=TIMEOUT, repeat=REPEAT, timed=True).screened).ok
+            built += builder.build(plan.job(candidate, timeout=TIMEOUT, repeat=REPEAT, timed=True)).ok
             each.append(used(resource.RUSAGE_CHILDREN) - before)
             own += used(resource.RUSAGE_SELF) - own_before
     print(

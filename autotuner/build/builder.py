@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
@@ -15,7 +14,6 @@ from autotuner.iree.compile import (
     CONFIGURED,
     DISPATCHES,
     EXECUTABLES,
-    HOSTED,
     TRANSLATED,
     Begun,
     Compile,
@@ -25,8 +23,8 @@ from autotuner.iree.compile import (
     inspect,
 )
 from autotuner.iree.figures import Isa
-from autotuner.iree.folder import MODEL, MODULE
-from autotuner.iree.program import TWICE, module_bytes, reads, spliced, spliced_late, with_repeats
+from autotuner.iree.folder import MODEL
+from autotuner.iree.program import TWICE, spliced, with_repeats
 from autotuner.iree.tools import Tools
 from autotuner.space.dispatch import CompilationInfo
 from autotuner.system.cache import Cache
@@ -47,8 +45,6 @@ class BuildJob(Compile):
     """The configuration that the spec gives an operation."""
     kernels: tuple[KernelCall, ...] = ()
     """The microkernels that the spec puts in; each must be found in the preprocessed program."""
-    one_of_many: bool = False
-    """Many others of its problem are built with the same repeats. What is built does not depend on it."""
 
     @property
     def start(self) -> BuildJob | None:
@@ -63,19 +59,9 @@ class BuildJob(Compile):
         return replace(self, stop=TRANSLATED, repeat=TWICE)
 
     @property
-    def screened(self) -> BuildJob:
-        """The same as a search builds it: one of many."""
-        return replace(self, one_of_many=True)
-
-    @property
     def plain(self) -> BuildJob:
         """The same of IREE's own configuration."""
-        return replace(self, spec=None, spec_flag="", expected=None, one_of_many=False)
-
-    @property
-    def hosted(self) -> BuildJob:
-        """IREE's own configuration with the host's program compiled to the end."""
-        return replace(self.plain, stop=HOSTED)
+        return replace(self, spec=None, spec_flag="", expected=None)
 
     @property
     def executables(self) -> BuildJob:
@@ -125,7 +111,7 @@ class Builder:
 
     def _translates(self, job: BuildJob) -> bool:
         """The executables are made first, and a module of them for each number of repeats."""
-        wanted = job.stop in (None, HOSTED) and (job.timed or job.repeat > 1)
+        wanted = job.stop is None and (job.timed or job.repeat > 1)
         return wanted and not isinstance(job.program, Path) and self.tools.matches_bindings
 
     def _linked(self, job: BuildJob, folder: Path) -> Compiled | None:
@@ -134,37 +120,14 @@ class Builder:
         same = replace(translated, command=job.by_hand(self.tools), repeat=job.repeat)
         if not translated.ok:
             return same
-        begun = self._unlinked(job, _bytes(translated.vmfb))
-        if begun is None:
+        program = with_repeats(_bytes(translated.vmfb), job.repeat)
+        if program is None:
             return None
-        linked = self._written(job, folder, begun) or compile_program(job, self.tools, folder, begun=begun)
+        linked = compile_program(job, self.tools, folder, begun=Begun(TRANSLATED, program))
         if not linked.ok:
             return linked if linked.failure == "compile-timeout" else None
         seconds, took = translated.seconds + linked.seconds, translated.took + linked.took
         return replace(same, vmfb=linked.vmfb, seconds=seconds, took=took)
-
-    def _written(self, job: BuildJob, folder: Path, begun: Begun) -> Compiled | None:
-        """The module of a program that is compiled to the end; None where iree-compile has to write it."""
-        if begun.phase != HOSTED or not self.tools.share_the_compiler or reads(job.flags):
-            return None
-        began, vmfb = time.perf_counter(), folder / MODULE
-        written = module_bytes(begun.program)
-        if written is None:
-            return None
-        vmfb.write_bytes(written)
-        seconds = time.perf_counter() - began
-        return Compiled(None, "", seconds, job.by_hand(self.tools), vmfb, job.repeat, took=seconds)
-
-    def _unlinked(self, job: BuildJob, translated: bytes) -> Begun | None:
-        """What is left to be compiled of a job whose executables are made; of one of many, the module's bytes alone."""
-        host = self._host(job.translation) if job.one_of_many else None
-        hosted = self.build(job.hosted) if host is not None else None
-        if host is not None and hosted is not None and hosted.ok:
-            program = spliced_late(_bytes(hosted.vmfb), host, translated)
-            if program is not None:
-                return Begun(HOSTED, program)
-        program = with_repeats(translated, job.repeat)
-        return Begun(TRANSLATED, program) if program is not None else None
 
     def _compile(self, job: BuildJob, folder: Path) -> Compiled:
         """From where the candidates of a problem part, where that is possible; else from the problem."""

@@ -33,7 +33,7 @@ from autotuner.iree.program import ONE_THREAD, executables_command
 from autotuner.iree.tools import Tools
 from autotuner.system import process
 
-Phase = Literal["preprocessing", "flow", "executable-sources", "executable-configurations", "executables", "hal", "vm"]
+Phase = Literal["preprocessing", "flow", "executable-sources", "executable-configurations", "executables", "hal"]
 Dump = Literal["configurations", "benchmarks", "binaries", "phases"]
 PREPROCESSED: Phase = "preprocessing"
 FLOW: Phase = "flow"
@@ -49,9 +49,7 @@ TRANSLATED: Phase = "hal"
 """Where the executables are done, byte by byte: only the host's program is left, and how often it repeats them."""
 EXECUTABLES: Phase = "executables"
 """The same executables without the host's program, which is not compiled: by iree-opt, from the dispatches on."""
-HOSTED: Phase = "vm"
-"""Where the host's program is done, too, with all its repeats: only the module's bytes are left to be written."""
-KEPT = (DISPATCHES, EXECUTABLES, TRANSLATED, HOSTED)
+KEPT = (DISPATCHES, EXECUTABLES, TRANSLATED)
 """Where a program is kept, for others to go on from."""
 ROOT_ATTRIBUTES = "--iree-codegen-add-tuner-attributes"
 CONSTRAINTS = "--iree-codegen-emit-pipeline-constraints"
@@ -161,7 +159,7 @@ class Compile:
         """
         if self.stop == EXECUTABLES:
             return self.command(tools)
-        left = replace(self, repeat=1, dumps=(), figures="") if phase in (TRANSLATED, HOSTED) else self
+        left = replace(self, repeat=1, dumps=(), figures="") if phase == TRANSLATED else self
         compiler, _, *words = left.command(tools)
         # A dispatch of a model has a start of its own: where it began is behind it now.
         words = [word for word in words if not word.startswith(_BEGAN_AT)]

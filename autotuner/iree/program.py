@@ -1,7 +1,7 @@
 """Changes programs between two phases of the compiler, so that what candidates share is compiled once.
 
 They share the host's program up to the bytes of their executables and the number of their workgroups: these are
-exchanged where that program is not begun, or where it is done. A module is wanted with several numbers of repeats: IREE
+exchanged where that program is not begun. A module is wanted with several numbers of repeats: IREE
 repeats each dispatch once here, and its copy goes into a loop, where IREE itself writes each dispatch N times. What the
 device is given is the same: N dispatches with IREE's own barriers between them.
 """
@@ -107,21 +107,11 @@ _FUNCTION = 2
 """Which operand of a dispatch is the function that it calls; how many workgroups there are in x, y and z follows."""
 _COUNTS = range(3, 6)
 Counts = tuple[int, ...]
-_RODATA, _VM_CONSTANT, _VM_DISPATCH = "vm.rodata", "vm.const.i32", "@hal.command_buffer.dispatch"
 
 
 def spliced(host: bytes, executables: bytes) -> bytes | None:
     """The host's program of `host` with what `executables` has; None where the two do not fit each other."""
     return changed(_exchange, host, executables)
-
-
-def spliced_late(done: bytes, host: bytes, made: bytes) -> bytes | None:
-    """`done` is what the compiler makes of `host`; given is what it would make of `made`, a candidate of one dispatch.
-
-    The module is then the same, byte by byte. None where that is not sure: where a constant that would have to change
-    is something else as well, or its new value is there already.
-    """
-    return changed(_exchange_late, done, host, made)
 
 
 def _exchange(program: ir.Module, made: ir.Module) -> None:
@@ -180,39 +170,6 @@ def _exchange_counts(dispatches: list[list[ir.Operation]], counts: dict[str, Cou
                     op.operands[index] = made[count]
 
 
-def _exchange_late(done: ir.Module, host: ir.Module, made: ir.Module) -> None:
-    counts = list(_counts(_dispatches(made)).values())
-    before, after = _binaries(host), _binaries(made)
-    if len(counts) != 1 or len(before) != 1 or before.keys() != after.keys():
-        raise UnexpectedError
-    ((name, own),) = before.items()
-    ops = [op for block in blocks(done.operation) for op in block]
-    dispatches = [op for op in ops if "callee" in op.attributes and str(op.attributes["callee"]) == _VM_DISPATCH]
-    data = [op for op in ops if op.name == _RODATA and op.attributes["value"] == own.attributes["data"]]
-    if len(data) != 1 or not dispatches:
-        raise UnexpectedError
-    data[0].attributes["value"] = after[name].attributes["data"]
-    _recount(dispatches, counts[0])
-
-
-def _recount(dispatches: list[ir.Operation], counts: Counts) -> None:
-    """Changes the constants that say how many workgroups there are, where nothing else has to do with them."""
-    for index, count in zip(_COUNTS, counts, strict=True):
-        constant, *others = [maker(op.operands[index], _VM_CONSTANT) for op in dispatches]
-        if constant is None or any(other != constant for other in others):
-            raise UnexpectedError
-        if _value(constant) == count:
-            continue
-        for use in constant.result.uses:
-            at = use.operand_number
-            if use.owner.operation not in dispatches or at not in _COUNTS or counts[at - _COUNTS.start] != count:
-                raise UnexpectedError
-        beside = (op.operation for op in constant.block.operations if op.operation.name == _VM_CONSTANT)
-        if any(_value(other) == count for other in beside):
-            raise UnexpectedError
-        constant.attributes["value"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), count)
-
-
 def _function(dispatch: ir.Operation) -> str:
     lookup = maker(dispatch.operands[_FUNCTION], _LOOKUP)
     if lookup is None:
@@ -224,10 +181,6 @@ def _constant(value: ir.Value) -> int:
     constant = maker(value, CONSTANT)
     if constant is None:
         raise UnexpectedError
-    return _value(constant)
-
-
-def _value(constant: ir.Operation) -> int:
     return int(ir.IntegerAttr(constant.attributes["value"]).value)
 
 
@@ -261,29 +214,3 @@ def _pipeline(dumps: Sequence[str]) -> str:
     options = "{dump-binaries-path=binaries}" if "binaries" in dumps else ""
     steps = (_CONFIGURE, *dumped, _TRANSLATE, _HOST, _HOIST, f"hal.executable({_SERIALIZE}{options})")
     return f"builtin.module({','.join(steps)})"
-
-
-# --- The bytes of a module ------------------------------------------------------------------------------------------
-
-# By the compiler's library in this very process: one that is started for it takes fifteen times as long. No pass is
-# run: what could crash or hang, the code generation, has happened in a process of its own.
-
-
-def reads(flags: Iterable[str]) -> bool:
-    """Whether one of these flags may have to do with a module's bytes; a file of flags may have any."""
-    return any(flag.startswith("@") or flag.lstrip("-").startswith("iree-vm-") for flag in flags)
-
-
-def module_bytes(program: bytes) -> bytes | None:
-    """What iree-compile writes of it without flags; None where it is refused."""
-    from iree.compiler.api import Output, Session, Source  # imported where it is used: it sets up the whole compiler
-
-    with Session() as session, Source.wrap_buffer(session, program) as source, session.invocation() as invocation:
-        if not invocation.parse_source(source):
-            return None
-        with Output.open_membuffer() as output:
-            try:
-                invocation.output_vm_bytecode(output)
-            except ValueError:
-                return None
-            return bytes(output.map_memory())

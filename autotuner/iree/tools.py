@@ -47,13 +47,6 @@ class Tools:
         """The programs are those of the installed wheel, so modules run in the same runtime as `iree.runtime`."""
         return self.iree_run_module.parent == _runtime_folder()
 
-    @cached_property
-    def share_the_compiler(self) -> bool:
-        """The compiler is the library that `iree.compiler` loads: both write the same bytes."""
-        from iree.compiler import _mlir_libs
-
-        return self.iree_compile.resolve().parent == Path(_mlir_libs.__file__).resolve().parent
-
     @classmethod
     def _of_wheels(cls) -> Tools:
         try:

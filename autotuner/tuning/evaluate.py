@@ -157,13 +157,12 @@ class Evaluator:
         return more_often(often, min(alike, default=self.plan.hoped_us(candidate)), invocation_us=lasting)
 
     def job(self, candidate: Candidate, *, repeat: int | None = None) -> BuildJob:
-        job = self.plan.job(
+        return self.plan.job(
             candidate,
             timeout=self.compile_timeout,
             repeat=self.repeats(candidate) if repeat is None else repeat,
             timed=self.measures or self.elsewhere,
         )
-        return job.screened if self.measures else job
 
     def submit(self, candidate: Candidate, executor: BuildExecutor) -> tuple[Outcome, Future[Compiled]]:
         """Opens the row and starts the build."""

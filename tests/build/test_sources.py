@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from iree.compiler import ir
 
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.microkernel import SPEC_FLAG
-from autotuner.iree.compile import DISPATCHES, TRANSLATED, Begun, compile_program
-from autotuner.iree.program import spliced, spliced_late, with_repeats
+from autotuner.iree.compile import DISPATCHES, compile_program
+from autotuner.iree.program import spliced, with_repeats
 from autotuner.iree.tools import Tools
 from autotuner.problems import Conv, Gemm, Problem
 from autotuner.problems.render import problem_mlir
@@ -32,11 +30,6 @@ MakeJob = Callable[[Plan, Candidate], BuildJob]
 
 SMALL = Gemm.parse(shape="64x64x64", dtype="f32")
 HALF = Gemm.parse(shape="64x64x64", dtype="f16")
-WIDE = Gemm.parse(shape="2048x2048x64", dtype="f16")
-"""So many workgroups that their number is no other constant of the host's program."""
-AGAIN = ["executables", "last"]
-VM_FLAG = "--iree-vm-target-optimize-for-stack-size"
-"""A flag about the host's program, which the passes take, too."""
 IMAGE = Conv.parse(shape="1x12x12x16", filter="3x3x32", pad="1x1", dtype="f32")
 """A batch of one: on cpu a spec does not reach it, so an executable is substituted."""
 
@@ -66,9 +59,7 @@ def compiles(folder: Path) -> list[str]:
     named = {
         "--compile-to=executable-sources": "start",
         "--compile-from=executable-sources": "rest",
-        "--compile-to=vm": "host",
         "--compile-from=hal": "link",
-        "--compile-from=vm": "last",
         "--pass-pipeline=": "executables",
     }
     return [next((part for flag, part in named.items() if flag in line), "whole") for line in lines]
@@ -103,82 +94,6 @@ def test_a_module_is_the_same_whether_its_parts_were_shared_or_not(
     assert (shared.binary, shared.isa, shared.stderr) == (whole.binary, whole.isa, whole.stderr)
     assert shared.vmfb.read_bytes() == whole.vmfb.read_bytes()
     assert shared.command[1:] == whole.command[1:]
-
-
-@pytest.mark.parametrize(("target", "repeat"), [("plain", 1), ("sm_80", 5)])
-def test_of_many_candidates_nothing_but_the_bytes_is_left_where_the_executables_are_made(
-    make_plan: MakePlan, make_job: MakeJob, tools: Tools, tmp_path: Path, target: str, repeat: int
-) -> None:
-    plan = make_plan(SMALL if target == "plain" else WIDE, target)
-    rows = plan.space.sample(2, np.random.default_rng(1))
-    jobs = [replace(make_job(plan, plan.candidate(plan.space[int(row)], id="c")), timed=True) for row in rows]
-    builder = Builder(logged(tools, tmp_path), Cache(tmp_path / "cache"))
-    made = [builder.build(replace(each, repeat=repeat).screened) for each in jobs]
-    assert compiles(tmp_path) == ["start", "rest", "executables", "executables", "host", "last", *AGAIN]
-    for each, build in zip(jobs, made, strict=True):
-        translated = builder.build(each.translation)
-        assert translated.cached
-        program = with_repeats(translated.vmfb.read_bytes(), repeat)
-        assert program is not None
-        linked = compile_program(each, tools, tmp_path / "linked", begun=Begun(TRANSLATED, program))
-        assert (build.binary, build.applied, build.repeat) == (translated.binary, 1, repeat)
-        assert build.vmfb.read_bytes() == linked.vmfb.read_bytes()
-
-
-@pytest.mark.parametrize(("target", "flag", "here"), [("sm_80", "", True), ("plain", VM_FLAG, False)])
-def test_the_bytes_are_written_without_a_process_where_the_compiler_is_the_bindings_own(
-    make_plan: MakePlan,
-    make_job: MakeJob,
-    tools: Tools,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    target: str,
-    flag: str,
-    here: bool,
-) -> None:
-    plan = make_plan(SMALL if target == "plain" else WIDE, target)
-    row = int(plan.space.sample(1, np.random.default_rng(1))[0])
-    asked = make_job(plan, plan.candidate(plan.space[row], id="c"))
-    asked = replace(asked, flags=(*asked.flags, *([flag] if flag else [])), timed=True, repeat=5).screened
-    logging = logged(tools, tmp_path)
-    assert tools.share_the_compiler
-    assert not logging.share_the_compiler
-    by_process = Builder(logging, Cache(tmp_path / "cache")).build(asked)
-    assert compiles(tmp_path)[-1] == "last"
-    run, commands = process.run, list[str]()
-
-    def noted(command: Sequence[str | Path], *, timeout: float, cwd: Path | None = None) -> process.Finished:
-        commands.append(" ".join(map(str, command)))
-        return run(command, timeout=timeout, cwd=cwd)
-
-    monkeypatch.setattr(process, "run", noted)
-    made = Builder(tools, Cache(tmp_path / "other")).build(asked)
-    assert any("--compile-from=vm" in command for command in commands) == (not here)
-    assert made.vmfb.read_bytes() == by_process.vmfb.read_bytes()
-    assert (made.failure, made.stderr, made.repeat, made.applied) == (None, "", 5, 1)
-
-
-@pytest.mark.parametrize(
-    ("counts", "sure"),
-    [("%c16384, %c1, %c1", True), ("%c2, %c1, %c1", False), ("%c16384, %c16384, %c1", False)],
-    ids=["of its own", "there already", "of something else as well"],
-)
-def test_a_constant_is_changed_in_the_end_only_where_it_is_a_count_and_nothing_else(
-    tools: Tools, own_cache: Path, counts: str, sure: bool
-) -> None:
-    job = BuildJob(problem_mlir(SMALL), Target.parse("cpu").compile_flags, 120, timed=True)
-    builder = Builder(tools, Cache(own_cache))
-    host, done = (builder.build(each).vmfb.read_bytes() for each in (job.translation, job.hosted))
-    with ir.Context():
-        text = str(ir.Module.parse(host))
-    own = re.findall(r"workgroups\(\[(%c\d+, %c1, %c1)\]\)", text)
-    assert len(own) == 2
-    assert spliced_late(done, host, host) is not None
-    changed = spliced_late(done, host, text.replace(own[0], counts).encode())
-    assert (changed is not None) == sure
-    if changed is not None:
-        with ir.Context():
-            assert "vm.const.i32 16384" in str(ir.Module.parse(changed))
 
 
 @pytest.mark.parametrize("end", ["kill -SEGV $$", "echo no >module.vmfb; exit"])
