@@ -38,7 +38,8 @@ class Expression:
         """The values that it needs."""
         return _read(self.text)[1]
 
-    def evaluate(self, values: Mapping[str, int]) -> int:
+    def evaluate(self, values: Mapping[str, int], *, wide: bool = False) -> int:
+        """`wide`: more than 32 bits are fine, because no kernel is given the number."""
         if not self.names <= values.keys():
             self._refuse_unknown(values)
         try:
@@ -47,7 +48,7 @@ class Expression:
             raise _refusal(self.text, "divides by zero", "Guard it: `A // B if B else 0`.") from None
         except ValueError as error:
             raise _refusal(self.text, f"has no value: {error}", "Give other numbers.") from None
-        if not LOWEST <= result <= HIGHEST:
+        if not wide and not LOWEST <= result <= HIGHEST:
             raise _refusal(self.text, "gives what does not fit 32 bits", "Give a smaller one.")
         return result
 

@@ -167,7 +167,7 @@ class Manifest:
 
     def expected(self, numbers: Mapping[str, int]) -> int:
         """By its estimate, of numbers that `fit` gave; 0 where it has none."""
-        return self._evaluate("estimate", self.estimate, numbers) if self.estimate else 0
+        return self._evaluate("estimate", self.estimate, numbers, wide=True) if self.estimate else 0
 
     def moves(self, problem: Problem) -> bool:
         """Whether IREE transposes around it what goes through it: what it is given first, or what it gives."""
@@ -336,9 +336,9 @@ class Manifest:
         x, y, z = (*sizes, 1, 1)[:3]
         return x, y, z
 
-    def _evaluate(self, key: str, expression: Expression, numbers: Mapping[str, int]) -> int:
+    def _evaluate(self, key: str, expression: Expression, numbers: Mapping[str, int], *, wide: bool = False) -> int:
         try:
-            return expression.evaluate(numbers)
+            return expression.evaluate(numbers, wide=wide)
         except UsageError as error:
             raise UsageError(f"{self.file}: {key}: {error.message}", remedy=error.remedy) from None
 

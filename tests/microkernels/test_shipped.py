@@ -189,6 +189,15 @@ def test_the_largest_products_are_estimated(tmp_path: Path) -> None:
     assert 4_000_000 < variants.expected <= 1 << 31
 
 
+@pytest.mark.parametrize("kernel", ["sgemm_c", "conv_c"])
+def test_problems_of_minutes_are_estimated_on_a_processor(kernel: str, tmp_path: Path) -> None:
+    """Their estimates are larger than 32 bits."""
+    slow = gemm("16384x16384x16384", dtype="f32") if kernel == "sgemm_c" else conv("3x3x4096", shape="64x512x512x4096")
+    problem = replace(slow, dtype="f32", out="")
+    variants = Variants.of(shipped(kernel), problem, X86, workspace=tmp_path)
+    assert variants.expected > 1 << 32
+
+
 LARGE: dict[str, Problem] = {
     "gemm_triton": gemm("384x512x32768", layout="nt"),
     "gemv_triton": gemm("1x4096x11008", layout="nt"),
