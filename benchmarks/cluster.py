@@ -34,7 +34,7 @@ from autotuner.cluster.address import Scheduler
 from autotuner.cluster.coordinator import Cluster
 from autotuner.cluster.facts import Facts
 from autotuner.cluster.remote import SentModule
-from autotuner.cluster.worker import QUIET, Workplace, dask_worker
+from autotuner.cluster.worker import QUIET, WorkerState, dask_worker
 from autotuner.devices.conditions import DeviceState
 from autotuner.devices.device import Computed, Device, Timing
 from autotuner.devices.many import Devices
@@ -58,7 +58,7 @@ _IN_A_PROCESS = 16
 
 
 @dataclass(eq=False)
-class Sleeper(Workplace):
+class Sleeper(WorkerState):
     """Takes as long as a compiler and a device do."""
 
     slower: float = 1.0

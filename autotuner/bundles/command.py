@@ -23,7 +23,7 @@ _ELSE = "autotune is not wholly installed here: only `autotune bundle run BUNDLE
 _WHOLE = "Install it from its clone (`pip install .`) or its wheel, with all that it depends on."
 
 
-class Told:
+class PlainReporter:
     """Progress as plain lines on stderr."""
 
     def __init__(self, *, quiet: bool) -> None:
@@ -95,9 +95,9 @@ def run(
         raise UsageError(f"-o {result} is not another .zip file.", remedy="Name the result, such as -o result.zip.")
     claim(result, archive.our_bundle, force=force)
     seconds = parse_budget(budget) if budget is not None else None
-    told, stop = Told(quiet=quiet), Stop()
+    reporter, stop = PlainReporter(quiet=quiet), Stop()
     beside = result.absolute().parent
-    with TemporaryDirectory(prefix="autotune-bundle-", dir=beside) as scratch, stopping(stop, told.stage):
+    with TemporaryDirectory(prefix="autotune-bundle-", dir=beside) as scratch, stopping(stop, reporter.stage):
         folder = Path(scratch)
         unpacked = archive.unpack(bundle, folder)
         manifest = Manifest.read(unpacked.document(archive.MANIFEST, file=bundle), f"{bundle}: {archive.MANIFEST}")
@@ -108,7 +108,7 @@ def run(
         report, reason = there.run_bundle(
             there.fitting(manifest, file=bundle, device=device),
             unpacked.modules,
-            there.Here(folder, told, stop, device, seconds),
+            there.Here(folder, reporter, stop, device, seconds),
             bundle=archive.digest(data),
         )
     archive.write(result, {archive.MANIFEST: data, archive.RESULT: report.to_bytes()}, {}, force=force)

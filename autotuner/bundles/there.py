@@ -116,4 +116,4 @@ def run_bundle(fit: Fit, modules: Mapping[str, Path], here: Here, *, bundle: str
         seconds=round(clock.elapsed, 3),
         notes=tuple(bench.notes),
     )
-    return report, bench.standing.told(judgement.verdict, judgement.reason, judgement)
+    return report, bench.standing.explained(judgement.verdict, judgement.reason, judgement)

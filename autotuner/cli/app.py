@@ -171,7 +171,8 @@ def _say(error: AutotuneError) -> int:
     from autotuner.cli.console import make_console, say
 
     console = make_console(stderr=True, no_color="--no-color" in sys.argv)
-    say(console, " ".join(f"autotune: {error}".split("\n")), style="red")
+    text = "\n".join([f"autotune: {error}", *getattr(error, "__notes__", ())])
+    say(console, " ".join(text.split("\n")), style="red")
     return error.exit_code
 
 

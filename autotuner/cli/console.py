@@ -6,6 +6,7 @@ Progress and notes never go to stdout.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Iterable
 from types import TracebackType
@@ -17,14 +18,12 @@ from rich.text import Text
 
 from autotuner.system.listing import Listing
 from autotuner.system.progress import Progress, Reporter, Silent
-from autotuner.system.text import clean, microseconds, printable
+from autotuner.system.text import clean, counted, microseconds, printable
 
 _NO_EDGE = 10_000
 """Columns of a table that goes into a pipe or a file: nothing is cut there."""
 _BAR = 12
 """Characters of the bar."""
-PLAIN_EVERY = 5.0
-"""Seconds between two progress lines where there is no terminal."""
 
 
 def _figures(now: Progress) -> list[str]:
@@ -34,12 +33,13 @@ def _figures(now: Progress) -> list[str]:
         gain = f" ({now.baseline_us / now.best_us:.2f}x)" if now.baseline_us else ""
         best = [f"best {microseconds(now.best_us)}{gain}"]
     counts = [f"timed {now.timed}", f"failed {now.failed}", f"built {now.built}", f"{now.rate:.1f}/s"]
-    return [*best, f"{now.seconds_left:.0f} s left", *counts]
+    return [*best, *counts]
 
 
-def live_line(stage: str, now: Progress | None, *, elapsed: float) -> str:
-    """Clock, stage, bar and figures in one line, what matters most first: a terminal cuts its end."""
-    parts = [f"{int(elapsed) // 3600}:{int(elapsed) // 60 % 60:02}:{int(elapsed) % 60:02}", stage]
+def live_line(stage: str, now: Progress | None, *, elapsed: float, left: float | None = None) -> str:
+    """Clock, time left, stage, bar and figures in one line, what matters most first: a terminal cuts its end."""
+    clock = f"{int(elapsed) // 3600}:{int(elapsed) // 60 % 60:02}:{int(elapsed) % 60:02}"
+    parts = [clock if left is None else f"{clock}, {max(left, 0):.0f} s left", stage]
     if now is not None:
         filled = min(_BAR, _BAR * now.asked // max(now.trials, 1))
         parts += ["━" * filled + "─" * (_BAR - filled), *_figures(now)]
@@ -59,23 +59,19 @@ class QuietReporter(Silent):
 
 
 class PlainReporter(QuietReporter):
-    """One line a stage, and one every few seconds in between."""
+    """One line a stage; a note is said once, also where only its numbers are new."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._last = 0.0
+        self._notes: list[str] = []
 
     def stage(self, text: str) -> None:
         say(self._console, text)
-        self._last = time.monotonic()
-
-    def progress(self, now: Progress) -> None:
-        if time.monotonic() - self._last >= PLAIN_EVERY:
-            self._last = time.monotonic()
-            say(self._console, f"{now.asked}/{now.trials} · {' · '.join(_figures(now))}")
 
     def note(self, text: str) -> None:
-        say(self._console, f"note: {text}")
+        if len(counted([*self._notes, text])) > len(self._notes):
+            self._notes.append(text)
+            say(self._console, f"note: {text}")
 
 
 class LiveReporter(PlainReporter):
@@ -85,18 +81,19 @@ class LiveReporter(PlainReporter):
         super().__init__(console)
         self._stage = "starting"
         self._now: Progress | None = None
-        self._began = time.monotonic()
+        self._began, self._ends = time.monotonic(), math.inf
         self._live = Live(console=console, transient=True, get_renderable=self._line, refresh_per_second=8)
 
     def _line(self) -> Text:
-        elapsed = time.monotonic() - self._began
-        return Text(live_line(printable(self._stage), self._now, elapsed=elapsed), no_wrap=True, overflow="ellipsis")
+        elapsed, left = time.monotonic() - self._began, self._ends - time.monotonic()
+        text = live_line(printable(self._stage), self._now, elapsed=elapsed, left=left if math.isfinite(left) else None)
+        return Text(text, no_wrap=True, overflow="ellipsis")
 
     def stage(self, text: str) -> None:
         self._stage, self._now = text, None
 
     def progress(self, now: Progress) -> None:
-        self._now = now
+        self._now, self._ends = now, time.monotonic() + now.seconds_left
 
     def __enter__(self) -> Reporter:
         self._live.start()

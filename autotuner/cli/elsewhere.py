@@ -58,7 +58,7 @@ def bring(
 ) -> None:
     """Bring a bundle's verdict home. Its timings join the results, and the winner's spec is shipped."""
     from autotuner.cli.tuning import carry_out
-    from autotuner.tuning.bringing import bring_home
+    from autotuner.tuning.bringing import import_bundle_result
 
     request = Request(
         output=output,
@@ -72,7 +72,7 @@ def bring(
         no_color=no_color,
         fail_if_no_winner=fail_if_no_winner,
     )
-    carry_out(request, lambda watch: bring_home(result, options=request.options(), **watch))
+    carry_out(request, lambda watch: import_bundle_result(result, options=request.options(), **watch))
 
 
 def worker(

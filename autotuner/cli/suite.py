@@ -2,6 +2,7 @@
 
 import shlex
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -35,6 +36,7 @@ class SuiteWords:
     threshold: Annotated[
         float, option("--threshold", "Leave out what contributes less than this per cent of the time.")
     ] = THRESHOLD
+    bundle: Annotated[Path | None, typer.Option("--bundle", hidden=True)] = None
 
 
 def run_suite(wanted: SuiteWords, request: Request) -> None:
@@ -43,6 +45,9 @@ def run_suite(wanted: SuiteWords, request: Request) -> None:
     from autotuner.jobs.suite.load import load
     from autotuner.jobs.suite.run import Selection, tune_suite
 
+    if wanted.bundle is not None:
+        remedy = "`autotune suite NAME --list` prints a command for each problem: give each its --bundle FILE.zip."
+        raise UsageError("a bundle holds one problem, and a suite is many.", remedy=remedy)
     if wanted.workload is None:
         if not wanted.show:
             raise UsageError("suite needs a name or a file.", remedy="`autotune suite --list` names the suites.")

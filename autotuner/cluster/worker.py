@@ -49,7 +49,7 @@ QUIET = {
 
 
 @dataclass(eq=False)
-class Workplace(WorkerPlugin):  # type: ignore[misc]
+class WorkerState(WorkerPlugin):  # type: ignore[misc]
     """A worker's builder, its files and its device, as `on_worker` calls them."""
 
     builder: Builder
@@ -162,12 +162,12 @@ def serve(
         raise UsageError("--resource names a device, and there is none.", remedy="Give --device too.")
     tools = Tools.find(iree_tools)
     facts = Facts.of_this_machine(tools, builds=jobs or usable_cores(), device=device or "", resource=resource or "")
-    workplace = Workplace(Builder(tools, Cache(cache_dir())), facts.device)
+    state = WorkerState(Builder(tools, Cache(cache_dir())), facts.device)
     with dask.config.set(QUIET):
-        asyncio.run(_serve(scheduler, facts, workplace, name or f"{platform.node()}-{os.getpid()}", say))
+        asyncio.run(_serve(scheduler, facts, state, name or f"{platform.node()}-{os.getpid()}", say))
 
 
-def dask_worker(scheduler: Scheduler, facts: Facts, workplace: Workplace, name: str) -> Worker:
+def dask_worker(scheduler: Scheduler, facts: Facts, state: WorkerState, name: str) -> Worker:
     """Not yet started."""
     return Worker(
         scheduler.address,
@@ -179,16 +179,14 @@ def dask_worker(scheduler: Scheduler, facts: Facts, workplace: Workplace, name: 
         dashboard_address="127.0.0.1:0",
         security=scheduler.security(),
         startup_information={FACTS: lambda _: facts.to_json()},
-        plugins=(workplace,),
+        plugins=(state,),
         memory_limit=0,
         death_timeout=JOIN_SECONDS,
     )
 
 
-async def _serve(
-    scheduler: Scheduler, facts: Facts, workplace: Workplace, name: str, say: Callable[[str], None]
-) -> None:
-    worker = dask_worker(scheduler, facts, workplace, name)
+async def _serve(scheduler: Scheduler, facts: Facts, state: WorkerState, name: str, say: Callable[[str], None]) -> None:
+    worker = dask_worker(scheduler, facts, state, name)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, lambda: loop.create_task(worker.close(nanny=False)))

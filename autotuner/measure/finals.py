@@ -80,7 +80,7 @@ class Finals(Generic[C]):
         contest = self.contest(modules, baseline=base, stock=stock if stock in modules else base)
         if rivals == 1:  # without time for a race only the favourite is put to the test
             contest = replace(contest, chosen=contest.rivals[0])
-        return schedule.told(self.judge(contest, modules).verdict())
+        return schedule.with_advice(self.judge(contest, modules).verdict())
 
     def judge(self, contest: Contest, modules: Mapping[str, Module]) -> Judge:
         calibration = self.calibration

@@ -55,7 +55,7 @@ class Reference:
         return f"{name} gives wrong results for this {what} ({off})"
 
 
-def told(wrong: str, verdict: str, reason: str, *, route: str | None) -> str:
+def explained(wrong: str, verdict: str, reason: str, *, route: str | None) -> str:
     """The reason of a verdict: that the default is `wrong` comes first, with what a win is over, it or a right
     `route`."""
     if not wrong:

@@ -158,7 +158,7 @@ class Schedule:
 
     # --- words ----------------------------------------------------------------------------------------------------
 
-    def told(self, judgement: Judgement) -> Judgement:
+    def with_advice(self, judgement: Judgement) -> Judgement:
         """A judgement that more time might have changed says which budget would do."""
         if not judgement.out_of_time:
             return judgement

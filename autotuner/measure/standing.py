@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from autotuner.errors import WrongResultError
 from autotuner.measure.judgement import Judgement
-from autotuner.measure.reference import Reference, right_but_slower, told
+from autotuner.measure.reference import Reference, explained, right_but_slower
 
 Kind = Literal["baseline", "stock", "codegen", "microkernel"]
 SEARCHED: tuple[Kind, ...] = ("codegen", "microkernel")
@@ -140,11 +140,11 @@ class Standing(Generic[C]):
             return None
         return Reference("numpy" if self.knows else "default", not self.default_is_wrong, default.error, default.us)
 
-    def told(self, verdict: str, reason: str, judgement: Judgement | None = None) -> str:
+    def explained(self, verdict: str, reason: str, judgement: Judgement | None = None) -> str:
         """The reason of a verdict; where the default is wrong that comes first, with what a win is over."""
         slower = self._slower(judgement) if verdict == "no-winner" and self.words else ""
         route = self.base.route_name if self.base is not None and self.base is not self.default else None
-        return told(self.words, verdict, f"{reason}{slower}", route=route)
+        return explained(self.words, verdict, f"{reason}{slower}", route=route)
 
     def _slower(self, judgement: Judgement | None) -> str:
         """How much slower than a wrong default the best is, where no route is right that it could be compared with."""

@@ -62,9 +62,16 @@ def import_onnx(path: Path, folder: Path, *, name: str) -> Path:
 def _unchanged(record: Path, folder: Path) -> bool:
     """Are the files beside the model, which hold its weights, what they were when it was imported?"""
     try:
-        return all(known_digest(folder / name) == digest for name, digest in json.loads(record.read_text()).items())
-    except (OSError, ValueError, AttributeError):
+        read = json.loads(record.read_text())["read"]
+        return all(known_digest(folder / name) == digest for name, digest in read.items())
+    except (OSError, ValueError, AttributeError, KeyError, TypeError):
         return False
+
+
+def input_names(program: Path) -> list[str]:
+    """Of an imported model, in order; MLIR keeps none."""
+    record = program.with_suffix(".json")
+    return [str(name) for name in json.loads(record.read_text())["inputs"]] if record.is_file() else []
 
 
 def import_benchmark(path: Path, folder: Path, *, name: str) -> Path:

@@ -17,6 +17,8 @@ from autotuner.system.parsing import SeveralArraysError, read_npy
 
 _BETWEEN = re.compile(r"[\s,\[\]]+")
 """What stands between the values of an input."""
+_FORM = re.compile(r"(\d+x)*(\d*|(b?f|fp|float|u?int|i)\d\w*)", re.IGNORECASE)
+"""What stands before an input's values; another word there is its name."""
 _NUMPY = ".npy"
 
 
@@ -39,6 +41,24 @@ def check_inputs(inputs: Sequence[str], signature: Signature, *, name: str) -> l
         )
     pairs = zip(given, signature.arguments, strict=True)
     return [(_as_bytes(text), _shaped(text, argument)) for text, argument in pairs]
+
+
+def in_order(given: Sequence[str], names: Sequence[str]) -> Sequence[str]:
+    """`NAME=SHAPExTYPE` of inputs with these names as what follows the names, in the model's order."""
+    pairs = [text.partition("=") for text in given]
+    named = {name: form for name, equals, form in pairs if equals and "@" not in name and not _FORM.fullmatch(name)}
+    if not named:
+        return given
+    if len(named) < len(given) or {*named} != {*names}:
+        has = f"its inputs are {', '.join(names)}" if names else "its inputs have no names (only those of ONNX do)"
+        remedy = f"Give --input {f'{names[0]}=' if names else ''}SHAPExTYPE once for each, in order."
+        raise UsageError(f"--input {', '.join(named)}: {has}.", remedy=remedy)
+    return [named[name] for name in names]
+
+
+def _untyped(form: str) -> bool:
+    """Sizes alone: the model knows the type."""
+    return "x" in form and form.replace("x", "").isdigit()
 
 
 def _as_bytes(text: str) -> str:
@@ -71,7 +91,8 @@ def input_shapes(given: Sequence[str]) -> list[tuple[int, ...] | None]:
         if found and not shape.strip("=") and path.endswith(".npy"):
             shapes.append(_npy_shape(Path(path)))
             continue
-        sizes = shape.partition("=")[0].split("x")[:-1]
+        form = shape.partition("=")[0]
+        sizes = form.split("x")[: None if _untyped(form) else -1]
         shapes.append(tuple(map(int, sizes)) if all(s.isascii() and s.isdigit() for s in sizes) else None)
     return shapes
 
@@ -92,6 +113,8 @@ def _shaped(text: str, argument: Argument) -> Operand | None:
     form, valued, _ = text.partition("=")
     if not valued and argument.shape is None and _is_number(text):
         return None
+    if argument.shape and not valued and _untyped(form):
+        form = f"{form}x{argument.element}"
     *sizes, element = form.lower().split("x")
     exact = next((name for name in (element, argument.element) if name.lower() == element and known_type(name)), None)
     if exact is None or not all(size.isascii() and size.isdigit() for size in sizes):

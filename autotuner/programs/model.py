@@ -24,8 +24,8 @@ from autotuner.iree.tools import Tools
 from autotuner.problems import Operand
 from autotuner.problems.accuracy import Precision
 from autotuner.programs.dispatch import random_tensors
-from autotuner.programs.imports import ENDING, import_benchmark, import_onnx
-from autotuner.programs.inputs import check_inputs, input_file, load_array, refuse_absent
+from autotuner.programs.imports import ENDING, import_benchmark, import_onnx, input_names
+from autotuner.programs.inputs import check_inputs, in_order, input_file, load_array, refuse_absent
 from autotuner.programs.signature import Signature
 from autotuner.specfiles.vetting import vet_program
 from autotuner.system.cache import Cache
@@ -99,14 +99,15 @@ class Model:
         One that could start a program or write a file is refused, unless it is trusted.
         """
         refuse_no_model(self.path)
-        name, source = program_name(self.path), self.path.absolute()
+        name, source, known = program_name(self.path), self.path.absolute(), list[str]()
         if self.path.suffix == ".onnx":
             source = import_onnx(source, folder, name=name)
+            known = input_names(source)
         if self.path.name.endswith(ENDING):
             source = import_benchmark(source, folder, name=name)
         if not self.trust:
             vet_program(source, tools or Tools.find())
-        inputs, parameters = map(_findable, self.inputs), map(_parameter_file, self.parameters)
+        inputs, parameters = map(_findable, in_order(self.inputs, known)), map(_parameter_file, self.parameters)
         return replace(self, program=source, inputs=tuple(inputs), parameters=tuple(parameters))
 
     def opened_in(self, workspace: Workspace, tools: Tools) -> Model:

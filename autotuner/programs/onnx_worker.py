@@ -95,7 +95,7 @@ def is_older(model: onnx.ModelProto) -> bool:
 
 
 def main(source: Path, imported: Path) -> None:
-    """Writes `imported`, and beside it (.json) the digests of the other files that were read."""
+    """Writes `imported`, and beside it (.json) its inputs' names and the digests of the other files read."""
     model = onnx.ModelProto.FromString(source.read_bytes())
     _limit_memory(model, source)
     changed = [normalise(tensor) for tensor in tensors(model)]
@@ -116,8 +116,10 @@ def main(source: Path, imported: Path) -> None:
     finally:
         if given != source:
             given.unlink()
+    weights = {tensor.name for tensor in model.graph.initializer}
+    takes = [one.name for one in model.graph.input if one.name not in weights]
     read = {name: known_digest(source.parent / name) for name in external_files(model)}
-    imported.with_suffix(".json").write_text(json.dumps(read))
+    imported.with_suffix(".json").write_text(json.dumps({"read": read, "inputs": takes}))
 
 
 def _limit_memory(model: onnx.ModelProto, source: Path) -> None:

@@ -104,6 +104,7 @@ def _facts(run: RunRow) -> Record:
         "ended": run.ended and run.ended.isoformat(timespec="seconds"),
         **{name: run.problem.get(name) for name in ("flops", "bytes")},
         "verdict": result.get("verdict"),
+        "state": (result.get("timing") or {}).get("state"),
         **{f"{side}_us": (result.get(side) or {}).get("us") for side in ("baseline", "best")},
         **{f"speedup_{name}": speedup.get(name) for name in ("median", "low", "high", "confidence")},
     }

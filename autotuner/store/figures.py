@@ -12,6 +12,7 @@ from typing import Any
 from autotuner.measure.blocks import Interval
 from autotuner.store.reader import Reader
 from autotuner.store.rows import CandidateRow, RunRow, TimingRow
+from autotuner.targets import PLAIN
 from autotuner.targets.backends import backend_on
 
 CONFIDENCE = 0.95
@@ -151,12 +152,15 @@ class RunFigures:
 
     def named(self) -> Iterator[Figure]:
         """The figures of defaults and of the best; of experiments and comparisons those of each arm."""
-        named = self.run.kind in _ALL_NAMED
+        searched = self.run.kind == "ab" and any(row.config.as_dict() for row in self.candidates)
+        named = self.run.kind in _ALL_NAMED and not searched
         for row in self.candidates:
             if named or row.kind in ("baseline", "default"):
                 yield from self.of(row)
         if not named and (best := self.best) is not None:
-            yield from (replace(figure, kernel=BEST) for figure in self.of(best))
+            # Of a microkernel's variants the fastest stands for the kernel: it is not what a search found best.
+            kernel = str(best.config.as_dict().get("kernel", DEFAULT)) if searched else BEST
+            yield from (replace(figure, kernel=kernel) for figure in self.of(best))
 
     def of(self, row: CandidateRow) -> Iterator[Figure]:
         """A candidate's figures, one for each state."""
@@ -228,7 +232,7 @@ def problem_of(run: RunRow, row: CandidateRow) -> str:
 
 def kernel_of(run: RunRow, row: CandidateRow) -> str:
     """A candidate's name in every run that tries it; an arm of an experiment has its own, and a library too."""
-    if run.kind == "ab" and row.route:
+    if run.kind == "ab" and row.route not in ("", PLAIN.name):
         return row.route
     if row.kind in ("baseline", "default"):
         return DEFAULT

@@ -82,6 +82,7 @@ _TIMING = {
 _FACTS = {
     "kind?": get_args(RunKind),
     "status?": get_args(Status),
+    "state?": get_args(DeviceState),
     "ended?": _moment,
     **{f"{name}?": _whole for name in ("seed", "space_size")},
     **{f"{name}?": _number for name in ("flops", "bytes")},
@@ -253,7 +254,8 @@ def _result(row: Record, facts: Record, candidates: list[Record], *, source: str
         "stock": {"us": None, "flags": []},
         "best": best if "best_us" in facts else None,
         "speedup": speedup if all(speedup.values()) else None,
-        **dict.fromkeys(("speedup_over_stock", "timing", "warm", "cold", "spec", "flagfile", "carrier")),
+        **dict.fromkeys(("speedup_over_stock", "warm", "cold", "spec", "flagfile", "carrier")),
+        "timing": {"state": facts["state"]} if "state" in facts else None,
         "seconds": {},
         "notes": [],
     }

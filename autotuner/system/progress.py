@@ -11,11 +11,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
 from autotuner.errors import UsageError
 from autotuner.system import process
+from autotuner.system.text import printable
+
+LOG = "log.txt"
+"""In a run's folder: each stage and each note, with the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,15 @@ class Reporter(Protocol):
 
     def progress(self, now: Progress) -> None: ...
 
-    def note(self, text: str) -> None: ...
+    def note(self, text: str) -> None:
+        """What the user can act on."""
+
+
+class Watcher(Reporter, Protocol):
+    """A reporter with a log."""
+
+    def log(self, text: str) -> None:
+        """What only the log has."""
 
 
 class Silent:
@@ -60,12 +73,52 @@ class Silent:
     def note(self, text: str) -> None:
         del text
 
+    def log(self, text: str) -> None:
+        del text
+
+
+@dataclass
+class Log:
+    """Passes on what a reporter is told, and writes all of it down with the time: in memory until there is a file."""
+
+    reporter: Reporter
+    file: Path | None = None
+    lines: list[str] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
+
+    def stage(self, text: str) -> None:
+        self.log(text)
+        self.reporter.stage(text)
+
+    def progress(self, now: Progress) -> None:
+        self.reporter.progress(now)
+
+    def note(self, text: str) -> None:
+        self.log(f"note: {text}")
+        self.reporter.note(text)
+
+    def log(self, text: str) -> None:
+        line = f"{time.monotonic() - self.began:8.1f} s  {printable(text)}\n"
+        if self.file is None:
+            self.lines.append(line)
+            return
+        with suppress(OSError), self.file.open("a", encoding="utf-8") as stream:  # the run is worth more than its log
+            stream.write(line)
+
+    def into(self, folder: Path) -> None:
+        """From now on in this folder."""
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            self.file = folder / LOG
+            with self.file.open("a", encoding="utf-8") as stream:
+                stream.writelines(self.lines)
+
 
 @dataclass(frozen=True)
 class Prefixed:
     """A part of a longer run: its stages and notes say which part."""
 
-    reporter: Reporter
+    reporter: Watcher
     prefix: str
 
     def stage(self, text: str) -> None:
@@ -76,6 +129,9 @@ class Prefixed:
 
     def note(self, text: str) -> None:
         self.reporter.note(f"{self.prefix}{text}")
+
+    def log(self, text: str) -> None:
+        self.reporter.log(f"{self.prefix}{text}")
 
 
 @dataclass

@@ -23,10 +23,10 @@ from autotuner.tuning.result import Result
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.single import SingleRun
 
-BROUGHT = Task(cold=False, elsewhere=True)
+IMPORTED = Task(cold=False, elsewhere=True)
 
 
-def bring_home(file: Path, *, options: Options, **watched: Unpack[Watched]) -> Result:
+def import_bundle_result(file: Path, *, options: Options, **watched: Unpack[Watched]) -> Result:
     """The verdict of another machine, in this workspace's results; the winner's files, compiled here once more."""
     with tempfile.TemporaryDirectory(prefix="autotune-bundle-") as folder:
         unpacked = archive.unpack(file, Path(folder))
@@ -52,7 +52,7 @@ def bring_home(file: Path, *, options: Options, **watched: Unpack[Watched]) -> R
             microkernels=tuple(Kernel(name) for name in manifest.microkernels),
         )
         there = replace(session, named=report.device, environment=report.environment)
-        steps = SingleRun(problem, target, options, there, BROUGHT)
+        steps = SingleRun(problem, target, options, there, IMPORTED)
         steps.claim_outputs()
         return _taken_up(steps, manifest, report, file)
 
@@ -75,7 +75,7 @@ def _taken_up(steps: SingleRun, manifest: Manifest, report: Report, file: Path) 
             steps.open(run)
             try:
                 for note in report.notes:
-                    steps.account.note(note)
+                    steps.account.remark(note)
                 result = replace(_concluded(steps, manifest, report, file), timed_elsewhere=True)
             finally:
                 steps.clean()

@@ -20,6 +20,7 @@ from autotuner.problems import Problem
 from autotuner.system import process
 from autotuner.system.digests import known_digest
 from autotuner.system.files import claim
+from autotuner.system.text import count
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.options import Options, Task
 from autotuner.tuning.outcome import Outcome
@@ -76,7 +77,12 @@ def _with_bundle(steps: SingleRun, result: Result, file: Path) -> Result:
     modules = {known_digest(one.vmfb): one.vmfb for rungs in built.values() for one in rungs.values()}
     manifest = _manifest(steps, [(o, built[o.id]) for o in outcomes]).to_bytes()
     archive.write(file, {archive.MANIFEST: manifest}, modules, force=steps.options.force)
-    reason = f"{len(outcomes)} candidates in {file}: time them with `autotune bundle run {file.name}` on the device"
+    searched = sum(outcome.kind in SEARCHED for outcome in outcomes)
+    what = (
+        f"{len(outcomes)} candidates" if searched else f"IREE's default and {count(len(outcomes) - 1, 'stock route')}"
+    )
+    only = "" if searched else " and no configuration (an estimate cannot choose among them for this target)"
+    reason = f"{what}{only} in {file}: time them with `autotune bundle run {file.name}` on the device"
     bundle = {"file": str(file.absolute()), "digest": archive.digest(manifest)}
     return replace(result, verdict="compile-only", reason=reason, bundle=bundle, cause=None)
 

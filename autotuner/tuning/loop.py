@@ -266,13 +266,13 @@ class _Listed:
         wanted = self.loop.evaluator.settle_build(outcome, build)
         measure = self.loop.measure(build) if wanted and self.loop.evaluator.measures else None
         if measure is None:
-            self.told([outcome] if outcome.settled else [])
+            self.on_settled([outcome] if outcome.settled else [])
         return measure
 
     def settle(self, outcome: Outcome, measured: Measured) -> None:
-        self.told(self.loop.settle(outcome, measured))
+        self.on_settled(self.loop.settle(outcome, measured))
 
-    def told(self, outcomes: Sequence[Outcome]) -> None:
+    def on_settled(self, outcomes: Sequence[Outcome]) -> None:
         del outcomes
         self.loop.report()
 
@@ -304,11 +304,11 @@ class SearchLane(_Listed):
                 for config in configs
             ]
 
-    def told(self, outcomes: Sequence[Outcome]) -> None:
+    def on_settled(self, outcomes: Sequence[Outcome]) -> None:
         with self.loop.clocked("search"):
             for outcome in outcomes:
                 self.tell(outcome)
-        super().told(outcomes)
+        super().on_settled(outcomes)
 
     def tell(self, outcome: Outcome) -> None:
         """A stock route is none of the space's configurations."""

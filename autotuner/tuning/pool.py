@@ -220,9 +220,9 @@ class Pool:
             for task in [task for task in station.tasks if task in done]:
                 built = station.tasks.pop(task)
                 with suppress(OutOfTimeError):
-                    self._came(station.device, built, task.result, last=last)
+                    self._on_result(station.device, built, task.result, last=last)
 
-    def _came(self, device: Device, built: _Built, result: Callable[[], Measured], *, last: bool) -> None:
+    def _on_result(self, device: Device, built: _Built, result: Callable[[], Measured], *, last: bool) -> None:
         """One candidate may take two devices down, not all of them."""
         try:
             measured = result()

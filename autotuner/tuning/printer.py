@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -98,8 +99,9 @@ class Printer:
             self._time("default", wrong_us, result, "with wrong results")
         elif result.baseline.us is not None:
             self._time("default", result.baseline.us, result, _words(result.baseline))
-        if result.stock.us is not None and result.stock.flags and result.stock != result.baseline:
-            self._time("stock", result.stock.us, result, _words(result.stock))
+        stock, base = result.stock, result.baseline
+        if stock.us is not None and stock.flags and (wrong_us is not None or stock.us < (base.us or math.inf)):
+            self._time("stock", stock.us, result, _words(stock))
         if result.best is not None and result.best.us is not None and best:
             self._time("best", result.best.us, result, best)
 

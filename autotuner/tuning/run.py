@@ -15,7 +15,7 @@ from autotuner.measure.schedule import longer
 from autotuner.space.table import Config
 from autotuner.store.rows import CandidateRow, Json, Kind, NewRun, RunKind, RunRow, Status
 from autotuner.store.store import run_key
-from autotuner.system.progress import Clock, Reporter, clocked
+from autotuner.system.progress import Clock, Watcher, clocked
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.pool import WORK
@@ -30,7 +30,7 @@ STEPS = ("space", "build", "time", "search", *WORK)
 class Account:
     """What a run says, and what it spends its time on; it begins with the command, before there is a row."""
 
-    reporter: Reporter
+    reporter: Watcher
     clock: Clock
     notes: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STEPS, 0.0))
@@ -39,8 +39,14 @@ class Account:
         self.reporter.stage(text)
 
     def note(self, text: str) -> None:
+        """What the user can act on."""
         self.notes.append(text)
         self.reporter.note(text)
+
+    def remark(self, text: str) -> None:
+        """What explains the result to those who ask: in the document, with -v, in the log."""
+        self.notes.append(text)
+        self.reporter.log(text)
 
     def clocked(self, step: str) -> AbstractContextManager[None]:
         """Adds the wall time of a block to a step's seconds."""
@@ -136,6 +142,8 @@ class Run:
         else:
             run, rows = before.id, tuple(store.candidates(before.id))
             store.resume_run(run)
+        if session.log is not None and session.parent is None:
+            session.log.into(session.workspace.run_folder(run))
         environment = session.environment or capture(session.device, session.tools)
         store.record_environment(run, environment)
         begun = cls(
@@ -157,6 +165,8 @@ class Run:
             document = {"verdict": "failed", "reason": str(error), "exit_code": error.exit_code}
             with suppress(StorageError):  # what is told is why the run ends, not that its end could not be written
                 store.finish_run(run, "failed", result=document)
+            if session.log is not None and session.log.file is not None and session.parent is None:
+                error.add_note(f"{session.log.file} has the log.")
             raise
         except BaseException:
             with suppress(StorageError):

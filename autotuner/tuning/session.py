@@ -17,7 +17,7 @@ from autotuner.iree.tools import Tools
 from autotuner.store.store import Store
 from autotuner.system.cache import Cache
 from autotuner.system.locks import workspace_lock
-from autotuner.system.progress import Prefixed, Reporter, Silent, Stop
+from autotuner.system.progress import Log, Prefixed, Reporter, Silent, Stop, Watcher
 from autotuner.system.settings import cache_dir, usable_cores
 from autotuner.system.workspace import Workspace
 from autotuner.targets import Target
@@ -38,7 +38,7 @@ class Session:
 
     named: str
     """As `--device` names what is timed on: one URI, several with commas, or `none`."""
-    reporter: Reporter
+    reporter: Watcher
     stop: Stop
     tools: Tools
     workspace: Workspace
@@ -46,6 +46,8 @@ class Session:
     executor: BuildExecutor
     devices: Devices
     """What runs and times modules; it is there without a device, too, and then nobody asks it."""
+    log: Log | None = None
+    """Of all that follows, parts included."""
     parent: str | None = None
     """The run that the next one is a part of."""
     began: float = field(default_factory=time.monotonic)
@@ -92,7 +94,7 @@ class Session:
             target.choose_devices(options.device)  # what cannot be meant is refused before anything is written
         found = watched.get("tools") or Tools.find(options.iree_tools)
         workspace = Workspace.open(options.workspace)
-        watcher, stop = watched.get("reporter") or Silent(), watched.get("stop") or Stop()
+        watcher, stop = Log(watched.get("reporter") or Silent(), began=began), watched.get("stop") or Stop()
         for warning in found.warnings():
             watcher.note(warning)
         with ExitStack() as stack:
@@ -115,6 +117,7 @@ class Session:
                 store,
                 at_work.executor,
                 at_work.devices,
+                log=watcher,
                 began=began + at_work.waited,
                 environment=at_work.environment,
                 jobs=at_work.jobs,

@@ -95,7 +95,7 @@ class SingleRun:
         with self.account.clocked("space"):
             self.plan = self._make_plan()
         for note in self.plan.notes:
-            self._note(note)
+            self.account.remark(note)
 
     def _make_plan(self) -> Plan:
         timeout = self.options.effort.compile_timeout
@@ -113,7 +113,7 @@ class SingleRun:
             for kernel in variants:
                 kernel.call(kernel.default())  # In an experiment a kernel that does not fit is an error, at once.
         for note in left_out:
-            self._note(note)
+            self.account.remark(note)
         return plan
 
     def recalled(self) -> Found | None:
@@ -213,7 +213,7 @@ class SingleRun:
         with beginning("timing it"):
             self.loop.time_baseline(self._schedule(found))
         if self.standing.words:
-            self._note(self.standing.words)
+            self.account.remark(self.standing.words)
         return self.loop
 
     def _schedule(self, found: Calibration[Compiled]) -> Schedule:
@@ -257,7 +257,7 @@ class SingleRun:
         with self.account.clocked("time"):
             found, notes = time_caches(self.loop, judgement, self.standing, seconds)
         for note in notes:
-            self._note(note)
+            self.account.remark(note)
         return found
 
     def _leading(self, judgement: Judgement) -> Result:
@@ -304,7 +304,7 @@ class SingleRun:
         with self.account.clocked("search"), self.store.intact():
             self.plan, note = learned(self.plan, self.store, run=self.run.id, device_name=chip, trials=self.trials)
         if note:
-            self._note(note)
+            self.account.remark(note)
 
     def open(self, run: Run) -> None:
         """Takes up a run that has begun."""
@@ -369,9 +369,11 @@ class SingleRun:
     def clean(self) -> None:
         """What is not kept goes: builds that the deadline overtook, and the inputs when no candidate needs them."""
         kept = {path.parent.name for path in self.run.folder.glob("*/command.txt")}
-        for path in list(self.run.folder.glob("*")) if kept else [self.run.folder]:
-            if path.name not in kept | {"inputs"}:
-                shutil.rmtree(path, ignore_errors=True)
+        if "none" in self.options.keep:
+            shutil.rmtree(self.run.folder, ignore_errors=True)
+        for path in self.run.folder.glob("*"):
+            if path.name not in (kept | {"inputs"} if kept else set()):
+                shutil.rmtree(path, ignore_errors=True)  # the log is a file: it stays
 
     def _note(self, text: str) -> None:
         self.account.note(text)

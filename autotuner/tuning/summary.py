@@ -46,7 +46,7 @@ class Summary:
         return Result(
             **self._facts(),
             verdict=verdict,
-            reason=standing.told(verdict, reason, judgement),
+            reason=standing.explained(verdict, reason, judgement),
             baseline=self.measured(standing.base, us),
             stock=self.measured(stock if stock and stock.contends else None, us),
             best=self.best(best, us) if best else None,

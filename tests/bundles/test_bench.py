@@ -105,7 +105,7 @@ def test_a_wrong_default_does_not_end_it_and_what_is_right_wins(sit: Sit) -> Non
     judgement = bench.judged()
     assert (judgement.verdict, judgement.winner) == ("win", "c0001")
     found = report(bench, judgement)
-    reason = bench.standing.told(judgement.verdict, judgement.reason, judgement)
+    reason = bench.standing.explained(judgement.verdict, judgement.reason, judgement)
     assert reason.startswith("IREE's default gives wrong results for this problem (relative error ")
     assert "what wins is right, and faster than it" in reason
     assert bench.notes[0].startswith("IREE's default gives wrong results")
@@ -121,7 +121,7 @@ def test_a_win_is_over_the_right_route_where_the_wrong_default_is_faster(sit: Si
     assert (judgement.winner, judgement.stock) == ("c0001", "stock-1")
     assert judgement.speedup is not None
     assert judgement.speedup.median == pytest.approx(2.0)
-    assert "faster than route decomposed" in bench.standing.told("win", judgement.reason, judgement)
+    assert "faster than route decomposed" in bench.standing.explained("win", judgement.reason, judgement)
 
 
 def test_where_nothing_is_right_it_is_an_error(sit: Sit) -> None:

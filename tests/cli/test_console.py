@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from autotuner.cli.console import LiveReporter, live_line
-from autotuner.system.progress import Progress
+from autotuner.cli.console import LiveReporter, PlainReporter, live_line
+from autotuner.system.progress import LOG, Log, Prefixed, Progress, Silent
 
 NOW = Progress(
     trials=1000,
@@ -24,9 +25,31 @@ NOW = Progress(
 
 
 def test_what_matters_most_comes_first() -> None:
-    line = live_line("searching 47354 configurations", NOW, elapsed=3723.0)
-    assert line.startswith("1:02:03  searching 47354 configurations  ━━━━━━──────  best 2.705 ms (2.76x)  1234 s left")
+    line = live_line("searching 47354 configurations", NOW, elapsed=3723.0, left=1234.0)
+    assert line.startswith("1:02:03, 1234 s left  searching 47354 configurations  ━━━━━━──────  best 2.705 ms (2.76x)")
     assert live_line("reading", None, elapsed=83.0) == "0:01:23  reading"
+
+
+def test_without_a_terminal_a_stage_is_a_line_and_a_note_is_said_once() -> None:
+    console = Console(width=100, file=io.StringIO())
+    reporter = PlainReporter(console)
+    reporter.stage("searching")
+    for ratio in (0.5, 0.6, 0.5):
+        reporter.progress(NOW)
+        reporter.note(f"the device takes {ratio} of its first time")
+    reporter.note("another")
+    said = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert said == ["searching", "note: the device takes 0.5 of its first time", "note: another"]
+
+
+def test_the_log_has_every_note_with_the_time_also_from_before_there_was_a_file(tmp_path: Path) -> None:
+    log = Log(Silent())
+    log.stage("reading")
+    log.into(tmp_path / "run")
+    log.note("twice")
+    Prefixed(log, "1/2 ").note("twice")
+    lines = (tmp_path / "run" / LOG).read_text().splitlines()
+    assert [line.partition(" s  ")[2] for line in lines] == ["reading", "note: twice", "note: 1/2 twice"]
 
 
 @pytest.mark.parametrize("width", [20, 80])

@@ -113,9 +113,9 @@ def test_what_would_do_is_a_round_number_with_some_air_and_a_part_names_none() -
 def test_only_what_time_may_change_is_told_a_budget() -> None:
     one = schedule(30.0, 29.0)
     open_one = Judgement("inconclusive", "the time was up", "base", out_of_time=True)
-    assert one.told(open_one).reason.startswith("the time was up. Try --budget ")
+    assert one.with_advice(open_one).reason.startswith("the time was up. Try --budget ")
     settled = replace(open_one, out_of_time=False)
-    assert one.told(settled) is settled
+    assert one.with_advice(settled) is settled
 
 
 def test_a_verdict_can_be_counted_on_in_about_eight_pairs() -> None:

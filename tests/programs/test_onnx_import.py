@@ -13,6 +13,7 @@ import pytest
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.programs.imports import import_onnx
+from autotuner.programs.inputs import in_order, input_shapes
 from autotuner.system import process
 from autotuner.targets import Target
 
@@ -180,3 +181,14 @@ def test_a_small_file_does_not_take_all_memory(tmp_path: Path) -> None:
     done = process.run(command, timeout=300)
     assert not done.ok
     assert not done.timed_out
+
+
+def test_inputs_go_by_their_names_in_any_order_and_a_wrong_name_is_told() -> None:
+    given = ("ids=1x4xi64=1 2 3 4", "mask=@m.npy")
+    assert in_order(given, ["mask", "ids"]) == ["@m.npy", "1x4xi64=1 2 3 4"]
+    plain = ("1x4xi64=@ids.bin", "2x3xf32=1 2", "@a.npy", "4", "1x3x5")
+    assert in_order(plain, ["mask", "ids"]) is plain
+    assert input_shapes(["1x3x5", "1x3x5xf32=1", "4"]) == [(1, 3, 5), (1, 3, 5), ()]
+    for names, said in ((["image"], "its inputs are image"), ([], "have no names")):
+        with pytest.raises(UsageError, match=said):
+            in_order(("img=1x3xf32",), names)

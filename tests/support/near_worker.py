@@ -10,17 +10,17 @@ from typing import Any
 
 from autotuner.build.builder import Builder
 from autotuner.cluster.remote import Call, RemoteDevice
-from autotuner.cluster.worker import Workplace
+from autotuner.cluster.worker import WorkerState
 from autotuner.iree.tools import Tools
 from autotuner.system.cache import Cache
 
 
-def near(workplace: Workplace) -> Call:
+def near(state: WorkerState) -> Call:
     """Calls a worker of this process."""
 
     def call(method: str, *words: Any, alone: bool = False) -> Any:
         del alone
-        return _sent(getattr(workplace, method)(*_sent(words)))
+        return _sent(getattr(state, method)(*_sent(words)))
 
     return call
 
@@ -34,8 +34,8 @@ def near_device(tools: Tools, folder: Path, uri: str) -> Iterator[RemoteDevice]:
     """Of a worker with this device; its files are in the folder."""
     files = folder / "files"
     files.mkdir(parents=True)
-    workplace = Workplace(Builder(tools, Cache(folder / "cache")), uri, files)
-    device = RemoteDevice.opened("near", near(workplace), isolate=False)
+    state = WorkerState(Builder(tools, Cache(folder / "cache")), uri, files)
+    device = RemoteDevice.opened("near", near(state), isolate=False)
     try:
         yield device
     finally:

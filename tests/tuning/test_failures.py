@@ -11,6 +11,7 @@ import pytest
 from autotuner.errors import DeviceError, NoCandidateError, WrongResultError
 from autotuner.iree.tools import Tools
 from autotuner.store.store import Store
+from autotuner.system.progress import LOG
 from tests.support.contract import hold_contract
 from tests.support.fake_tools import EFFORT, SPEC, FakeTools, candidates, codegen, failures, run
 
@@ -123,7 +124,9 @@ def test_a_device_that_does_not_run_the_baseline_is_exit_5(
         run(tools, workspace)
     assert failure.value.exit_code == 5
     assert "doctor" in failure.value.remedy
-    assert not any((workspace / "candidates").iterdir()), "what failed before the first candidate leaves no folder"
+    (folder,) = (workspace / "candidates").iterdir()
+    assert [path.name for path in folder.iterdir()] == [LOG], "what failed before the first candidate leaves its log"
+    assert str(folder / LOG) in failure.value.__notes__[0]
 
 
 def test_a_compiler_that_cannot_compile_the_baseline_is_exit_3(fake: Fake, workspace: Path, tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ def test_only_a_slower_right_route_is_named_with_what_it_costs() -> None:
 
 def test_a_right_default_changes_no_reason() -> None:
     found = standing(outcome(BASELINE, 10.0), outcome("stock-1", 12.5))
-    assert (found.told("win", "so it is"), found.words) == ("so it is", "")
+    assert (found.explained("win", "so it is"), found.words) == ("so it is", "")
     assert found.reference == Reference("numpy", True, 0.5, 10.0)
     assert replace(found, knows=False).reference == Reference("default", True, 0.5, 10.0)
     assert Standing({}).reference is None, "it is not timed yet"

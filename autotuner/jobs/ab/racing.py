@@ -125,7 +125,7 @@ def race_sides(sides: Sequence[ArmRun], program: Program, benchmark: Benchmark, 
         audit=_audit(sides, program, benchmark, run),
         spent=lambda: run.clock.elapsed,
     )
-    judgement = schedule.told(judge.verdict())
+    judgement = schedule.with_advice(judge.verdict())
     for side in sides:
         side.us = judgement.us.get(side.key, side.us)
         if side.us is not None:
@@ -157,5 +157,5 @@ def time_sides_cold(sides: Sequence[ArmRun], benchmark: Benchmark, run: Run, *, 
     modules = {side.key: Modules(side.once, side.module) for side in sides}
     found, notes = timer.tell(modules, baseline=A, won=won)
     for note in notes:
-        run.account.note(note)
+        run.account.remark(note)
     return found

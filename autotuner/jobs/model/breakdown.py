@@ -47,7 +47,7 @@ class Breakdown:
     parts: Mapping[str, float]
 
     @classmethod
-    def told(cls, times: Mapping[str, DispatchTime], us: float) -> Breakdown:
+    def from_statistics(cls, times: Mapping[str, DispatchTime], us: float) -> Breakdown:
         """By the runtime's statistics; `us` is the model's time without them."""
         kinds = {name: kind_of(name) for name in times}
         found = {kind: sum(time.us for name, time in times.items() if kinds[name] == kind) for kind in _ORDER}
@@ -119,4 +119,4 @@ def _told(context: Context, build: Compiled | None, us: float | None) -> Breakdo
     if times is None and context.clock.left > context.timing_seconds:
         with suppress(OutOfTimeError):
             times = context.statistics(build)
-    return Breakdown.told(times, us) if times and us else None
+    return Breakdown.from_statistics(times, us) if times and us else None

@@ -11,7 +11,7 @@ from autotuner.iree.compile import Compiled, FailureClass, first_error
 from autotuner.jobs.model.entries import Entry, KernelEntry
 from autotuner.measure.blocks import Entrant, Rules
 from autotuner.measure.judgement import Contest, Judgement
-from autotuner.measure.reference import right_but_slower, told
+from autotuner.measure.reference import explained, right_but_slower
 from autotuner.measure.standing import BASELINE, Kind, Standing
 from autotuner.targets import PLAIN, Route
 from autotuner.tuning.result import Measured
@@ -149,10 +149,10 @@ class Lineup(Standing[Contestant]):
             labels={one.id: one.label for one in (base, *rivals) if one.by_flags},
         )
 
-    def explained(self, judgement: Judgement, wrong: str) -> str:
+    def reason_of(self, judgement: Judgement, wrong: str) -> str:
         """The reason of a verdict; that the default is `wrong` comes first, with what a win is over."""
         base = self.base
-        return told(
+        return explained(
             wrong,
             judgement.verdict,
             judgement.reason,

@@ -96,7 +96,8 @@ class Context:
         self.run.account.stage(text)
 
     def note(self, text: str) -> None:
-        self.run.account.note(text)
+        """What explains the result to those who ask."""
+        self.run.account.remark(text)
 
     def clocked(self, what: str) -> AbstractContextManager[None]:
         return self.run.account.clocked(what)

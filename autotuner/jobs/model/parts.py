@@ -41,6 +41,8 @@ from autotuner.tuning.tune import search
 
 PACKED = "packed"
 """The parameter of a manifest that has constant weights packed before the program runs."""
+COMPUTED = "a microkernel computes it"
+"""Why a dispatch is not searched beside the microkernels of the model."""
 EXPECTED_GAIN = 0.3
 """The part of its time that tuning is thought to save of what nothing is known of."""
 _KIND = {"contraction": "matmul", "convolution": "conv", "attention": "attention"}
@@ -221,7 +223,7 @@ class PartSearch:
         computed = {entry.place.group for entry in standing}
         for row in self.dispatches:
             if row.state == "ranked" and row.group in computed:
-                self.set_row(row.label, state="left-out", reason="a microkernel computes it")
+                self.set_row(row.label, state="left-out", reason=COMPUTED)
         # Without a device nothing tells which variant of a kernel is the fastest.
         rows: list[Row] = [*self.dispatches, *(self.places if self.context.timed else ())]
         wanted = [row for row in rows if row.state == "ranked"]
@@ -307,7 +309,7 @@ class PartSearch:
         result = came_to.result
         self.results.append(result)
         context.run.account.add(result.seconds)
-        context.session.reporter.note(f"{label}: {result.verdict}, {result.reason}")
+        context.session.reporter.log(f"{label}: {result.verdict}, {result.reason}")
         self.set_row(label, result=result)
         return came_to
 
@@ -329,7 +331,8 @@ class PartSearch:
         if found is None:
             return None
         label, place, result = row.label, row.place, found.result
-        own, other = result.best.us if result.best is not None else None, result.baseline.us
+        best, other = result.best, result.baseline.us
+        own = best.us if best is not None and best.kind == "microkernel" else None
         self.set_row(label, us=own, codegen_us=other)
         winner = found.chosen
         if winner is None:

@@ -161,7 +161,7 @@ def report_text(result: ModelResult) -> str:
         result.printer().text(verbose=True),
         "```",
         "",
-        *_markdown(_ROUTES, map(_route, details.routes)),
+        *(_markdown(_ROUTES, map(_route, details.routes)) if details.routes else ()),
         "",
     ]
     if details.time:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from autotuner.build.ship import Shipped, ship
 from autotuner.carriers.calls import kernel_calls, prove
@@ -17,7 +18,7 @@ from autotuner.jobs.model.breakdown import time_table
 from autotuner.jobs.model.contestant import Contestant, Lineup
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.entries import applied
-from autotuner.jobs.model.parts import PartSearch
+from autotuner.jobs.model.parts import COMPUTED, PartSearch
 from autotuner.jobs.model.result import ModelDetails, ModelResult, report_text
 from autotuner.jobs.model.rows import DispatchRow, Row
 from autotuner.measure.blocks import ALPHA, Verdict
@@ -31,6 +32,7 @@ from autotuner.targets import PLAIN
 from autotuner.tuning.plan import BASELINE
 from autotuner.tuning.result import Best, Counts, Files, FinalVerdict, Measured, Result
 
+R = TypeVar("R", bound=Row)
 NO_ROOT = "no dispatch has a product, a convolution or an attention"
 OBSTACLES = ("skipped", "no-knobs")
 """States of dispatches that no time would help."""
@@ -61,7 +63,7 @@ class Summary:
 
     def judged(self, judgement: Judgement) -> ModelResult:
         """What is shipped and told of a verdict."""
-        reason = self.lineup.explained(judgement, self.arbiter.words) if self.arbiter else judgement.reason
+        reason = self.lineup.reason_of(judgement, self.arbiter.words) if self.arbiter else judgement.reason
         if judgement.verdict != "win" or judgement.winner is None:
             return self.result(judgement.verdict, reason, judgement)
         return self.shipped(self.lineup.outcomes[judgement.winner], "win", reason, judgement)
@@ -164,13 +166,13 @@ class Summary:
             reference=self.arbiter.found(default.us if default else None) if self.arbiter else None,
             details=ModelDetails(
                 routes=tuple(t for t in self.tried if t.row),
-                rows=tuple(part.dispatches) if part else (),
+                rows=tuple(_settled(row, shown) for row in part.dispatches) if part else (),
                 others=part.others if part else 0.0,
                 ranked_by=part.shares.how if part else "",
                 ranked_route=part.route.name if part else "",
                 time=time_table(context, us, base=base, best=shown or stock),
                 entries=made.entries if made else (),
-                kernels=tuple(row for p in self.parts for row in p.places),
+                kernels=tuple(_settled(row, shown) for p in self.parts for row in p.places),
                 shipped_kernels=made.kernels if made else (),
                 error=made.error if made else None,
                 arbiter=self.arbiter,
@@ -178,6 +180,13 @@ class Summary:
                 commands=("autotune", *context.options.command[1:]),
             ),
         )
+
+
+def _settled(row: R, shown: Contestant | None) -> R:
+    """As the model that is told of has it: what a microkernel was to compute, it computes there or not."""
+    if shown is None or shown.kernels or not (row.state == "taken" or row.reason == COMPUTED):
+        return row
+    return replace(row, state="left-out", reason="the fastest model has no microkernels", applied=0)
 
 
 def claimed(verdict: FinalVerdict, reason: str, judgement: Judgement | None) -> str:

@@ -206,7 +206,7 @@ class _ModelRun:
             spent=lambda: context.clock.elapsed,
         )
         with context.clocked("time"):
-            return schedule.told(judge.verdict())
+            return schedule.with_advice(judge.verdict())
 
     # --- without one ------------------------------------------------------------------------------------------------
 

@@ -44,7 +44,7 @@ class Row:
     reason: str = ""
     share: float | None = None
     default_us: float | None = None
-    """Timed first; it makes the share."""
+    """Timed first; it makes the share until the problem's own run has timed it."""
     result: Result | None = None
     """Of its own run."""
     speedup: Interval | None = None
@@ -73,8 +73,8 @@ class Row:
 
     @property
     def us(self) -> float:
-        """All its calls by default; 0 where that was not timed."""
-        return self.entry.calls * (self.default_us or 0.0)
+        """All its calls by default, as its own run timed that, else at the start; 0 where it was not timed."""
+        return self.entry.calls * (self.reference_us or 0.0)
 
     @property
     def us_saved(self) -> float:

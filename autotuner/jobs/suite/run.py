@@ -134,6 +134,8 @@ class _SuiteRun:
             self._time_defaults()
         self._weigh()
         self._tune()
+        if self.run.timed:
+            self._share()
         if not self.run.stopped:
             self._ship()
         self._write()
@@ -192,7 +194,7 @@ class _SuiteRun:
         weights = [row.us if self.run.timed else float(_work(row)) for row in self.rows.values()]
         unknown = weights.count(0.0)
         if unknown and not self.run.stopped:
-            self._note(f"shares leave out {count(unknown, 'problem')} whose default could not be timed")
+            self.run.account.remark(f"shares leave out {count(unknown, 'problem')} whose default could not be timed")
         for name, weight, share in zip([*self.rows], weights, shares(weights), strict=True):
             self._set(name, share=share if weight else None)
             if self.rows[name].verdict == "waiting" and weight and share < self.threshold:
@@ -200,7 +202,13 @@ class _SuiteRun:
                 self._set(name, verdict="below-threshold", reason=reason)
         self._write()
         if not self.run.timed:
-            self._note("no device: shares are by calls and flops, an estimate")
+            self.run.account.remark("no device: shares are by calls and flops, an estimate")
+
+    def _share(self) -> None:
+        """Of the time as it is known by now: tables and totals have one basis."""
+        weights = [row.us for row in self.rows.values()]
+        for name, weight, share in zip([*self.rows], weights, shares(weights), strict=True):
+            self._set(name, share=share if weight else None)
 
     # --- tuning -------------------------------------------------------------------------------------------------
 
@@ -237,7 +245,7 @@ class _SuiteRun:
         except (AutotuneError, MemoryError) as error:
             failure = error if isinstance(error, AutotuneError) else too_large(problem)
             self._fail(row.name, failure)
-            self._note(f"{row.name} failed: {failure}")
+            self.run.account.remark(f"{row.name} failed: {failure}")
         self._write()
 
     # --- the end ------------------------------------------------------------------------------------------------
@@ -252,9 +260,11 @@ class _SuiteRun:
         for group in self.groups:
             for name, reason in group.lost.items():
                 own = self.rows[name].listed()["spec"]
-                self._note(f"{name} is not in the merged spec: {reason}; its own file is {own}")
+                self.run.account.remark(f"{name} is not in the merged spec: {reason}; its own file is {own}")
         if len(self.groups) > 1:
-            self._note(f"the winners need {len(self.groups)} sets of flags: a compile can have one of them")
+            self.run.account.remark(
+                f"the winners need {len(self.groups)} sets of flags: a compile can have one of them"
+            )
 
     def _set(self, name: str, **fields: Any) -> None:
         self.rows[name] = replace(self.rows[name], **fields)

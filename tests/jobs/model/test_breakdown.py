@@ -52,15 +52,15 @@ def test_a_dispatch_is_told_by_the_name_that_the_compiler_gave_it(export: str, k
 
 
 def test_the_parts_add_up_to_the_model_and_the_rest_is_between_dispatches() -> None:
-    found = Breakdown.told(TIMES, 1000.0)
+    found = Breakdown.from_statistics(TIMES, 1000.0)
     told = {kind: us for kind, us in found.parts.items() if us}
     assert told == {CONV: 400.0, GEMM: 300.0, OTHER: 100.0, BETWEEN: 200.0}
-    assert Breakdown.told(TIMES, 400.0).parts[BETWEEN] == 0.0, "statistics cost time, too"
+    assert Breakdown.from_statistics(TIMES, 400.0).parts[BETWEEN] == 0.0, "statistics cost time, too"
 
 
 def test_before_and_after_stand_side_by_side_in_the_report() -> None:
-    after = Breakdown.told({"main_dispatch_0_mmt4d_4x8_f32": DispatchTime(250.0)}, 500.0)
-    table = TimeTable(Breakdown.told(TIMES, 1000.0), after)
+    after = Breakdown.from_statistics({"main_dispatch_0_mmt4d_4x8_f32": DispatchTime(250.0)}, 500.0)
+    table = TimeTable(Breakdown.from_statistics(TIMES, 1000.0), after)
     assert table.lines() == [
         "| what | default | | best | |",
         "|---|---|---|---|---|",
@@ -79,7 +79,7 @@ def test_before_and_after_stand_side_by_side_in_the_report() -> None:
 
 
 def test_a_side_that_nothing_tells_is_left_open() -> None:
-    table = TimeTable(Breakdown.told(TIMES, 1000.0))
+    table = TimeTable(Breakdown.from_statistics(TIMES, 1000.0))
     assert table.lines()[2] == "| conv | 0.400 ms | 40.0 % | – | – |"
     assert table.short().startswith("conv 40%, gemm 30%")
     assert not TimeTable()

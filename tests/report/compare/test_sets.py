@@ -15,7 +15,7 @@ from autotuner.report.compare import compare, open_set
 from autotuner.space.table import Config
 from autotuner.store.exports import export_records
 from autotuner.store.figures import Figure
-from autotuner.store.rows import NewRun, RunKind
+from autotuner.store.rows import Kind, NewRun, RunKind
 from autotuner.store.store import Store
 from tests.support.command_line import complaint, in_this_process
 
@@ -162,3 +162,32 @@ def test_a_check_that_has_nothing_to_compare_does_not_pass(store: Store, tmp_pat
 def test_options_that_cannot_be_meant_are_refused(store: Store, tmp_path: Path, words: tuple[str, ...]) -> None:
     a_run(store)
     complaint(in_this_process("compare", "w", "w", *words, cwd=tmp_path), 2)
+
+
+def test_an_export_of_a_suite_and_of_a_kernels_variants_is_the_same_as_its_workspace(tmp_path: Path) -> None:
+    with Store.open(None, workspace=tmp_path) as store:
+        suite = store.start_run(
+            NewRun("suite", "s", ["autotune"], {"op": "suite", "name": "s"}, "cpu", "local-task", 0)
+        )
+        own = store.add_candidate(suite, ordinal=0, config=Config.of({"problem": "gemm_a"}), kind="default")
+        store.record_timing(own, Timing((7.0,)), phase="screen", block=0)
+        store.finish_run(suite, "finished", result={"verdict": "win", "timing": {"state": "sustained"}})
+        a_run(store, parent=suite)
+        kernel = store.start_run(
+            NewRun("ab", "k", ["autotune"], {"op": "gemm", "name": "gemm_b"}, "cpu", "local-task", 0)
+        )
+        variants: tuple[dict[str, int | str | bool], ...] = ({}, {"kernel": "mine"}, {"kernel": "mine", "mr": 4})
+        for ordinal, config in enumerate(variants):
+            kind: Kind = "microkernel" if config else "baseline"
+            row = store.add_candidate(kernel, ordinal=ordinal, config=Config.of(config), kind=kind, route="plain")
+            store.record_timing(
+                row, Timing((10.0 - ordinal,), conditions=Conditions("sustained")), phase="race", block=0
+            )
+        best = {"us": 8.0, "candidate": "c0002", "route": "plain"}
+        store.finish_run(kernel, "finished", result={"verdict": "win", "best": best})
+        records = json.dumps(export_records(store))
+    (tmp_path / "e.json").write_text(records)
+    found = compare(open_set(str(tmp_path / "e.json")), open_set(str(tmp_path)))
+    assert {*found.counts} == {"same"}
+    mine = [row.figure.us for row in found.rows if (row.figure.problem, row.figure.kernel) == ("gemm_b", "mine")]
+    assert mine == [8.0]
