@@ -7,6 +7,8 @@ import signal
 import subprocess
 from collections.abc import Callable
 
+import pytest
+
 from autotuner.store.store import Store
 from tests.support.fake_tools import HANGING, SHAPE, TIMED, Cli, candidates, failures
 from tests.support.patience import wait_until
@@ -79,28 +81,18 @@ def test_ctrl_c_twice_while_timing_ends_at_once_and_leaves_nothing_running(cli: 
     assert failures(line.workspace, row.id) == {}
 
 
-def test_a_request_to_end_while_the_space_is_read_still_ends_with_130(cli: MakeCli) -> None:
+@pytest.mark.parametrize("request_to_end", [signal.SIGTERM, signal.SIGHUP], ids=["request", "closed terminal"])
+def test_other_requests_to_end_are_interrupts_too_also_while_the_space_is_read(
+    cli: MakeCli, request_to_end: signal.Signals
+) -> None:
     line = cli()
     process = line.start(*WORDS)
     assert process.stderr is not None
     assert "reading the space" in process.stderr.readline()
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(request_to_end)
     out, _ = end(process)
     assert process.returncode == 130
     assert json.loads(out)["verdict"] == "inconclusive"
-
-
-def test_a_closed_terminal_is_an_interrupt_too(cli: MakeCli) -> None:
-    line = cli()
-    line.fake.slow_down("time")
-    process = line.start(*WORDS)
-    line.wait_for(process, TIMED, 1)
-    process.send_signal(signal.SIGHUP)
-    out, _ = end(process)
-    assert process.returncode == 130
-    with Store.open(None, workspace=line.workspace, create=False) as store:
-        (row,) = store.runs()
-    assert (row.status, row.result) == ("interrupted", json.loads(out))
 
 
 def test_kill_9_leaves_no_compiler_running(cli: MakeCli) -> None:

@@ -9,12 +9,17 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-
-import pytest
+from typing import Any, cast
 
 from autotuner.build import Isa
+from autotuner.devices.many import Devices
 from autotuner.store.rows import BuildRow, CandidateRow, TimingRow
 from autotuner.store.store import Store
+from autotuner.system.progress import Silent, Stop
+from autotuner.targets import Target
+from autotuner.tuning.options import Options
+from autotuner.tuning.run import Question
+from autotuner.tuning.session import Session
 from tests.support.contract import hold_contract
 from tests.support.fake_tools import ONE_ROUTE, SHAPE, Cli, FakeTools, candidates, codegen, run
 
@@ -27,20 +32,16 @@ def rows(workspace: Path, run: str) -> tuple[list[CandidateRow], list[BuildRow],
         return store.candidates(run), store.builds(run), store.timings(run)
 
 
-def newest(workspace: Path) -> str:
-    with Store.open(None, workspace=workspace, create=False) as store:
-        return store.runs(1)[0].id
-
-
-def kill_when(cli: Cli, query: str, at_least: int, *words: str) -> str:
+def kill_when(cli: Cli, query: str, at_least: int) -> str:
     """Starts a run, kills it with SIGKILL when the database shows so many rows; the run's id."""
     cli.fake.slow_down("time")
-    process = cli.start(*(words or WORDS), "--resume")
+    process = cli.start(*WORDS, "--resume")
     cli.wait_for(process, query, at_least)
     process.kill()
     process.communicate()
     cli.fake.slow_down("time", slow=False)
-    return newest(cli.workspace)
+    with Store.open(None, workspace=cli.workspace, create=False) as store:
+        return store.runs(1)[0].id
 
 
 def test_a_killed_run_goes_on_and_repeats_nothing_that_was_finished(cli: MakeCli) -> None:
@@ -70,48 +71,41 @@ def test_a_killed_run_goes_on_and_repeats_nothing_that_was_finished(cli: MakeCli
     hold_contract(document, line.workspace)
 
 
-@pytest.mark.long
-def test_a_run_killed_among_the_stock_routes_builds_and_times_each_once(cli: MakeCli) -> None:
-    line, words = cli(routes=3), (*SHAPE, "--effort", "quick", "--trials", "1")
-    killed = kill_when(line, "SELECT count(*) FROM candidates WHERE kind = 'stock' AND state = 'timed'", 1, *words)
-    before, builds_before, _ = rows(line.workspace, killed)
-    assert sum(row.kind == "stock" and row.state == "timed" for row in before) < 2
-    code, document, err = line.finish(*words, "--resume")
-    assert (code, document["run"]) == (0, killed), err
-    after, builds, timings = rows(line.workspace, killed)
-    finished = {row.id for row in before if row.state in ("timed", "duplicate")}
-    built = Counter(build.candidate for build in builds[len(builds_before) :])
-    assert built == Counter(row.id for row in after if row.id not in finished)
-    screened = Counter(t.candidate for t in timings if t.phase == "screen" and t.block == 0)
-    assert set(screened.values()) == {1}
-
-
 def interrupted(workspace: Path) -> None:
     """As if the runs so far had been killed."""
     with closing(sqlite3.connect(workspace / "results" / "autotune.db")) as connection, connection:
         connection.execute("UPDATE runs SET status = 'interrupted'")
 
 
-def test_fresh_starts_anew(fake: Callable[..., FakeTools], workspace: Path) -> None:
+def test_only_the_same_question_goes_on_and_only_where_it_is_asked_for(
+    fake: Callable[..., FakeTools], workspace: Path
+) -> None:
     tools = fake()
     first = run(tools, workspace, trials=1)
     interrupted(workspace)
     before = rows(workspace, first.run)
-    fresh = run(tools, workspace, trials=1)
-    assert fresh.run != first.run
-    assert rows(workspace, first.run) == before
-    assert run(tools, workspace, trials=1, resume=True).run == first.run, "it is still there to go on with"
-
-
-def test_another_question_does_not_go_on_with_this_one(fake: Callable[..., FakeTools], workspace: Path) -> None:
-    tools = fake()
-    first = run(tools, workspace, trials=1)
-    interrupted(workspace)
-    other = run(tools, workspace, trials=1, resume=True, seed=1)
-    assert other.run != first.run
+    fresh, other = run(tools, workspace, trials=1), run(tools, workspace, trials=1, resume=True, seed=1)
+    assert len({first.run, fresh.run, other.run}) == 3
     assert f"run {first.run} is not continued" in " ".join(other.notes)
+    assert rows(workspace, first.run) == before
     assert run(tools, workspace, trials=1, resume=True).run == first.run
     assert run(tools, workspace, trials=1, resume=True).run != first.run, "a finished run is not continued"
+
+
+def test_a_run_goes_on_only_in_its_own_states() -> None:
+    """Warm and cold, sustained and isolated."""
+    question = Question("single", {}, Target.parse("cpu"), asks={}, reads=())
+    others = dict.fromkeys(("tools", "workspace", "store", "executor"), cast(Any, None))
+    session = Session("local-task", Silent(), Stop(), devices=Devices(()), **others)
+    given = [Options(), Options(cache="warm"), Options(isolate=True), Options(cache="cold")]
+    keys = [question.row(session, options).key for options in given]
+    assert len(set(keys)) == 3
+    assert keys[0] == keys[1], "both is a warm search that tells more in the end"
+    assert [options.timing() for options in given[1:]] == [
+        {"state": "sustained", "cache": "warm"},
+        {"state": "process", "cache": "warm"},
+        {"state": "sustained", "cache": "cold"},
+    ]
 
 
 def test_a_candidate_that_the_space_no_longer_has_does_not_stop_the_rest(
