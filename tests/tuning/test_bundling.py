@@ -28,7 +28,7 @@ from autotuner.tuning.bundling import ladder, travelling
 from autotuner.tuning.evaluate import Evaluator
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import Candidate
-from tests.support.command_line import complaint, in_this_process
+from tests.support.command_line import GEMM, complaint, in_this_process
 from tests.support.contract import hold_contract
 from tests.support.patience import ENOUGH
 
@@ -55,24 +55,17 @@ def bare(*words: str, cwd: Path, program: str = BARE % ((),)) -> subprocess.Comp
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=ENOUGH, check=False)
 
 
+@pytest.fixture(autouse=True)
+def cache(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was built for the bundle need not be built once more."""
+    monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(own_cache))
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace in which a bundle was made."""
     folder = tmp_path_factory.mktemp("home")
-    words = (
-        "gemm",
-        "--shape",
-        "64x64x64",
-        "--dtype",
-        "f32",
-        "--trials",
-        "4",
-        "--microkernels",
-        "none",
-        *NO_ROUTES,
-        "--effort",
-        "quick",
-    )
+    words = (*GEMM, "--trials", "4", "--microkernels", "none", *NO_ROUTES, "--effort", "quick")
     made = in_this_process(*words, "--bundle", "out.zip", "--json", cwd=folder)
     assert made.returncode == 0, made.stderr
     document = json.loads(made.stdout)
@@ -90,7 +83,7 @@ def manifest(home: Path) -> Manifest:
 def test_a_bundle_runs_with_the_runtime_alone_and_comes_home_as_a_run(home: Path, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "out.zip").write_bytes((home / "out.zip").read_bytes())
-    ran = bare("bundle", "run", "out.zip", "--budget", "10s", "--json", cwd=tmp_path / "there")
+    ran = bare("bundle", "run", "out.zip", "--budget", "8s", "--json", cwd=tmp_path / "there")
     assert ran.returncode == 0, ran.stderr
     judged = json.loads(ran.stdout)
     assert {path.name for path in (tmp_path / "there").iterdir()} == {"out.zip", "out-result.zip"}
@@ -205,7 +198,7 @@ def test_code_that_is_not_the_one_that_was_timed_is_refused(
     ],
 )
 def test_what_a_bundle_does_not_use_is_refused(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
-    refused = in_this_process("gemm", "--shape", "64x64x64", "--dtype", "f32", *words, cwd=tmp_path)
+    refused = in_this_process(*GEMM, *words, cwd=tmp_path)
     assert said in complaint(refused, 2)
 
 

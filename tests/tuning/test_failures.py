@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,26 +14,40 @@ from autotuner.iree.tools import Tools
 from autotuner.store.store import Store
 from autotuner.system.progress import LOG
 from tests.support.contract import hold_contract
-from tests.support.fake_tools import EFFORT, SPEC, FakeTools, candidates, codegen, failures, run
+from tests.support.fake_tools import SPEC, FakeTools, candidates, codegen, failures, run
+from tests.support.simulated_time import SimulatedTime, Words, alike
 
 Fake = Callable[..., FakeTools]
 
 
-def test_each_failure_is_one_row_and_the_others_are_timed(fake: Fake, workspace: Path) -> None:
+def test_each_failure_is_one_row_and_the_others_are_timed(
+    fake: Fake, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Time is simulated: what hangs is cut off at once. That its programs are killed is in the tests of processes."""
     tools = fake(
-        rules=[(SPEC, 20.0)],
-        compile_roles=["compiler-crashes", "compiler-hangs", "wrong-module"],
-        bench_roles=["benchmark-dies", "benchmark-hangs"],
+        rules=[(SPEC, 20.0)], compile_roles=["compiler-crashes", "wrong-module"], bench_roles=["benchmark-dies"]
     )
-    effort = replace(EFFORT, trials=9, compile_timeout=20.0, run_timeout=8.0)
-    result = run(tools, workspace, effort=effort)
+    hung: dict[str, str] = {}
+
+    def takes(words: Words) -> float:
+        """The first spec that is compiled hangs, and the first module of another that is timed."""
+        module = next((word for word in words if word.startswith("--module=")), None)
+        if any(word.startswith("--iree-codegen-tuning-spec-path=") for word in words) and "compiler" not in hung:
+            hung["compiler"] = ""
+            return math.inf
+        if words[0].endswith("iree-benchmark-module") and module and tools.was_built_with_a_spec(module[9:]):
+            return math.inf if hung.setdefault("benchmark", module) == module else 0.5
+        return alike(words)
+
+    SimulatedTime(takes).rule(monkeypatch)
+    result = run(tools, workspace, trials=9)
     hold_contract(result.to_json(), workspace)
     said = {
         "compile-error": ("SIGSEGV", "this spec kills the compiler"),
-        "compile-timeout": ("killed after", "thinking"),
+        "compile-timeout": ("killed after",),
         "wrong-result": ("relative error",),
         "run-error": ("the device is lost",),
-        "run-timeout": ("killed after", "waiting for a fence"),
+        "run-timeout": ("killed after",),
     }
     failed = failures(workspace, result.run)
     assert failed.keys() == said.keys()

@@ -27,6 +27,7 @@ from tests.support.contract import hold_contract
 from tests.support.fake_tools import (
     DATA_TILING,
     PROBLEM,
+    SHAPE,
     SPEC,
     TWO_ROUTES,
     FakeTools,
@@ -65,6 +66,8 @@ def test_a_run_with_real_timing_ends_in_a_verdict_and_what_is_kept_can_be_pasted
     if document["verdict"] != "inconclusive" and NO_TIME not in document["notes"]:
         assert document["cold"]["baseline_us"] > 0
         assert document["warm"]["baseline_us"] > 0
+    searched = {f"c{row.ordinal:04d}" for row in codegen(workspace, result.run)}
+    assert {"baseline", *searched} <= folders(workspace, result)
     pasted(workspace / "candidates" / result.run / "baseline", tmp_path)
 
 
@@ -191,7 +194,8 @@ def test_raw_repetitions_of_screen_race_and_confirmation_are_stored(won: Result)
 
 
 def test_a_stock_route_as_fast_as_any_spec_ships_flags_alone(fake: Fake, workspace: Path) -> None:
-    result = run(fake(rules=[(SPEC, 20.0), (DATA_TILING, 20.0)]), workspace, target=TWO_ROUTES)
+    result = run(fake(rules=[(SPEC, 20.0), (DATA_TILING, 20.0)]), workspace, target=TWO_ROUTES, keep=("none",))
+    assert folders(workspace, result) == set()
     document = result.to_json()
     hold_contract(document, workspace)
     assert (document["verdict"], document["carrier"], document["spec"]) == ("win", "flags", None)
@@ -230,21 +234,7 @@ def test_fail_if_no_winner_turns_the_verdict_into_exit_6(
     tools = fake().tools
     monkeypatch.setattr(Tools, "find", lambda _folder: tools)
     monkeypatch.setattr(catalog, "CPU_ROUTES", catalog.CPU_ROUTES[:1])
-    words = [
-        "gemm",
-        "--shape",
-        "96x64x128",
-        "--dtype",
-        "f32",
-        "--effort",
-        "quick",
-        "--trials",
-        "4",
-        "--microkernels",
-        "none",
-        "--json",
-    ]
-    words += ["--budget", "20m", "--workspace", str(workspace), "--fail-if-no-winner"]
+    words = (*SHAPE, "--effort", "quick", "--trials", "4", "--workspace", str(workspace), "--fail-if-no-winner")
     monkeypatch.setattr("sys.argv", ["autotune", *words])
     with pytest.raises(SystemExit) as end:
         main()
@@ -284,8 +274,9 @@ def folders(workspace: Path, result: Result) -> set[str]:
     return {p.name for p in folder.iterdir() if p.is_dir() and p.name != "inputs"} if folder.exists() else set()
 
 
-@pytest.mark.parametrize("keep", ["all", "failed", "best", "none"])
+@pytest.mark.parametrize("keep", ["failed", "best"])
 def test_keep_says_which_folders_stay(fake: Fake, workspace: Path, keep: str) -> None:
+    """`all` and `none` are kept, or not, by other runs here."""
     tools = fake(rules=[(SPEC, 20.0)], bench_roles=["benchmark-dies"])
     result = run(tools, workspace, keep=(keep,))
     assert result.verdict == "win"
@@ -293,13 +284,11 @@ def test_keep_says_which_folders_stay(fake: Fake, workspace: Path, keep: str) ->
     rows = candidates(workspace, result.run)
     failed = {f"c{row.ordinal:04d}" for row in rows if row.state == "failed"}
     assert len(failed) == 1
-    everything = {"baseline", *(f"c{row.ordinal:04d}" for row in rows if row.kind == "codegen")}
-    expected = {"all": everything, "failed": failed, "best": {result.best.candidate}, "none": set()}[keep]
+    expected = failed if keep == "failed" else {result.best.candidate}
     assert folders(workspace, result) == expected
     for name in expected:
         folder = workspace / "candidates" / result.run / name
-        files = {"problem.mlir", "command.txt", "stderr.txt"} | ({"spec.mlir"} if name != "baseline" else set())
-        assert files <= {p.name for p in folder.iterdir()}
+        assert {"problem.mlir", "command.txt", "stderr.txt", "spec.mlir"} <= {p.name for p in folder.iterdir()}
         assert ("the device is lost" in (folder / "stderr.txt").read_text()) == (name in failed)
 
 
