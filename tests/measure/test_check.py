@@ -52,23 +52,15 @@ def checker(tools: Tools, tmp_path: Path) -> Callable[[Gemm], Checker]:
     return make
 
 
-@pytest.mark.parametrize(("dtype", "acc"), TYPES)
+@pytest.mark.parametrize(("dtype", "acc"), [("f16", "f16"), ("i8", "i32")])
 def test_a_right_result_passes(
     compile_module: Compile, checker: Callable[[Gemm], Checker], dtype: str, acc: str
 ) -> None:
+    """Every other type, layout and operation: the tests of problems."""
     problem = Gemm.parse(shape="12x20x33", dtype=dtype, acc=acc)
     check = checker(problem).check(compile_module(problem_mlir(problem)))
     assert check.ok, check.detail
     assert check.error < (1e-3 if acc == "f16" else 1e-6)
-
-
-@pytest.mark.parametrize("layout", ["nt", "tn"])
-def test_a_right_batched_result_passes_in_other_layouts(
-    compile_module: Compile, checker: Callable[[Gemm], Checker], layout: str
-) -> None:
-    problem = Gemm.parse(shape="6x10x9", dtype="f32", layout=layout, batch=2)
-    check = checker(problem).check(compile_module(problem_mlir(problem)))
-    assert check.ok, check.detail
 
 
 def test_another_problems_module_is_wrong(compile_module: Compile, checker: Callable[[Gemm], Checker]) -> None:
@@ -95,22 +87,6 @@ def test_storage_that_is_never_written_fails(
     check = checker(problem).check(compile_module(with_body(problem, "return %storage : {out}")))
     assert check.failure == "wrong-result"
     assert math.isnan(check.error) == (dtype == "f32")
-
-
-def test_one_wrong_element_of_a_module_is_found(compile_module: Compile, checker: Callable[[Gemm], Checker]) -> None:
-    problem = Gemm.parse(shape="2048x2048x64", dtype="f16")
-    right, out = problem_mlir(problem), problem.output.mlir
-    wrong = right.replace(
-        "return %result",
-        "%off = arith.constant dense<4.0> : tensor<1x1xf32>\n"
-        f"  %spoilt = tensor.insert_slice %off into %result[17, 201] [1, 1] [1, 1] : tensor<1x1xf32> into {out}\n"
-        "  return %spoilt",
-    )
-    assert wrong != right
-    check = checker(problem).check(compile_module(wrong))
-    assert check.failure == "wrong-result"
-    assert "element (17, 201)" in check.detail
-    assert check.error < 2e-3
 
 
 def test_another_number_of_elements_fails(compile_module: Compile, checker: Callable[[Gemm], Checker]) -> None:
@@ -211,22 +187,6 @@ def test_one_element_that_is_left_out_of_a_large_f16_output_is_found() -> None:
     assert check.error <= 2e-3
     assert check.failure == "wrong-result"
     assert f"element ({at[0]}, {at[1]})" in check.detail
-
-
-def test_integers_must_be_exact() -> None:
-    problem = Gemm.parse(shape="256x256x64", dtype="i8")
-    out, reference, bound = exact(problem)
-    assert compare(out, reference, bound).error == 0.0
-    out[255, 255] += 1
-    assert compare(out, reference, bound).failure == "wrong-result"
-
-
-def test_an_answer_of_zeros_can_be_right() -> None:
-    zeros = np.zeros((12, 20))
-    inputs = np.zeros((12, 33), np.float32), np.ones((33, 20), np.float32)
-    bound = SMALL.bound(inputs, zeros)
-    assert compare(zeros.astype(np.float32), zeros, bound).ok
-    assert not compare(np.full((12, 20), 1e-6, np.float32), zeros, bound).ok
 
 
 @given(

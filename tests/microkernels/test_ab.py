@@ -11,19 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from autotuner import Conv, Gemm, Options, Target, tune
-from autotuner.iree.tools import Tools
+from autotuner import Conv, Gemm, Options, Result, Target, tune
+from autotuner.errors import UsageError
 from autotuner.jobs.ab.variants import ALONE
+from autotuner.microkernels.instance import search_folders
+from autotuner.microkernels.library import find
 from autotuner.microkernels.variants import Kernel
-from autotuner.problems import Operation
-from autotuner.problems.render import problem_mlir
 from autotuner.store.store import Store
 from autotuner.tuning.options import Effort
 from autotuner.tuning.session import Session
 from autotuner.tuning.tune import search
-from tests.support.fake_tools import ONE_ROUTE, FakeTools
+from tests.support.fake_tools import ONE_ROUTE
 from tests.support.kernels import own_kernel
 from tests.support.spec_files import Answer, autotune
+from tests.support.stand_in import misa_stand_in
 
 __all__ = ["autotune"]
 
@@ -56,43 +57,20 @@ def workspace(tmp_path: Path) -> Path:
     return tmp_path / "workspace"
 
 
-@pytest.mark.long
-def test_a_kernel_that_wins_ships_with_its_objects_and_works_from_its_flagfile(workspace: Path, tmp_path: Path) -> None:
-    """Compiler and check are real; the times are given, so that it wins on any machine."""
-    problem = Gemm.parse(shape="96x64x128", dtype="f32")
-    effort = Effort(trials=1, budget=120, compile_only_trials=1, race_entrants=2)
-    options = Options(effort=effort, workspace=workspace, microkernels=(Kernel("sgemm_c"),), command=())
-    fake = FakeTools(tmp_path / "fake", tmp_path / "labels", rules=[("*transform-spec-filename*", 50.0)])
-    target = Target.parse("cpu")
-    with Session.open(target, options, tools=fake.tools) as session:
-        result = search(problem, target, options=options, session=session, task=ALONE).result
-    assert result.verdict == "win"
-    assert result.carrier == "microkernel"
-    assert result.spec is not None
-    assert result.flagfile is not None
-    assert result.spec.read_text().startswith("// Microkernel spec by autotune")
-    assert "made by:    autotune ab sgemm_c --shape 96x64x128 " in result.spec.read_text()
-    assert result.spec.name == "gemm_96x64x128_f32_f32_nn-cpu-sgemm_c.mlir"
-    objects = result.spec.with_suffix(".objects")
-    assert [path.suffix for path in objects.iterdir()] == [".o"]
-    (tmp_path / "problem.mlir").write_text(problem_mlir(problem))
-    words = [str(Tools.find().iree_compile), "problem.mlir", f"@{result.flagfile}"]
-    done = subprocess.run(
-        [*words, "--compile-to=preprocessing", "-o", "-"], cwd=tmp_path, check=True, capture_output=True, text=True
-    )
-    assert "autotune_microkernel_0" in done.stdout
+QUICKLY = Effort(trials=3, budget=600, compile_only_trials=3, race_entrants=2)
+GEMM = Gemm.parse(shape="96x64x128", dtype="f32")
 
 
-@pytest.mark.parametrize(
-    "problem",
-    [Gemm.parse(shape="96x64x128", dtype="f32"), Conv.parse(shape="1x14x14x16", filter="3x3x16", dtype="f32")],
-)
-def test_microkernels_and_code_generation_are_searched_together(problem: Operation, workspace: Path) -> None:
-    effort = Effort(trials=3, budget=600, compile_only_trials=3, race_entrants=2)
+def built(workspace: Path, kernel: str) -> Result:
+    """A search without a device, in which this kernel joins."""
     options = Options(
-        effort=effort, workspace=workspace, microkernels=(Kernel("auto"),), device="none", jobs=2, command=()
+        effort=QUICKLY, workspace=workspace, microkernels=(Kernel(kernel),), device="none", jobs=2, command=()
     )
-    result = tune(problem, ONE_ROUTE, options=options)
+    return tune(GEMM, ONE_ROUTE, options=options)
+
+
+def test_microkernels_and_code_generation_are_searched_together(workspace: Path) -> None:
+    result = built(workspace, "auto")
     said = [path.read_text()[-500:] for path in (workspace / "candidates").glob("*/*/stderr.txt")]
     assert sum(result.counts.failed.values()) == 0, said
     assert not any("microkernel" in note for note in result.notes), "all that fits can be built"
@@ -139,11 +117,7 @@ def test_what_is_wrong_with_a_kernel_has_its_exit_code_and_words(
 def test_in_a_search_a_kernel_that_cannot_be_made_is_a_failed_row(workspace: Path) -> None:
     folder = own_kernel(workspace)
     (folder / "sgemm.c").write_text("this is no C\n")
-    effort = Effort(trials=3, budget=600, compile_only_trials=3, race_entrants=2)
-    options = Options(
-        effort=effort, workspace=workspace, microkernels=(Kernel("mine"),), device="none", jobs=2, command=()
-    )
-    result = tune(Gemm.parse(shape="96x64x128", dtype="f32"), ONE_ROUTE, options=options)
+    result = built(workspace, "mine")
     assert result.counts.failed["compile-error"] >= 1
     texts = [path.read_text() for path in (workspace / "candidates").glob("*/*/stderr.txt")]
     assert any("sgemm.c does not compile" in text for text in texts)
@@ -198,3 +172,32 @@ def test_a_dry_run_shows_the_kernels_spec_and_both_flags(workspace: Path, autotu
     assert "autotune_microkernel_0" in document["spec_mlir"]
     assert "--iree-preprocessing-transform-spec-filename=spec.mlir" in document["commands"][0]
     assert "--iree-hal-executable-object-search-path=" in document["commands"][0]
+
+
+# --- for a GPU that is not there: every check that needs none, up to the kernel's dispatch in the module --------------
+
+MISA = "misa_igemm_fwd_nhwc_fp16"
+CONV = Conv.parse(shape="2x32x32x1280", filter="3x3x1280", pad="1x1")
+
+
+def on_amd(workspace: Path, kernel: Kernel) -> Result:
+    one = Effort(trials=1, budget=60, compile_only_trials=1, race_entrants=2)
+    options = Options(effort=one, workspace=workspace, microkernels=(kernel,), device="none", command=())
+    chip = Target.parse("gfx942")
+    with Session.open(chip, options) as session:
+        return search(chip.prepare(CONV), chip, options=options, session=session, task=ALONE).result
+
+
+def test_an_object_with_misas_abi_is_embedded_and_found(tmp_path: Path) -> None:
+    symbol = find(MISA, search_folders(tmp_path)).symbol
+    misa_stand_in(tmp_path / "misa.hsaco", symbol=symbol)
+    result = on_amd(tmp_path / "workspace", Kernel(MISA, (tmp_path / "misa.hsaco",), symbol))
+    assert result.verdict == "compile-only"
+    assert sum(result.counts.failed.values()) == 0
+    assert result.counts.built == result.counts.asked >= 2
+
+
+def test_without_an_object_the_user_is_asked_for_one(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no object for gfx942") as caught:
+        on_amd(tmp_path / "workspace", Kernel(MISA))
+    assert "Give one yourself" in caught.value.remedy

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from autotuner.build import Builder, BuildJob
-from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import ToolMissingError, UsageError
@@ -24,11 +23,11 @@ from autotuner.microkernels.library import find
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.manifest import DoesNotFitError
 from autotuner.microkernels.providers.c import compile_object
-from autotuner.microkernels.providers.provider import ObjectRefusalError, problem_macros
-from autotuner.problems import Attention, Conv, Gemm, Operand, Problem
+from autotuner.microkernels.providers.provider import ObjectRefusalError
+from autotuner.problems import Conv, Gemm, Operand
 from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
-from tests.support.kernels import bound, built, request, spec_flags
+from tests.support.kernels import bound, built, request
 
 CHIP = platform.machine()
 CPU = Target.parse("cpu")
@@ -90,19 +89,6 @@ def test_the_deepest_panels_fit_the_stack_of_a_worker(run: Run, target: str) -> 
             largest = {**settings, "size": size}
     assert 4 * largest.pop("size") > 96 * 1024
     assert run(sgemm(gemm, target, largest)).ok
-
-
-def test_the_call_is_proven_and_another_shape_has_none(tools: Tools, target: str, tmp_path: Path) -> None:
-    gemm, other = Gemm.parse(shape="100x333x77", dtype="f32"), Gemm.parse(shape="100x333x78", dtype="f32")
-    source, spec = tmp_path / "problem.mlir", tmp_path / "spec.mlir"
-    calls = [sgemm(gemm, target), sgemm(other, target)]
-    spec.write_text(spec_mlir(calls, target=target))
-    flags = [*CPU.compile_flags, *spec_flags(spec, [call.instance for call in calls])]
-    for problem, found in ((gemm, (1, 0)), (other, (0, 1)), (Gemm.parse(shape="9x9x9", dtype="f32"), (0, 0))):
-        source.write_text(problem_mlir(problem))
-        proof = prove(preprocess(tools, source, flags, timeout=120), kernel_calls(calls))
-        assert proof.found == found
-    assert "linalg.matmul(tensor<9x9xf32>, tensor<9x9xf32>, tensor<9x9xf32>)" in proof.reason(kernel_calls(calls))
 
 
 CONV = """
@@ -235,13 +221,3 @@ def test_another_processor_than_the_hosts_decides_the_instructions(builder: Buil
         for t in (plain, newer)
     ]
     assert [isa.name for isa in found] == ["SSE2", "AVX2"]
-
-
-def test_layout_and_epilogue_are_macros() -> None:
-    none = {"BIAS": 0, "RESIDUAL": 0, "CLIP_LOW": 0, "CLIP_HIGH": 0, "LOW_BITS": 0, "HIGH_BITS": 0}
-    none |= {"ACTIVATION": 0, "FACTOR_BITS": 0, "GATED": 0}
-    problem: Problem = Gemm.parse(shape="8x8x8", dtype="f32", layout="tn")
-    assert problem_macros(problem) == {"TRANSPOSE_LHS": 1, "TRANSPOSE_RHS": 0, **none}
-    conv = Conv.parse(shape="2x7x8x4", filter="3x3x6", epilogue="bias,relu")
-    assert problem_macros(conv) == {"CHANNELS_LAST": 1, "DEPTHWISE": 0, **none, "BIAS": 1, "CLIP_LOW": 1}
-    assert problem_macros(Attention.parse(shape="1x1x8x8x8")) == none

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from autotuner.build import Builder, BuildJob
-from autotuner.carriers.calls import kernel_calls, preprocess, prove
+from autotuner.carriers.calls import kernel_calls
 from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.objects import read_object
-from autotuner.iree.tools import Tools
 from autotuner.microkernels.check import check, kernels_json, kernels_table
 from autotuner.microkernels.chips import runs_on
 from autotuner.microkernels.library import create
@@ -26,7 +25,7 @@ from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 from tests.support.cuda_kernel import SOURCE, needs_nvrtc, write_kernel
-from tests.support.kernels import bound, built, request, spec_flags
+from tests.support.kernels import bound, built, request
 
 GEMM = Gemm.parse(shape="40x128x24", dtype="bf16", layout="nt", epilogue="bias,relu")
 PLAIN = Gemm.parse(shape="40x128x24", dtype="f16")
@@ -67,10 +66,9 @@ def test_a_header_from_elsewhere_is_refused(name: str, tmp_path: Path) -> None:
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("chip", ["sm_80", "sm_90"])
-def test_a_kernel_is_built_as_its_manifest_calls_it(chip: str, tmp_path: Path) -> None:
+def test_a_kernel_is_built_as_its_manifest_calls_it(tmp_path: Path) -> None:
     manifest = load(write_kernel(tmp_path / "mine"))
-    for problem, pointers in ((GEMM, 4), (PLAIN, 3)):
+    for problem, chip, pointers in ((GEMM, "sm_80", 4), (PLAIN, "sm_90", 3)):
         instance = bound(request(manifest, problem, chip, {"wide": 64}))
         assert check(instance) == []
         (kernel,) = read_object(instance.objects[0]).kernels
@@ -84,24 +82,18 @@ def test_a_kernel_is_built_as_its_manifest_calls_it(chip: str, tmp_path: Path) -
 
 
 @needs_nvrtc
-def test_iree_compiles_the_call_and_its_kernel_is_in_the_module(builder: Builder, tools: Tools, tmp_path: Path) -> None:
+def test_iree_compiles_the_call_and_its_kernel_is_in_the_module(builder: Builder, tmp_path: Path) -> None:
     """IREE compiles for sm_80; the cubin, for the Hopper that is there, goes into the module as it is."""
     manifest = load(write_kernel(tmp_path / "mine"))
     variants = Variants.of(manifest, GEMM, "sm_90", workspace=tmp_path)
     call = variants.call(variants.default())
-    kernels = kernel_calls([call])
-    source, spec = tmp_path / "problem.mlir", tmp_path / "spec.mlir"
-    source.write_text(problem_mlir(GEMM))
-    spec.write_text(spec_mlir([call]))
-    flags = [*SM_80.compile_flags, *spec_flags(spec, [call.instance])]
-    assert prove(preprocess(tools, source, flags, timeout=120), kernels).found == (1,)
     job = BuildJob(
         problem_mlir(GEMM),
         (*SM_80.compile_flags, *object_flags(call.instance.objects)),
         timeout=120,
-        spec=spec.read_text(),
+        spec=spec_mlir([call]),
         spec_flag=SPEC_FLAG,
-        kernels=kernels,
+        kernels=kernel_calls([call]),
         figures="code",
     )
     build = builder.build(job)

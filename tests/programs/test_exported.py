@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 
@@ -10,9 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from iree.compiler import ir
-from typer.testing import CliRunner
 
-from autotuner.cli.app import app
 from autotuner.devices.process import ProcessDevice
 from autotuner.iree.tools import Tools
 from autotuner.problems.render import problem_mlir
@@ -36,7 +33,6 @@ ROOTS = {
     "torch_inception.mlir": "2 conv, 1 matmul",
     "torch_unet.mlir": "2 conv, 1 matmul",
     "torch_functions.mlir": "1 matmul",
-    "torch_causal.mlir": "1 attention",
     "onnx_llama.onnx": "7 matmul",
     "onnx_lstm.onnx": "1 matmul",
     "onnx_qdq.onnx": "1 conv, 3 matmul",
@@ -47,7 +43,7 @@ ROOTS = {
 }
 """What each has to tune. The zero point of the ConvInteger is an input: no configuration fits such an operation."""
 INPUTS = {"torch_bert.mlir": ("1x8xi64",), "onnx_dynamic.onnx": ("4x8xf32",)}
-FUNCTIONS = {"torch_functions.mlir": "decode", "torch_causal.mlir": "causal_flag"}
+FUNCTIONS = {"torch_functions.mlir": "decode"}
 _KINDS = {"contraction": "matmul", "convolution": "conv", "attention": "attention"}
 
 
@@ -83,22 +79,8 @@ def test_every_root_of_an_exported_program_is_a_problem_of_its_own(name: str, tm
 
 
 def test_every_exported_program_is_tried() -> None:
-    assert set(ROOTS) == {path.name for path in EXPORTED.iterdir()} - {"README.md"}
-
-
-@pytest.mark.long
-def test_a_torch_program_is_tuned_from_end_to_end(tmp_path: Path) -> None:
-    words = [str(EXPORTED / "torch_conv.mlir"), "--workspace", str(tmp_path), "--json", "--quiet"]
-    limits = ["--target", "cpu", "--device", "none", "--trials", "2", "--top", "1"]
-    done = CliRunner().invoke(app, ["model", *words, *limits], catch_exceptions=False)
-    assert done.exit_code == 0, done.stderr
-    document = json.loads(done.stdout)
-    # Where the compiler's own choice looks best on this machine there is nothing to gain.
-    first, *others = [dispatch["state"] for dispatch in document["dispatches"]]
-    assert first in ("estimated", "no-gain")
-    assert others == ["left-out"] * 3
-    # The spec of a convolution of one image is lost on the way: it is carried by a substituted executable.
-    assert [dispatch["applied"] for dispatch in document["dispatches"]] == [int(first == "estimated"), 0, 0, 0]
+    """Those with masks are read by the tests of patterns."""
+    assert set(ROOTS) == {path.name for path in EXPORTED.iterdir()} - {"README.md", "torch_causal.mlir"}
 
 
 def test_results_that_numpy_has_no_format_for_are_read_too(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import io
 import json
 import platform
 import shutil
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -31,6 +31,16 @@ from tests.support.spec_files import FRAME, TIMED, Answer, make_spec
 
 MakePlan = Callable[[Problem, str], Plan]
 SMALL, OTHER = Gemm.parse(shape="64x32x48", dtype="f32"), Gemm.parse(shape="96x64x128", dtype="f32")
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A kernel's spec, what carries it, and what it calls."""
+
+    spec: str
+    flag: str
+    objects: Sequence[Path]
+    flags: Sequence[str]
 
 
 def errors(report: Report) -> list[str]:
@@ -206,25 +216,31 @@ def test_a_flagfile_from_a_stranger_writes_and_starts_nothing(
 # --- microkernels ---------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def kernel(make_plan: MakePlan, tmp_path: Path) -> Path:
-    """The C kernel that comes with autotune, shipped as `ship` does it."""
+@pytest.fixture(scope="module")
+def made(make_plan: MakePlan, tmp_path_factory: pytest.TempPathFactory) -> Carried:
+    """The C kernel that comes with autotune, and the flags of the processor."""
     problem = Gemm.parse(shape="64x64x64", dtype="f32")
     plan = make_plan(problem, "plain")
-    variants, _ = find_variants([Kernel("sgemm_c")], problem, chip=plan.target.kernel_chip, workspace=tmp_path)
+    workspace = tmp_path_factory.mktemp("kernel")
+    variants, _ = find_variants([Kernel("sgemm_c")], problem, chip=plan.target.kernel_chip, workspace=workspace)
     plan = plan.with_kernels(variants, alone=True)
-    candidate = plan.candidate(plan.first[0], id="c")
-    assert isinstance(candidate.carrier, VariantCarrier)
-    carrier = candidate.carrier.built
-    (instance,) = (call.instance for call in carrier.calls)
+    carrier = plan.candidate(plan.first[0], id="c").carrier
+    assert isinstance(carrier, VariantCarrier)
+    (instance,) = (call.instance for call in carrier.built.calls)
+    carried = carrier.carried(Said(provenance=TIMED))
+    return Carried(carried.spec or "", carried.spec_flag, instance.objects, plan.target.compile_flags)
+
+
+@pytest.fixture
+def kernel(made: Carried, tmp_path: Path) -> Path:
+    """It, shipped as `ship` does it."""
     path = tmp_path / "shipped" / "kernel.mlir"
     folder = path.with_suffix(".objects")
     folder.mkdir(parents=True)
-    for source in instance.objects:
+    for source in made.objects:
         shutil.copy(source, folder)
-    carriers = [f"{candidate.carrier.carried().spec_flag}={path}", f"--iree-hal-executable-object-search-path={folder}"]
     return ship(
-        path, candidate.carrier.carried(Said(provenance=TIMED)).spec or "", [*plan.target.compile_flags, *carriers]
+        path, made.spec, [*made.flags, f"{made.flag}={path}", f"--iree-hal-executable-object-search-path={folder}"]
     )
 
 

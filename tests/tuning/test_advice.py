@@ -15,36 +15,29 @@ from autotuner.measure.reference import Reference
 from autotuner.tuning.options import EFFORTS
 from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import Counts, Files, FinalVerdict, Measured, Result
+from tests.tuning.test_result import RESULT
 
 WRONG = Reference("numpy", default_is_right=False, default_error=1.0)
 DOCS = (Path(__file__).parents[2] / "docs" / "verdicts.md").read_text()
 
 
+BARE = replace(
+    RESULT,
+    problem={"name": "x"},
+    reason="",
+    baseline=Measured(),
+    stock=Measured(),
+    best=None,
+    speedup=None,
+    speedup_over_stock=None,
+    notes=(),
+    files=Files(),
+)
+
+
 def result(verdict: FinalVerdict, *, timed: int = 0, interrupted: bool = False) -> Result:
-    return Result(
-        run="r",
-        problem={"name": "x"},
-        target="cpu",
-        device="local-task",
-        seconds={},
-        environment={},
-        details=None,
-        verdict=verdict,
-        reason="",
-        baseline=Measured(),
-        stock=Measured(),
-        best=None,
-        speedup=None,
-        speedup_over_stock=None,
-        confidence=0.95,
-        counts=replace(Counts(), timed=timed, rivals=timed),
-        notes=(),
-        interrupted=interrupted,
-        workspace=Path(),
-        storage=None,
-        files=Files(),
-        timing=None,
-    )
+    counts = replace(Counts(), timed=timed, rivals=timed)
+    return replace(BARE, verdict=verdict, counts=counts, interrupted=interrupted)
 
 
 @pytest.mark.parametrize(
