@@ -72,7 +72,7 @@ def run_ab(wanted: Wanted, request: Request) -> None:
         _experiment(wanted, request)
 
 
-TUNING = tuning_command(Wanted, run_ab, words=any_problem())
+TUNING = tuning_command(Wanted, run_ab, words=any_problem(), without=["microkernels"])
 
 
 # --- an experiment ---------------------------------------------------------------------------------------------------
@@ -89,7 +89,6 @@ def _experiment(wanted: Wanted, request: Request) -> None:
             "ab needs a microkernel and --shape (or another arm, or --model).",
             remedy="`autotune ab --list` names the microkernels there are.",
         )
-    request.given.refuse(["microkernels"], "is for a search", remedy="Name the microkernel as an arm.")
     target, options = request.built_for(), request.options()
     own = partial(parse_arm, objects=wanted.objects or (), symbol=wanted.symbol)
     parse = partial(own, workspace=request.workspace, trust=wanted.said.trust)
@@ -169,7 +168,7 @@ def _list_all(request: Request) -> None:
         rows.append((*words, manifest.summary))
     rows += [(wrong.name, Text("broken", style="red"), "", "", "", wrong.why) for wrong in listing.broken]
     titles = ("name", "op", "dtypes", "targets", "provider", "what")
-    show(Listing.of(titles, rows), no_color=request.no_color)
+    show(Listing.of(titles, rows))
 
 
 def _inspect(path: Path, request: Request) -> None:
@@ -181,4 +180,4 @@ def _inspect(path: Path, request: Request) -> None:
         emit_json(kernels_json(path))
         return
     rows = kernels_table(path)
-    show(Listing.of(tuple(rows[0]), [tuple(row.values()) for row in rows]), no_color=request.no_color)
+    show(Listing.of(tuple(rows[0]), [tuple(row.values()) for row in rows]))

@@ -170,7 +170,7 @@ def _refuse_bytes(words: Sequence[str]) -> None:
 def _say(error: AutotuneError) -> int:
     from autotuner.cli.console import make_console, say
 
-    console = make_console(stderr=True, no_color="--no-color" in sys.argv)
+    console = make_console(stderr=True)
     text = "\n".join([f"autotune: {error}", *getattr(error, "__notes__", ())])
     say(console, " ".join(text.split("\n")), style="red")
     return error.exit_code

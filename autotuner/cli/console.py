@@ -120,16 +120,9 @@ class _Clean(Console):
             yield segment if segment.control else Segment(clean(segment.text), segment.style)
 
 
-def make_console(*, stderr: bool = False, no_color: bool = False) -> Console:
-    """A console without escape codes where the user wants none, and without an edge where nobody looks at it."""
-    console = _Clean(
-        stderr=stderr,
-        color_system=None if no_color else "auto",
-        no_color=no_color or None,
-        markup=False,
-        emoji=False,
-        highlight=False,
-    )
+def make_console(*, stderr: bool = False) -> Console:
+    """A console without colours where NO_COLOR is set, and without an edge where nobody looks at it."""
+    console = _Clean(stderr=stderr, markup=False, emoji=False, highlight=False)
     if not console.is_terminal:
         console.width = _NO_EDGE
     return console
@@ -140,14 +133,14 @@ def say(console: Console, text: str, *, style: str = "") -> None:
     console.print(text, style=style, soft_wrap=True)
 
 
-def note(text: str, *, no_color: bool = False) -> None:
+def note(text: str) -> None:
     """What a user should know, on stderr."""
-    say(make_console(stderr=True, no_color=no_color), f"note: {text}")
+    say(make_console(stderr=True), f"note: {text}")
 
 
-def show(listing: Listing, *, no_color: bool = False) -> None:
+def show(listing: Listing) -> None:
     """Rows under titles: whole, whatever the width."""
-    make_console(no_color=no_color).print(listing, soft_wrap=True)
+    make_console().print(listing, soft_wrap=True)
 
 
 def emit(text: str, *, end: str = "\n") -> None:

@@ -53,7 +53,6 @@ def bring(
     as_json: o.Json = False,
     verbose: o.Verbose = False,
     quiet: o.Quiet = False,
-    no_color: o.NoColor = False,
     fail_if_no_winner: o.Fail = False,
 ) -> None:
     """Bring a bundle's verdict home. Its timings join the results, and the winner's spec is shipped."""
@@ -69,7 +68,6 @@ def bring(
         as_json=as_json,
         verbose=verbose,
         quiet=quiet,
-        no_color=no_color,
         fail_if_no_winner=fail_if_no_winner,
     )
     carry_out(request, lambda watch: import_bundle_result(result, options=request.options(), **watch))

@@ -18,12 +18,10 @@ if TYPE_CHECKING:
 def nightly(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="Which suites and models, how long, how judged.")],
     everything: Annotated[bool, option("--all", "Run every part, whether it is due or not.")] = False,
-    only_page: Annotated[bool, option("--page", "Run nothing; write the page from the history.")] = False,
     dry_run: Annotated[bool, option("--dry-run", "Say what is due, with its command; run nothing.")] = False,
     force: o.Force = False,
     as_json: o.Json = False,
     quiet: o.Quiet = False,
-    no_color: o.NoColor = False,
 ) -> None:
     """Run the suites that are due, compare, and write a page. It compares with the golden set and earlier nights."""
     from autotuner.cli.console import emit_json, make_console, make_reporter
@@ -35,23 +33,19 @@ def nightly(
     from autotuner.system.locks import file_lock
     from autotuner.system.workspace import Workspace
 
-    if sum((everything, only_page, dry_run)) > 1 and not (everything and dry_run):
-        raise UsageError("--page runs nothing.", remedy="Leave the other option out.")
     plan = read_plan(file)
     try:
         limit_of(plan.threshold)
     except UsageError as error:
         raise UsageError(f"{file}: [compare]: {error.message}", remedy=error.remedy) from error
     if dry_run:
-        _list(plan, everything=everything, as_json=as_json, no_color=no_color)
+        _list(plan, everything=everything, as_json=as_json)
         return
     Workspace.open(plan.workspace)
     claim(plan.page, OUR_PAGE, force=force)
     with file_lock(plan.history.with_suffix(".lock"), what=f"the nightly file {file}", remedy="wait for it."):
-        if not only_page:
-            reporter = make_reporter(make_console(stderr=True, no_color=no_color), quiet=quiet)
-            with reporter as told:
-                run_night(plan, reporter=told, everything=everything, after_part=lambda: _write(plan, force=force))
+        with make_reporter(make_console(stderr=True), quiet=quiet) as reporter:
+            run_night(plan, reporter=reporter, everything=everything, after_part=lambda: _write(plan, force=force))
         night = _write(plan, force=force)
     if as_json:
         emit_json(night.to_json())
@@ -86,7 +80,7 @@ def _print(night: "Night") -> None:
     emit(f"page     {night.plan.page}")
 
 
-def _list(plan: "Plan", *, everything: bool, as_json: bool, no_color: bool) -> None:
+def _list(plan: "Plan", *, everything: bool, as_json: bool) -> None:
     from autotuner.cli.console import emit_json, show
     from autotuner.jobs.nightly.run import command_line, due, read, tonight
     from autotuner.system.listing import Column, Listing
@@ -99,4 +93,4 @@ def _list(plan: "Plan", *, everything: bool, as_json: bool, no_color: bool) -> N
         emit_json([dict(zip(("part", "due", "last", "command"), line, strict=True)) for line in lines])
         return
     rows = [(name, "due" if now else "", night or "never", shlex.join(words)) for name, now, night, words in lines]
-    show(Listing.of([Column("part", head=True), "due", "last", "command"], rows), no_color=no_color)
+    show(Listing.of([Column("part", head=True), "due", "last", "command"], rows))

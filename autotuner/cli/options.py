@@ -15,7 +15,7 @@ _FIRST, EXPERT = "Options", "Expert options"
 _PANELS: dict[str, str] = {
     "How long": "--effort --trials --resume/--fresh --jobs",
     "Where": "--workspace --storage --chip --bundle --cluster",
-    "Output": "--force --keep --dry-run --json --verbose --quiet --no-color --fail-if-no-winner",
+    "Output": "--force --keep --dry-run --json --verbose --quiet --fail-if-no-winner",
     EXPERT: "--flag --seed --sampler --cache --isolate --allow-precision --iree-tools --insecure-cluster "
     "--tls-ca-file --tls-cert --tls-key --function --parameters --tolerance --expected --trust --object --symbol",
 }
@@ -83,7 +83,6 @@ Trust = Annotated[
 Json = Annotated[bool, option(" ".join(JSON.names), JSON.help)]
 Quiet = Annotated[bool, option(" ".join(QUIET.names), QUIET.help)]
 Verbose = Annotated[bool, option("-v --verbose", "All of the result: every row, cold cache, counts, notes, seconds.")]
-NoColor = Annotated[bool, option("--no-color", "No colour, as with NO_COLOR set.")]
 Fail = Annotated[bool, option("--fail-if-no-winner", "Exit 6 unless the verdict is `win`.")]
 
 EXAMPLES = """\
@@ -112,7 +111,7 @@ autotune nightly nightly.toml --dry-run
 autotune history --op gemm --since 7d
 autotune history --shape 512x512x1024 --json
 autotune export --csv > timings.csv
-autotune export --json -o timings.json
+autotune export --json > timings.json
 autotune import timings.json
 autotune import machine-*.json --workspace all
 autotune cache

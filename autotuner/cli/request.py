@@ -32,7 +32,7 @@ _AS_TYPED = (
     *("workspace", "output", "force", "storage", "resume", "iree_tools"),
 )
 """Options that a run takes as they are."""
-_EVERYWHERE = frozenset({"verbose", "quiet", "no_color"})
+_EVERYWHERE = frozenset({"verbose", "quiet"})
 """How something is shown can always be said."""
 W = TypeVar("W", bound=str)
 
@@ -126,7 +126,6 @@ class Request:
     as_json: o.Json = False
     verbose: o.Verbose = False
     quiet: o.Quiet = False
-    no_color: o.NoColor = False
     fail_if_no_winner: o.Fail = False
     given: Given = field(default_factory=Given)
 

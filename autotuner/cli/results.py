@@ -37,7 +37,6 @@ def history(
     workspace: o.Workspace = Path(),
     storage: o.Storage = None,
     as_json: o.Json = False,
-    no_color: o.NoColor = False,
 ) -> None:
     """List the runs of this workspace, or the candidates of one.
 
@@ -67,7 +66,7 @@ def history(
             emit("no run is like that; `autotune history` lists them all")
         else:
             for table in run_tables(store, run) if run is not None else [runs_table(records)]:
-                show(table.listing(), no_color=no_color)
+                show(table.listing())
 
 
 def parse_since(text: str, *, now: datetime | None = None) -> datetime:
@@ -86,31 +85,22 @@ def export(
     run: Run = None,
     as_csv: Annotated[bool, option("--csv", "As CSV.")] = False,
     as_json: Annotated[bool, option("--json", "As a JSON list.")] = False,
-    output: Annotated[Path | None, option("-o --output", "Into this file. [default: stdout]")] = None,
-    force: o.Force = False,
     workspace: o.Workspace = Path(),
     storage: o.Storage = None,
 ) -> None:
     """Print every timed candidate. Choose a form: --json (a list of objects) or --csv."""
     from autotuner.cli.console import emit, note
-    from autotuner.store.exports import export_csv, export_json, export_records, our_export
+    from autotuner.store.exports import export_csv, export_json, export_records
     from autotuner.store.store import Store
-    from autotuner.system.files import claim, write_whole
 
     if as_csv == as_json:
         raise UsageError("export needs one of --csv, --json.", remedy="Choose one.")
-    if output is not None:
-        claim(output, our_export, force=force)
     with Store.open(storage, workspace=workspace, create=False) as store, store.intact():
         records = export_records(store, run)
     if not records:
         why = f"nothing of run {run} was timed: `autotune history {run}` says why"
         note(why if run else "no run has timed anything")
-    made = export_csv(records) if as_csv else export_json(records)
-    if output is not None:
-        write_whole(output, made, our_export, force=force)
-    else:
-        emit(made, end="")
+    emit(export_csv(records) if as_csv else export_json(records), end="")
 
 
 def import_results(
@@ -142,7 +132,6 @@ def report(
     force: o.Force = False,
     workspace: o.Workspace = Path(),
     storage: o.Storage = None,
-    no_color: o.NoColor = False,
 ) -> None:
     """Make one page of runs that opens from a file. It has verdicts, charts, proofs, failures, all candidates."""
     from autotuner.cli.console import emit
@@ -151,7 +140,6 @@ def report(
     from autotuner.store.store import Store
     from autotuner.system.files import claim, write_whole
 
-    del no_color  # what is said here has none
     if output.suffix not in (".html", ".htm"):
         raise UsageError(f"-o {output} is not an .html file.", remedy="Name a page, such as -o report.html.")
     claim(output, OUR_PAGE, force=force)
@@ -173,7 +161,6 @@ def compare_sets(
     ] = False,
     workspace: o.Workspace = Path(),
     storage: o.Storage = None,
-    no_color: o.NoColor = False,
 ) -> None:
     """Say which kernels of NEW are slower or faster than in GOLDEN. Each with where it was measured."""
     from autotuner.cli.console import emit, emit_json
@@ -192,7 +179,7 @@ def compare_sets(
     elif as_markdown:
         emit(markdown(found), end="")
     else:
-        _print_comparison(found, no_color=no_color)
+        _print_comparison(found)
     if fail_on_regression and found.regressed:
         raise typer.Exit(EXIT_REGRESSION)
     if fail_on_regression and not found.compared:
@@ -200,7 +187,7 @@ def compare_sets(
         raise UsageError("nothing could be compared, so nothing is known of regressions.", remedy=remedy)
 
 
-def _print_comparison(found: "Comparison", *, no_color: bool) -> None:
+def _print_comparison(found: "Comparison") -> None:
     from autotuner.cli.console import emit, show
     from autotuner.report.compared import environment, kernels
 
@@ -211,9 +198,9 @@ def _print_comparison(found: "Comparison", *, no_color: bool) -> None:
     for note in found.notes:
         emit(f"note     {note}")
     emit("")
-    show(kernels(found).listing(), no_color=no_color)
+    show(kernels(found).listing())
     emit("")
-    show(environment(found).listing(), no_color=no_color)
+    show(environment(found).listing())
 
 
 def cache(
@@ -234,7 +221,7 @@ def cache(
         emit(f"{store.root}: {entries} builds, {size / 2**20:.1f} MiB")
 
 
-def doctor(iree_tools: o.IreeTools = None, as_json: o.Json = False, no_color: o.NoColor = False) -> None:
+def doctor(iree_tools: o.IreeTools = None, as_json: o.Json = False) -> None:
     """Say what works on this machine, and what to do about the rest. Tools, extras, targets and devices are tried."""
     from rich.text import Text
 
@@ -242,7 +229,7 @@ def doctor(iree_tools: o.IreeTools = None, as_json: o.Json = False, no_color: o.
     from autotuner.report.doctor import examine
     from autotuner.system.listing import Column, Listing
 
-    console = make_console(stderr=True, no_color=no_color)
+    console = make_console(stderr=True)
     with console.status("asking the compiler and the devices") if console.is_terminal else console:
         findings = examine(iree_tools)
     marks = {
@@ -256,6 +243,6 @@ def doctor(iree_tools: o.IreeTools = None, as_json: o.Json = False, no_color: o.
     else:
         rows = [(marks[finding.state], finding.what, finding.found, finding.remedy) for finding in findings]
         heads = [Column("", head=True), Column("what", head=True)]
-        show(Listing.of([*heads, "found", "what to do"], rows), no_color=no_color)
+        show(Listing.of([*heads, "found", "what to do"], rows))
     if any(f.state == "broken" and f.essential for f in findings):
         raise typer.Exit(5)

@@ -35,19 +35,18 @@ def merge(
     trust: o.Trust = False,
     iree_tools: o.IreeTools = None,
     as_json: o.Json = False,
-    no_color: o.NoColor = False,
 ) -> None:
     """Put tuning specs into one. Of entries that match the same, the faster is kept."""
     from autotuner.cli.console import emit_json, make_console
     from autotuner.cli.tuning import find_tools
     from autotuner.specfiles.merge import merge_files
 
-    tools = find_tools(iree_tools, no_color=no_color)
+    tools = find_tools(iree_tools)
     done = merge_files(specs, output=output, tools=tools, force=force, trust=trust)
     if as_json:
         emit_json(done.to_json())
     else:
-        _print_merged(done, make_console(no_color=no_color))
+        _print_merged(done, make_console())
 
 
 @app.command(epilog=examples("spec check"))
@@ -64,7 +63,6 @@ def check(
     trust: o.Trust = False,
     iree_tools: o.IreeTools = None,
     as_json: o.Json = False,
-    no_color: o.NoColor = False,
 ) -> None:
     """Verify a spec with its flagfile and objects. With MODEL, show which entries apply there."""
     from autotuner.cli.console import emit_json, make_console
@@ -75,12 +73,12 @@ def check(
     if flags and target is None:
         raise UsageError("--flag needs --target.", remedy="Without them the flagfile's flags are used.")
     chosen = Target.parse(target, flags=flags or ()) if target is not None else None
-    tools = find_tools(iree_tools, no_color=no_color)
+    tools = find_tools(iree_tools)
     report = check_spec(spec, tools=tools, model=model, target=chosen, trust=trust)
     if as_json:
         emit_json(report.to_json())
     else:
-        _print_report(report, make_console(no_color=no_color))
+        _print_report(report, make_console())
     if not report.sound:
         raise typer.Exit(UsageError.exit_code)
     if not report.matches:
@@ -88,7 +86,7 @@ def check(
 
 
 @app.command(epilog=examples("spec show"))
-def show(spec: Spec, as_json: o.Json = False, no_color: o.NoColor = False) -> None:
+def show(spec: Spec, as_json: o.Json = False) -> None:
     """List the entries of a spec. What each matches, what it was measured to gain, and where it comes from."""
     from autotuner.carriers.provenance import Provenance
     from autotuner.cli import console
@@ -100,7 +98,7 @@ def show(spec: Spec, as_json: o.Json = False, no_color: o.NoColor = False) -> No
         entries = [entry.to_json() for entry in file.entries]
         console.emit_json({"spec": str(spec), "kind": file.kind, "entries": entries})
         return
-    stdout = console.make_console(no_color=no_color)
+    stdout = console.make_console()
     _line(stdout, "kind", file.what)
     rows = []
     for entry in file.entries:
@@ -109,7 +107,7 @@ def show(spec: Spec, as_json: o.Json = False, no_color: o.NoColor = False) -> No
         if not file.carrier.brings_objects and not entry.compilation_info:
             figures = "sets no configuration"
         rows.append((entry.name, entry.text, source.target, source.verdict, figures, source.date))
-    console.show(Listing.of(("entry", "matches", "target", "verdict", "figures", "date"), rows), no_color=no_color)
+    console.show(Listing.of(("entry", "matches", "target", "verdict", "figures", "date"), rows))
     sources = [entry.provenance for entry in file.entries if entry.provenance]
     for title, said in (("made by", [one.command for one in sources]), ("earlier", [one.earlier for one in sources])):
         for text in dict.fromkeys(filter(None, said)):

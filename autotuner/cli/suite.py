@@ -61,7 +61,7 @@ def run_suite(wanted: SuiteWords, request: Request) -> None:
     request.refuse_untimed("output")
     found = load(wanted.workload, dtype=chip.usual_dtype).allowing(request.allow_precision)
     if not request.quiet:
-        _report_skipped(found, request)
+        _report_skipped(found)
     selection = Selection(found, threshold=wanted.threshold, sample=wanted.sample)
     if wanted.show or request.dry_run:
         chosen = found.for_target(chip).sample(wanted.sample, seed=request.seed)
@@ -85,7 +85,7 @@ def _list_suites(request: Request) -> None:
         emit_json([{"name": name, "problems": problems, "about": about} for name, problems, about in suites])
         return
     rows = [(name, str(problems), about) for name, problems, about in suites]
-    show(Listing.of(["suite", Column("problems", right=True), "what"], rows), no_color=request.no_color)
+    show(Listing.of(["suite", Column("problems", right=True), "what"], rows))
 
 
 def _list_problems(workload: "Workload", target: "Target", request: Request) -> None:
@@ -101,10 +101,10 @@ def _list_problems(workload: "Workload", target: "Target", request: Request) -> 
         for entry in workload.entries
     ]
     heads = [Column("calls", right=True), Column("problem", head=True)]
-    show(Listing.of([*heads, "command"], rows), no_color=request.no_color)
+    show(Listing.of([*heads, "command"], rows))
     for one in workload.skipped:
         if one.entry is not None:
-            say(make_console(no_color=request.no_color), f"skipped: {one}")
+            say(make_console(), f"skipped: {one}")
 
 
 def _rehearse(workload: "Workload", target: "Target", request: Request) -> None:
@@ -124,10 +124,10 @@ def _rehearse(workload: "Workload", target: "Target", request: Request) -> None:
     emit(rehearsal.text())
 
 
-def _report_skipped(workload: "Workload", request: Request) -> None:
+def _report_skipped(workload: "Workload") -> None:
     from autotuner.cli.console import make_console, say
 
-    console = make_console(stderr=True, no_color=request.no_color)
+    console = make_console(stderr=True)
     for one in workload.skipped[:SHOWN]:
         say(console, f"skipped: {one}", style="yellow")
     if (more := len(workload.skipped) - SHOWN) > 0:

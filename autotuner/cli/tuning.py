@@ -29,7 +29,7 @@ from autotuner.tuning.session import Watched
 @contextmanager
 def watched(request: Request) -> Iterator[Watched]:
     """A run's progress on stderr; Ctrl-C asks it to end."""
-    stderr, stop = make_console(stderr=True, no_color=request.no_color), Stop()
+    stderr, stop = make_console(stderr=True), Stop()
     with make_reporter(stderr, quiet=request.quiet) as reporter, stopping(stop, partial(say, stderr)):
         yield {"reporter": reporter, "stop": stop}
 
@@ -50,7 +50,7 @@ def show(result: Shown, request: Request) -> None:
     if request.as_json:
         emit_json(result.to_json())
     else:
-        result.printer().show(make_console(no_color=request.no_color), verbose=request.verbose)
+        result.printer().show(make_console(), verbose=request.verbose)
     if result.interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
 
@@ -68,7 +68,7 @@ def carry_out(
 
     `kernels` are those that join in; `exit_code` and `failure` are what a result itself ends with.
     """
-    say_whose_code(kernels, request.workspace, no_color=request.no_color)
+    say_whose_code(kernels, request.workspace)
     if request.dry_run and rehearse is not None:
         rehearsal = rehearse()
         if request.as_json:
@@ -87,15 +87,15 @@ def carry_out(
         raise typer.Exit(EXIT_NO_WINNER)
 
 
-def find_tools(folder: Path | None, *, no_color: bool) -> Tools:
+def find_tools(folder: Path | None) -> Tools:
     """IREE's programs, for a command that is no run: what is odd about them is said at once."""
     tools = Tools.find(folder)
     for warning in tools.warnings():
-        note(warning, no_color=no_color)
+        note(warning)
     return tools
 
 
-def say_whose_code(kernels: Sequence[Kernel], workspace: Path, *, no_color: bool) -> None:
+def say_whose_code(kernels: Sequence[Kernel], workspace: Path) -> None:
     """Once, on stderr: a kernel that does not come with autotune is a program of somebody's, and it will run."""
     named = {kernel.name for kernel in kernels}
     there = {file.parent.name for file in own_folder(workspace).glob(f"*/{FILE}")} if kernels else set()
@@ -103,4 +103,4 @@ def say_whose_code(kernels: Sequence[Kernel], workspace: Path, *, no_color: bool
     own |= {kernel.name for kernel in kernels if kernel.objects}
     if own:
         said = f"not of autotune: {', '.join(map(printable, sorted(own)))}"
-        note(f"{said}. The code runs with your rights, see SECURITY.md", no_color=no_color)
+        note(f"{said}. The code runs with your rights, see SECURITY.md")

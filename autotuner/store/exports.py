@@ -16,7 +16,6 @@ from autotuner.iree.figures import NO_FIGURES
 from autotuner.store.figures import RunFigures, kernel_of
 from autotuner.store.reader import Reader
 from autotuner.store.rows import CandidateRow, RunRow, TimingRow
-from autotuner.system.files import begins
 from autotuner.system.text import cells
 
 if TYPE_CHECKING:
@@ -28,10 +27,6 @@ COLUMNS = (
 )
 """What every record begins with, and a table of none has."""
 _NUMBERS = ("us", "speedup", "error", "cold_us")
-_CSV = ",".join(COLUMNS).encode()
-_JSON = rb'\[\]\n\Z|\[\n\{"run": "[^"\n]*", "parent": (null|"[^"\n]*"), "started": "'
-our_export = begins(b"|".join((_CSV, _JSON)))
-"""Is a file one that `autotune export` wrote? By how its text begins."""
 
 Record = dict[str, Any]
 

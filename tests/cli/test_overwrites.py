@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from autotuner.jobs.nightly.plan import read_plan
+from autotuner.jobs.nightly.run import tonight
 from autotuner.store.store import Store
 from tests.support.command_line import Here, complaint
 from tests.support.won_run import won_run
@@ -18,11 +21,9 @@ THESIS = "<!doctype html>\n<p>My thesis, by autotune 0.1.0, run,parent,started\n
 
 def commands(run: str) -> dict[str, tuple[str, ...]]:
     return {
-        "csv": ("export", run, "--csv", "-o", "out.csv"),
-        "json": ("export", run, "--json", "-o", "out.json"),
         "report": ("report", run, "-o", "out.html"),
         "report of all": ("report",),
-        "nightly": ("nightly", "night.toml", "--page"),
+        "nightly": ("nightly", "night.toml"),
     }
 
 
@@ -36,8 +37,12 @@ def words(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[tuple[str, ..
     with Store.open(None, workspace=tmp_path) as store:
         run = won_run(store)
     (tmp_path / "night.toml").write_text(NIGHTLY)
-    place = PLACES.get(request.param, f"out.{request.param}")
+    place = PLACES[request.param]
     (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+    plan = read_plan(tmp_path / "night.toml")
+    done = {"night": tonight(), "part": plan.parts[0].name, "status": "finished", "time": "2026-11-18T00:00:00+00:00"}
+    plan.history.parent.mkdir(parents=True, exist_ok=True)
+    plan.history.write_text(f"{json.dumps(done)}\n")
     return commands(run)[request.param], tmp_path / place
 
 
@@ -65,8 +70,7 @@ def test_a_device_is_no_file_to_write(here: Here, tmp_path: Path) -> None:
     with Store.open(None, workspace=tmp_path) as store:
         won_run(store)
     os.mkfifo(tmp_path / "pipe.html")
-    for place in ("pipe.html", "/dev/full"):
-        assert "a device or pipe and not a file" in complaint(here("export", "--csv", "--force", "-o", place), 2)
+    assert "a device or pipe and not a file" in complaint(here("report", "--force", "-o", "pipe.html"), 2)
 
 
 def test_only_a_bundle_is_replaced_by_a_bundle(here: Here, tmp_path: Path) -> None:

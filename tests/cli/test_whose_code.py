@@ -30,7 +30,7 @@ def test_it_is_said_once_whose_code_will_run(
 ) -> None:
     for name in ("other", "mine"):
         create(name, own_folder(tmp_path))
-    say_whose_code(kernels, tmp_path, no_color=True)
+    say_whose_code(kernels, tmp_path)
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == bool(named)

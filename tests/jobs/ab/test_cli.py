@@ -100,7 +100,6 @@ def test_a_searched_kernel_that_is_no_faster_is_told_with_its_time_and_no_option
         (["default", "default", *SHAPE, "--input", "96x128xf32", "--input", "128x64xf32"], "--input is for a model"),
         (["default", "default", *SHAPE, "-o", "spec.mlir"], "nothing is written"),
         (["default", "default", *SHAPE, "--object", "x.o"], "belong to one microkernel"),
-        (["default", "default", *SHAPE, "--microkernels", "auto"], "is for a search"),
         (["default", "default", "--model", "nothing.mlir"], "there is no model"),
         (["default", "default", "--model", "nothing.txt"], "is no model: its name ends in none of .mlir"),
         (["default", "--model", str(EXAMPLES / "three.mlir"), "--shape", "8x8x8"], "what a microkernel replaces"),
