@@ -17,10 +17,10 @@ from autotuner.measure.check import Check, Data
 from autotuner.measure.finals import Finals
 from autotuner.measure.judge import JudgePhase
 from autotuner.measure.judgement import Judgement
-from autotuner.measure.schedule import BeginningError, Schedule, beginning, late, longer
+from autotuner.measure.schedule import BeginningError, Clock, Schedule, beginning, late
 from autotuner.measure.screening import Measured, measure
 from autotuner.measure.standing import BASELINE, Standing
-from autotuner.system.progress import Clock, Reporter, Stop
+from autotuner.system.progress import Reporter, Stop
 from autotuner.system.text import count
 
 if TYPE_CHECKING:  # there is no compiler here
@@ -105,12 +105,12 @@ class Bench:
         except BeginningError as error:
             raise OutOfTimeError(f"{late(error, self.clock)}.") from error
         try:
-            if self.schedule.too_late and len(self.manifest.entries) > 1:
+            if self.schedule.too_late() and len(self.manifest.entries) > 1:
                 return self._inconclusive(self.schedule.too_short())
             self._screen()
             judgement = self._finals().judged()
         except OutOfTimeError:
-            return self._inconclusive(f"ran out of time. {longer(2 * self.clock.budget)}")
+            return self._inconclusive(f"ran out of time. {self.clock.longer()}")
         if self.stop.requested:
             raise KeyboardInterrupt
         return judgement
@@ -165,13 +165,14 @@ class Bench:
 
     def _screen(self) -> None:
         """Each once, the stock routes first, as long as the end keeps its time."""
-        room, rivals = self.clock.left, self.manifest.rivals
+        rivals = self.manifest.rivals
+        self.first_schedule = self.schedule.opened()
         self.reporter.stage(f"timing {count(len(rivals), 'candidate')}")
         for number, entry in enumerate(rivals):
             if self.stop.requested:
                 raise KeyboardInterrupt
             rival = any(one.id != BASELINE for one in self.standing.right)
-            if self.clock.elapsed > self.schedule.search_ends(room, rival=rival, awaited=False):
+            if not self.clock.fits(0.0, before=self.schedule.search_ends(rival=rival, awaited=False)):
                 self._note(f"there was no time for {len(rivals) - number} of the bundle's {len(rivals)} candidates")
                 return
             module = self._module(entry, self.calibration.repeat)

@@ -16,10 +16,11 @@ from autotuner.devices.process import ProcessDevice
 from autotuner.errors import DeviceError, EnvironmentFailure, UsageError
 from autotuner.iree.tools import RuntimeTools
 from autotuner.measure.check import Data
+from autotuner.measure.schedule import Clock
 from autotuner.problems import Problem, problem_named
 from autotuner.system import process
 from autotuner.system.locks import device_lock
-from autotuner.system.progress import Clock, Reporter, Stop
+from autotuner.system.progress import Reporter, Stop
 from autotuner.system.settings import cache_dir
 from autotuner.targets import Target
 from autotuner.targets.naming import which_device

@@ -8,6 +8,7 @@ from autotuner.build import Compiled
 from autotuner.devices.device import INVOCATION_US, MAX_REPEAT, Device, Timing, choose_repeat
 from autotuner.iree.run import Benchmark, Invocation
 from autotuner.measure.reference import WORDS
+from autotuner.measure.schedule import Clock
 from autotuner.problems import Problem
 from autotuner.programs.arbiter import Arbiter, HostAnswer, compute_on_host
 from autotuner.programs.inputs import load_expected, wider
@@ -15,7 +16,6 @@ from autotuner.programs.model import Model, ModelBuilder, call_of
 from autotuner.programs.program import ModelProgram
 from autotuner.programs.structure import ModelStructure, expected_error
 from autotuner.system.cache import Cache
-from autotuner.system.progress import Clock
 from autotuner.system.settings import cache_dir
 from autotuner.tuning.options import Options
 from autotuner.tuning.run import Run
@@ -25,8 +25,6 @@ MIN_TIME = 0.05
 """Seconds a repetition of a whole model, at least."""
 _LONG_ENOUGH = 1.1
 """Times as many repeats for which nothing is compiled anew."""
-_HOST_SHARE = 0.2
-"""Of the budget, at most, for computing the model on the host's processor, where two builds disagree."""
 
 
 def lengthened(
@@ -51,11 +49,6 @@ def lengthened(
             break
         module, timing = made, device.time(made, benchmark, repetitions=1)
     return module, timing
-
-
-def model_clock(options: Options, session: Session) -> Clock:
-    """The time for a whole model."""
-    return Clock(options.budget or options.effort.budget, session.began, part=session.parent is not None)
 
 
 def compile_timeout(options: Options, clock: Clock) -> float:
@@ -110,8 +103,7 @@ def _arbiter(
     def ask() -> HostAnswer:
         clock = run.clock
         run.account.stage("two builds disagree: computing the model on llvm-cpu")
-        until = clock.at(min(clock.elapsed + _HOST_SHARE * clock.budget, clock.budget))
-        timeout = compile_timeout(run.options, clock)
+        until, timeout = clock.phase("answers"), compile_timeout(run.options, clock)
         with run.account.clocked("build"):
             return compute_on_host(builder, run.target, call, run.folder / "reference", until=until, timeout=timeout)
 

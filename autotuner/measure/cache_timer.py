@@ -30,18 +30,9 @@ NOT_EXCEEDED = (
 NO_TIME = "no time was left to time a cold cache"
 
 
-COLD_SHARE = 0.1
-"""Of the time that is left when the default is timed, at most, for timing with a cold cache."""
-
-
 def cold_seconds(device: Device, timing_seconds: float, *, compiling: float = 0.0) -> float:
     """What it takes to time two modules both ways; nothing where nothing stays open for that."""
     return compiling + COLD_TIMINGS * timing_seconds if device.isolated is not device else 0.0
-
-
-def kept_for_cold(seconds: float, left: float) -> float:
-    """Of `left` seconds when the default is timed: a short run goes without the cold."""
-    return seconds if seconds <= COLD_SHARE * left else 0.0
 
 
 def cold_pairs(device: Device, once: Module, benchmark: Benchmark, warm_us: float) -> CallPairs | None:

@@ -15,9 +15,9 @@ from autotuner.errors import DeviceError, NoCandidateError, WrongResultError
 from autotuner.iree.run import Benchmark, CacheState, failed_because
 from autotuner.measure.check import Check, Checker, Data
 from autotuner.measure.contest import REPETITIONS
-from autotuner.measure.schedule import Schedule, beginning
+from autotuner.measure.schedule import Clock, Schedule, beginning
 from autotuner.system.execution import local_executor
-from autotuner.system.progress import Clock, clocked
+from autotuner.system.progress import clocked
 
 LISTENED = 5
 """Repetitions of the baseline against itself."""

@@ -16,9 +16,9 @@ from autotuner.measure.check import Check
 from autotuner.measure.contest import timed_by
 from autotuner.measure.judge import Judge, Record
 from autotuner.measure.judgement import Contest, Judgement
-from autotuner.measure.schedule import Schedule, longer
+from autotuner.measure.schedule import Clock, Schedule
 from autotuner.measure.standing import BASELINE, C, Standing
-from autotuner.system.progress import Clock, Reporter, Stop
+from autotuner.system.progress import Reporter, Stop
 from autotuner.system.text import count
 
 _NEARLY = 1.05
@@ -68,7 +68,7 @@ class Finals(Generic[C]):
         favourite = self._favourite(stock, base=base)
         if favourite is None:
             return self._alone(stock) if standing.alone() else self.nothing_to_judge()
-        if schedule.too_late:
+        if schedule.too_late():
             return Judgement("inconclusive", schedule.too_short(), stock)
         rivals = schedule.racing
         compiled = standing.compiled if rivals > 1 else None  # beside microkernels, what the compiler makes is told
@@ -150,7 +150,7 @@ class Finals(Generic[C]):
         alone = self.standing.alone()
         if self.whole:
             return Judgement("no-winner", alone, stock)
-        reason = f"{alone}; ran out of time before anything else was timed. {self._longer}"
+        reason = f"{alone}; ran out of time before anything else was timed. {self.clock.longer()}"
         return Judgement("inconclusive", reason, stock)
 
     def nothing_to_judge(self) -> Judgement:
@@ -163,15 +163,14 @@ class Finals(Generic[C]):
             reason = f"{count(len(tried), 'candidate')} tried, and each compiles to the code of IREE's default"
             if self.whole:
                 return Judgement("no-winner", reason, BASELINE)
-            return Judgement("inconclusive", f"{reason}. {self._longer}", BASELINE)
+            return self._short(reason)
         if not failed:
-            return Judgement("inconclusive", f"ran out of time before a candidate was timed. {self._longer}", BASELINE)
+            return self._short("ran out of time before a candidate was timed")
         reasons = ", ".join(f"{name} {n}" for name, n in failed.items())
         reason = f"all {count(failed.total(), 'candidate')} failed ({reasons})"
         if self.missed:
-            return Judgement("inconclusive", f"{reason}, and {self.missed} more had no time. {self._longer}", BASELINE)
+            return self._short(f"{reason}, and {self.missed} more had no time")
         return Judgement("no-winner", reason, BASELINE, cause="failed")
 
-    @property
-    def _longer(self) -> str:
-        return longer(2 * self.clock.budget, part=self.clock.part)
+    def _short(self, reason: str) -> Judgement:
+        return Judgement("inconclusive", f"{reason}. {self.clock.longer()}", BASELINE)

@@ -1,23 +1,46 @@
-"""The budget of a run: what the search may use, what is kept for the verdict and what ships, what would have done.
+"""The budget of a job: its phases and parts, what is kept for the verdict and what ships, what would have done.
 
-A run reads, tries routes, searches, races, confirms and ships. The judge may stop at any time, so that nothing has to
-be kept for it but about eight pairs of timings; what the search leaves beyond that goes to a race of more entrants.
+Nobody else computes with a budget's seconds: a job asks a `Clock` when a phase ends, whether something still fits, and
+what a part of it gets; a comparison asks a `Schedule` when its search must end. The judge may stop at any time, so that
+nothing has to be kept for it but about eight pairs of timings; what the search leaves beyond that goes to a race of
+more entrants.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from autotuner.errors import OutOfTimeError
 from autotuner.measure.contest import REPETITIONS, SLOW_US
 from autotuner.measure.judge import LEAD_BLOCKS, PAIRS, RACE_SHARE
 from autotuner.measure.judgement import Judgement
-from autotuner.system.progress import LATE_SECONDS, Clock
+from autotuner.system.progress import LEAST_BUDGET
 
+Phase = Literal[
+    "defaults", "parts", "bucket", "routes", "ranking", "answers", "dispatches", "finalists", "candidate", "cold"
+]
+SHARES: Mapping[Phase, float] = {
+    "defaults": 0.5,  # of a suite: IREE's default of every problem is timed; then those that matter are tuned
+    "parts": 0.85,  # of a suite and of buckets, all of them; then what won is merged and proven
+    "bucket": 0.8,  # the search at its bound; then its other sizes
+    "routes": 0.25,  # of a model, before any dispatch is tuned
+    "ranking": 0.1,  # of a model whose device keeps no statistics: dispatches are timed alone
+    "answers": 0.2,  # of a model whose builds disagree: it is computed on the host
+    "dispatches": 0.7,  # of a model without a device; then the whole is compiled
+    "finalists": 0.4,  # after a search they are built to last longer; then they race
+    "candidate": 0.25,  # one that hangs, of what its search has
+    "cold": 0.1,  # timings with a cold cache; where that does not do, a run goes without
+}
+"""Of the time that is left when a phase begins, at most; the rest is for what comes after it."""
+LATE_SECONDS = 3.0
+"""How far beyond its budget a run may still measure."""
+_PROOF_SECONDS, _LATER = 8.0, 1.1
+"""How far beyond it what ships may still be compiled once more; and how much longer than planned a compile may take."""
 LEAST_PAIRS = 3
 """Of a confirmation: so few tell what is far beyond the noise."""
 RACE_BLOCKS = 8
@@ -35,9 +58,84 @@ _BEGUN = 4
 """Times the budget, where that was up before the default was timed."""
 
 
+@dataclass
+class Clock:
+    """The time that a job, or a part of one, may take."""
+
+    budget: float
+    """Seconds; infinity: nobody gave any."""
+    started: float = field(default_factory=lambda: time.monotonic())
+    part: bool = False
+    """Of something longer: a user gave the budget of all of it, not this one."""
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self.started
+
+    @property
+    def left(self) -> float:
+        return self.budget - self.elapsed
+
+    # --- moments of `time.monotonic()` ----------------------------------------------------------------------------
+
+    def at(self, elapsed: float) -> float:
+        """So many seconds after the start."""
+        return self.started + elapsed
+
+    @property
+    def end(self) -> float:
+        return self.at(self.budget)
+
+    @property
+    def latest(self) -> float:
+        """What still runs is cut off: a timing that is nearly done may end."""
+        return self.at(self.budget + LATE_SECONDS)
+
+    @property
+    def proven(self) -> float:
+        """The compile of what ships is cut off, the last thing that a run does."""
+        return self.at(self.budget + _PROOF_SECONDS)
+
+    def phase(self, name: Phase, *, before: float | None = None, least: float = 0.0) -> float:
+        """The end of a phase that begins now: it has its share of what is left, but so many seconds at the least."""
+        seconds = SHARES[name] * self.until(self.end if before is None else before)
+        return self.at(self.elapsed + max(seconds, least))
+
+    def until(self, moment: float) -> float:
+        """Seconds from now."""
+        return max(moment - self.at(self.elapsed), 0.0)
+
+    def given_up(self, moment: float) -> float:
+        """The moment at which what was to be over before that one is given up."""
+        return min(self.at(_LATER * (moment - self.started)), self.end)
+
+    def fits(self, seconds: float, *, before: float | None = None) -> bool:
+        """So many seconds from now are not too late."""
+        return self.at(self.elapsed + seconds) <= (self.latest if before is None else before)
+
+    # --- parts ----------------------------------------------------------------------------------------------------
+
+    def turn(self, shares: Sequence[float], *, before: float, least: float = 0.0, first: bool = False) -> float:
+        """Seconds for the next of these parts, all of which end before that moment; 0: there is no time for it.
+
+        It has all where that is less than `least`. In less than the least budget nothing can be timed: the first part
+        says so itself, no other begins.
+        """
+        left = self.until(before)
+        if math.isinf(left) or (left < LEAST_BUDGET and not first):
+            return left if math.isinf(left) else 0.0
+        return share_of(left, shares, least=min(least, left))
+
+    # --- words ----------------------------------------------------------------------------------------------------
+
+    def longer(self, times: float = 2.0) -> str:
+        """What to ask for the next time, where so many times the budget would do."""
+        return longer(times * (self.budget if math.isfinite(self.budget) else self.elapsed), part=self.part)
+
+
 @dataclass(frozen=True)
 class Schedule:
-    """How the time of one run is divided, by what is known so far."""
+    """How the time of one comparison is divided, by what is known so far."""
 
     clock: Clock
     timing: float
@@ -57,6 +155,17 @@ class Schedule:
     """Seconds after the verdict, for what wins."""
     judges: bool = True
     """Without, the best of the search are only compared, and something larger is the judge."""
+    room: float = math.inf
+    """Seconds that were left when the default had been timed."""
+
+    def opened(self) -> Schedule:
+        """The default is timed: from here on nothing new begins in the last part of the budget."""
+        return replace(self, room=self.clock.left)
+
+    def with_cold(self, seconds: float) -> Schedule:
+        """With so many seconds for a cold cache after the verdict; a short run goes without."""
+        fits = self.clock.fits(seconds, before=self.clock.phase("cold"))
+        return replace(self, shipping=self.shipping + seconds) if fits else self
 
     def ahead(self, *, baseline_us: float, best_us: float) -> Schedule:
         """By what the default takes and the best so far."""
@@ -118,14 +227,25 @@ class Schedule:
         needed = max(min(enough, _VERDICT_SHARE * room), min(least, room))
         return self.shipping + max(needed, min(full, _END_SHARE * room))
 
-    def search_ends(self, room: float, *, rival: bool, awaited: bool) -> float:
-        """Seconds after the start at which a search begins nothing new, of `room` when the default was timed.
+    def search_ends(self, *, rival: bool, awaited: bool) -> float:
+        """The moment at which a search begins nothing new; never, before the default is timed.
 
         Without a rival nothing is kept: what is timed late is at least known then. While the one that is expected to
         be the fastest is `awaited`, nothing is kept for a race.
         """
-        kept = (self.kept_of(room) if awaited else self.reserve(room)) if rival else 0.0
-        return self.clock.budget - kept
+        if math.isinf(self.room):
+            return math.inf
+        kept = (self.kept_of(self.room) if awaited else self.reserve(self.room)) if rival else 0.0
+        return self.clock.at(self.clock.budget - kept)
+
+    @property
+    def race_begins(self) -> float:
+        """The moment at which whole models race."""
+        return self.clock.at(self.clock.budget - self.kept_of(self.clock.budget))
+
+    def tuning_ends(self, compiling: float) -> float:
+        """Before that: the tuned model is compiled before it races, and once more when something is dropped."""
+        return self.race_begins - 2 * compiling
 
     def kept_of(self, budget: float) -> float:
         """The same where all that comes before is known to want every second: no more than a verdict needs."""
@@ -136,10 +256,13 @@ class Schedule:
         """How many times faster than the baseline the best so far is."""
         return self.baseline_us / self.best_us if self.best_us else 1.0
 
-    @property
-    def too_late(self) -> bool:
-        """No verdict fits into what is left, whatever is found."""
-        return self.least > self.clock.left + LATE_SECONDS
+    def too_late(self, building: float = 0.0) -> bool:
+        """No verdict fits into what is left, whatever is found; a rival takes so long to build."""
+        return not self.clock.fits(self.least + building)
+
+    def given_up(self, search_ends: float) -> float:
+        """The moment at which a candidate that hangs is given up; each has twice what a timing takes."""
+        return self.clock.phase("candidate", before=search_ends, least=2 * self.timing)
 
     def judging(self) -> float:
         """Seconds that the judge may use from now on: a pair that is nearly done may end."""
@@ -221,5 +344,5 @@ def beginning(what: str) -> Iterator[None]:
 def late(error: OutOfTimeError, clock: Clock) -> str:
     """Why a run has no verdict, and the budget that would do: most of it is still to come where it had just begun."""
     if isinstance(error, BeginningError):
-        return f"{error.message}. {longer(_BEGUN * clock.budget, part=clock.part)}"
-    return f"ran out of time. {longer(2 * clock.budget, part=clock.part)}"
+        return f"{error.message}. {clock.longer(_BEGUN)}"
+    return f"ran out of time. {clock.longer()}"

@@ -1,4 +1,4 @@
-"""Progress reports, budgets and interrupts of a run."""
+"""Progress reports and interrupts of a run, and durations as people write them."""
 
 from __future__ import annotations
 
@@ -142,44 +142,6 @@ class Stop:
 
     def request(self) -> None:
         self.requested = True
-
-
-LATE_SECONDS = 3.0
-"""How far beyond its budget a run may still measure."""
-_PROOF_SECONDS = 8.0
-"""How far beyond it what ships may still be compiled once more."""
-
-
-@dataclass
-class Clock:
-    """The time that a run may take. A run that nobody gave a budget may set itself a shorter one."""
-
-    budget: float
-    started: float = field(default_factory=lambda: time.monotonic())
-    part: bool = False
-    """Of something longer: a user gave the budget of all of it, not this one."""
-
-    @property
-    def elapsed(self) -> float:
-        return time.monotonic() - self.started
-
-    @property
-    def left(self) -> float:
-        return self.budget - self.elapsed
-
-    def at(self, elapsed: float) -> float:
-        """The moment of `time.monotonic()` so many seconds after the start."""
-        return self.started + elapsed
-
-    @property
-    def proven(self) -> float:
-        """The moment at which the compile of what ships is cut off, the last thing that a run does."""
-        return self.at(self.budget + _PROOF_SECONDS)
-
-    @property
-    def latest(self) -> float:
-        """The moment at which what still runs is cut off: a timing that is nearly done may end."""
-        return self.at(self.budget + LATE_SECONDS)
 
 
 _ADDING = threading.Lock()

@@ -19,16 +19,12 @@ from autotuner.measure.schedule import FINALIST, LEADERS, SHIPPED
 from autotuner.measure.standing import Standing
 from autotuner.system import process
 from autotuner.system.execution import done
-from autotuner.system.progress import LATE_SECONDS
 from autotuner.system.text import count
 from autotuner.tuning.evaluate import Evaluator
 from autotuner.tuning.loop import Loop
 from autotuner.tuning.options import Effort, Options, Task
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE
-
-_BUILD_SHARE = 0.4
-"""Of the time that is left after the search, at most, for building the finalists."""
 
 
 def judge_finalists(loop: Loop, effort: Effort) -> Judgement:
@@ -100,7 +96,7 @@ def _long_builds(loop: Loop, names: Sequence[str], *, invocation_us: float = INV
     evaluator, clock = loop.evaluator, loop.clock
     cold = evaluator.calibration.benchmark.cache == "cold"
     jobs = {}
-    with process.until(clock.at(clock.elapsed + _BUILD_SHARE * max(clock.left, 0.0))):
+    with process.until(clock.phase("finalists")):
         for name in names:
             outcome = evaluator.outcomes[name]
             repeat = 1 if cold else choose_repeat(outcome.us or INVOCATION_US, invocation_us=invocation_us)
@@ -129,7 +125,7 @@ def time_caches(
     if calibration.device.isolated is calibration.device:
         return None, ()
     # A confirmation uses all that the plan leaves it, and may end a little later than planned.
-    if loop.clock.left + LATE_SECONDS < seconds:
+    if not loop.clock.fits(seconds):
         return None, (NO_TIME,)
     loop.session.reporter.stage("timing with a cold cache")
     base, best = standing.base, standing.fastest(judgement)

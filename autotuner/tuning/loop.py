@@ -7,8 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
-from time import monotonic
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,10 +16,10 @@ from autotuner.build import Compiled
 from autotuner.devices.device import Device
 from autotuner.errors import DeviceError
 from autotuner.iree.run import failed_because
-from autotuner.measure.schedule import Schedule
+from autotuner.measure.schedule import Clock, Schedule
 from autotuner.measure.screening import Measured
 from autotuner.system import process
-from autotuner.system.progress import Clock, Progress, clocked
+from autotuner.system.progress import Progress, clocked
 from autotuner.tuning.evaluate import Evaluator, candidate_id
 from autotuner.tuning.options import Options
 from autotuner.tuning.outcome import Outcome
@@ -49,8 +48,6 @@ class Loop:
     """Candidates that an interrupted run had asked for and not finished."""
     first_schedule: Schedule | None = field(default=None, init=False)
     """As it was when the default was timed; None: nothing is."""
-    _room: float = field(default=math.inf, init=False)
-    """Seconds of the budget when the default had been timed; endless before that."""
 
     # --- without a device ---------------------------------------------------------------------------------------
 
@@ -94,7 +91,7 @@ class Loop:
 
     def evaluate(self, candidates: Sequence[Candidate]) -> None:
         """Builds these and times each, unless that is done already; as many as there is time for."""
-        with process.until(self.clock.at(self.clock.budget)):
+        with process.until(self.clock.end):
             self._work(c for c in candidates if not self._is_done(c))
 
     def likeliest_kernel(self) -> list[Candidate]:
@@ -108,7 +105,7 @@ class Loop:
         """Searches the space until the trials are used, or only the time of a verdict is left."""
         if not len(self.evaluator.plan.space) or self._over():
             return
-        with process.until(self.clock.at(self.clock.budget)):
+        with process.until(self.clock.end):
             self._run(self._lane())
 
     def _lane(self) -> SearchLane:
@@ -155,13 +152,12 @@ class Loop:
         Pool(session.jobs, overlapped, self._over, self.seconds, session.devices, lane).run()
 
     def measure(self, build: Compiled) -> Measure:
-        """What a device has to do for a build. What hangs takes a quarter of the time that the search has left, and not
-        that of the verdict; but every candidate has twice what a timing of the default takes."""
-        best, ends, least = self.evaluator.best_us, self.cut_off(), 2 * self.evaluator.calibration.timing_seconds
+        """What a device has to do for a build. What hangs takes a part of the time that the search has left, and not
+        that of the verdict."""
+        best, ends, schedule = self.evaluator.best_us, self.cut_off(), self.schedule
 
         def measure(device: Device) -> Measured:
-            now = monotonic()
-            with self.clocked("time"), process.until(now + max((ends - now) / 4, least)):
+            with self.clocked("time"), process.until(schedule.given_up(ends)):
                 return self.evaluator.measure(build, device, best_us=best)
 
         return measure
@@ -185,22 +181,16 @@ class Loop:
 
     def keep_time_for_the_end(self) -> None:
         """From here on nothing new begins in the last part of the budget."""
-        self._room = self.clock.left
+        self.first_schedule = self.schedule.opened()
 
     def _over(self) -> bool:
-        return self.session.stop.requested or self.clock.elapsed > self._end()
+        return self.session.stop.requested or not self.clock.fits(0.0, before=self.cut_off())
 
     def cut_off(self) -> float:
-        """The moment at which a build that begins now is cut off."""
-        return self.clock.at(self._end())
-
-    def _end(self) -> float:
-        """Seconds after the start at which what is left is for the verdict."""
+        """The moment at which what is left is for the verdict: a build that begins now is cut off."""
         if not self.evaluator.measures:
-            return self.clock.budget
-        if math.isinf(self._room):
-            return math.inf
-        return self.schedule.search_ends(self._room, rival=self.has_rival(), awaited=self._awaits_kernels())
+            return self.clock.end
+        return self.schedule.search_ends(rival=self.has_rival(), awaited=self._awaits_kernels())
 
     def has_rival(self) -> bool:
         """Somebody can be put to the test against the default."""
@@ -220,8 +210,7 @@ class Loop:
         plan, build = self.evaluator.plan, self.evaluator.outcomes[BASELINE].build
         if not len(plan.space) and not plan.stock:
             return False
-        kept = self.schedule.shipping + (build.seconds if build is not None else 0.0)
-        return replace(self.schedule, shipping=kept).too_late
+        return self.schedule.too_late(build.seconds if build is not None else 0.0)
 
     # --- what is told -------------------------------------------------------------------------------------------
 
@@ -242,7 +231,7 @@ class Loop:
                 baseline_us=baseline.us if baseline else None,
                 best_us=best if math.isfinite(best) else None,
                 seconds=self.clock.elapsed,
-                seconds_left=max(self.clock.left, 0.0),
+                seconds_left=self.clock.until(self.clock.end),
             )
         )
 

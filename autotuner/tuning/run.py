@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from autotuner.devices.environment import capture
-from autotuner.errors import AutotuneError, StorageError
-from autotuner.measure.schedule import longer
+from autotuner.errors import AutotuneError, BusyError, StorageError, ToolMissingError
+from autotuner.measure.schedule import Clock
 from autotuner.space.table import Config
 from autotuner.store.rows import CandidateRow, Json, Kind, NewRun, RunKind, RunRow, Status
 from autotuner.store.store import run_key
-from autotuner.system.progress import Clock, Watcher, clocked
+from autotuner.system import process
+from autotuner.system.progress import Watcher, clocked
+from autotuner.system.text import count
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.pool import WORK
 from autotuner.tuning.result import RunFacts
 from autotuner.tuning.session import Session
 
+P = TypeVar("P")
+R = TypeVar("R")
+OF_ALL = (StorageError, ToolMissingError, BusyError)
+"""Errors that are not the fault of the part in which they are met."""
 STEPS = ("space", "build", "time", "search", *WORK)
 """What a run's seconds are counted for; the last ones say how busy device and builders were while candidates came."""
 
@@ -34,6 +40,13 @@ class Account:
     clock: Clock
     notes: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STEPS, 0.0))
+
+    @classmethod
+    def opened(cls, session: Session, options: Options, *, otherwise: float | None = None) -> Account:
+        """Of a command or of a part of one, from its beginning; `otherwise` are its seconds where a user gives none:
+        the effort's, unless the job knows better."""
+        seconds = options.budget or otherwise or options.effort.budget
+        return cls(session.reporter, Clock(seconds, session.began, part=session.parent is not None))
 
     def stage(self, text: str) -> None:
         self.reporter.stage(text)
@@ -113,6 +126,21 @@ class Document(Protocol):
 
 
 @dataclass(frozen=True)
+class Turn(Generic[P]):
+    """A part of a run whose turn has come."""
+
+    what: P
+    session: Session
+    """Its stages and notes say which part it is."""
+    options: Options
+    """With the seconds that it has."""
+
+    @property
+    def account(self) -> Account:
+        return Account.opened(self.session, self.options)
+
+
+@dataclass(frozen=True)
 class Run:
     """One run with its row in the results database."""
 
@@ -182,8 +210,7 @@ class Run:
     @property
     def unproven(self) -> str:
         """Why nothing ships of a win, where the compile of what ships did not end."""
-        would_do = longer(2 * self.clock.budget, part=self.clock.part)
-        return f"ran out of time while compiling what would ship, so nothing ships. {would_do}"
+        return f"ran out of time while compiling what would ship, so nothing ships. {self.clock.longer()}"
 
     def finish(self, result: Document) -> None:
         """The run's end, with the document that the user is given."""
@@ -226,9 +253,42 @@ class Run:
     def folder(self) -> Path:
         return self.session.workspace.run_folder(self.id)
 
-    def within(self, prefix: str) -> Session:
-        """The session of a part of this run."""
-        return self.session.within(self.id, prefix, self.environment)
+    def tell_resumed(self, what: str) -> None:
+        """With --resume: how many of its parts have ended before."""
+        if self.earlier is not None:
+            ended = sum(part.status == "finished" for part in self.session.store.parts(self.id))
+            self.account.note(f"going on with run {self.id}: {count(ended, what)} finished")
+
+    def parts(
+        self,
+        parts: Sequence[P],
+        work: Callable[[Turn[P]], R],
+        *,
+        name: Callable[[P], str],
+        share: Callable[[P], float] = lambda _: 1.0,
+        before: float | None = None,
+        least: float = 0.0,
+    ) -> Iterator[tuple[P, R | AutotuneError | None]]:
+        """Does the work on one part after the other, each in its share of the time `before` that moment.
+
+        Yields what each came to: what goes wrong with one is its own end. None: its turn did not come, since the run
+        was stopped or the time was up.
+        """
+        shares, ends = [share(one) for one in parts], self.clock.end if before is None else before
+        for number, one in enumerate(parts):
+            seconds = self.clock.turn(shares[number:], before=ends, least=least, first=number == 0)
+            came_to: R | AutotuneError | None = None
+            if seconds and not self.stopped:
+                session = self.session.within(self.id, f"{number + 1}/{len(parts)} {name(one)}: ", self.environment)
+                budget = None if math.isinf(seconds) else seconds
+                try:
+                    with process.until(self.clock.latest):
+                        came_to = work(Turn(one, session, replace(self.options, budget=budget, output=None)))
+                except OF_ALL:
+                    raise
+                except AutotuneError as error:
+                    came_to = error
+            yield one, came_to
 
     def candidate(self, kind: Kind, route: str, config: Config | None = None) -> int:
         """The row of something that is about to be tried; a run that goes on has it already if it came so far."""

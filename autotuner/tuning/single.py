@@ -12,7 +12,6 @@ from autotuner.devices.device import Device
 from autotuner.errors import NoCandidateError, OutOfTimeError
 from autotuner.iree.compile import first_error
 from autotuner.iree.folder import PROBLEM
-from autotuner.measure.cache_timer import kept_for_cold
 from autotuner.measure.caches import Caches
 from autotuner.measure.calibrate import Calibration, Calibrator
 from autotuner.measure.check import Data
@@ -22,7 +21,7 @@ from autotuner.measure.standing import Standing
 from autotuner.microkernels.variants import find_variants, refuse_unfit
 from autotuner.problems import Problem
 from autotuner.system import process
-from autotuner.system.progress import Clock, clocked
+from autotuner.system.progress import clocked
 from autotuner.system.text import count
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.contest import after_verdict, judge_finalists, lead_of_search, time_caches
@@ -70,10 +69,8 @@ class SingleRun:
         self.device, self.reporter, self.stop = self.session.device, self.session.reporter, self.session.stop
         self.tools, self.workspace = self.session.tools, self.session.workspace
         self.store, self.executor = self.session.store, self.session.executor
-        self.clock = Clock(
-            self.options.budget or effort.budget, self.session.began, part=self.session.parent is not None
-        )
-        self.account = Account(self.reporter, self.clock)
+        self.account = Account.opened(self.session, self.options)
+        self.clock = self.account.clock
         self.seconds = self.account.seconds
         default = effort.compile_only_trials if self.device == NO_DEVICE else effort.trials
         self.trials = self.options.trials or default
@@ -219,9 +216,11 @@ class SingleRun:
     def _schedule(self, found: Calibration[Compiled]) -> Schedule:
         """By what the default took."""
         self.shipping, self.cold = after_verdict(found, self.task, self.options)
-        kept = self.shipping + kept_for_cold(self.cold, self.clock.left)
         building = FINALIST * found.baseline.took / self.session.jobs
-        return found.schedule(self.clock, self.options.effort, building=building, shipping=kept, judges=self.task.race)
+        schedule = found.schedule(
+            self.clock, self.options.effort, building=building, shipping=self.shipping, judges=self.task.race
+        )
+        return schedule.with_cold(self.cold)
 
     # --- the verdict --------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Unpack
 
+from autotuner.measure.check import too_large
 from autotuner.measure.schedule import beginning
 from autotuner.problems import Problem
 from autotuner.system import process
@@ -32,9 +33,12 @@ def tune(
 
 def search(problem: Problem, target: Target, *, options: Options, session: Session, task: Task = WHOLE) -> Found:
     """One run within a session, from its beginning to its end."""
-    with searched(problem, target, options=options, session=session, task=task) as found:
-        if found.run is not None:
-            found.run.finish(found.result)
+    try:
+        with searched(problem, target, options=options, session=session, task=task) as found:
+            if found.run is not None:
+                found.run.finish(found.result)
+    except MemoryError as error:
+        raise too_large(problem) from error
     return found
 
 

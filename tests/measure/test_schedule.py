@@ -88,7 +88,12 @@ def test_where_nothing_is_judged_the_end_is_one_short_comparison() -> None:
 @pytest.mark.parametrize(("left", "late"), [(30.0, False), (1.0, False), (-9.0, True)])
 def test_a_verdict_that_fits_a_little_late_is_still_reached(left: float, late: bool) -> None:
     one = schedule(100.0, 100.0 - left, fresh=0.4, timing=0.2)
-    assert one.too_late is late
+    assert one.too_late() is late
+
+
+@pytest.mark.parametrize(("left", "kept"), [(15.0, 0.0), (600.0, 8.0)])
+def test_time_is_kept_for_a_cold_cache_where_the_run_is_not_short(left: float, kept: float) -> None:
+    assert schedule(left, shipping=2.0).with_cold(8.0).shipping == 2.0 + kept
 
 
 def test_the_judge_leaves_what_shipping_takes() -> None:

@@ -16,6 +16,7 @@ from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.entries import KernelEntry, Place
 from autotuner.jobs.model.routes import RouteRace
+from autotuner.measure.schedule import Clock
 from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import Variants
@@ -27,7 +28,7 @@ from autotuner.programs.program import ModelProgram
 from autotuner.programs.signature import Signature
 from autotuner.programs.structure import ModelStructure
 from autotuner.store.store import Store
-from autotuner.system.progress import Clock, Stop
+from autotuner.system.progress import Stop
 from autotuner.system.workspace import Workspace
 from autotuner.targets import Route, Target
 from autotuner.tuning.options import Options

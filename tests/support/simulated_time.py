@@ -17,7 +17,7 @@ import pytest
 from autotuner.devices.connection import Connection
 from autotuner.errors import OutOfTimeError
 from autotuner.system import process
-from autotuner.tuning import loop, pool
+from autotuner.tuning import pool
 from tests.support.patience import ENOUGH
 
 Words = Sequence[str]
@@ -63,8 +63,7 @@ class SimulatedTime:
         patch.setattr(process, "run", simulated)
         patch.setattr(Connection, "ask", asked)
         patch.setattr("time.monotonic", self.monotonic)
-        for module in (loop, pool):
-            patch.setattr(module, "monotonic", self.monotonic)
+        patch.setattr(pool, "monotonic", self.monotonic)
         return self
 
     @contextmanager

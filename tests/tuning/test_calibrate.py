@@ -17,7 +17,6 @@ from autotuner.build import Builder, Compiled
 from autotuner.devices.device import INVOCATION_US, Computed, Device, Module, Timing
 from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError, WrongResultError
 from autotuner.iree.run import Benchmark, CacheState, Invocation
-from autotuner.measure.cache_timer import kept_for_cold
 from autotuner.measure.calibrate import Calibration, Calibrator
 from autotuner.measure.check import RANDOM, Check, Checker, Data
 from autotuner.measure.schedule import BeginningError
@@ -280,8 +279,6 @@ def test_time_is_kept_for_what_ships_and_for_a_cold_cache_only_where_they_are_wa
     shipping, cold = after_verdict(known(), Task(), both)
     assert shipping == pytest.approx(4.6), "with two builds and the calls after a win"
     assert cold > 2.0
-    assert kept_for_cold(cold, 15.0) == 0.0, "a short run goes without"
-    assert kept_for_cold(cold, 600.0) == cold
     assert after_verdict(known(), Task(), warm)[1] == 0.0
     assert after_verdict(known(), Task(ship=False, cold=False), both) == (0.0, 0.0)
     assert after_verdict(known(device=BareDevice()), Task(), both)[1] == 0.0, "nothing stays open on it"

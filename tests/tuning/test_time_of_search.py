@@ -17,10 +17,10 @@ from autotuner.devices.many import Devices
 from autotuner.iree.run import Benchmark, Invocation
 from autotuner.measure.calibrate import Calibration
 from autotuner.measure.check import Check
-from autotuner.measure.schedule import Schedule
+from autotuner.measure.schedule import Clock, Schedule
 from autotuner.space import Config, Space
 from autotuner.space.table import Knob
-from autotuner.system.progress import Clock, Progress, Silent, Stop
+from autotuner.system.progress import Progress, Silent, Stop
 from autotuner.targets import PLAIN, Target
 from autotuner.tuning.evaluate import Evaluator
 from autotuner.tuning.loop import Loop

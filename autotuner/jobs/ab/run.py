@@ -18,7 +18,7 @@ from autotuner.jobs.ab.racing import ArmRun, race_sides, time_sides_cold
 from autotuner.jobs.ab.recipe import ArmSite
 from autotuner.jobs.ab.result import A, AbDetails, AbResult, B
 from autotuner.jobs.ab.ship import claim, ship
-from autotuner.jobs.opening import MIN_TIME, compile_timeout, lengthened, model_clock, run_timeout
+from autotuner.jobs.opening import MIN_TIME, compile_timeout, lengthened, run_timeout
 from autotuner.measure.blocks import ALPHA, Interval
 from autotuner.measure.caches import Caches
 from autotuner.measure.judgement import SAME, Audited, Judgement
@@ -55,7 +55,7 @@ def experiment(wanted: Experiment, target: Target, *, options: Options, session:
     problem = target.prepare(wanted.problem) if wanted.problem is not None else None
     wanted = replace(wanted, problem=problem)
     claim(wanted, target, options, session.workspace)
-    account = Account(session.reporter, model_clock(options, session))
+    account = Account.opened(session, options)
     with process.until(account.clock.latest):
         opened = open_program(wanted, target, options, session, account)
         with Run.begin(opened.question, session=session, options=options, account=account) as run:

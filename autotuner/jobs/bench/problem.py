@@ -47,8 +47,6 @@ class ProblemBench:
     manner: Manner
     blocks: int
     cold: bool
-    ends: float = math.inf
-    """In seconds on the run's clock: no block begins that would last longer."""
     parts: dict[str, Part] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -142,7 +140,7 @@ class ProblemBench:
 
     def _in_turns(self, phase: Phase, take: Take, *, most: int) -> Turns:
         """So many blocks at most; who cannot be timed leaves."""
-        pacer, names = Pacer(lambda: self.ends - self.run.clock.elapsed), self._alive
+        pacer, names = Pacer(lambda: self.run.clock.left), self._alive
 
         def still(turns: Turns) -> Sequence[str]:
             return () if self.run.stopped or turns.blocks >= most or not pacer.fits() else names

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Unpack
 
-from autotuner.errors import AutotuneError, Bug, OutOfTimeError, StorageError
+from autotuner.errors import AutotuneError, Bug, OutOfTimeError
 from autotuner.jobs.ab.arms import DEFAULT, Arm
 from autotuner.jobs.ab.opening import Experiment, open_model
 from autotuner.jobs.ab.recipe import ArmSite
@@ -22,18 +22,16 @@ from autotuner.jobs.bench.library import Libraries
 from autotuner.jobs.bench.problem import ProblemBench
 from autotuner.jobs.bench.result import BenchResult, ProblemRows
 from autotuner.jobs.bench.sides import Backend, IreeBackend, Manner
-from autotuner.jobs.opening import MIN_TIME, compile_timeout, model_clock, run_timeout
+from autotuner.jobs.opening import MIN_TIME, compile_timeout, run_timeout
 from autotuner.jobs.suite.workload import Entry, Workload
-from autotuner.measure.schedule import longer
 from autotuner.problems.render import problem_mlir
 from autotuner.programs.model import Model
 from autotuner.programs.program import ModelProgram
 from autotuner.store.rows import Json, RunKind
 from autotuner.system import process
-from autotuner.system.progress import Clock
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
-from autotuner.tuning.run import Account, Question, Run
+from autotuner.tuning.run import Account, Question, Run, Turn
 from autotuner.tuning.session import Session, Watched
 
 
@@ -66,8 +64,8 @@ def bench(
     """Times a problem, or all of a workload, on the backends that a user wants."""
     options = options or Options()
     with Session.open(target, options, **watched) as session:
-        clock = Clock(options.budget or math.inf, session.began)
-        with _Bench.opened(terms, target, options, session, clock) as comparison:
+        account = Account.opened(session, options, otherwise=math.inf)
+        with _Bench.opened(terms, target, options, session, account) as comparison:
             items = [comparison.problem(entry) for entry in workload.entries]
             return comparison.timed(items, items[0].described if len(items) == 1 else workload.describe())
 
@@ -79,7 +77,7 @@ def bench_model(
     options = options or Options()
     with (
         Session.open(target, options, **watched) as session,
-        _Bench.opened(terms, target, options, session, model_clock(options, session)) as comparison,
+        _Bench.opened(terms, target, options, session, Account.opened(session, options)) as comparison,
     ):
         item = comparison.model(model)
         return comparison.timed([item], item.described)
@@ -105,10 +103,11 @@ class _Bench:
 
     @classmethod
     @contextmanager
-    def opened(cls, terms: Terms, target: Target, options: Options, session: Session, clock: Clock) -> Iterator[_Bench]:
+    def opened(
+        cls, terms: Terms, target: Target, options: Options, session: Session, account: Account
+    ) -> Iterator[_Bench]:
         """With the libraries' processes; those that are not there are named."""
-        account = Account(session.reporter, clock)
-        with process.until(clock.latest), Libraries.open(terms, target, session) as libraries:
+        with process.until(account.clock.latest), Libraries.open(terms, target, session) as libraries:
             for missing in libraries.left_out:
                 account.note(str(missing))
             yield cls(terms, target, options, session, account, libraries)
@@ -159,16 +158,16 @@ class _Bench:
             self._begin(described, self.session, self.account) as run,
             self.session.builder.cache.scratch() as folder,
         ):
-            for number in range(len(items)):
-                if run.stopped or run.clock.left <= 0:
-                    break
-                self._keep(run)
-                try:
-                    reached = self._one(run, number, folder)
-                except OutOfTimeError:
-                    break
-                if reached:
+            work = partial(self._one, run, folder)
+            for number, came_to in run.parts([*self.todo], work, name=lambda number: items[number].name):
+                if isinstance(came_to, AutotuneError) and not isinstance(came_to, OutOfTimeError):
+                    if len(items) == 1:
+                        raise came_to
+                    run.account.note(f"{items[number].name} failed: {came_to}")
                     self.todo.remove(number)
+                elif came_to is True:
+                    self.todo.remove(number)
+                    self._keep(run)
                 shutil.rmtree(folder / str(number), ignore_errors=True)
             if self.todo:
                 run.account.note(self._unreached(run))
@@ -187,8 +186,7 @@ class _Bench:
         if run.stopped:
             return f"it was stopped: {left}"
         # Where none was reached, what is left of the first is thought to take as long again.
-        would_do = longer(max(clock.elapsed, clock.budget) * problems / max(problems - missing, 0.5))
-        return f"ran out of time: {left}. {would_do}"
+        return f"ran out of time: {left}. {clock.longer(problems / max(problems - missing, 0.5))}"
 
     def _keep(self, run: Run) -> BenchResult:
         """What is there if nothing follows: a kill ends the command, not what was measured."""
@@ -199,28 +197,20 @@ class _Bench:
             self.session.store.keep_so_far(run.id, result.to_json())
         return result
 
-    def _one(self, run: Run, number: int, folder: Path) -> bool:
-        """One problem; what goes wrong with it is its own end. Whether it was reached."""
-        item = self.items[number]
+    def _one(self, run: Run, folder: Path, turn: Turn[int]) -> bool:
+        """One problem: a run of its own, unless it is alone. Whether it was reached."""
+        number, account = turn.what, Account.opened(turn.session, turn.options, otherwise=math.inf)
         compiled = self._compile(number, run)
         if len(self.items) == 1:
             return self._time(run, number, compiled, folder)
-        session, whole = run.within(f"{number + 1}/{len(self.items)} {item.name}: "), run.clock
-        left = whole.budget - (session.began - whole.started)
-        account = Account(session.reporter, Clock(left, session.began, part=True))
         try:
-            with self._begin(item.described, session, account) as part:
+            with self._begin(self.items[number].described, turn.session, account) as part:
                 reached = self._time(part, number, compiled, folder)
                 rows = (self.rows[number],) if reached else ()
                 part.finish(BenchResult(part.facts(), rows, blocks=self.terms.blocks))
             for row in rows:
-                session.reporter.stage(row.line())
+                turn.session.reporter.stage(row.line())
             return reached
-        except (StorageError, OutOfTimeError):
-            raise
-        except AutotuneError as error:
-            run.account.note(f"{item.name} failed: {error}")
-            return True
         finally:
             run.account.add(account.seconds)
 
@@ -244,7 +234,7 @@ class _Bench:
         return self.terms.tuned(item.name, runs, self.target)
 
     def _time(self, run: Run, number: int, compiled: Mapping[str, Backend], folder: Path) -> bool:
-        item, clock = self.items[number], run.clock
+        item = self.items[number]
         found = ProblemBench(
             run=run,
             backends={**compiled, **self.libraries.there},
@@ -252,7 +242,6 @@ class _Bench:
             manner=Manner(self.session.runner, item.seconds, item.timeout, self.target.backend.on_host),
             blocks=self.terms.blocks,
             cold=self.options.cache != "warm",
-            ends=clock.elapsed + clock.left / len(self.todo),
         )
         if rows := found.go():
             described = {**run.problem, "arguments": item.arguments}

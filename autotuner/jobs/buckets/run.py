@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Unpack
@@ -17,6 +17,7 @@ from autotuner.carriers.outputs import Outputs, files_in
 from autotuner.carriers.provenance import Provenance
 from autotuner.carriers.render import spec_mlir
 from autotuner.errors import (
+    AutotuneError,
     DeviceError,
     EnvironmentFailure,
     NoCandidateError,
@@ -32,24 +33,18 @@ from autotuner.jobs.ab.run import experiment
 from autotuner.jobs.buckets.bounds import Bucket, Family
 from autotuner.jobs.buckets.result import BucketResult, FamilyDetails, FamilyResult, Member, for_all_rows
 from autotuner.measure.check import Data
-from autotuner.measure.schedule import longer
 from autotuner.problems.render import dynamic_gemm_mlir, problem_mlir
 from autotuner.specfiles.applied import applied
 from autotuner.specfiles.merge import merge
 from autotuner.system import process
 from autotuner.system.digests import read_by_flags
-from autotuner.system.progress import LATE_SECONDS, Clock
 from autotuner.targets import PLAIN, Target
 from autotuner.tuning.options import Options, Task
 from autotuner.tuning.result import Counts, Files, FinalVerdict, Result
-from autotuner.tuning.run import Account, Question, Run
+from autotuner.tuning.run import Account, Question, Run, Turn
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.ship import ESTIMATED
 from autotuner.tuning.tune import search
-
-_BUCKETS, SEARCH_SHARE = 0.85, 0.8
-"""Of --budget, for the buckets; the rest is for the proof of what ships. And of a bucket's time, for its search; the
-rest is for its other members."""
 
 _Program = tuple[BucketResult | None, str, str]
 """Whose entry must apply, what the program is, and its text."""
@@ -75,7 +70,7 @@ def tune_family(
     for bucket in family.buckets:
         target.prepare(family.member(bucket.at))
     with Session.open(target, options, **watched) as session:
-        account = Account(session.reporter, Clock(options.budget or math.inf, session.began))
+        account = Account.opened(session, options, otherwise=math.inf)
         arguments = (*family.arguments(), *(str(bucket.at) for bucket in family.buckets))
         question = Question(
             kind="buckets",
@@ -96,6 +91,8 @@ def tune_family(
 class _FamilyRun:
     family: Family
     run: Run
+    failures: list[AutotuneError] = field(default_factory=list)
+    """Of buckets that came to nothing."""
 
     def __post_init__(self) -> None:
         self.target, self.options, self.session = self.run.target, self.run.options, self.run.session
@@ -105,13 +102,18 @@ class _FamilyRun:
 
     def go(self) -> FamilyResult:
         done: list[BucketResult] = []
-        if self.run.earlier is not None:
-            ended = sum(part.status == "finished" for part in self.session.store.parts(self.run.id))
-            self.run.account.note(f"going on with run {self.run.id}: {ended} buckets are finished")
-        with process.until(self.run.clock.latest):
-            for bucket in self.family.buckets:
-                if not self.run.stopped:
-                    done.append(self._bucket(bucket, self._ends(len(self.family.buckets) - len(done))))
+        self.run.tell_resumed("bucket")
+        buckets, ends = self.family.buckets, self.run.clock.phase("parts")
+        for bucket, came_to in self.run.parts(
+            buckets, self._bucket, name=lambda one: f"bucket {one.name}", before=ends
+        ):
+            if isinstance(came_to, AutotuneError):
+                self.failures.append(came_to)
+                done.append(BucketResult(bucket, None, reason=came_to.message))
+            elif came_to is not None:
+                done.append(came_to)
+            elif not self.run.stopped:
+                done.append(BucketResult(bucket, None, reason="ran out of time before its turn"))
         files = Files()
         tuned = [one for one in done if one.spec]
         if tuned and not self.run.stopped and (self.run.timed or self.options.output is not None):
@@ -123,15 +125,11 @@ class _FamilyRun:
 
     # --- one bucket -----------------------------------------------------------------------------------------------
 
-    def _bucket(self, bucket: Bucket, ends: float) -> BucketResult:
-        session = self.run.within(f"bucket {bucket.name}: ")
-        budget = None if self.options.budget is None else SEARCH_SHARE * (ends - self.run.clock.elapsed)
-        options = replace(self.options, budget=budget, output=None)
+    def _bucket(self, turn: Turn[Bucket]) -> BucketResult:
+        bucket, clock, session = turn.what, turn.account.clock, turn.session
+        options = replace(turn.options, budget=clock.until(clock.phase("bucket")))
         problem = self.target.prepare(self.family.member(bucket.at))
-        try:
-            found = search(problem, self.target, options=options, session=session, task=Task(ship=False, recall=True))
-        except (NoCandidateError, OutOfTimeError) as error:
-            return BucketResult(bucket, None, reason=error.message)
+        found = search(problem, self.target, options=options, session=session, task=Task(ship=False, recall=True))
         result, winner = found.result, found.chosen
         plain = BucketResult(bucket, result, reason=f"{result.verdict}: {result.reason}")
         won = result.verdict in ("win", "compile-only") and not self.run.stopped
@@ -145,8 +143,8 @@ class _FamilyRun:
             spec_mlir, name=self.family.entry_name(bucket), dispatch=winner.dispatch, info=info, rows=bucket.rows
         )
         try:
-            with process.until(self.run.clock.at(ends + LATE_SECONDS)):
-                members = self._members(bucket, entry(), result if info == winner.info else None, ends)
+            with process.until(clock.latest):
+                members = self._members(turn, entry(), result if info == winner.info else None)
         except OutOfTimeError as error:
             return replace(plain, reason=error.message)
         if reason := self._objection(bucket, members):
@@ -155,31 +153,23 @@ class _FamilyRun:
         text = entry(provenance=self._provenance(bucket, result, members))
         return replace(plain, reason=how, members=members, spec=text, dispatch=winner.dispatch)
 
-    def _ends(self, waiting: int) -> float:
-        """Seconds after the start: of --budget, each bucket has as much of what is left as those after it."""
-        clock = self.run.clock
-        if self.options.budget is None:
-            return clock.elapsed + self.options.effort.budget
-        return clock.elapsed + max(_BUCKETS * self.options.budget - clock.elapsed, 1.0) / waiting
-
-    def _members(self, bucket: Bucket, text: str, raced: Result | None, ends: float) -> tuple[Member, ...]:
+    def _members(self, turn: Turn[Bucket], text: str, raced: Result | None) -> tuple[Member, ...]:
         """The entry at other sizes of its bucket; at the bound as its run has `raced` it, where it is the same."""
+        bucket = turn.what
         path = self.run.folder / f"{bucket.name}.mlir"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         members: list[Member] = []
         for m in bucket.members:
             own = raced if m == bucket.at and self.run.timed else None
-            members.append(Member.of(m, own) if own else self._member(bucket, m, path, ends))
+            members.append(Member.of(m, own) if own else self._member(turn, m, path))
             if self._objection(bucket, members):
                 return tuple(members)
         return (*members, self._dynamic(bucket, path))
 
-    def _member(self, bucket: Bucket, m: int, spec: Path, ends: float) -> Member:
+    def _member(self, turn: Turn[Bucket], m: int, spec: Path) -> Member:
         """A program of this very M: the experiment of `ab`."""
-        session = self.run.within(f"bucket {bucket.name}, M = {m}: ")
-        budget = max(ends - self.run.clock.elapsed, 1.0)
-        options = replace(self.options, budget=budget, output=None, cache="warm", trials=None)
+        options, session = replace(turn.options, cache="warm", trials=None), turn.session.saying(f"M = {m}: ")
         wanted = Experiment(DEFAULT, SpecArm(spec.name, spec), self.family.member(m))
         try:
             return Member.of(m, experiment(wanted, self.target, options=options, session=session))
@@ -311,8 +301,11 @@ class _FamilyRun:
         if not results:
             if self.run.stopped:
                 raise KeyboardInterrupt
-            if self.run.clock.left < 0:
+            if all(isinstance(one, OutOfTimeError) for one in self.failures):
                 raise OutOfTimeError
+            for failure in self.failures:
+                if not isinstance(failure, (NoCandidateError, OutOfTimeError)):
+                    raise failure
             reasons = "; ".join(f"{one.bucket.text}: {one.reason}" for one in done)
             raise NoCandidateError(f"no bucket could be tuned: {reasons}", remedy="Try other bounds.")
         tuned = sum(bool(one.spec) for one in done)
@@ -322,7 +315,7 @@ class _FamilyRun:
         reason += f"; the default is kept for {', '.join(kept)}" if kept else ""
         counts = Counts.total(result.counts for result in results.values())
         if verdict == "inconclusive" and not counts.rivals and not self.run.stopped:
-            reason = f"ran out of time before anything was tried. {longer(2 * self.run.clock.budget)}"
+            reason = f"ran out of time before anything was tried. {self.run.clock.longer()}"
         for result in results.values():
             self.run.account.add(result.seconds)
         shown = results.get(self.family.home) or [*results.values()][-1]

@@ -116,7 +116,7 @@ def time_table(
 def _told(context: Context, build: Compiled | None, us: float | None) -> Breakdown | None:
     """By the statistics that were read last, or are read now if there is time."""
     times = context.read.get(build.vmfb) if build is not None else None
-    if times is None and context.clock.left > context.timing_seconds:
+    if times is None and context.clock.fits(context.timing_seconds, before=context.clock.end):
         with suppress(OutOfTimeError):
             times = context.statistics(build)
     return Breakdown.from_statistics(times, us) if times and us else None

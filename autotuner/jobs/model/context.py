@@ -11,20 +11,17 @@ from autotuner.carriers.outputs import MODEL, Outputs
 from autotuner.iree.compile import Compiled
 from autotuner.iree.run import DispatchTime
 from autotuner.jobs.opening import compile_timeout, run_timeout
+from autotuner.measure.schedule import Clock
 from autotuner.programs.model import Model, ModelBuilder
 from autotuner.programs.program import ModelProgram
 from autotuner.programs.structure import ModelStructure, read_structure, structure_in
 from autotuner.store.rows import BuildRow, Kind
-from autotuner.system.progress import Clock
 from autotuner.system.workspace import Workspace
 from autotuner.targets import Route, Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.result import RunFacts
 from autotuner.tuning.run import Run
 from autotuner.tuning.session import Session
-
-_ROUTES = 0.25
-"""Of the budget: routes may begin up to here, before any dispatch is tuned."""
 
 
 @dataclass
@@ -64,11 +61,6 @@ class Context:
     @property
     def folder(self) -> Path:
         return self.run.folder
-
-    @property
-    def routes_end(self) -> float:
-        """Seconds of the run after which no route is begun."""
-        return _ROUTES * self.clock.budget
 
     @property
     def compile_timeout(self) -> float:

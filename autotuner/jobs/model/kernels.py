@@ -25,10 +25,10 @@ from autotuner.targets import PLAIN
 KERNELS = "kernels"
 
 
-def try_kernels(race: RouteRace, plain: ModelStructure, *, kept: float) -> tuple[WholeModel, Contestant | None] | None:
+def try_kernels(race: RouteRace, plain: ModelStructure, *, ends: float) -> tuple[WholeModel, Contestant | None] | None:
     """The fastest model with every kernel that fits, and where it was made; None where none fits.
 
-    `kept` are the seconds that must be left for a verdict.
+    What is left at the moment at which it `ends` is for a verdict.
     """
     context = race.context
     if not context.options.microkernels:
@@ -40,8 +40,8 @@ def try_kernels(race: RouteRace, plain: ModelStructure, *, kept: float) -> tuple
         context.note("no microkernel fits any operation of the model")
     found: tuple[WholeModel, Contestant | None] | None = None
     for one in routes:
-        whole = WholeModel(unranked(context, one, plain), one, race, kept)
-        if found is not None and context.clock.left - kept <= one.module.seconds:
+        whole = WholeModel(unranked(context, one, plain), one, race, ends)
+        if found is not None and not context.clock.fits(one.module.seconds, before=ends):
             break
         made = kernels_first(whole, library)
         if found is None or _us(made) < _us(found[1]):

@@ -5,12 +5,12 @@ Each part goes through the core loop as a problem of its own, the largest first,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autotuner.build import BuildJob
 from autotuner.carriers.microkernel import SPEC_FLAG
-from autotuner.errors import AutotuneError, OutOfTimeError, StorageError, ToolMissingError
+from autotuner.errors import AutotuneError, OutOfTimeError
 from autotuner.iree.compile import CONFIGURED, ROOT_ATTRIBUTES, CompilerRefusal
 from autotuner.iree.mlir import read_root
 from autotuner.iree.processor import executable_target
@@ -19,8 +19,6 @@ from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.entries import Entry, KernelEntry, Library, Place
 from autotuner.jobs.model.rows import DispatchRow, KernelRow, Row
 from autotuner.jobs.model.shares import on_route
-from autotuner.measure.check import too_large
-from autotuner.measure.schedule import share_of
 from autotuner.microkernels.instance import search_folders
 from autotuner.microkernels.library import find
 from autotuner.microkernels.variants import Kernel, Variants
@@ -31,11 +29,12 @@ from autotuner.programs.flow import Group, root_key
 from autotuner.programs.structure import ModelStructure, Shares, by_work
 from autotuner.space import Config
 from autotuner.space.table import Value
-from autotuner.system.progress import LEAST_BUDGET, Clock
+from autotuner.system.progress import LEAST_BUDGET
 from autotuner.targets import PLAIN, Route
 from autotuner.tuning.options import Task
 from autotuner.tuning.plan import KERNEL
 from autotuner.tuning.result import Result
+from autotuner.tuning.run import Turn
 from autotuner.tuning.single import Found
 from autotuner.tuning.tune import search
 
@@ -215,7 +214,7 @@ class PartSearch:
 
     # --- the search -------------------------------------------------------------------------------------------------
 
-    def tune(self, *, budget: float, standing: Sequence[KernelEntry] = ()) -> tuple[list[Entry], list[KernelEntry]]:
+    def tune(self, *, ends: float, standing: Sequence[KernelEntry] = ()) -> tuple[list[Entry], list[KernelEntry]]:
         """The entries that are ahead, the largest share first, and the microkernels of the model.
 
         `standing` are those that are in the model by their defaults: what they compute is not searched beside them.
@@ -228,7 +227,17 @@ class PartSearch:
         rows: list[Row] = [*self.dispatches, *(self.places if self.context.timed else ())]
         wanted = [row for row in rows if row.state == "ranked"]
         wanted.sort(key=lambda row: row.share, reverse=True)
-        found = {row.label: self._ended(row.label, came_to, budget) for row, came_to in self._search(wanted, budget)}
+        context = self.context
+        seconds = context.clock.until(ends)
+        parts = context.run.parts(
+            wanted,
+            self._tuned,
+            name=lambda row: row.label,
+            share=lambda row: row.share,
+            before=ends,
+            least=LEAST_BUDGET,
+        )
+        found = {row.label: self._ended(row.label, came_to, seconds) for row, came_to in parts}
         entries = [self._entry(row, found[row.label]) for row in self.dispatches if row.label in found]
         searched = [self._kernel(row, found[row.label]) for row in self.places if row.label in found]
         kernels = self._stand(standing, [one for one in searched if one is not None])
@@ -255,25 +264,17 @@ class PartSearch:
             if row.state == "ranked":
                 self.set_row(row.label, state="left-out", reason=why, applied=0)
 
-    def _tuned(self, row: Row, name: str, seconds: float) -> Found | AutotuneError:
-        """What goes wrong with a part is its own end, not that of the others."""
-        context, kernels = self.context, self._kernels(row) if isinstance(row, KernelRow) else ()
+    def _tuned(self, turn: Turn[Row]) -> Found:
+        context, row = self.context, turn.what
+        kernels = self._kernels(row) if isinstance(row, KernelRow) else ()
         if isinstance(row, DispatchRow):
             leading = row.group.leading(self.shares.us)
             problem: Problem = DispatchProblem(leading, row.group.root, row.label).accepting(context.model.allow)
         elif isinstance(row, KernelRow):
             problem = row.place.problem
         task = Task(race=False, ship=False, cold=False, recall=True, microkernels_alone=bool(kernels))
-        options = replace(context.options, budget=seconds, microkernels=kernels)
-        target = on_route(context.target, self.route)
-        try:
-            return search(problem, target, options=options, session=context.run.within(name), task=task)
-        except (StorageError, ToolMissingError):
-            raise
-        except AutotuneError as error:
-            return error
-        except MemoryError:
-            return too_large(problem)
+        options = replace(turn.options, microkernels=kernels)
+        return search(problem, on_route(context.target, self.route), options=options, session=turn.session, task=task)
 
     def _kernels(self, row: KernelRow) -> tuple[Kernel, ...]:
         """All that fit a place, as the user has them."""
@@ -282,24 +283,14 @@ class PartSearch:
         own = {kernel.name: kernel for kernel in self.context.options.microkernels}
         return tuple(own.get(name, Kernel(name)) for name in names)
 
-    def _search(self, wanted: Sequence[Row], budget: float) -> Iterator[tuple[Row, Found | AutotuneError | None]]:
-        """The largest share first; what one leaves of its time the others have. None: there was no time for it."""
-        stop, clock = self.context.session.stop, Clock(budget)
-        for number, row in enumerate(wanted, 1):
-            left = max(clock.left, 0.0)
-            least = LEAST_BUDGET if number > 1 else min(LEAST_BUDGET, left)
-            seconds = share_of(left, [one.share for one in wanted[number - 1 :]], least=least)
-            tuned = seconds > 0 and not stop.requested
-            yield row, self._tuned(row, f"[{number}/{len(wanted)}] {row.label}: ", seconds) if tuned else None
-
     # --- what came of it --------------------------------------------------------------------------------------------
 
-    def _ended(self, label: str, came_to: Found | AutotuneError | None, budget: float) -> Found | None:
+    def _ended(self, label: str, came_to: Found | AutotuneError | None, seconds: float) -> Found | None:
         """What a search came to; where it came to nothing its row says why."""
         context = self.context
         if came_to is None or isinstance(came_to, OutOfTimeError):
             # Nothing but the budget is in the way.
-            reason = f"no time for it: all dispatches together have {max(budget, 0):.0f} s (--budget)"
+            reason = f"no time for it: all dispatches together have {seconds:.0f} s (--budget)"
             self.set_row(label, state="left-out", reason=reason, out_of_time=True)
             return None
         if isinstance(came_to, AutotuneError):

@@ -31,8 +31,6 @@ GIVE_UP = 1.5
 """A route that takes so many times what the best does is timed by one repetition and no more."""
 _SIDE = 8
 """Compiles at once, at most: each holds the model's weights."""
-_LATE = 1.1
-"""Times what routes have: then those under way are given up."""
 
 
 def side(context: Context) -> int:
@@ -64,7 +62,7 @@ class RouteRace:
         self.round_seconds = built + sum(3 * (one.us or 0.0) / 1e6 for one in self.tried[1:])
 
     def rounds(self, ends: Callable[[], float]) -> None:
-        """Compiles and times routes: a round is begun if it is expected to be over after so many seconds of the run.
+        """Compiles and times routes: a round is begun if it is expected to be over at that moment.
 
         It takes about as long as the last one.
         """
@@ -72,14 +70,14 @@ class RouteRace:
         while not context.session.stop.requested and self.fits(ends()) and (asked := self.search.ask(side(context))):
             started = time.monotonic()
             took = next((one.build.took for one in self.tried if one.build), 0.0)
-            with process.until(clock.at(min(_LATE * ends(), clock.budget))):
+            with process.until(clock.given_up(ends())):
                 building = self._start(asked, timeout=max(60.0, 5 * took))
             self._settle(building)
             self.round_seconds = time.monotonic() - started
 
     def fits(self, ends: float) -> bool:
-        """One more round, before so many seconds of the run."""
-        return self.context.clock.elapsed + self.round_seconds < ends
+        """One more round, before that moment."""
+        return self.context.clock.fits(self.round_seconds, before=ends)
 
     def tell_missed(self) -> None:
         """Routes that had no time are named."""

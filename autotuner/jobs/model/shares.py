@@ -14,9 +14,6 @@ from autotuner.programs.structure import ModelStructure, Shares, by_work, from_s
 from autotuner.system import process
 from autotuner.targets import PLAIN, Route, Target
 
-_RANKING = 0.1
-"""Of the budget: so long dispatches are timed alone to be ranked."""
-
 
 def measure_shares(context: Context, route: Route, structure: ModelStructure, build: Compiled | None) -> Shares:
     """By the runtime's statistics; where it has none, by timing each dispatch; without a device, by arithmetic."""
@@ -41,11 +38,11 @@ def _alone(context: Context, route: Route, structure: ModelStructure) -> Shares:
     # The most work first: what is estimated in the end is of little weight.
     pieces.sort(key=lambda pair: called_flops(pair[1], pair[0].root), reverse=True)
     problems = [DispatchProblem(piece, group.root, f"piece_{n}") for n, (group, piece) in enumerate(pieces)]
-    session, options, clock = context.session, context.options, context.clock
+    session, options = context.session, context.options
     target = on_route(context.target, route)
     timer = DefaultTimer(target, session, options.effort, options.seed)
     us: dict[str, float] = {}
-    with suppress(OutOfTimeError), process.until(clock.at(clock.elapsed + _RANKING * clock.budget)):
+    with suppress(OutOfTimeError), process.until(context.clock.phase("ranking")):
         for problem, default in timer.time(problems):
             if isinstance(default, float) and isinstance(problem, DispatchProblem):
                 us[problem.piece.export] = default * problem.piece.calls

@@ -24,7 +24,6 @@ from autotuner.jobs.model.rows import DispatchRow, Row
 from autotuner.measure.blocks import ALPHA, Verdict
 from autotuner.measure.causes import Cause
 from autotuner.measure.judgement import Judgement
-from autotuner.measure.schedule import longer
 from autotuner.programs.arbiter import Arbiter
 from autotuner.system import process
 from autotuner.system.text import count, printable
@@ -215,7 +214,7 @@ def nothing_faster(found: Summary) -> Judgement:
     late = any(row.out_of_time or row.state == "ahead" for row in rows)
     if late or any(result.verdict == "inconclusive" for result in results):
         timed = f"{' and '.join(tried)} timed, none faster so far" if tried else "nothing was tried"
-        reason = f"ran out of time: {timed}. {longer(2 * found.context.clock.budget)}"
+        reason = f"ran out of time: {timed}. {found.context.clock.longer()}"
         return _judged("inconclusive", reason)
     if tried:
         return _judged("no-winner", f"{' and '.join(tried)} timed, none is faster than IREE's default")

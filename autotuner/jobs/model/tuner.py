@@ -23,7 +23,7 @@ from autotuner.jobs.model.routes import RouteRace
 from autotuner.jobs.model.shares import measure_shares
 from autotuner.jobs.model.summary import Summary, nothing_faster, without_device
 from autotuner.jobs.model.whole import WholeModel
-from autotuner.jobs.opening import MIN_TIME, model_clock, model_program
+from autotuner.jobs.opening import MIN_TIME, model_program
 from autotuner.measure.judge import Judge, JudgePhase
 from autotuner.measure.judgement import Judgement
 from autotuner.measure.schedule import SHIPPED, Schedule, beginning, late
@@ -34,9 +34,6 @@ from autotuner.targets import PLAIN, Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.run import Account, Run
 from autotuner.tuning.session import Session, Watched
-
-_WHOLE = 0.3
-"""Without a device, of the time: for compiling the whole."""
 
 
 def tune_model(
@@ -55,7 +52,7 @@ def tune_model(
 def tune_within(model: Model, target: Target, *, options: Options, session: Session) -> ModelResult:
     """The same within a session."""
     model_outputs(model, target, options, session.workspace).claim(model.files(target))
-    account = Account(session.reporter, model_clock(options, session))
+    account = Account.opened(session, options)
     with process.until(account.clock.latest), process.ended_by_an_error():
         with beginning("reading the model"):
             builder, plain = read_model(model, target, options, session, account)
@@ -115,11 +112,6 @@ class _ModelRun:
         )
 
     @property
-    def _kept(self) -> float:
-        """Seconds that are kept for the race, its confirmation and the proof of what ships, as things stand now."""
-        return self._schedule.kept_of(self.context.clock.budget)
-
-    @property
     def _compiling(self) -> float:
         """Seconds of the longest compile so far, whenever that was."""
         builds = [one.build for one in (*self.found.tried, *self.found.tuned) if one.build is not None]
@@ -129,11 +121,11 @@ class _ModelRun:
 
     def _timed(self) -> ModelResult:
         """Routes; the dispatches of the one that promises most; more routes; the race of what came out."""
-        context, stop = self.context, self.context.session.stop
+        stop = self.context.session.stop
         race = self._routes()
         if not stop.requested:
             self._tune(race)
-            race.rounds(lambda: context.clock.budget - self._kept)
+            race.rounds(lambda: self._schedule.race_begins)
             race.tell_missed()
         if stop.requested:
             return self.found.result("inconclusive", "interrupted before the race")
@@ -155,15 +147,15 @@ class _ModelRun:
         # Compiles lie between the timings of routes: a GPU has gone idle meanwhile, and its first calls are slow.
         steady = not context.target.compiles_on_device
         benchmark = Benchmark(program.call, MIN_TIME, context.run_timeout, steady=steady)
-        race = RouteRace(context, benchmark, program, tried=self.found.tried)
+        race, ends = RouteRace(context, benchmark, program, tried=self.found.tried), context.clock.phase("routes")
         race.begin(choose(context.target, context.model.routes, self.plain.ops, won=won))
-        race.rounds(lambda: context.routes_end)
+        race.rounds(lambda: ends)
         return race
 
     def _tune(self, race: RouteRace) -> None:
         """What tuning makes of the route that promises most: where microkernels by their defaults lead, of theirs."""
         context = self.context
-        kernels = try_kernels(race, self.plain, kept=self._kept)
+        kernels = try_kernels(race, self.plain, ends=self._schedule.race_begins)
         whole, first = kernels or (None, None)
         if whole is not None and first is not None and (first.us or math.inf) < race.best_us:
             self.found.tuned = [first]
@@ -172,11 +164,10 @@ class _ModelRun:
             if whole is not None:
                 whole.parts.leave_kernels("the model is not faster with microkernels than the best route")
                 self.found.parts = [whole.parts]
-            first, whole = None, WholeModel(*worth_tuning(race, self.plain), race, self._kept)
+            first, whole = None, WholeModel(*worth_tuning(race, self.plain), race, self._schedule.race_begins)
         self.found.parts.insert(0, whole.parts)
-        # The tuned model is compiled before it races, and once more when something is dropped.
-        budget = context.clock.left - whole.kept - 2 * self._compiling
-        found = whole.parts.tune(budget=budget, standing=first.kernels if first else ())
+        ends = self._schedule.tuning_ends(self._compiling)
+        found = whole.parts.tune(ends=ends, standing=first.kernels if first else ())
         if not context.session.stop.requested:
             self.found.tuned = put_together(whole, *found, first)
 
@@ -220,12 +211,12 @@ class _ModelRun:
         parts = PartSearch(context, route, structure, measure_shares(context, route, structure, None))
         self.found.parts.append(parts)
         self.found.tried = [Contestant.of(route, 0)]
-        whole = WholeModel(parts, self.found.tried[0], None)
+        whole = WholeModel(parts, self.found.tried[0], None, context.clock.end)
         first = None
         if context.options.microkernels:
             first = kernels_first(whole, Library.open(context, parts.executable_target))
         standing = first.kernels if first else ()
-        found = parts.tune(budget=(1 - _WHOLE) * context.clock.left, standing=standing)
+        found = parts.tune(ends=context.clock.phase("dispatches"), standing=standing)
         parts.leave_kernels("without a device nothing tells which variant is the fastest")
         self.found.tuned = put_together(whole, *found, first)
         verdict, reason, cause = without_device(self.found)

@@ -38,8 +38,8 @@ class WholeModel:
     """The route as it is."""
     race: RouteRace | None
     """How models are timed and outputs compared; None without a device."""
-    kept: float = 0.0
-    """Seconds that are kept for the race."""
+    ends: float
+    """The moment at which the race begins."""
 
     @property
     def context(self) -> Context:
@@ -48,11 +48,6 @@ class WholeModel:
     @property
     def _command(self) -> str:
         return shell_line(["autotune", *self.context.options.command[1:]])
-
-    @property
-    def ends(self) -> float:
-        """The moment at which the race begins."""
-        return self.context.clock.at(self.context.clock.budget - self.kept)
 
     def make(self, name: str, entries: Sequence[Entry], kernels: Sequence[KernelEntry] = ()) -> Contestant | None:
         """The model with what holds up of these; None when nothing does."""

@@ -14,6 +14,7 @@ from autotuner.carriers.provenance import Provenance
 from autotuner.errors import AutotuneError, UsageError
 from autotuner.jobs.retune.result import EntryRow, State
 from autotuner.jobs.retune.unit import Key, Unit, find_specs, read_unit
+from autotuner.measure.schedule import share_of
 from autotuner.problems import Problem, problem_named
 from autotuner.problems.render import problem_mlir
 from autotuner.programs.model import FORMATS, Model
@@ -91,19 +92,20 @@ class Plan:
     def units(self) -> tuple[Unit, ...]:
         return tuple({part.unit.spec: part.unit for part in self.parts}.values())
 
-    def seconds(self, options: Options) -> float:
-        """For all of it; each part has as much of what is left as those after it."""
-        return options.budget or SECONDS * len(self.parts)
+    @property
+    def seconds(self) -> float:
+        """For all of it, where the user gives no budget."""
+        return SECONDS * len(self.parts)
 
     def rehearsal(self, options: Options) -> Rehearsal:
         """What would be proven and raced, how long that may take, and what is left."""
-        seconds = self.seconds(options)
+        seconds = options.budget or self.seconds
         parts = [
             {
                 "spec": str(part.unit.spec),
                 "problem": part.name,
                 "entries": [entry.name for entry in part.entries.values()],
-                "seconds": seconds / len(self.parts),
+                "seconds": share_of(seconds, [1.0] * len(self.parts)),
             }
             for part in self.parts
         ]

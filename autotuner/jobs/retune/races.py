@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autotuner.errors import AutotuneError, BusyError, OutOfTimeError, StorageError, ToolMissingError, UsageError
+from autotuner.errors import AutotuneError, OutOfTimeError, UsageError
 from autotuner.jobs.ab.arms import DEFAULT, Arm, FlagfileArm, SpecArm
 from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.run import experiment
@@ -15,11 +15,8 @@ from autotuner.jobs.retune.result import Raced, State
 from autotuner.store.rows import RunRow
 from autotuner.tuning.options import Options, Task
 from autotuner.tuning.result import Files
-from autotuner.tuning.run import Run
+from autotuner.tuning.run import OF_ALL, Run, Turn
 from autotuner.tuning.tune import search
-
-_ENDS = (StorageError, BusyError, ToolMissingError)
-"""What ends the whole: it is not an entry's fault."""
 
 
 @dataclass(frozen=True)
@@ -66,19 +63,18 @@ class Races:
     run: Run
     trust: bool
 
-    def against_default(self, part: Part, budget: float) -> Raced:
+    def against_default(self, turn: Turn[Part]) -> Raced:
         """The old winner and the new default, in turns: the experiment of `ab`."""
-        unit = part.unit
+        part, unit = turn.what, turn.what.unit
         arm: Arm = SpecArm(unit.spec.name, unit.spec, self.trust)
         if unit.flagfile is not None:
             arm = FlagfileArm(unit.spec.name, unit.flagfile.path, self.trust)
         if (recalled := self._recalled(part, arm)) is not None:
             return recalled
         wanted = Experiment(DEFAULT, arm, part.problem, part.model)
-        within = self.run.within(f"{part.name}: ")
         try:
-            found = experiment(wanted, self.run.target, options=self._options(budget), session=within)
-        except _ENDS:
+            found = experiment(wanted, self.run.target, options=self._options(turn), session=turn.session)
+        except OF_ALL:
             raise
         except (OutOfTimeError, UsageError) as error:
             return Raced("inconclusive", error.message)
@@ -86,18 +82,19 @@ class Races:
             return Raced("inconclusive", error.message, failure="" if self._default_failed() else error.message)
         return Raced.of(found.to_json())
 
-    def search(self, part: Part, seconds: float, *, output: Path) -> Searched:
-        """A search of so many seconds; a winner's files are at `output`."""
+    def search(self, turn: Turn[Part], *, output: Path) -> Searched:
+        """A search in what is left of its time; a winner's files are at `output`."""
+        part = turn.what
         if part.problem is None:
             return Searched("a model is not searched here, tune it again with its own command")
-        options = replace(self._options(seconds), output=output)
+        options = replace(self._options(turn), output=output)
         if part.unit.objects is None:  # what the compiler makes is not replaced by a kernel that nobody named
             options = replace(options, microkernels=options.named_microkernels)
         task = Task(recall=True, cold=False)
-        target, within = self.run.target, self.run.within(f"{part.name}, searched again: ")
+        target, within = self.run.target, turn.session.saying("searched again: ")
         try:
             found = search(target.prepare(part.problem), target, options=options, session=within, task=task).result
-        except _ENDS:
+        except OF_ALL:
             raise
         except AutotuneError as error:
             return Searched(error.message)
@@ -125,7 +122,7 @@ class Races:
         rows = [row for part in self._parts()[-1:] for row in self.run.session.store.candidates(part.id)]
         return any(row.kind == "baseline" and row.state == "failed" for row in rows)
 
-    def _options(self, budget: float) -> Options:
-        options = self.run.options
+    def _options(self, turn: Turn[Part]) -> Options:
+        options = turn.options
         cache = "warm" if options.cache == "both" else options.cache
-        return replace(options, budget=max(budget, 1.0), output=None, cache=cache, resume=self.run.earlier is not None)
+        return replace(options, cache=cache, resume=self.run.earlier is not None)

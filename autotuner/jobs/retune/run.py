@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Unpack
 
 from autotuner.carriers.provenance import Provenance
-from autotuner.errors import AutotuneError, NoCandidateError, OutOfTimeError, StorageError, UsageError
+from autotuner.errors import AutotuneError, NoCandidateError, OutOfTimeError, UsageError
 from autotuner.iree.compile import shell_line
 from autotuner.jobs.opening import compile_timeout
 from autotuner.jobs.retune.plan import Part, Plan, Wanted, read_plan
@@ -15,11 +15,9 @@ from autotuner.jobs.retune.result import EntryRow, Raced, RetuneDetails, RetuneR
 from autotuner.jobs.retune.ship import OtherCodeError, Writer
 from autotuner.jobs.retune.unit import Key, Proof, Prover, Unit
 from autotuner.system import process
-from autotuner.system.progress import Clock
-from autotuner.system.text import count
 from autotuner.targets import NO_DEVICE
 from autotuner.tuning.options import Options
-from autotuner.tuning.run import Account, Question, Run
+from autotuner.tuning.run import Account, Question, Run, Turn
 from autotuner.tuning.session import Session, Watched
 
 
@@ -37,7 +35,7 @@ def retune(wanted: Wanted, *, options: Options | None = None, **watched: Unpack[
             reads=(*session.tools.programs, *plan.reads),
             recalls=True,
         )
-        account = Account(session.reporter, Clock(plan.seconds(options), session.began))
+        account = Account.opened(session, options, otherwise=plan.seconds)
         with Run.begin(question, session=session, options=options, account=account) as run:
             return _RetuneRun(wanted, plan, run).go()
 
@@ -63,13 +61,16 @@ class _RetuneRun:
         writes = run.timed or run.options.output is not None
         if writes:
             self.writer.claim(plan.units)
-        if run.earlier is not None:
-            ended = sum(part.status == "finished" for part in run.session.store.parts(run.id))
-            run.account.note(f"going on with run {run.id}: {count(ended, 'run')} below it finished")
+        run.tell_resumed("part")
         self.rows += plan.left if not run.stopped else ()
-        for number, part in enumerate(plan.parts):
-            if not run.stopped:
-                self.rows += self._part(part, run.clock.elapsed + run.clock.left / (len(plan.parts) - number))
+        for part, came_to in run.parts(plan.parts, self._part, name=lambda part: part.name):
+            if isinstance(came_to, AutotuneError):
+                why = f"it cannot be proven: {came_to.message}"
+                self.rows += [part.row(key, "skipped", why) for key in part.entries]
+            elif came_to is not None:
+                self.rows += came_to
+            elif not run.stopped:
+                self.rows += [part.row(key, "skipped", "ran out of time before its turn") for key in part.entries]
         if writes and not run.stopped:
             with process.however_late():  # nothing is timed any more
                 for unit in plan.units:
@@ -80,19 +81,15 @@ class _RetuneRun:
 
     # --- one part -------------------------------------------------------------------------------------------------
 
-    def _part(self, part: Part, ends: float) -> list[EntryRow]:
-        """Proven, raced, and searched again until so many seconds after the start."""
-        self.run.account.stage(f"proving {part.unit.spec.name} in {part.name}")
-        try:
-            proofs = self._proven(part)
-        except StorageError:
-            raise
-        except AutotuneError as error:
-            return [part.row(key, "skipped", f"it cannot be proven: {error.message}") for key in part.entries]
+    def _part(self, turn: Turn[Part]) -> list[EntryRow]:
+        """Proven, raced, and searched again."""
+        part = turn.what
+        turn.session.reporter.stage(f"proving {part.unit.spec.name}")
+        proofs = self._proven(part)
         # A model goes on without what no longer applies; a single problem has nothing else.
         lost = [proof.lost for proof in proofs.values() if proof.lost]
         gone = lost[0] if lost and (part.problem is not None or len(lost) == len(proofs)) else ""
-        raced, searched = self._timed(part, gone, ends)
+        raced, searched = self._timed(turn, gone)
         state, reason = decide(lost=gone, raced=raced, searched=searched)
         if state == "kept" and raced and raced.binary:
             self.raced.append((part, raced.binary))
@@ -114,20 +111,20 @@ class _RetuneRun:
             timeout = compile_timeout(run.options, run.clock)
             return Prover(part.unit, program, own, run.target, run.session.tools, timeout).prove(part.entries)
 
-    def _timed(self, part: Part, gone: str, ends: float) -> tuple[Raced | None, Searched | None]:
+    def _timed(self, turn: Turn[Part], gone: str) -> tuple[Raced | None, Searched | None]:
         """The race, and the search where one is worth it."""
-        run, clock = self.run, self.run.clock
+        run, part = self.run, turn.what
         if not run.timed:
             return None, None
-        if not gone and clock.left <= 0:
+        if not gone and run.clock.left <= 0:
             return Raced("inconclusive", "ran out of time before it was raced"), None
-        raced = None if gone else self.races.against_default(part, ends - clock.elapsed)
+        raced = None if gone else self.races.against_default(turn)
         works, _ = standing(lost=gone, raced=raced)
         if works or run.stopped:
             return raced, None
         # What is found anew has files of its own, unless nothing else is in the old ones.
         name = part.name if len(part.entries) < len(part.unit.entries) else ""
-        return raced, self.races.search(part, ends - clock.elapsed, output=self.writer.place(part.unit, name).spec)
+        return raced, self.races.search(turn, output=self.writer.place(part.unit, name).spec)
 
     def _provenance(self, old: Provenance | None, raced: Raced | None, part: Part) -> Provenance:
         """What a kept entry says of itself: a model's own entries were not raced alone."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,26 +20,19 @@ from autotuner.jobs.suite.defaults import DefaultTimer
 from autotuner.jobs.suite.result import Group, Shipper, SuiteDetails, SuiteResult, shared, suite_result
 from autotuner.jobs.suite.rows import COLUMNS, FINAL, OUR_TABLE, RAW, Row, Uplift, shares
 from autotuner.jobs.suite.workload import Workload
-from autotuner.measure.check import too_large
-from autotuner.measure.schedule import share_of
 from autotuner.space.table import Config
 from autotuner.store.rows import CandidateRow
 from autotuner.system import process
 from autotuner.system.digests import read_by_flags
 from autotuner.system.files import claim, write_whole
-from autotuner.system.progress import Clock
 from autotuner.system.text import count, csv_text
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
-from autotuner.tuning.result import read_result
-from autotuner.tuning.run import Account, Question, Run
+from autotuner.tuning.result import Result, read_result
+from autotuner.tuning.run import Account, Question, Run, Turn
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.tune import search
 
-_DEFAULTS_SHARE = 0.5
-"""Of the budget, at most, for timing the defaults."""
-_SHIPPING = 0.1
-"""Of the budget, for merging the winners and compiling each with what ships."""
 _ANOTHER_TARGET = "Try another --target."
 ENVIRONMENT = "environment.json"
 
@@ -99,7 +93,7 @@ def tune_suite(
             ),
             recalls=True,
         )
-        account = Account(session.reporter, Clock(options.budget or float("inf"), session.began))
+        account = Account.opened(session, options, otherwise=math.inf)
         with Run.begin(question, session=session, options=options, account=account) as run:
             return _SuiteRun(chosen, wanted.threshold, run, folder, outputs).go()
 
@@ -172,13 +166,13 @@ class _SuiteRun:
 
     def _time_defaults(self) -> None:
         """Largest first by flops: when the time does not suffice, what is left out is small."""
-        clock, store = self.run.clock, self.session.store
+        store = self.session.store
         todo = sorted((row for row in self.waiting if row.default_us is None), key=_work, reverse=True)
         if not todo:
             return
         self.session.reporter.stage(f"timing IREE's default of {len(todo)} problems")
         timer = DefaultTimer(self.target, self.session, self.options.effort, self.options.seed)
-        with process.until(clock.at(clock.budget * _DEFAULTS_SHARE)), suppress(OutOfTimeError):
+        with process.until(self.run.clock.phase("defaults")), suppress(OutOfTimeError):
             for problem, default in timer.time([row.entry.problem for row in todo]):
                 if isinstance(default, AutotuneError):
                     self._fail(problem.name, default)
@@ -214,39 +208,28 @@ class _SuiteRun:
 
     def _tune(self) -> None:
         """The largest share first; what one leaves of its time the others have, be it those that had none before."""
-        queue = sorted(self.waiting, key=lambda row: row.share or 0.0, reverse=True)
-        total = len(queue)
-        while queue and not self.run.stopped and (seconds := self._seconds(queue)) != 0.0:
-            row = queue.pop(0)
-            self._tune_one(row, seconds, prefix=f"{total - len(queue)}/{total} {row.name}: ")
-        for row in queue if not self.run.stopped else ():
-            self._set(row.name, verdict="left-out", reason="--budget was used up before its turn")
+        queue = sorted(self.waiting, key=_share, reverse=True)
+        ends = self.run.clock.phase("parts")
+        parts = self.run.parts(
+            queue, self._tune_one, name=lambda row: row.name, share=_share, before=ends, least=LEAST_SECONDS
+        )
+        for row, came_to in parts:
+            if isinstance(came_to, AutotuneError):
+                self._fail(row.name, came_to)
+                self.run.account.remark(f"{row.name} failed: {came_to}")
+            elif came_to is not None:
+                self.rows[row.name] = row.ended(came_to, store=self.session.store)
+            elif not self.run.stopped:
+                self._set(row.name, verdict="left-out", reason="--budget was used up before its turn")
+            self._write()
         left_out = [row for row in self.rows.values() if row.verdict == "left-out"]
         if left_out:
             words = f"{count(len(left_out), 'problem')} ({shared(left_out)})"
             self._note(f"--budget leaves out {words}: give a longer one to tune all")
 
-    def _seconds(self, queue: Sequence[Row]) -> float | None:
-        """For the next, which has all where that is little. None where the user has set no limit."""
-        budget = self.options.budget
-        if budget is None:
-            return None
-        left = max(self.run.clock.left - _SHIPPING * budget, 0.0)
-        return share_of(left, [row.share or 0.0 for row in queue], least=min(LEAST_SECONDS, left))
-
-    def _tune_one(self, row: Row, budget: float | None, *, prefix: str) -> None:
-        problem = row.entry.problem
-        options = replace(self.options, budget=budget, output=None)
-        try:
-            found = search(self.target.prepare(problem), self.target, options=options, session=self.run.within(prefix))
-            self.rows[row.name] = row.ended(found.result, store=self.session.store)
-        except StorageError:
-            raise
-        except (AutotuneError, MemoryError) as error:
-            failure = error if isinstance(error, AutotuneError) else too_large(problem)
-            self._fail(row.name, failure)
-            self.run.account.remark(f"{row.name} failed: {failure}")
-        self._write()
+    def _tune_one(self, turn: Turn[Row]) -> Result:
+        problem = self.target.prepare(turn.what.entry.problem)
+        return search(problem, self.target, options=turn.options, session=turn.session).result
 
     # --- the end ------------------------------------------------------------------------------------------------
 
@@ -319,3 +302,7 @@ class _SuiteRun:
 
 def _work(row: Row) -> int:
     return row.entry.calls * row.entry.problem.flops
+
+
+def _share(row: Row) -> float:
+    return row.share or 0.0

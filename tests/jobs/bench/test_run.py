@@ -22,10 +22,11 @@ from autotuner.jobs.bench.run import bench, bench_model
 from autotuner.jobs.bench.sides import Manner, Side
 from autotuner.jobs.suite.workload import Entry, Workload
 from autotuner.measure.check import Check
+from autotuner.measure.schedule import Clock
 from autotuner.problems import Gemm
 from autotuner.programs.model import Model
 from autotuner.store.store import Store
-from autotuner.system.progress import Clock, Silent, Stop
+from autotuner.system.progress import Silent, Stop
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.run import Account, Question, Run

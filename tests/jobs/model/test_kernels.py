@@ -305,7 +305,7 @@ def test_a_second_route_is_tried_with_kernels_where_the_first_does_not_lead_and_
     monkeypatch.setattr(Library, "open", lambda *_: Library(context, (), "", ""))
     monkeypatch.setattr(kernels_module, "kernel_routes", lambda *_, **__: routes)
     monkeypatch.setattr(kernels_module, "kernels_first", made)
-    found = try_kernels(race_of(context, tried(FUSED, best)), NOTHING, kept=40.0)
+    found = try_kernels(race_of(context, tried(FUSED, best)), NOTHING, ends=context.clock.at(160.0))
     assert done == compiled
     assert found is not None
     assert found[0].on.route.name == (compiled[-1] if wrong else "plain")

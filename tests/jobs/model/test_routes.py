@@ -21,10 +21,11 @@ from tests.support.clocks import Simulated
 
 
 def test_a_round_is_begun_where_it_is_expected_to_end_in_time() -> None:
-    race: RouteRace = race_of(BareContext(clock=Simulated(100.0, now=20.0)))
+    clock = Simulated(100.0, now=20.0)
+    race: RouteRace = race_of(BareContext(clock=clock))
     race.round_seconds = 9.0
-    assert race.fits(30.0)
-    assert not race.fits(29.0)
+    assert race.fits(clock.at(29.1))
+    assert not race.fits(clock.at(28.9))
 
 
 def test_routes_that_had_no_time_are_named() -> None:

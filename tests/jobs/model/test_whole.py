@@ -41,7 +41,7 @@ def test_a_model_whose_call_is_a_measurement_by_itself_is_read_once(slower: floa
             return statistics({"dispatch": (slower if build.vmfb.name == "plain" else 1.0) * (1000.0 - len(read))})
 
     context = Read()
-    whole = WholeModel(unranked(context, PLAINLY, NOTHING), PLAINLY, race_of(context))
+    whole = WholeModel(unranked(context, PLAINLY, NOTHING), PLAINLY, race_of(context), context.clock.end)
     before, after = whole._readings(PLAINLY.module, KERNELS.module)
     assert (read.count("plain"), read.count("kernels")) == (readings, 3)
     assert before is not None
@@ -96,7 +96,7 @@ def test_entries_and_kernels_go_into_one_model_and_the_faster_of_it_and_the_firs
 
     monkeypatch.setattr(WholeModel, "make", make)
     context = BareContext()
-    whole = WholeModel(unranked(context, PLAINLY, NOTHING), PLAINLY, race_of(context))
+    whole = WholeModel(unranked(context, PLAINLY, NOTHING), PLAINLY, race_of(context), context.clock.end)
     (raced,) = put_together(whole, [cast(Entry, "an entry")], [kernel(PROBLEMS[0])], KERNELS)
     assert (done, raced.id) == (made, races)
     assert put_together(whole, [], KERNELS.kernels, KERNELS) == [KERNELS], "nothing new was found"

@@ -51,7 +51,8 @@ def test_a_rehearsal_names_each_program_and_divides_the_time() -> None:
     problems = [Gemm.parse(shape=f"8x8x{k}", dtype="f32") for k in (8, 16)]
     parts = [Part(Unit(Path(f"{one.k}.mlir"), None, {}), {}, one) for one in problems]
     plan = Plan(Target.parse("cpu"), tuple(parts), (), ())
-    assert plan.seconds(Options(budget=7.0)) == 7.0
+    for_all = plan.rehearsal(Options(budget=7.0)).to_json()
+    assert [for_all["seconds"], *(one["seconds"] for one in for_all["parts"])] == [7.0, 3.5, 3.5]
     told = plan.rehearsal(Options())
     assert [one["seconds"] for one in told.to_json()["parts"]] == [SECONDS, SECONDS]
     lines = [f"{one.unit.spec}: {one.name}: " for one in parts]

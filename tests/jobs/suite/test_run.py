@@ -24,6 +24,7 @@ from autotuner.jobs.suite import result as suite_result
 from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.result import SuiteResult
 from autotuner.jobs.suite.run import Selection, tune_suite
+from autotuner.measure.schedule import Clock
 from autotuner.problems.render import problem_mlir
 from autotuner.store.store import Store
 from autotuner.system.settings import cache_dir
@@ -307,12 +308,12 @@ def test_what_the_budget_does_not_suffice_for_and_what_contributes_little_is_lef
 ) -> None:
     asked: list[tuple[float, int]] = []
 
-    def first_alone(left: float, shares: list[float], *, least: float) -> float:
-        asked.append((left, len(shares)))
-        return min(left, least) if len(asked) == 1 else 0.0
+    def first_alone(clock: Clock, shares: list[float], *, before: float, least: float, first: bool) -> float:
+        asked.append((clock.until(before), len(shares)))
+        return least if first else 0.0
 
     monkeypatch.setattr("autotuner.jobs.suite.run.LEAST_SECONDS", ENOUGH)
-    monkeypatch.setattr("autotuner.jobs.suite.run.share_of", first_alone)
+    monkeypatch.setattr(Clock, "turn", first_alone)
     file = write(here, SHAPES.replace("f32,3", "f32,400") + "gemm,32x32x32,f32,3\ngemm,16x16x16,f32,1\n")
     result = run(file, fake_tools(here), budget=2 * ENOUGH, threshold=0.5)
     (first, both), (second, one) = asked
@@ -343,7 +344,7 @@ def test_a_killed_suite_and_one_that_ctrl_c_ends_with_130_go_on_with_the_same_ru
     fake.slow_down("time")  # it must not be over before it is interrupted
     file = write(here)
     line = Cli(fake, here / "workspace", 1)
-    words = ("suite", str(file), "--trials", "2", "--budget", "40m", "--json")
+    words = ("suite", str(file), "--trials", "2", "--microkernels", "none", "--budget", "40m", "--json")
     try:
         killed = line.start(*words)
         line.wait_for(killed, "SELECT count(*) FROM candidates WHERE state = 'timed'", 1)
