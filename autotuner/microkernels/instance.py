@@ -39,7 +39,7 @@ class Buffer:
     panels: Expression = NOTHING
     """The width of the panels that it comes in; 0: none."""
     panelled: str = ""
-    """The dimension that is cut into panels; the others keep their order."""
+    """The dimension that is cut into panels; the others keep their order. Empty: the innermost, its rows."""
     bytes: Expression = NOTHING
     """Of scratch; with 0 of them the pointer is left out of the call."""
     parts: Expression = _ONE

@@ -324,7 +324,8 @@ class Manifest:
         letters = "".join(declared.dimensions(buffer.operand)[axis] for axis in order)
         if buffer.panelled not in letters:
             raise self._unfit(f"it wants panels of {buffer.panelled}, which {buffer.operand} does not have here.", "")
-        return binding.in_panels(letters.index(buffer.panelled), width, lead=int(letters[0] in "bg"))
+        axis = letters.index(buffer.panelled) if buffer.panelled else len(letters) - 1
+        return binding.in_panels(axis, width, lead=int(letters[0] in "bg"))
 
     def _sizes(
         self, key: str, expressions: Sequence[Expression], numbers: Mapping[str, int], *, most: int

@@ -104,13 +104,14 @@ TAKEN: list[tuple[str, str, Sequence[Problem], Sequence[Problem]]] = [
         "gemm_cuda",
         HOPPER,
         [
-            *map(gemm, ("512x768x1024", "128x4096x4096", "1x5120x5120")),
+            *map(gemm, ("512x768x1024", "128x4096x4096", "1x5120x5120", "1024x1024x1020")),
             gemm("16x4096x4096", epilogue="bias"),
+            gemm("1024x1020x1024", layout="nt"),
             f8("1024x1024x1024"),
         ],
         [
             gemm("16x4096x4096", batch=2),
-            *(gemm("12x4096x4096", layout="tn"), gemm("1024x1020x1024", layout="nt"), gemm("1024x1024x1020")),
+            gemm("1024x1020x1024", epilogue="bias"),
             gemm("512x512x1000", batch=64),
             f8("1024x1024x1016"),
             replace(f8("1024x1024x1024"), layout="nn"),
@@ -275,6 +276,7 @@ TURNED = {"bm": 64, "bn": 16, "fill": 1, "turned": 1}
 IN_CUDA = [
     Case("gemm_cuda", gemm("1536x1536x2048", dtype="bf16", layout="nt"), {"bm": 128, "bn": 144, "both": 1}),
     Case("gemm_cuda", gemm("2008x2040x1976"), {"both": 1}, called=True),
+    Case("gemm_cuda", gemm("333x777x1111"), called=True),
     Case("gemm_cuda", DEEP, {"bm": 128, "bn": 128, "fill": 1}, called=True),
     Case("gemm_cuda", replace(DEEP, out="bf16"), {"fill": 2}, called=True),
     Case("gemm_cuda", gemm("16x4096x4096", layout="nt", epilogue="bias,residual,gelu"), TURNED),

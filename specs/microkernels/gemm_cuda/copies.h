@@ -1,6 +1,6 @@
 // Which boxes of both matrices a workgroup copies, and where to.
-__constant__ const Map x_map = describe(batch * (X_ACROSS ? k : tall), X_ACROSS ? tall : k, X_ACROSS ? BK : BM);
-__constant__ const Map y_map = describe(batch * (Y_ACROSS ? k : broad), Y_ACROSS ? broad : k, Y_ACROSS ? BK : BN);
+__constant__ const Map x_map = describe(batch * (X_ACROSS ? k : tall), X_ACROSS ? tall : k, X_PITCH, X_ACROSS ? BK : BM);
+__constant__ const Map y_map = describe(batch * (Y_ACROSS ? k : broad), Y_ACROSS ? broad : k, Y_PITCH, Y_ACROSS ? BK : BN);
 
 struct Place {
   int entry, row, column;  // of a batch, and of the parts of each

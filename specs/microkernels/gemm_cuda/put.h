@@ -61,8 +61,21 @@ struct Result {
   int m, n, entry;
 };
 
-__device__ __forceinline__ void put_at(const Result& to, u64 where, const u32* words) {
-  store_global((u64)to.c + where * OUT_BYTES, words);
+// EACH numbers of a row, of which `left` columns are left. Rows of odd lengths begin anywhere: their numbers are put one by one.
+__device__ __forceinline__ void put_at(const Result& to, u64 where, const u32* words, int left) {
+  const u64 there = (u64)to.c + where * OUT_BYTES;
+  if ((GATED ? n / 2 : n) % EACH == 0) {
+    store_global(there, words);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < EACH; i++)
+    if (i < left) {
+      if (WIDE)
+        *(u32*)(there + i * 4) = words[i % 4];
+      else
+        *(u16*)(there + i * 2) = (u16)(words[i / 2] >> i % 2 * 16);
+    }
 }
 
 // --- From registers -------------------------------------------------------------------------------------------------
@@ -139,7 +152,8 @@ __device__ __forceinline__ void put_directly(const Result& to, const float (&sum
         swap(words[1], words[3], 1, lane & 1);
       } else
         deal(words, lane);
-      if (row < to.m && round + own < PIECES && column + round * 8 < n) put_at(to, begin + round * 8, words);
+      if (row < to.m && round + own < PIECES && column + round * 8 < n)
+        put_at(to, begin + round * 8, words, n - column - round * 8);
     }
   }
 }
@@ -187,8 +201,8 @@ typedef Numbers<BIAS_F32, BIAS_BF16> Shifts;
 typedef Numbers<RESIDUAL_F32, RESIDUAL_BF16> Residuals;
 
 // EACH columns of a row, with all that is done with them; gated by others.
-__device__ __forceinline__ void put_finished(const Result& to, u64 where, float (&sums)[EACH], const float (&others)[EACH],
-                                             const Shifts& shifts, const Residuals& more) {
+__device__ __forceinline__ void put_finished(const Result& to, u64 where, int left, float (&sums)[EACH],
+                                             const float (&others)[EACH], const Shifts& shifts, const Residuals& more) {
   if (BIAS) shifts.add_to(sums);
   if (RESIDUAL) more.add_to(sums);
 #pragma unroll
@@ -197,7 +211,7 @@ __device__ __forceinline__ void put_finished(const Result& to, u64 where, float 
 #pragma unroll
   for (int j = 0; j < 4; j++)
     words[j] = WIDE ? __float_as_uint(sums[j]) : pair(sums[2 * j % EACH], sums[(2 * j + 1) % EACH]);
-  put_at(to, where, words);
+  put_at(to, where, words, left);
 }
 
 // So many columns of 64 rows, of SPLIT the share of one, with their epilogue: a short loop, as many instructions at the end of a
@@ -227,7 +241,7 @@ __device__ __forceinline__ void put_staged(const Result& to, u32 from, int row, 
       const u32 at = from + line * PITCH + (GATED ? x / 8 * 16 + x % 8 : x) * 4;
       float sums[EACH], others[EACH];
       add_up(sums, others, at, share);
-      put_finished(to, where[u], sums, others, shifts[u], more[u]);
+      put_finished(to, where[u], n - first - i % ACROSS * EACH, sums, others, shifts[u], more[u]);
     }
   }
 }
@@ -271,6 +285,9 @@ __device__ __forceinline__ void put_turned(const Result& to, u32 from, int row, 
     }
 #pragma unroll
     for (int u = 0; u < AT_ONCE; u++)
-      if (inside[u]) put_finished(to, where[u], sums[u], others[u], shifts[u], more[u]);
+      if (inside[u]) {
+        const int place = first + (begin + u * NEXT) % ACROSS * EACH;
+        put_finished(to, where[u], n - place, sums[u], others[u], shifts[u], more[u]);
+      }
   }
 }

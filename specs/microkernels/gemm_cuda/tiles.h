@@ -5,10 +5,10 @@ struct alignas(128) Map {
   u32 words[32];
 };
 
-__device__ constexpr Map describe(u32 rows, u32 columns, u32 box) {
+__device__ constexpr Map describe(u32 rows, u32 columns, u32 pitch, u32 box) {
   Map map = {};
   map.words[2] = 3 << 4 | (LHS_BF16 ? 10 : 6) << 7 | 3 << 13;  // four dimensions, the type, the swizzle of 128 bytes
-  map.words[3] = columns >> 3, map.words[4] = 1, map.words[5] = 1 << 28;                            // strides, of 16 bytes
+  map.words[3] = pitch >> 3, map.words[4] = 1, map.words[5] = 1 << 28;                            // strides, of 16 bytes
   map.words[8] = columns - 1, map.words[9] = rows - 1, map.words[10] = (1 << 28) - 1, map.words[11] = (1 << 24) - 1;  // sizes
   map.words[13] = 63u << 24, map.words[14] = box - 1;  // of a box
   return map;
