@@ -70,10 +70,10 @@ class Sleeper(WorkerState):
         made = Compiled(None, "", BUILD_SECONDS, (), Path(), binary=name.hex(), key=key, took=BUILD_SECONDS)
         return made, name * (MODULE_BYTES // len(name))
 
-    def _opened(self, session: str, isolate: bool) -> tuple[str, DeviceState, float]:
+    def _opened(self, session: str, isolate: bool) -> tuple[Path, str, DeviceState, float]:
         del isolate
         self._device, self._for = cast(Device, SleepingDevice(self.slower)), session
-        return self.uri, "sustained", 3000.0
+        return self.folder, self.uri, "sustained", 3000.0
 
 
 @dataclass
@@ -238,7 +238,7 @@ def main() -> None:
     tools = Tools.find()
     own = Facts.of_this_machine(tools, builds=0)
     if asked.host:
-        sleeping = replace(own, builds=1, device="cuda://0", resource="sleeper", model="sleeper")
+        sleeping = replace(own, builds=1, device="cuda://0", called="sleeper")
         asyncio.run(_host(asked.host, asked.count, sleeping, asked.slower))
         return
     print(f"machine: {machine()}")

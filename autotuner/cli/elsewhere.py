@@ -80,10 +80,6 @@ def worker(
     device: Annotated[
         str | None, option("--device", "IREE device URI that it lends. [default: it only builds]")
     ] = None,
-    resource: Annotated[
-        str | None,
-        option("--resource", "What coordinators call the device. [default: its model: H200, gfx942, cpu]"),
-    ] = None,
     jobs: o.Jobs = None,
     name: Annotated[str | None, option("--name", "What it is called in notes. [default: host and process]")] = None,
     iree_tools: o.IreeTools = None,
@@ -103,4 +99,4 @@ def worker(
     need_dask()
     from autotuner.cluster.worker import serve
 
-    serve(there, device=device, resource=resource, jobs=jobs, name=name, iree_tools=iree_tools, say=emit)
+    serve(there, device=device, jobs=jobs, name=name, iree_tools=iree_tools, say=emit)

@@ -6,6 +6,7 @@ to nothing.
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import re
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from autotuner.errors import EnvironmentFailure, UsageError
 
 if TYPE_CHECKING:
+    from distributed import Worker
     from distributed.security import Security
 
     from autotuner.build.builder import Builder
@@ -29,11 +31,16 @@ JOIN_SECONDS = 30.0
 """How long a coordinator waits for workers, and a worker for its scheduler."""
 
 
-def on_worker(method: str, *words: Any) -> Any:
-    """A method of the worker's plugin, and what it is given."""
+def build(*words: Any) -> Any:
+    """A task: any worker's plugin builds."""
     from distributed import get_worker
 
-    return getattr(get_worker().plugins[PLUGIN], method)(*words)
+    return get_worker().plugins[PLUGIN].build(*words)
+
+
+async def on_worker(method: str, *words: Any, dask_worker: Worker) -> Any:
+    """Called on one worker: a method of its plugin, beside the worker's own loop."""
+    return await asyncio.to_thread(getattr(dask_worker.plugins[PLUGIN], method), *words)
 
 
 def need_dask() -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any
 
 from distributed import Client, KilledWorker, Semaphore
@@ -17,7 +18,7 @@ from distributed import Client, KilledWorker, Semaphore
 from autotuner.build.builder import Builder, BuildJob
 from autotuner.build.executor import Answer, BuildExecutor
 from autotuner.build.machines import Machines, Note, Wanted
-from autotuner.cluster.address import JOIN_SECONDS, Scheduler, on_worker
+from autotuner.cluster.address import JOIN_SECONDS, Scheduler, build, on_worker
 from autotuner.cluster.facts import Facts, Member, Roster
 from autotuner.cluster.remote import RemoteDevice
 from autotuner.devices.many import Devices
@@ -29,8 +30,8 @@ from autotuner.system.execution import local_executor
 from autotuner.system.settings import usable_cores
 from autotuner.targets import NO_DEVICE, Target
 
-LOOK_SECONDS = 1.0
-"""How often the scheduler is asked who is there."""
+TAKE_SECONDS = 0.1
+"""How long a lease is waited for that another coordinator may have."""
 
 
 @contextmanager
@@ -63,9 +64,11 @@ class Cluster:
     """Addresses of workers that were there."""
     _down: str = ""
     """Why the scheduler is gone."""
-    _calls: dict[Future[Any], str] = field(default_factory=dict)
-    """Those under way, by the address of the one worker that can take it; empty: any builder can."""
-    _ended: threading.Event = field(default_factory=threading.Event)
+    _builders: bool = True
+    """Somebody builds."""
+    _builds: set[Future[Any]] = field(default_factory=set)
+    """Those under way."""
+    _joined: threading.Event = field(default_factory=threading.Event)
     _answers: ThreadPoolExecutor = field(default_factory=ThreadPoolExecutor)
     """Modules that come from workers are written by threads of their own: meanwhile others are talked to."""
 
@@ -77,12 +80,11 @@ class Cluster:
         """Joined as its coordinator, with at least one worker that can be used."""
         with connected(scheduler) as client:
             cluster = cls(client, scheduler, Roster(own, target, timed, wanted), note)
-            cluster._gather()
-            threading.Thread(target=cluster._watch, name="cluster", daemon=True).start()
+            client.subscribe_topic("all", lambda event: cluster._told(event[1]))
             try:
+                cluster._gather()
                 yield cluster
             finally:
-                cluster._ended.set()
                 cluster._answers.shutdown(wait=False)
 
     # --- who is there -------------------------------------------------------------------------------------------
@@ -92,22 +94,20 @@ class Cluster:
         """Builds at once."""
         return sum(member.facts.builds for member in self.roster.members)
 
-    @property
-    def _builds(self) -> str:
-        """What Dask gives builds by: whoever joins later builds, too."""
-        return self.roster.own.build_resource
-
     def _workers(self) -> Mapping[str, Mapping[str, Any]]:
         """By address: what each has told the scheduler; nothing where that is gone."""
-        workers: dict[str, dict[str, Any]] = {}
-        if self.client.status != "running":
-            self._down = "the connection is lost"
-        else:
-            try:
-                workers = self.client.sync(self.client.scheduler.identity, n_workers=-1)["workers"]
-            except Exception as error:  # Dask has many for a connection that is lost
-                self._down = str(error) or type(error).__name__
-        return workers
+        why = "the connection is lost"
+        try:
+            if self.client.status == "running":
+                ask = self.client.scheduler.identity
+                workers: dict[str, dict[str, Any]] = self.client.sync(ask, n_workers=-1, callback_timeout=JOIN_SECONDS)[
+                    "workers"
+                ]
+                return workers
+        except Exception as error:  # Dask has many for a connection that is lost
+            why = str(error) or type(error).__name__
+        self._down = why
+        return {}
 
     def _gather(self) -> None:
         """Who is there at the beginning; where nobody is, workers are waited for."""
@@ -115,30 +115,35 @@ class Cluster:
         self.roster.update(self._workers())
         if self.roster.missing and not self.roster.refusals:
             self.note(f"waiting for a {self.roster.missing}")
-        while self.roster.missing and not self.roster.refusals and monotonic() < ends:
-            sleep(LOOK_SECONDS)
+        while self.roster.missing and not self.roster.refusals and (left := ends - monotonic()) > 0:
+            self._joined.wait(left)
+            self._joined.clear()
             self.roster.update(self._workers())
         for name, why in self.roster.refusals.items():
             self.note(f"worker {name} is refused: it {why}")
         if self.roster.missing:
             raise self._nobody()
 
-    def _watch(self) -> None:
-        while not self._ended.wait(LOOK_SECONDS):
-            self._end_lost()
-
-    def _end_lost(self) -> None:
-        """Ends calls that nobody can take any more: Dask would keep them for whoever is gone, for ever."""
-        workers = self._workers()
-        for member in self.roster.members:
-            if member.address not in workers and member.address not in self._lost:
-                self._lost.add(member.address)
-                if not self._down:
+    def _told(self, event: Any) -> None:
+        """What the scheduler tells of a worker that joins or is lost."""
+        action = event.get("action") if isinstance(event, dict) else None
+        if action not in ("add-worker", "remove-worker"):
+            return
+        if action == "remove-worker":
+            self._lost.add(event["worker"])
+            for member in self.roster.members:
+                if member.address == event["worker"]:
                     self.note(f"worker {member.name} is gone: its work goes to others")
-        builders = any(self._builds in told["resources"] for told in workers.values())
-        for call, address in list(self._calls.items()):
-            if address not in workers if address else not builders:
-                call.cancel()
+        self._joined.set()
+        self._answers.submit(self._end_builds)
+
+    def _end_builds(self) -> None:
+        """Where nobody is left that builds: Dask would keep them for ever, for whoever joins."""
+        workers = self._workers().values()
+        self._builders = any(self.roster.own.build_resource in told["resources"] for told in workers)
+        if not self._builders:
+            for build in list(self._builds):
+                build.cancel()
 
     def _nobody(self) -> EnvironmentFailure:
         """What a run lacks, and who was refused; or that the scheduler does not answer any more."""
@@ -163,29 +168,31 @@ class Cluster:
         return BuildExecutor(builder, here, here, self._build)
 
     def _build(self, job: BuildJob, key: str) -> Future[Answer]:
-        if self._down:
+        if self.client.status != "running":
             raise self._nobody()
-        executor = self.client.get_executor(resources={self._builds: 1}, pure=False)
-        run = executor.submit(on_worker, "build", job, key, process.seconds_left())
-        self._calls[run] = ""
+        executor = self.client.get_executor(resources={self.roster.own.build_resource: 1}, pure=False)
+        run = executor.submit(build, job, key, process.seconds_left())
+        self._builds.add(run)
         answer: Future[Answer] = Future()
         answer.add_done_callback(lambda ended: run.cancel() if ended.cancelled() else None)
         run.add_done_callback(lambda _: self._answers.submit(self._built, answer, run))
+        if not self._builders or self.client.status != "running":
+            run.cancel()  # they were lost meanwhile
         return answer
 
     def _built(self, answer: Future[Answer], run: Future[Any]) -> None:
-        self._calls.pop(run, None)
+        self._builds.discard(run)
         if not answer.set_running_or_notify_cancel():
             return
-        if run.cancelled():
+        try:
+            answer.set_result(run.result())
+        except CancelledError:
             answer.set_exception(self._nobody())
-        elif isinstance(error := run.exception(), KilledWorker):
+        except KilledWorker as error:
             why = f"the workers that compiled it died, one after the other: {error}"
             answer.set_result((replace(Compiled.refused(why), lasting=False), None))
-        elif error is not None:
+        except Exception as error:
             answer.set_exception(error)
-        else:
-            answer.set_result(run.result())
 
     # --- devices ------------------------------------------------------------------------------------------------
 
@@ -193,7 +200,7 @@ class Cluster:
     def devices(self, *, isolate: bool) -> Iterator[list[RemoteDevice]]:
         """All devices that no other coordinator has, open; at least one."""
         with ExitStack() as stack:
-            taken = [member for member in self.roster.devices if self._taken(member, stack, timeout=LOOK_SECONDS / 10)]
+            taken = [member for member in self.roster.devices if self._taken(member, stack, timeout=TAKE_SECONDS)]
             if not taken:
                 self.note("waiting: another coordinator has the devices of this cluster")
                 taken = [self.roster.devices[0]]
@@ -212,10 +219,9 @@ class Cluster:
         name, client = f"autotune-device-{member.address}", self.client
         lease = Semaphore(max_leases=1, name=name, scheduler_rpc=client.scheduler, loop=client.loop)
         until.callback(lease.refresh_callback.stop)
-        if not lease.acquire(timeout=timeout):
-            return False
-        until.callback(_quietly, lease.release)
-        return True
+        if taken := lease.acquire(timeout=timeout):
+            until.callback(lambda: self._down or lease.release())
+        return bool(taken)
 
     def _opened(self, member: Member, *, isolate: bool) -> RemoteDevice | None:
         """A device that was taken; None where it does not open, which is said."""
@@ -226,42 +232,39 @@ class Cluster:
             self.note(f"worker {member.name} does not open its device: {error.message}")
             return None
 
-    def _call(self, member: Member, method: str, *words: Any, alone: bool = False) -> Any:
-        """A method of a device's worker; `alone`: its device does nothing else meanwhile."""
-        if member.address in self._lost:
-            raise self._lost_with(member)
-        resources = {member.facts.resource: 1} if alone else None
-        executor = self.client.get_executor(workers=[member.address], resources=resources, pure=False)
-        under_way = executor.submit(on_worker, method, *words)
-        self._calls[under_way] = member.address
+    def _call(self, member: Member, method: str, *words: Any) -> Any:
+        """A method of a device's worker: no task, for Dask would keep one for a worker that is lost."""
+
+        async def ask() -> Any:
+            return await self.client.run(on_worker, method, *words, workers=[member.address])
+
+        if member.address in self._lost or self.client.status != "running":
+            raise self._lost_with(member, "it is gone")
+        under_way = asyncio.run_coroutine_threadsafe(ask(), self.client.loop.asyncio_loop)
         try:
             left = process.seconds_left()
-            return under_way.result(left if left < threading.TIMEOUT_MAX else None)
+            return under_way.result(left if left < threading.TIMEOUT_MAX else None)[member.address]
         except TimeoutError:
             raise OutOfTimeError from None
-        except (CancelledError, KilledWorker):
-            raise self._lost_with(member) from None
+        except OutOfTimeError:
+            raise
+        except AutotuneError as error:
+            raise type(error)(f"worker {member.name}: {error.message}", remedy=error.remedy) from None
+        except (OSError, CancelledError) as error:
+            raise self._lost_with(member, str(error)) from None
         finally:
-            self._calls.pop(under_way, None)
             under_way.cancel()  # where this thread was interrupted
 
-    def _lost_with(self, member: Member) -> AutotuneError:
+    def _lost_with(self, member: Member, why: str) -> AutotuneError:
         """What is raised where a device's worker does not answer any more."""
-        device = member.facts.model or member.facts.device
-        remedy = "Start it again, and go on with --resume."
         self._workers()
-        return self._nobody() if self._down else DeviceError(f"it is lost ({device}).", remedy=remedy)
+        said = f"worker {member.name} is lost ({member.facts.model or member.facts.device}): {why}."
+        return self._nobody() if self._down else DeviceError(said, remedy="Start it again, and go on with --resume.")
 
 
 def _close(device: RemoteDevice) -> None:
     with suppress(AutotuneError), process.however_late(latest=monotonic() + JOIN_SECONDS):
         device.close()
-
-
-def _quietly(do: Callable[[], Any]) -> None:
-    """The scheduler may be gone."""
-    with suppress(Exception):
-        do()
 
 
 @contextmanager

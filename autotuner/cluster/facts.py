@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -29,78 +29,61 @@ class Facts:
     """All that decides whether what a worker builds and times is what this machine would build and time."""
 
     autotune: str
-    code: str
-    """Digest of the package's own files."""
+    """Version and digest of the package's own files: two checkouts of one version may differ."""
     iree: str
-    compiler: str
-    """Digest of the compiler."""
+    """Version and digest of the compiler."""
     runtime: str
     """Digest of what runs modules."""
     processor: str
-    """What code for `host` is made for there."""
-    cores: int
-    """Usable ones."""
+    """What code for `host` is made for there, and the cores that may be used."""
     builds: int
     """At once."""
     device: str = ""
     """URI of the device; empty: it only builds."""
-    resource: str = ""
-    """What the device is called among Dask's resources: its model."""
-    model: str = ""
-    """As the device's driver names it."""
+    called: str = ""
+    """What `--device` of a coordinator calls the device: its model."""
     chip: str = ""
     """What microkernels for the device are made for; empty: the target says."""
     environment: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of_this_machine(cls, tools: Tools, *, builds: int, device: str = "", resource: str = "") -> Facts:
+    def of_this_machine(cls, tools: Tools, *, builds: int, device: str = "") -> Facts:
         environment = capture(device, tools) if device else {}
-        model = str(environment.get("device_name", ""))
         backend = backend_on(device) if device else None
         return cls(
-            autotune=__version__,
-            code=package_digest(),
-            iree=tools.release,
-            compiler=tools.identity,
+            autotune=f"{__version__} ({package_digest()[:12]})",
+            iree=tools.build,
             runtime="|".join(tools.programs[1:]),
-            processor=tools.processor,
-            cores=usable_cores(),
+            processor=f"{tools.processor}, {usable_cores()} cores",
             builds=builds,
             device=device,
-            resource=(resource or resource_of(device, model)) if device else "",
-            model=model,
+            called=name_of(device, str(environment["device_name"])) if device else "",
             chip=(backend.chip_there(which_device(device)) if backend else None) or "",
             environment=environment,
         )
 
     @property
+    def model(self) -> str:
+        """As the device's driver names it."""
+        return str(self.environment.get("device_name", ""))
+
+    @property
     def kind(self) -> str:
         """Of its device: times on devices of one kind can be compared."""
-        return f"{self.resource}: {self.model or 'of unknown model'}, {self.device.partition('://')[0]}"
+        return f"{self.called}: {self.model or 'of unknown model'}, {self.device.partition('://')[0]}"
 
     @property
     def build_resource(self) -> str:
         """What Dask gives a build by: the same for all workers that build the same."""
-        same = "|".join((self.autotune, self.code, self.iree, self.compiler))
+        same = f"{self.autotune}|{self.iree}"
         return f"build-{hashlib.sha256(same.encode()).hexdigest()[:12]}"
 
     def is_called(self, wanted: str) -> bool:
         """Does `--device` name its device? An empty name is any."""
-        return wanted.lower() in ("", self.resource.lower(), self.model.lower())
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "environment": dict(self.environment)}
-
-    @classmethod
-    def from_json(cls, document: Any) -> Facts | None:
-        """None where they are not those of this version."""
-        names = {one.name for one in fields(cls)}
-        if not isinstance(document, Mapping) or set(document) != names:
-            return None
-        return cls(**document)
+        return wanted.lower() in ("", self.called.lower(), self.model.lower())
 
 
-def resource_of(device: str, model: str) -> str:
+def name_of(device: str, model: str) -> str:
     """`H200` of an NVIDIA H200, `gfx942` of an MI300X, `cpu` of a processor: what a coordinator's `--device` names."""
     backend = backend_on(device)
     if backend is not None and backend.on_host:
@@ -113,32 +96,24 @@ def resource_of(device: str, model: str) -> str:
     return "-".join(words.split()) or device.partition("://")[0]
 
 
-def refused_as_builder(document: Any, own: Facts) -> str:
-    """Why a worker that says this may not build for this machine; empty: it may."""
-    facts = Facts.from_json(document)
-    if facts is None or facts.autotune != own.autotune:
-        version = document.get("autotune") if isinstance(document, Mapping) else None
-        return f"has autotune {version}, not {own.autotune}" if version else "was not started by `autotune worker`"
-    if facts.code != own.code:
-        return f"has other files of autotune {own.autotune} ({facts.code[:8]}, not {own.code[:8]})"
-    if facts.iree != own.iree:
-        return f"has IREE {facts.iree}, not {own.iree}"
-    if facts.compiler != own.compiler:
-        return f"has another build of IREE {own.iree}"
-    return ""
+def refused_as_builder(told: Mapping[str, Any], own: Facts) -> str:
+    """Why a worker that tells this may not build for this machine; empty: it may."""
+    if "autotune" not in told:
+        return "was not started by `autotune worker`"
+    if told["autotune"] != own.autotune:
+        return f"has autotune {told['autotune']}, not {own.autotune}"
+    return f"has IREE {told['iree']}, not {own.iree}" if told["iree"] != own.iree else ""
 
 
 def refused_as_device(facts: Facts, own: Facts, *, target: Target) -> str:
     """Why the device of a worker that may build cannot be used for this target; empty: it can."""
     if facts.runtime != own.runtime:
-        return f"has another runtime of IREE {own.iree}"
-    if target.backend.on_host and (facts.processor, facts.cores) != (own.processor, own.cores):
-        return (
-            f"has another processor ({facts.model}, {facts.cores} cores) than the coordinator, whose code it would run"
-        )
+        return "has another runtime of IREE"
+    if target.backend.on_host and facts.processor != own.processor:
+        return f"has another processor ({facts.model}) than the coordinator, whose code it would run"
     if target.chip and facts.chip not in ("", target.chip):
         return f"has a {facts.chip}, not the {target.chip} that --chip names"
-    prefix, name = target.backend.chip_prefix, facts.resource
+    prefix, name = target.backend.chip_prefix, facts.called
     if prefix and not target.backend.assembled_on_load and name.startswith(prefix) and name != target.name:
         return f"has a {name}, which does not run code for {target.name}"
     return ""
@@ -146,7 +121,7 @@ def refused_as_device(facts: Facts, own: Facts, *, target: Target) -> str:
 
 @lru_cache(maxsize=1)
 def package_digest() -> str:
-    """Of all that the package is made of: two checkouts of one version may differ."""
+    """Of all that the package is made of."""
     root, whole = Path(__file__).parents[1], hashlib.sha256()
     for file in sorted(root.rglob("*.py")):
         whole.update(f"{file.relative_to(root)}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
@@ -183,12 +158,11 @@ class Roster:
         """Of all workers that the scheduler knows."""
         self.members, self.devices, self.refusals = [], [], {}
         for address, told in sorted(workers.items(), key=lambda one: str(one[1]["name"])):
-            name, facts = str(told["name"]), Facts.from_json(told.get(FACTS))
-            why = refused_as_builder(told.get(FACTS), self.own)
-            if facts is None or why:
+            name, said = str(told["name"]), told.get(FACTS) or {}
+            if why := refused_as_builder(said, self.own):
                 self.refusals[name] = why
             else:
-                self.members.append(Member(address, name, facts))
+                self.members.append(Member(address, name, Facts(**said)))
         if self.timed:
             self._choose_devices()
 
@@ -198,7 +172,7 @@ class Roster:
         why = {one.name: refused_as_device(one.facts, self.own, target=self.target) for one in there}
         usable = [one.facts for one in there if not why[one.name] and one.facts.is_called(self.wanted)]
         counts = Counter(one.kind for one in usable)
-        like_target = {one.kind for one in usable if one.resource == self.target.name}
+        like_target = {one.kind for one in usable if one.called == self.target.name}
         kind = min(counts, key=lambda one: (one not in like_target, -counts[one], one), default="")
         for member in there:
             if not why[member.name] and member.facts.kind == kind:

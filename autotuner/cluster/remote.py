@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from autotuner.devices.conditions import DeviceState
 from autotuner.devices.device import (
@@ -24,7 +24,7 @@ from autotuner.devices.device import (
     Module,
     Timing,
 )
-from autotuner.errors import AutotuneError, OutOfTimeError
+from autotuner.errors import OutOfTimeError
 from autotuner.iree.run import Benchmark, DispatchTime, Invocation
 from autotuner.problems import Array
 from autotuner.system import process
@@ -66,93 +66,35 @@ def moved(value: Any, to: Callable[[Path], Path]) -> Any:
     return value
 
 
-class Call(Protocol):
-    """Calls a method of one worker; `alone`: its device does nothing else meanwhile. DeviceError is raised where the
-    worker does not answer."""
-
-    def __call__(self, method: str, *words: Any, alone: bool = False) -> Any: ...
-
-
-@dataclass(eq=False)
-class Channel:
-    """What is known of a worker: its answers are errors here where they were there, and it gets each file once."""
-
-    name: str
-    _call: Call
-    session: str = field(default_factory=lambda: uuid.uuid4().hex)
-    """Whoever opened the device last has it."""
-    _results: OrderedDict[str, tuple[Array, ...]] = field(default_factory=OrderedDict, init=False)
-    """By digest: most modules compute the very bits that are known."""
-    _sent: set[str] = field(default_factory=set, init=False)
-
-    def ask(self, method: str, *words: Any, isolated: bool, **named: Any) -> Any:
-        """A method of the device. Files that are missing there are sent before."""
-        there = moved(words, self._put)
-        if (left := process.seconds_left()) <= 0:
-            raise OutOfTimeError
-        known = frozenset(self._results)
-        return self.call("ask", self.session, method, there, named, isolated, left, known, alone=True)
-
-    def call(self, method: str, *words: Any, alone: bool = False) -> Any:
-        """What was raised there is raised here, with the worker's name."""
-        try:
-            return self._call(method, *words, alone=alone)
-        except OutOfTimeError:
-            raise
-        except AutotuneError as error:
-            raise type(error)(f"worker {self.name}: {error.message}", remedy=error.remedy) from None
-
-    def with_arrays(self, one: Computed) -> Computed:
-        """Results whose bytes are known come without them; those that were used last are kept."""
-        if not one.digest:
-            return one
-        arrays = self._results[one.digest] = one.arrays or self._results[one.digest]
-        self._results.move_to_end(one.digest)
-        while len(self._results) > KEPT_RESULTS:
-            self._results.popitem(last=False)
-        return replace(one, arrays=arrays)
-
-    def _put(self, path: Path) -> Path:
-        """What a file is called there: its digest, and its ending, which IREE's programs go by. One that cannot be read
-        is found nowhere."""
-        try:
-            name, size = f"{known_digest(path)}{path.suffix}", path.stat().st_size
-        except OSError:
-            return Path(f"unreadable{path.suffix}")
-        if name not in self._sent:
-            with path.open("rb") as file:
-                for offset in range(0, max(size, 1), PIECE_BYTES):
-                    self.call("put", name, offset, file.read(PIECE_BYTES), offset + PIECE_BYTES >= size)
-            self._sent.add(name)
-        return Path(name)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RemoteDevice:
     """The coordinator's side of a device."""
 
-    channel: Channel
+    worker: str
+    """The name of its worker."""
+    call: Callable[..., Any] = field(repr=False)
+    """Calls a method of the worker; DeviceError where that does not answer."""
+    session: str
+    """Whoever opened the device last has it."""
+    folder: Path
+    """Where files lie there."""
     uri: str
     """With its worker's name: there are many of one URI."""
     state: DeviceState
     invocation_us: float
-    alone: bool
-    """A process for each call."""
+    _results: OrderedDict[str, tuple[Array, ...]] = field(default_factory=OrderedDict, repr=False)
+    """By digest: most modules compute the very bits that are known."""
+    _sent: set[str] = field(default_factory=set, repr=False)
 
     @classmethod
-    def opened(cls, name: str, call: Call, *, isolate: bool) -> RemoteDevice:
-        channel = Channel(name, call)
-        uri, state, invocation_us = channel.call("open", channel.session, isolate, alone=True)
-        return cls(channel, f"{uri}{TWIN}{name}", state, invocation_us, alone=state == PROCESS)
-
-    @property
-    def worker(self) -> str:
-        """The name of its worker."""
-        return self.channel.name
+    def opened(cls, worker: str, call: Callable[..., Any], *, isolate: bool) -> RemoteDevice:
+        session = uuid.uuid4().hex
+        folder, uri, state, invocation_us = call("open", session, isolate)
+        return cls(worker, call, session, folder, f"{uri}{TWIN}{worker}", state, invocation_us)
 
     @cached_property
     def isolated(self) -> Device:
-        return replace(self, state=PROCESS, invocation_us=INVOCATION_US, alone=True)
+        return replace(self, state=PROCESS, invocation_us=INVOCATION_US)
 
     def open(self) -> None:
         """It is open since it was taken."""
@@ -169,7 +111,7 @@ class RemoteDevice:
 
     def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
         found = self._ask("check", vmfb, tuple(invocations), timeout=timeout)
-        return tuple(map(self.channel.with_arrays, found))
+        return tuple(map(self._with_arrays, found))
 
     def time(
         self, module: Module, benchmark: Benchmark, *, repetitions: int = 3, give_up_us: float = math.inf
@@ -195,7 +137,36 @@ class RemoteDevice:
 
     def close(self) -> None:
         """The worker ends the device's process."""
-        self.channel.call("close", self.channel.session, alone=True)
+        self.call("close", self.session)
 
     def _ask(self, method: str, *words: Any, **named: Any) -> Any:
-        return self.channel.ask(method, *words, isolated=self.alone, **named)
+        """A method of the device. Files that are missing there are sent before."""
+        there = moved(words, self._put)
+        if (left := process.seconds_left()) <= 0:
+            raise OutOfTimeError
+        known = frozenset(self._results)
+        return self.call("ask", self.session, method, there, named, self.state == PROCESS, left, known)
+
+    def _with_arrays(self, one: Computed) -> Computed:
+        """Results whose bytes are known come without them; those that were used last are kept."""
+        if not one.digest:
+            return one
+        arrays = self._results[one.digest] = one.arrays or self._results[one.digest]
+        self._results.move_to_end(one.digest)
+        while len(self._results) > KEPT_RESULTS:
+            self._results.popitem(last=False)
+        return replace(one, arrays=arrays)
+
+    def _put(self, path: Path) -> Path:
+        """What a file is called there: its digest, and its ending, which IREE's programs go by. One that cannot be read
+        is found nowhere."""
+        try:
+            name, size = f"{known_digest(path)}{path.suffix}", path.stat().st_size
+        except OSError:
+            return self.folder / f"unreadable{path.suffix}"
+        if name not in self._sent:
+            with path.open("rb") as file:
+                for offset in range(0, max(size, 1), PIECE_BYTES):
+                    self.call("put", name, offset, file.read(PIECE_BYTES), offset + PIECE_BYTES >= size)
+            self._sent.add(name)
+        return self.folder / name

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ from autotuner.build.builder import Builder, BuildJob
 from autotuner.build.executor import Answer, work
 from autotuner.cluster.address import JOIN_SECONDS, PLUGIN, Scheduler
 from autotuner.cluster.facts import FACTS, Facts
-from autotuner.cluster.remote import moved
 from autotuner.devices.conditions import DeviceState
 from autotuner.devices.device import Computed, Device, LiveCalls
 from autotuner.devices.many import open_device
@@ -86,7 +85,7 @@ class WorkerState(WorkerPlugin):  # type: ignore[misc]
         if last:
             part.rename(self.folder / name)
 
-    def open(self, session: str, isolate: bool) -> tuple[str, DeviceState, float]:
+    def open(self, session: str, isolate: bool) -> tuple[Path, str, DeviceState, float]:
         """For a coordinator: it has taken the device's lease, so whoever had it before is gone."""
         with self._lock:
             return self._opened(session, isolate)
@@ -112,14 +111,14 @@ class WorkerState(WorkerPlugin):  # type: ignore[misc]
             if self._device is None or self._for != session:
                 raise DeviceError("it has given its device to another.", remedy="Go on with --resume.")
             device = self._device.isolated if isolated else self._device
-            found = getattr(device, method)(*moved(words, lambda name: self.folder / name.name), **named)
+            found = getattr(device, method)(*words, **named)
             if isinstance(found, LiveCalls):
                 rows = tuple(tuple(_sent(one, frozenset()) for one in row) for row in found.results)
                 return replace(found, results=rows)
             return [_sent(one, known) for one in found] if method == "check" else found
 
-    def _opened(self, session: str, isolate: bool) -> tuple[str, DeviceState, float]:
-        """Its URI, in which state it times, and how long an invocation must last."""
+    def _opened(self, session: str, isolate: bool) -> tuple[Path, str, DeviceState, float]:
+        """Where files go, its URI, in which state it times, and how long an invocation must last."""
         self._let_go()
         cache = self.builder.cache
         with ExitStack() as stack:
@@ -129,7 +128,7 @@ class WorkerState(WorkerPlugin):  # type: ignore[misc]
             device.open()
             self._open = stack.pop_all()
         self._device, self._for = device, session
-        return self.uri, device.state, device.invocation_us
+        return self.folder, self.uri, device.state, device.invocation_us
 
     def _let_go(self) -> None:
         self._device, self._for = None, ""
@@ -148,7 +147,6 @@ def serve(
     scheduler: Scheduler,
     *,
     device: str | None,
-    resource: str | None,
     jobs: int | None,
     name: str | None,
     iree_tools: Path | None,
@@ -158,10 +156,8 @@ def serve(
     if device and backend_on(device) is None:
         known = ", ".join(driver for backend in BACKENDS for driver in backend.drivers)
         raise UsageError(f"--device {device} is no device that is tuned for.", remedy=f"URIs begin with: {known}.")
-    if resource and not device:
-        raise UsageError("--resource names a device, and there is none.", remedy="Give --device too.")
     tools = Tools.find(iree_tools)
-    facts = Facts.of_this_machine(tools, builds=jobs or usable_cores(), device=device or "", resource=resource or "")
+    facts = Facts.of_this_machine(tools, builds=jobs or usable_cores(), device=device or "")
     state = WorkerState(Builder(tools, Cache(cache_dir())), facts.device)
     with dask.config.set(QUIET):
         asyncio.run(_serve(scheduler, facts, state, name or f"{platform.node()}-{os.getpid()}", say))
@@ -171,14 +167,13 @@ def dask_worker(scheduler: Scheduler, facts: Facts, state: WorkerState, name: st
     """Not yet started."""
     return Worker(
         scheduler.address,
-        # One more than builds: a call of the device never waits for them.
-        nthreads=facts.builds + 1,
-        resources={facts.build_resource: facts.builds, **({facts.resource: 1} if facts.device else {})},
+        nthreads=facts.builds,
+        resources={facts.build_resource: facts.builds},
         name=name,
         host="127.0.0.1" if scheduler.on_loopback else get_ip(scheduler.host),
         dashboard_address="127.0.0.1:0",
         security=scheduler.security(),
-        startup_information={FACTS: lambda _: facts.to_json()},
+        startup_information={FACTS: lambda _: asdict(facts)},
         plugins=(state,),
         memory_limit=0,
         death_timeout=JOIN_SECONDS,
@@ -194,6 +189,6 @@ async def _serve(scheduler: Scheduler, facts: Facts, state: WorkerState, name: s
         await worker
     except (OSError, TimeoutError, ValueError) as error:
         raise scheduler.unreachable(error) from error
-    device = f", {facts.device} ({facts.model}) as {facts.resource}=1" if facts.device else ", no device"
+    device = f", {facts.device} ({facts.called})" if facts.device else ", no device"
     say(f"worker {name} of {scheduler.address}: {facts.builds} builds at once{device}")
     await worker.finished()

@@ -67,7 +67,7 @@ def test_its_commands_join_each_other_by_tls(tmp_path: Path, share_digests: Call
         here["tls://scheduler:8786"] = address
         builder, gpu = start("builder"), start("gpu0")
         assert "no device" in said(*builder, f" of {address}:")
-        assert "as cpu=1" in said(*gpu, f" of {address}:")
+        assert "local-task (cpu)" in said(*gpu, f" of {address}:")
 
 
 @pytest.mark.parametrize("name", [name for name in SERVICES if name != "scheduler"])

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from autotuner.build.builder import Builder
-from autotuner.cluster.remote import Call, RemoteDevice
+from autotuner.cluster.remote import RemoteDevice
 from autotuner.cluster.worker import WorkerState
 from autotuner.iree.tools import Tools
 from autotuner.system.cache import Cache
 
 
-def near(state: WorkerState) -> Call:
+def near(state: WorkerState) -> Callable[..., Any]:
     """Calls a worker of this process."""
 
-    def call(method: str, *words: Any, alone: bool = False) -> Any:
-        del alone
+    def call(method: str, *words: Any) -> Any:
         return _sent(getattr(state, method)(*_sent(words)))
 
     return call
