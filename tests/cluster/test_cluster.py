@@ -148,7 +148,7 @@ def test_a_product_is_tuned_to_a_verdict_though_a_worker_dies(cluster: LocalClus
     disaster = Disaster(cluster)
     options = Options(
         effort=replace(parse_effort("quick"), race_entrants=2),
-        trials=2,
+        trials=4,
         budget=60.0,
         cache="warm",
         device="cpu",
@@ -157,7 +157,7 @@ def test_a_product_is_tuned_to_a_verdict_though_a_worker_dies(cluster: LocalClus
         microkernels=(),
     )
     try:
-        result = tune(Gemm.parse(shape="16x16x16", dtype="f32"), ONE_ROUTE, options=options, reporter=disaster)
+        result = tune(Gemm.parse(shape="256x256x512", dtype="f32"), ONE_ROUTE, options=options, reporter=disaster)
     finally:
         cluster.end("cpu-0")
     assert disaster.happened
