@@ -91,7 +91,7 @@ def _concluded(steps: SingleRun, manifest: Manifest, report: Report, file: Path)
     for tried in report.tried:
         _settle(steps, steps.evaluator.open(_candidate(steps, entries[tried.id], file)), tried)
     steps.seconds["time"] += report.seconds
-    steps.clock.started -= report.seconds  # the run took the time of both machines
+    steps.clock.add(report.seconds)  # the run took the time of both machines
     steps.standing.require_right(report.judgement.reason)
     if report.judgement.winner is not None:
         _build(steps, entries[report.judgement.winner], file)

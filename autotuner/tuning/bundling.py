@@ -15,6 +15,7 @@ from autotuner.bundles import archive
 from autotuner.bundles.documents import Entry, Manifest
 from autotuner.devices.device import INVOCATION_US, MAX_REPEAT, choose_repeat
 from autotuner.errors import OutOfTimeError, UsageError
+from autotuner.measure.schedule import before_modules
 from autotuner.measure.standing import SEARCHED
 from autotuner.problems import Problem
 from autotuner.system import process
@@ -33,8 +34,6 @@ BUNDLED = Task(ship=False, cold=False, elsewhere=True)
 _STEP = 8
 """Between the repeats of a candidate's modules: the device takes those that last long enough, and at most so much
 longer."""
-_MODULE = 0.1
-"""What a module of other repeats takes of a candidate's compile: 0.07 of it on GPUs, 0.12 on a processor."""
 _FASTEST = 4e9
 """Operations in a µs, more than any chip of today does: no module need repeat more than that asks for."""
 
@@ -49,8 +48,7 @@ def make_bundle(
         raise UsageError(f"--bundle {file} cannot be written.", remedy="Name a file in a folder that is there.")
     claim(file, archive.our_bundle, force=options.force)
     prepared = target.prepare(problem)
-    # Modules of several lengths are finished for each that is built, after the last of them.
-    budget = (options.budget or options.effort.budget) / (1 + _MODULE * len(ladder(prepared.flops)))
+    budget = before_modules(options.budget or options.effort.budget, len(ladder(prepared.flops)))
     options = replace(options, device=NO_DEVICE, budget=budget)
     with Session.open(target, options, **watched) as session:
         if session.tools.folder is not None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import autotuner
+import autotuner.measure.schedule as schedule_module
 from autotuner.errors import OutOfTimeError
 from autotuner.measure.judge import PAIRS
 from autotuner.measure.judgement import Judgement
-from autotuner.measure.schedule import LEADERS, BeginningError, Schedule, beginning, late, longer
+from autotuner.measure.schedule import LEADERS, SHARES, BeginningError, Phase, Schedule, beginning, late, longer
+from autotuner.system.progress import LEAST_BUDGET
 from tests.support.clocks import Simulated as At
 
 
@@ -70,7 +75,6 @@ def test_rivals_of_a_slow_baseline_are_faster_to_time() -> None:
     slow = schedule(timing=17.0, fresh=17.5, baseline_us=17e6, best_us=0.5e6)
     assert slow.rival == pytest.approx(0.5)
     assert slow.pair == pytest.approx(17.5 + 1.0)
-    assert slow.gain == pytest.approx(34.0)
 
 
 def test_a_call_that_is_a_measurement_by_itself_is_counted_once_and_a_short_one_four_times() -> None:
@@ -126,6 +130,104 @@ def test_only_what_time_may_change_is_told_a_budget() -> None:
 def test_a_verdict_can_be_counted_on_in_about_eight_pairs() -> None:
     one = schedule(shipping=3.0, building=1.0)
     assert one.enough == pytest.approx(PAIRS * one.pair + 3.0 + 2.0)
+
+
+# --- phases and parts ----------------------------------------------------------------------------------------------
+
+
+@given(st.sampled_from(sorted(SHARES)), st.floats(1.0, 1000.0), st.floats(0.0, 1200.0))
+def test_a_phase_ends_after_its_share_of_what_is_left_and_within_the_budget(
+    name: Phase, budget: float, now: float
+) -> None:
+    clock = At(budget, now=now)
+    assert clock.until(clock.phase(name)) == pytest.approx(SHARES[name] * max(budget - now, 0.0), abs=1e-6)
+    assert clock.phase(name) <= max(clock.end, clock.at(now)) + 1e-6
+    assert math.isinf(At(math.inf).phase(name))
+
+
+LEASTS = st.sampled_from([0.0, LEAST_BUDGET, 30.0])
+
+
+@given(st.lists(st.floats(0.0, 100.0), min_size=1, max_size=9), st.floats(1.0, 500.0), LEASTS)
+def test_what_a_part_leaves_the_others_have(shares: list[float], end: float, least: float) -> None:
+    """Whatever their shares, together they end in time; and the last has all that is left."""
+    clock, shares = At(1e6), sorted(shares, reverse=True)
+    for number in range(len(shares)):
+        seconds = clock.turn(shares[number:], before=clock.at(end), least=least, first=number == 0)
+        assert 0.0 <= seconds <= clock.until(clock.at(end)) + 1e-6
+        if number == len(shares) - 1 and clock.until(clock.at(end)) > LEAST_BUDGET:
+            assert seconds == pytest.approx(clock.until(clock.at(end)))
+        clock.now += seconds
+
+
+def test_in_less_than_the_least_budget_only_the_first_part_begins_and_without_one_each_has_no_end() -> None:
+    clock = At(100.0, now=97.0)
+    assert clock.turn([1.0, 1.0], before=clock.end, first=True) == pytest.approx(1.5)
+    assert clock.turn([1.0], before=clock.end) == 0.0
+    assert math.isinf(At(math.inf).turn([1.0, 1.0], before=math.inf))
+
+
+def test_what_was_to_be_over_before_a_moment_is_given_up_a_little_later_and_never_after_the_end() -> None:
+    clock = At(100.0)
+    assert clock.until(clock.given_up(clock.at(20.0))) == pytest.approx(22.0)
+    assert clock.given_up(clock.at(99.0)) == clock.end
+
+
+# --- who computes with a budget ----------------------------------------------------------------------------------
+
+
+COMPUTED = {
+    "clock": ("budget", "started", "elapsed", "left", "end", "latest", "proven"),
+    **dict.fromkeys(("options", "effort", "manifest"), ("budget",)),
+}
+"""Whose seconds are a budget's: the schedule's own."""
+
+
+def computes(tree: ast.AST) -> list[str]:
+    """Where seconds of a budget are added, multiplied, divided or changed."""
+    return [
+        ast.unparse(node)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.BinOp, ast.AugAssign, ast.UnaryOp)) and any(map(_seconds, _operands(node)))
+    ]
+
+
+def _operands(node: ast.BinOp | ast.AugAssign | ast.UnaryOp) -> list[ast.AST]:
+    """What it computes with, also as the least or the largest of some."""
+    names = [getattr(node, name) for name in ("left", "right", "operand", "target", "value") if hasattr(node, name)]
+    return [leaf for one in names for leaf in (one.args if isinstance(one, ast.Call) else _any_of(one))]
+
+
+def _any_of(node: ast.AST) -> list[ast.AST]:
+    return [*node.values] if isinstance(node, ast.BoolOp) else [node]
+
+
+def _seconds(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Attribute):
+        return False
+    owner = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
+    return node.attr in COMPUTED.get(owner, ())
+
+
+def test_nobody_but_the_schedule_computes_with_a_budget() -> None:
+    package, own = Path(autotuner.__file__).parent, Path(schedule_module.__file__)
+    found = {file: computes(ast.parse(file.read_text())) for file in package.rglob("*.py")}
+    assert len(found.pop(own)) >= 5, "what is looked for is found where it is"
+    assert {file.name: lines for file, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "self.clock.left - kept",
+        "share * run.clock.budget",
+        "clock.started -= 1",
+        "(options.budget or options.effort.budget) / 2",
+        "max(self.clock.left, 0.0) / 3",
+    ],
+)
+def test_whoever_computes_with_a_budget_is_found(line: str) -> None:
+    assert computes(ast.parse(line)) == [line]
 
 
 # --- before the default is timed --------------------------------------------------------------------------------

@@ -44,8 +44,6 @@ def run_experiment(
 ) -> AbResult:
     """Is B faster than A, and does it compute the same?"""
     options = options or Options()
-    if wanted.model is None and options.budget is None:
-        options = replace(options, budget=options.effort.budget)
     with Session.open(target, options, **watched) as session:
         return experiment(wanted, target, options=options, session=session)
 

@@ -116,7 +116,7 @@ class _RetuneRun:
         run, part = self.run, turn.what
         if not run.timed:
             return None, None
-        if not gone and run.clock.left <= 0:
+        if not gone and run.clock.up:
             return Raced("inconclusive", "ran out of time before it was raced"), None
         raced = None if gone else self.races.against_default(turn)
         works, _ = standing(lost=gone, raced=raced)
@@ -150,7 +150,7 @@ class _RetuneRun:
         kept = [row for row in own if row.state == "kept"]
         if not kept:
             return
-        if run.timed and run.clock.left <= 0 and not any(row.raced and row.raced.verdict == "win" for row in kept):
+        if run.timed and run.clock.up and not any(row.raced and row.raced.verdict == "win" for row in kept):
             account.note(f"{unit.name} is not written: ran out of time; the old files stay")
             return
         account.stage(f"writing {unit.name}")
