@@ -13,15 +13,17 @@ import pytest
 
 from autotuner import Conv, Gemm, Options, Result, Target, tune
 from autotuner.errors import UsageError
+from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.variants import ALONE
 from autotuner.microkernels.instance import search_folders
 from autotuner.microkernels.library import find
 from autotuner.microkernels.variants import Kernel
+from autotuner.problems.render import problem_mlir
 from autotuner.store.store import Store
 from autotuner.tuning.options import Effort
 from autotuner.tuning.session import Session
 from autotuner.tuning.tune import search
-from tests.support.fake_tools import ONE_ROUTE
+from tests.support.fake_tools import ONE_ROUTE, FakeTools
 from tests.support.kernels import own_kernel
 from tests.support.spec_files import Answer, autotune
 from tests.support.stand_in import misa_stand_in
@@ -78,6 +80,32 @@ def test_microkernels_and_code_generation_are_searched_together(workspace: Path)
     with Store.open(None, workspace=workspace, create=False) as store:
         kinds = {row.kind for row in store.candidates(result.run)}
     assert kinds >= {"baseline", "codegen", "microkernel"}
+
+
+@pytest.mark.long
+def test_a_kernel_that_wins_ships_with_its_objects_and_works_from_its_flagfile(workspace: Path, tmp_path: Path) -> None:
+    """Compiler and check are real; the times are given, so that it wins on any machine."""
+    effort = Effort(trials=1, budget=120, compile_only_trials=1, race_entrants=2)
+    options = Options(effort=effort, workspace=workspace, microkernels=(Kernel("sgemm_c"),), command=())
+    fake = FakeTools(tmp_path / "fake", tmp_path / "labels", rules=[("*transform-spec-filename*", 50.0)])
+    target = Target.parse("cpu")
+    with Session.open(target, options, tools=fake.tools) as session:
+        result = search(GEMM, target, options=options, session=session, task=ALONE).result
+    assert result.verdict == "win"
+    assert result.carrier == "microkernel"
+    assert result.spec is not None
+    assert result.flagfile is not None
+    assert result.spec.read_text().startswith("// Microkernel spec by autotune")
+    assert "made by:    autotune ab sgemm_c --shape 96x64x128 " in result.spec.read_text()
+    assert result.spec.name == "gemm_96x64x128_f32_f32_nn-cpu-sgemm_c.mlir"
+    objects = result.spec.with_suffix(".objects")
+    assert [path.suffix for path in objects.iterdir()] == [".o"]
+    (tmp_path / "problem.mlir").write_text(problem_mlir(GEMM))
+    words = [str(Tools.find().iree_compile), "problem.mlir", f"@{result.flagfile}"]
+    done = subprocess.run(
+        [*words, "--compile-to=preprocessing", "-o", "-"], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert "autotune_microkernel_0" in done.stdout
 
 
 CRASH = "{\n  *(volatile float*)(c + ((size_t)1 << 45)) = 0;"

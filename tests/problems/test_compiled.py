@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
@@ -56,20 +56,18 @@ GEMMS = [
 ]
 
 
-CONV = Conv.parse(shape="1x10x10x8", filter="3x3x16", pad="1x1", dtype="f32")
-
-Trouble = Callable[[Problem, Sequence[str]], str]
+Trouble = Callable[[Problem], str]
 
 
 @pytest.fixture
 def trouble(builder: Builder, tools: Tools, tmp_path: Path) -> Trouble:
-    """trouble(problem, flags): what is wrong with the result of this processor's code for it, if anything is."""
+    """trouble(problem): what is wrong with the result of this processor's code for it, if anything is."""
     target, count = Target.parse("cpu"), iter(range(1000))
 
-    def of(problem: Problem, flags: Sequence[str]) -> str:
+    def of(problem: Problem) -> str:
         prepared = target.prepare(problem)
         folder = tmp_path / str(next(count))
-        job = BuildJob(problem_mlir(prepared), (*target.compile_flags, *flags), timeout=120)
+        job = BuildJob(problem_mlir(prepared), target.compile_flags, timeout=120)
         build = builder.build(job)
         if not build.ok:
             return f"{problem.name}: {build.stderr[-300:]}"
@@ -84,13 +82,4 @@ def trouble(builder: Builder, tools: Tools, tmp_path: Path) -> Trouble:
 def test_the_default_compile_agrees_with_the_reference(
     problems: list[Problem], trouble: Trouble, executor: Executor
 ) -> None:
-    assert [text for text in executor.map(lambda problem: trouble(problem, ()), problems) if text] == []
-
-
-@pytest.mark.long
-def test_no_route_for_convolutions_is_refused_by_the_check(trouble: Trouble, executor: Executor) -> None:
-    """Time that is spent on a route that cannot pass is wasted."""
-    routes = Target.parse("cpu").routes_for("conv")
-    assert len(routes) > 5
-    found = zip(routes, executor.map(lambda route: trouble(CONV, route.flags), routes), strict=True)
-    assert {route.name: text for route, text in found if text} == {}
+    assert [text for text in executor.map(trouble, problems) if text] == []

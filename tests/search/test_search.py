@@ -108,13 +108,6 @@ def test_an_exhausted_space_answers_with_nothing() -> None:
     assert search.ask(4) == []
 
 
-def test_a_searched_space_ends_too() -> None:
-    space = small()
-    search = make_search(space, seed=0)
-    assert set(walk(search, 1000)) == set(space)
-    assert search.ask(1) == []
-
-
 def test_an_empty_space_has_nothing_to_ask() -> None:
     space = small()
     empty = space.keep(np.zeros(len(space), bool))
@@ -176,11 +169,6 @@ def test_a_repeated_tell_changes_nothing() -> None:
             if search is two:
                 search.tell(config, 100.0)
     assert one.ask(4) == two.ask(4)
-
-
-def test_a_knob_may_have_a_single_value() -> None:
-    space = large().cross([Knob("only", (1,))])
-    assert len(set(walk(make_search(space, seed=0), 40))) == 40
 
 
 @pytest.mark.parametrize("first", [8, 10, 11])

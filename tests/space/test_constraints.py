@@ -40,8 +40,8 @@ def rows(columns: dict[str, Any]) -> set[tuple[tuple[str, int], ...]]:
 @pytest.mark.parametrize(
     ("kind", "target", "shape"),
     [
-        ("gemm", "gfx942", (32, 48, 32)),
-        ("gemm", "sm_80", (40, 64, 24)),
+        ("gemm", "gfx942", (32, 16, 16)),
+        ("gemm", "sm_80", (24, 32, 24)),
         ("attention", "gfx942", (2, 64, 32, 32)),
     ],
     ids=str,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -33,14 +34,14 @@ PROCESSORS = {
 }
 PACKED = ("--iree-global-opt-data-tiling",)
 SCALABLE = "--iree-llvmcpu-enable-scalable-vectorization"
-BIG = Gemm.parse(shape="512x512x1024", dtype="f32")
+BIG = Gemm.parse(shape="256x192x128", dtype="f32")
 SQUARE = Attention.parse(shape="1x8x256x256x64", dtype="f32")
 CONVS = {
     "one image": Conv.parse(shape="1x30x30x64", filter="3x3x64", dtype="f32"),
     "two images": Conv.parse(shape="2x58x58x64", filter="3x3x64", dtype="f32"),
     "channels first": Conv.parse(shape="2x58x58x64", filter="3x3x64", dtype="f32", layout="nchw-fchw"),
     "strided": Conv.parse(shape="2x57x57x32", filter="3x3x64", stride="2x2", dtype="f16"),
-    "integers": Conv.parse(shape="2x30x30x64", filter="3x3x64", dtype="i8"),
+    "integers": Conv.parse(shape="2x18x18x32", filter="3x3x64", dtype="i8"),
     "depthwise": Conv.parse(shape="2x30x30x64", filter="3x3x64", groups=64, dtype="f32"),
     "padded": Conv.parse(shape="2x28x28x3", filter="7x7x64", stride="2x2", pad="3x3", dtype="f32"),
     "odd channels": Conv.parse(shape="2x57x57x40", filter="3x3x40", dtype="f32"),
@@ -51,10 +52,11 @@ SCALAR = [
 ]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def dispatch_of(builder: Builder) -> DispatchOf:
     """dispatch_of(problem, processor, *flags): what the compiler makes of it, for this machine's processor or not."""
 
+    @cache
     def of(problem: Problem, processor: str, *extra: str) -> tuple[Dispatch, CpuFacts]:
         triple, features = PROCESSORS[processor]
         flags = [
@@ -223,9 +225,8 @@ def test_a_batch_loop_gets_tiles_of_one(dispatch_of: DispatchOf) -> None:
     "problem",
     [
         BIG,
-        *(CONVS[name] for name in ("channels first", "integers", "depthwise", "padded")),
-        Attention.parse(shape="2x2x77x77x64", dtype="f16", causal=True),
-        Attention.parse(shape="1x2x128x131x40", dtype="bf16"),
+        *(CONVS[name] for name in ("channels first", "integers", "depthwise")),
+        Attention.parse(shape="1x2x77x77x32", dtype="f16", causal=True),
     ],
     ids=lambda problem: problem.name,
 )

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import pytest
 from iree.compiler import ir
 from iree.compiler.dialects import iree_codegen, iree_gpu  # noqa: F401  (importing registers the dialects)
 
+from autotuner.build import Builder, BuildJob
+from autotuner.carriers.render import spec_mlir
 from autotuner.errors import NoCandidateError, UsageError
-from autotuner.iree.mlir import text_context
+from autotuner.iree.mlir import read_root, text_context
+from autotuner.problems import Attention
+from autotuner.problems.render import problem_mlir
 from autotuner.space import ABSENT, CompilationInfo, Config
 from autotuner.space.dispatch import Batch, DispatchSpace, read_dispatch_space
 from autotuner.space.gpu import GpuSpace
-from autotuner.space.prune import RULES, SHARED_MEMORY, STRIDED, TORN_SCORES, WIDENED, Rule
+from autotuner.space.gpu_attention import AttentionSpace
+from autotuner.space.prune import REGISTERS, RULES, SHARED_MEMORY, STRIDED, TORN_SCORES, UNDERIVABLE, WIDENED, Rule
+from autotuner.targets import Target
 from autotuner.targets.backends import CUDA, ROCM, Backend, backend_of
 from benchmarks.success import inverted
 from tests.support.frames import frame
@@ -26,6 +33,7 @@ CONV = ("conv", 2, 32, 1280, 1280)
 ATTENTION = ("attention", 20, 4096, 64, 1024)
 
 
+@cache
 def read(emit: Emit, target: str, problem: tuple[str, *tuple[int, ...]]) -> DispatchSpace:
     kind, *shape = problem
     return read_dispatch_space(emit(kind, target, *shape), backend=backend_of(target))
@@ -49,28 +57,6 @@ def parse(info: CompilationInfo) -> str:
     ("target", "problem"),
     [
         ("gfx942", GEMM),
-        ("sm_80", GEMM),
-        ("gfx942", CONV),
-        ("gfx950", ATTENTION),
-        ("sm_80", ATTENTION),
-    ],
-)
-def test_attributes_of_random_configurations_parse_and_are_distinct(
-    emit: Emit, target: str, problem: tuple[str, *tuple[int, ...]]
-) -> None:
-    gpu = read(emit, target, problem)
-    rows = gpu.space.sample(30, np.random.default_rng(0))
-    texts = set()
-    for row in rows:
-        info = gpu.compilation_info(gpu.space[int(row)])
-        texts.add((parse(info), info.decomposition_config))
-    assert len(texts) == len(rows)
-
-
-@pytest.mark.parametrize(
-    ("target", "problem"),
-    [
-        ("gfx942", GEMM),
         ("gfx1100", GEMM),
         ("sm_80", GEMM),
         ("gfx942", CONV),
@@ -78,7 +64,7 @@ def test_attributes_of_random_configurations_parse_and_are_distinct(
         ("sm_80", ATTENTION),
     ],
 )
-def test_default_is_exactly_what_the_compiler_chose(
+def test_default_is_exactly_what_the_compiler_chose_and_random_attributes_parse_and_are_distinct(
     emit: Emit, target: str, problem: tuple[str, *tuple[int, ...]]
 ) -> None:
     kind, *shape = problem
@@ -92,6 +78,9 @@ def test_default_is_exactly_what_the_compiler_chose(
         assert f"decomposition_config = {info.decomposition_config}" in text
     elif target != "sm_80":
         assert f"translation_info = {info.translation_info}" in text
+    rows = gpu.space.sample(30, np.random.default_rng(0))
+    infos = [gpu.compilation_info(gpu.space[int(row)]) for row in rows]
+    assert len({(parse(one), one.decomposition_config) for one in infos}) == len(rows)
 
 
 def test_knobs_that_others_determine_are_not_searched(emit: Emit) -> None:
@@ -236,3 +225,67 @@ def test_without_rules_the_constraints_alone_decide(emit: Emit) -> None:
 def test_a_dispatch_without_constraints_says_so(emit: Emit) -> None:
     with pytest.raises(NoCandidateError, match="emits no pipeline constraints"):
         GpuSpace.read(emit("attention", "sm_80", *ATTENTION[1:]), backend=CUDA)
+
+
+# --- attention on NVIDIA, whose space is declared ---------------------------------------------------------------------
+
+LARGE = ("attention", "sm_80", 8, 1024, 128, 1024)
+
+
+def test_tiles_are_whole_instructions_for_every_subgroup(emit: Emit) -> None:
+    space = AttentionSpace.read(emit(*LARGE))
+    table = frame(space.space).drop(columns=["pipeline", "mma", "reorder_workgroups"]).astype(int)
+    assert (table["m_tile"] % (16 * table["sg_m_cnt"]) == 0).all()
+    assert (table["n_tile"] % (8 * table["sg_n_cnt"]) == 0).all()
+    assert (table["red_k2"] % 16 == 0).all()
+    shared = 2 * 128 * (table["m_tile"] * table["promote_q"] + table["red_k2"] * table["promote_k"])
+    assert (shared + 2 * table["red_k2"] * table["n_tile"] * table["promote_v"] <= 166912).all()
+    few, every = (AttentionSpace.read(emit(*LARGE), rules=rules).space for rules in ((REGISTERS,), ()))
+    assert len(few) < len(every)
+    assert set(space.space.counts("mma")) == {"NV_MMA_SYNC_F32_16x8x16_F16"}
+
+
+def test_an_operand_that_is_not_promoted_needs_no_layout(emit: Emit) -> None:
+    """48 keys cannot be spread over 256 threads, which matters only when they go through shared memory."""
+    text = emit("attention", "sm_80", 8, 256, 64, 192)
+    space = AttentionSpace.read(text)
+    derivable, every = (AttentionSpace.read(text, rules=rules) for rules in ((UNDERIVABLE,), ()))
+    assert len(derivable.space) < len(every.space)
+    table = frame(space.space)
+    odd = table[(table["red_k2"] == 48) & (table["sg_m_cnt"] == 8) & (table["sg_n_cnt"] == 1)]
+    assert len(odd) > 0
+    assert set(odd["promote_k"]) == {0}
+
+
+def test_what_has_no_instruction_or_no_tile_says_so(emit: Emit) -> None:
+    with pytest.raises(NoCandidateError, match="no dispatch of this module is an attention"):
+        AttentionSpace.read(emit("gemm", "sm_80", 128, 128, 128))
+    odd = AttentionSpace.read(emit("attention", "sm_80", 8, 77, 64, 77))
+    with pytest.raises(NoCandidateError, match="no tile"):
+        len(odd.space)
+    space = AttentionSpace.read(emit("attention", "sm_80", 8, 256, 64, 256))
+    with pytest.raises(UsageError, match="not a legal configuration"):
+        space.compilation_info(Config.of({**space.space[0].as_dict(), "m_tile": 17}))
+
+
+def test_random_configurations_build_and_apply(builder: Builder) -> None:
+    target = Target.parse("sm_80")
+    problem = Attention.parse(shape="1x8x256x256x64", dtype="bf16")
+    source = problem_mlir(problem)
+    text = builder.inspect(source, [*target.compile_flags, "--iree-codegen-add-tuner-attributes"], timeout=120.0)
+    dispatch = read_root(text)
+    assert dispatch is not None
+    space = AttentionSpace.read(text)
+    for row in space.space.sample(1, np.random.default_rng(1)):
+        info = space.compilation_info(space.space[int(row)])
+        job = BuildJob(
+            program=source,
+            flags=target.compile_flags,
+            timeout=120.0,
+            spec=spec_mlir(name=problem.name, dispatch=dispatch, info=info),
+            spec_flag=target.spec_flag,
+            expected=info,
+        )
+        build = builder.build(job)
+        assert build.ok, build.stderr
+        assert build.applied == 1

@@ -194,25 +194,6 @@ def test_a_substituted_executable_applies_to_its_program_only(
     assert not use.matched
 
 
-@pytest.mark.parametrize(
-    "flag", ["--iree-hal-dump-executable-files-to=/tmp/x", "-o", "--iree-llvmcpu-system-linker-path=/tmp/x"]
-)
-def test_a_flagfile_from_a_stranger_writes_and_starts_nothing(
-    shipped: Path, tools: Tools, tmp_path: Path, flag: str
-) -> None:
-    model = tmp_path / "model.mlir"
-    model.write_text(problem_mlir(SMALL))
-    flags = shipped.with_suffix(".flags")
-    flags.write_text(f"{flags.read_text()}{flag}\n")
-    for given in (None, model):
-        with pytest.raises(UsageError, match=flag.partition("=")[0]):
-            check(shipped, tools=tools, model=given)
-    known = Target.parse("cpu", flags=[flag] if "=" in flag else [])
-    if known.user_flags:
-        assert check(shipped, tools=tools, target=known).sound
-    assert check(shipped, tools=tools, trust=True).sound
-
-
 # --- microkernels ---------------------------------------------------------------------------------------------------
 
 

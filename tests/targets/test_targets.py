@@ -30,25 +30,18 @@ def small(op: str, dtype: str, acc: str) -> Problem:
     return Attention.parse(shape="1x4x128x128x64", dtype=dtype)
 
 
-@pytest.mark.parametrize(
-    ("op", "every"),
-    [
-        *((op, False) for op in ("gemm", "conv", "attention")),
-        *(pytest.param(op, True, marks=pytest.mark.long) for op in ("gemm", "conv", "attention")),
-    ],
-)
-def test_every_claimed_type_compiles_on_its_target(op: str, every: bool, builder: Builder, executor: Executor) -> None:
-    """Not `every`: each type and each target, but not all pairs of them."""
+@pytest.mark.parametrize("op", ["gemm", "conv", "attention"])
+def test_every_claimed_type_compiles_on_its_target(op: str, builder: Builder, executor: Executor) -> None:
+    """Each type and each target, but not all pairs of them."""
     jobs, seen = {}, set[tuple[str, str]]()
     for target in all_targets():
         new = [types for types in target.types[op] if types not in seen] or target.types[op][:1]
         seen.update(new)
-        for dtype, acc in target.types[op] if every else new:
+        for dtype, acc in new:
             problem = target.prepare(small(op, dtype, acc))
             jobs[target.name, dtype, acc] = executor.submit(
                 builder.inspect, problem_mlir(problem), target.compile_flags, timeout=120
             )
-    assert len(jobs) >= (20 if every else len({*seen}))
     assert {target for target, *_ in jobs} == {target.name for target in all_targets() if target.types[op]}
     bad = {}
     for claim, job in jobs.items():
