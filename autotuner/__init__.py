@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from autotuner.jobs.api import ab, retune, suite
     from autotuner.jobs.model.tuner import tune_model
     from autotuner.microkernels.variants import Kernel
-    from autotuner.problems import Attention, Conv, Gemm, Problem
+    from autotuner.problems import Gemm, Problem
+    from autotuner.problems.attention import Attention
+    from autotuner.problems.conv import Conv
     from autotuner.programs.model import Model
     from autotuner.specfiles import spec
     from autotuner.store.exports import load_results
@@ -52,8 +54,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Attention": "problems",
-    "Conv": "problems",
+    "Attention": "problems.attention",
+    "Conv": "problems.conv",
     "Gemm": "problems",
     "Kernel": "microkernels.variants",
     "Model": "programs.model",

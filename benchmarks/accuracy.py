@@ -21,7 +21,9 @@ from autotuner.devices.process import ProcessDevice
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data, compare
-from autotuner.problems import Array, Attention, Bound, Conv, Gemm, Problem
+from autotuner.problems import Array, Bound, Gemm, Problem
+from autotuner.problems.attention import Attention
+from autotuner.problems.conv import Conv
 from autotuner.problems.render import problem_mlir
 from autotuner.system.cache import Cache
 from autotuner.system.settings import usable_cores

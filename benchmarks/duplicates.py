@@ -20,7 +20,9 @@ import numpy as np
 from autotuner.build import Builder, Compiled
 from autotuner.errors import NoCandidateError
 from autotuner.iree.tools import Tools
-from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.attention import Attention
+from autotuner.problems.conv import Conv
 from autotuner.space import Config, Value
 from autotuner.space.gpu_config import BANK_CONFLICTS, PREFETCH, REORDER, WAVES
 from autotuner.space.prune import DUPLICATES, FEW_REGISTERS, IDLE_REQUEST, RULES

@@ -14,7 +14,9 @@ from autotuner.build import Builder
 from autotuner.build.executor import BuildExecutor
 from autotuner.iree.figures import Isa
 from autotuner.iree.tools import Tools
-from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.attention import Attention
+from autotuner.problems.conv import Conv
 from autotuner.space import Config
 from autotuner.system.cache import Cache
 from autotuner.targets import Target

@@ -43,6 +43,7 @@ from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Gemm
 from autotuner.problems.epilogue import NOTHING
+from autotuner.problems.operations import OPERATIONS
 from autotuner.space import Config
 from autotuner.system import process
 from benchmarks.variants import COLUMNS
@@ -163,7 +164,7 @@ def draw(seed: int, count: int) -> Iterator[str]:
 
 def build(problem: Gemm, kernel: str, *, first: int, wanted: Sequence[dict[str, str]]) -> list[Built]:
     """The variants that are wanted of it, as many as can be built."""
-    manifest = load(shipped_folder() / kernel / FILE)
+    manifest = load(shipped_folder() / kernel / FILE, OPERATIONS)
     try:
         variants = Variants.of(manifest, problem, CHIP, workspace=Path(tempfile.gettempdir()))
     except AutotuneError as error:

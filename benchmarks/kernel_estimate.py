@@ -19,6 +19,7 @@ import numpy.typing as npt
 from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import LEADING
+from autotuner.problems.operations import OPERATIONS
 from tests.support.arguments import parse_arguments
 
 TIMINGS = Path("results/reference/h200/triton_variants.csv")
@@ -116,7 +117,7 @@ ESTIMATES = (
 
 def read(kernel: str) -> tuple[list[str], Columns, Array, Array]:
     """The problem of each timed variant, its numbers, µs, and what the manifest expects."""
-    manifest = load(shipped_folder() / kernel / FILE)
+    manifest = load(shipped_folder() / kernel / FILE, OPERATIONS)
     names, found, us, expected = [], [], [], []
     with TIMINGS.open(newline="") as file:
         for row in csv.DictReader(file):

@@ -30,7 +30,8 @@ import numpy.typing as npt
 
 from autotuner.build import Builder
 from autotuner.iree.tools import Tools
-from autotuner.problems import OPERATIONS, Operation
+from autotuner.problems import Operation
+from autotuner.problems.operations import OPERATIONS
 from autotuner.search.history import Earlier, Shape, suggest
 from autotuner.search.study import make_search
 from autotuner.space import Config

@@ -18,7 +18,9 @@ import numpy as np
 from autotuner.build import Builder, Compiled
 from autotuner.errors import NoCandidateError
 from autotuner.iree.tools import Tools
-from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.attention import Attention
+from autotuner.problems.conv import Conv
 from autotuner.space.prune import REGISTERS, RULES, Rule
 from autotuner.system.cache import Cache
 from benchmarks.machine import machine

@@ -10,7 +10,9 @@ from iree.compiler import ir
 
 from autotuner.build import Builder
 from autotuner.iree.tools import Tools
-from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.attention import Attention
+from autotuner.problems.conv import Conv
 from autotuner.problems.render import problem_mlir
 from autotuner.space.constraints import constraint_operations, read_program
 from autotuner.space.dispatch import read_dispatch_space

@@ -24,7 +24,9 @@ from autotuner.build import Builder, Compiled
 from autotuner.build.executor import BuildExecutor
 from autotuner.errors import NoCandidateError
 from autotuner.iree.tools import Tools
-from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.attention import Attention
+from autotuner.problems.conv import Conv
 from autotuner.problems.render import problem_mlir
 from autotuner.space import Config
 from autotuner.space.dispatch import Batch, DispatchSpace

@@ -18,7 +18,10 @@ import numpy as np
 from autotuner.build import Builder
 from autotuner.build.executor import BuildExecutor
 from autotuner.iree.tools import Tools
-from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.attention import Attention
+from autotuner.problems.conv import Conv
+from autotuner.problems.operations import OPERATIONS
 from autotuner.space import Config
 from autotuner.system.cache import Cache
 from autotuner.targets import Target
@@ -91,7 +94,7 @@ def examine(operation: str, target: str, builder: Builder, executor: Executor, *
     return Row(
         operation=operation,
         target=target,
-        types=", ".join(d if a == "f32" else f"{d}→{a}" for d, a in chip.types[problem.op]),
+        types=", ".join(d if a == "f32" else f"{d}→{a}" for d, a in chip.types_of(OPERATIONS[operation])),
         pipelines=_pipelines(plan),
         carriers=_carriers(plan),
         # A processor's space depends on the width of its vectors and the number of its cores.

@@ -39,6 +39,7 @@ from autotuner.microkernels.providers.cuda import find_nvrtc, nvrtc_release
 from autotuner.microkernels.providers.triton import triton_version
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Problem
+from autotuner.problems.operations import OPERATIONS
 from autotuner.problems.render import problem_mlir
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
@@ -102,7 +103,7 @@ def worth_having(row: Row, least: float) -> bool:
 
 def built(problem: Problem, config: Row, chip: str, workspace: Path) -> MicrokernelCarrier:
     """The kernel with these knobs, exactly."""
-    manifest = find(config[KERNEL], search_folders(workspace))
+    manifest = find(config[KERNEL], search_folders(workspace), OPERATIONS)
     variants = Variants.of(manifest, problem, chip, workspace=workspace)
     recorded = {name: value for name, value in config.items() if name in manifest.parameters}
     chosen = {**next(manifest.settings()), **recorded}  # knobs that are newer than the record are as they were
@@ -172,7 +173,7 @@ class Winner:
 
     def _maker(self) -> str:
         name = self.row["best"]["config"][KERNEL]
-        if find(name, search_folders(Path())).provider.kind == "cuda":
+        if find(name, search_folders(Path()), OPERATIONS).provider.kind == "cuda":
             return f"NVRTC {nvrtc_release(find_nvrtc())}"
         return f"Triton {triton_version()}"
 

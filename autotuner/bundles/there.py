@@ -17,7 +17,8 @@ from autotuner.errors import DeviceError, EnvironmentFailure, UsageError
 from autotuner.iree.tools import RuntimeTools
 from autotuner.measure.check import Data
 from autotuner.measure.schedule import Clock
-from autotuner.problems import Problem, problem_named
+from autotuner.problems import Problem
+from autotuner.problems.operations import problem_named
 from autotuner.system import process
 from autotuner.system.locks import device_lock
 from autotuner.system.progress import Reporter, Stop

@@ -154,9 +154,10 @@ def _list_all(request: Request) -> None:
     from autotuner.cli.console import emit_json, show
     from autotuner.microkernels.instance import search_folders
     from autotuner.microkernels.library import all_manifests
+    from autotuner.problems.operations import OPERATIONS
     from autotuner.system.listing import Listing
 
-    listing = all_manifests(search_folders(request.workspace))
+    listing = all_manifests(search_folders(request.workspace), OPERATIONS)
     if request.as_json:
         broken = [{"name": b.name, "file": str(b.file), "error": b.why} for b in listing.broken]
         emit_json([*(m.describe() for m in listing.manifests), *broken])

@@ -13,7 +13,9 @@ from autotuner.errors import UsageError
 
 if TYPE_CHECKING:
     from autotuner.jobs.buckets import Family
-    from autotuner.problems import Attention, Conv, Gemm, Problem
+    from autotuner.problems import Gemm, Problem
+    from autotuner.problems.attention import Attention
+    from autotuner.problems.conv import Conv
     from autotuner.targets import Target
     from autotuner.tuning.dry_run import Rehearsal
     from autotuner.tuning.options import Options
@@ -70,7 +72,7 @@ def conv(
     epilogue: Epilogue = "",
 ) -> "Conv":
     """Tune a convolution. It may run direct, as a matrix product (im2col), or by another route."""
-    from autotuner.problems import Conv
+    from autotuner.problems.conv import Conv
 
     return Conv.parse(
         shape=shape,
@@ -92,7 +94,7 @@ def attention(
     causal: Annotated[bool, option("--causal", "Query i sees keys 0 to i only.")] = False,
 ) -> "Attention":
     """Tune scaled dot-product attention: softmax(Q·Kᵀ/√D)·V."""
-    from autotuner.problems import Attention
+    from autotuner.problems.attention import Attention
 
     return Attention.parse(shape=shape, dtype=dtype, causal=causal)
 
@@ -197,6 +199,7 @@ def named_problem(given: Mapping[str, Any], request: Request, *, kernel: str | N
     from autotuner.microkernels.instance import search_folders
     from autotuner.microkernels.library import find
     from autotuner.problems.base import sizes_in
+    from autotuner.problems.operations import OPERATIONS
 
     words, op = dict(given), "gemm"
     everything = {name for known in COMMANDS for name in words_of(known)}
@@ -204,7 +207,7 @@ def named_problem(given: Mapping[str, Any], request: Request, *, kernel: str | N
         request.given.refuse(sorted(everything), "says more of a --shape", remedy="Give --shape too.")
         return None
     if kernel is not None:
-        manifest = find(kernel, search_folders(request.workspace))
+        manifest = find(kernel, search_folders(request.workspace), OPERATIONS)
         op = manifest.operation
         words.setdefault("dtype", manifest.dtypes[0])
     elif "filter" in words:

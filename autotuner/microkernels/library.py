@@ -15,6 +15,7 @@ from autotuner.errors import StorageError, UsageError
 from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, checked_name, load
 from autotuner.microkernels.manifest import Manifest
+from autotuner.problems import Operation
 from autotuner.system.settings import packaged
 from autotuner.system.templates import render
 
@@ -34,12 +35,12 @@ class Listing:
     broken: tuple[Broken, ...]
 
 
-def find(name: str, folders: Sequence[Path]) -> Manifest:
+def find(name: str, folders: Sequence[Path], operations: Mapping[str, type[Operation]]) -> Manifest:
     """The microkernel of this name, or an error that lists what there is."""
     checked_name(name)
     there = [file for folder in folders if (file := folder / name / FILE).is_file()]
     if there:
-        return load(_one_of(name, there))
+        return load(_one_of(name, there), operations)
     names = list(dict.fromkeys(file.parent.name for file in _files(folders)))
     close = difflib.get_close_matches(name, names, n=1)
     hint = f"Did you mean {close[0]}? " if close else ""
@@ -47,15 +48,15 @@ def find(name: str, folders: Sequence[Path]) -> Manifest:
     raise UsageError(f"there is no microkernel {name!r}.", remedy=hint + have)
 
 
-def all_manifests(folders: Sequence[Path]) -> Listing:
-    """By name; what is broken is listed with its reason and hinders no other."""
+def all_manifests(folders: Sequence[Path], operations: Mapping[str, type[Operation]]) -> Listing:
+    """Those for these operations, by name; what is broken is listed with its reason and hinders no other."""
     manifests, broken = [], []
     named: dict[str, list[Path]] = {}
     for file in _files(folders):
         named.setdefault(file.parent.name, []).append(file)
     for name, files in named.items():
         try:
-            manifests.append(load(_one_of(name, files)))
+            manifests.append(load(_one_of(name, files), operations))
         except UsageError as error:
             broken.append(Broken(name, files[0], str(error)))
     return Listing(tuple(sorted(manifests, key=lambda m: m.name)), tuple(sorted(broken, key=lambda b: b.name)))

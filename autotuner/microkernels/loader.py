@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from autotuner.errors import UsageError
@@ -17,7 +17,7 @@ from autotuner.microkernels.manifest import LANES, SUBGROUP, UNITS, Manifest
 from autotuner.microkernels.providers import PROVIDERS
 from autotuner.microkernels.providers.provider import ELEMENTS
 from autotuner.microkernels.tables import Table, read
-from autotuner.problems import OPERATIONS, Operation
+from autotuner.problems import Operation
 from autotuner.problems.dtypes import INPUT_NAMES
 from autotuner.problems.epilogue import OPERANDS, PARTS
 from autotuner.system.text import short
@@ -43,11 +43,11 @@ def checked_name(name: str) -> str:
     return name
 
 
-def load(file: Path) -> Manifest:
-    """The manifest in this file; its folder's name is the microkernel's."""
+def load(file: Path, operations: Mapping[str, type[Operation]]) -> Manifest:
+    """The manifest in this file, of a kernel for one of these operations; its folder's name is the microkernel's."""
     table = read(file)
     name = checked_name(file.absolute().parent.name)
-    operation = OPERATIONS[table.choice("operation", tuple(OPERATIONS))]
+    operation = _operation(table, operations)
     usual = (operation.usual_layout,) if operation.usual_layout and not table.has("layouts") else ()
     layouts = usual or table.choices("layouts", operation.layouts)
     provider = _provider(table.table("provider"), file.absolute().parent)
@@ -93,6 +93,14 @@ def load(file: Path) -> Manifest:
     )
     table.close()
     return manifest
+
+
+def _operation(table: Table, operations: Mapping[str, type[Operation]]) -> type[Operation]:
+    word = table.text("operation")
+    if word not in operations:
+        wanted = f"Choose a kernel for {' or '.join(operations)}."
+        raise table.error("operation", f"it computes {short(word)}, not {' or '.join(operations)}.", wanted)
+    return operations[word]
 
 
 def _symbol(table: Table) -> tuple[str, str]:

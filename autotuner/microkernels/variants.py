@@ -20,7 +20,7 @@ from autotuner.microkernels.library import all_manifests, find, is_shipped
 from autotuner.microkernels.manifest import DoesNotFitError, Manifest
 from autotuner.microkernels.providers import PROVIDERS
 from autotuner.microkernels.providers.provider import Request
-from autotuner.problems import Problem
+from autotuner.problems import Operation, Problem
 from autotuner.space import ABSENT, Config, Knob, Space
 from autotuner.system.cache import Cache
 from autotuner.system.digests import path_digest
@@ -181,7 +181,9 @@ def find_variants(
     """Those that were asked for, which must fit, or with `auto` all of autotune's that do; and what others lack."""
     found: list[Variants] = []
     fitting = partial(fits, problem=problem, chip=chip, executable_target=executable_target)
-    manifests, notes = find_manifests(wanted, chip=chip, workspace=workspace, fitting=fitting)
+    manifests, notes = find_manifests(
+        wanted, chip=chip, workspace=workspace, operations=_own_operation(problem), fitting=fitting
+    )
     for manifest, kernel in manifests:
         with suppress(*([DoesNotFitError] if kernel is None else [])):
             found.append(
@@ -196,11 +198,21 @@ def refuse_unfit(wanted: Sequence[Kernel], problem: Problem, *, chip: str, works
     """Before anything is compiled: a kernel that was named and is not there, or computes something else."""
     for kernel in wanted:
         if kernel.name != AUTO:
-            find(kernel.name, search_folders(workspace)).declared(problem, chip)
+            find(kernel.name, search_folders(workspace), _own_operation(problem)).declared(problem, chip)
+
+
+def _own_operation(problem: Problem) -> Mapping[str, type[Operation]]:
+    """What is asked of manifests for one problem: those for other operations are passed over."""
+    return {problem.op: type(problem)} if isinstance(problem, Operation) else {}
 
 
 def find_manifests(
-    wanted: Sequence[Kernel], *, chip: str, workspace: Path, fitting: Callable[[Manifest], bool] = lambda _: True
+    wanted: Sequence[Kernel],
+    *,
+    chip: str,
+    workspace: Path,
+    operations: Mapping[str, type[Operation]],
+    fitting: Callable[[Manifest], bool] = lambda _: True,
 ) -> tuple[list[tuple[Manifest, Kernel | None]], list[str]]:
     """Those that were asked for, each once, with what the user said of it or None where `auto` found it; and what has
     to be installed for others that are `fitting`."""
@@ -208,9 +220,9 @@ def find_manifests(
     lacking: dict[str, list[str]] = {}
     for kernel in wanted:
         if kernel.name != AUTO:
-            found[kernel.name] = (find(kernel.name, search_folders(workspace)), kernel)
+            found[kernel.name] = (find(kernel.name, search_folders(workspace), operations), kernel)
             continue
-        for manifest in all_manifests([shipped_folder()]).manifests:
+        for manifest in all_manifests([shipped_folder()], operations).manifests:
             if not (lack := _lacking(manifest, chip)):
                 found.setdefault(manifest.name, (manifest, None))
             elif fitting(manifest):

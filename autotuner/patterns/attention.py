@@ -14,8 +14,7 @@ from autotuner.errors import AutotuneError
 from autotuner.iree.mlir import affine_maps, maker
 from autotuner.patterns import graph
 from autotuner.patterns.evaluate import known_values
-from autotuner.problems import Attention
-from autotuner.problems.attention import PACKED, TOKENS_FIRST
+from autotuner.problems.attention import PACKED, TOKENS_FIRST, Attention
 from autotuner.problems.dtypes import ACCUMULATORS
 
 _SCALES = {"f32": 1e-6, "f16": 1e-3, "bf16": 1e-2}

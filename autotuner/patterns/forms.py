@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iree.compiler import ir
 from iree.compiler.dialects import func
@@ -12,9 +12,12 @@ from iree.compiler.dialects.transform import interpreter
 
 from autotuner.iree.mlir import maker, parse, walk
 from autotuner.patterns.graph import ATTENTION, CONSTANT, GENERIC, PAD, is_main, number, rank
-from autotuner.problems import Attention, Gemm, Problem
+from autotuner.problems import Gemm, Problem
 from autotuner.problems.render import problem_mlir
 from autotuner.system.templates import render
+
+if TYPE_CHECKING:
+    from autotuner.problems.attention import Attention
 
 DETACH = "iree-global-opt-detach-elementwise-from-named-ops"
 """The compiler's own pass that adds behind an operation what it starts from."""

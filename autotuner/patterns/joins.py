@@ -12,8 +12,8 @@ from autotuner.patterns import graph
 from autotuner.patterns.attention import read_around
 from autotuner.patterns.epilogues import Tail, read_tails
 from autotuner.patterns.forms import Join, read_slice
-from autotuner.problems import Attention, Gemm, Problem
-from autotuner.problems.attention import PACKED, TOKENS_FIRST
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.attention import PACKED, TOKENS_FIRST, Attention
 from autotuner.problems.epilogue import NOTHING, TURN, Epilogue
 from autotuner.system.templates import render
 

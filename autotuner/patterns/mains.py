@@ -14,7 +14,8 @@ from autotuner.errors import AutotuneError
 from autotuner.iree.mlir import Dispatch, dispatch_of, maker, map_positions
 from autotuner.patterns import attention, graph
 from autotuner.patterns.epilogues import Tail
-from autotuner.problems import Conv, Gemm, Problem
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.conv import Conv
 from autotuner.problems.dtypes import ACCUMULATORS
 
 _F8 = ("f8E4M3FN", "f8E4M3FNUZ")

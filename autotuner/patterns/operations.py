@@ -20,8 +20,10 @@ from autotuner.patterns.epilogues import Tail, read_tails
 from autotuner.patterns.forms import Forms, Join, Pad, apply_script, prepare, read_forms, read_pads, read_slice
 from autotuner.patterns.joins import GatedLayers, Layer, QueriesKeysValues, is_made_by, joined_mlir, read_gated
 from autotuner.patterns.mains import Grouped, channel_of, is_flat, read_grouped, read_problems
-from autotuner.problems import Attention, Conv, Gemm, Operand, Problem
+from autotuner.problems import Gemm, Operand, Problem
 from autotuner.problems.accuracy import Precision
+from autotuner.problems.attention import Attention
+from autotuner.problems.conv import Conv
 from autotuner.problems.dtypes import ROUNDED
 from autotuner.problems.epilogue import NOTHING, Epilogue
 

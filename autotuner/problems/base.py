@@ -54,8 +54,6 @@ class Problem(ABC):
     """Its dispatches compute the same when they are repeated; not so where a result is written over an input."""
     allow: Precision
     """A precision below the problem's own types that its user accepts."""
-    declared = True
-    """Its types were chosen by a user, who may have chosen what the target cannot compute."""
     flags: tuple[str, ...] = ()
     """What iree-compile must be told to take its text."""
     template: str

@@ -157,6 +157,10 @@ class Conv(Product):
             **self.epilogue.variables(),
         }
 
+    def macros(self) -> Mapping[str, int]:
+        layout = {"CHANNELS_LAST": int(self.channels_last), "DEPTHWISE": int(self.depthwise)}
+        return {**layout, **super().macros()}
+
     def dimensions(self, operand: str) -> str:
         if operand == "bias":
             return "c"

@@ -106,6 +106,10 @@ class Gemm(Product):
         types = {"element_bytes": self.element.bytes, "sums_in_f16": int(self.allow == "f16" or self.acc == "f16")}
         return {**sizes, **types, **transposed, **self.epilogue.variables()}
 
+    def macros(self) -> Mapping[str, int]:
+        turned = {f"TRANSPOSE_{side}": int(one == "t") for side, one in zip(("LHS", "RHS"), self.layout, strict=True)}
+        return {**turned, **super().macros()}
+
     def dimensions(self, operand: str) -> str:
         if operand == "bias":
             return "n"

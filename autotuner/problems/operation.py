@@ -1,6 +1,6 @@
 """An operation that a user can name: what the command line, workload files and microkernel manifests say of it.
 
-A new operation is one class of this kind, listed in `autotuner.problems.OPERATIONS`, and its template.
+A new operation is one class of this kind, listed in `autotuner.problems.operations`, and its template.
 """
 
 from __future__ import annotations
@@ -122,6 +122,10 @@ class Operation(Problem):
     @abstractmethod
     def dimensions(self, operand: str) -> str:
         """A letter for each dimension of an operand."""
+
+    def macros(self) -> Mapping[str, int]:
+        """Its layout and its epilogue, as the sources of kernels learn of them; also where there is none."""
+        return self.epilogue.numbers()
 
     @staticmethod
     def spelled(operand: str, layout: str) -> str:

@@ -47,7 +47,6 @@ class DispatchProblem(Problem):
     """The result that `output` and the bounds are of."""
 
     op = "dispatch"
-    declared = False
     template = "dispatch.mlir.j2"
     flags = ("--compile-from=flow",)
 

@@ -19,8 +19,8 @@ from autotuner.errors import NoCandidateError
 from autotuner.iree.compile import FLOW, PREPROCESSED, Compiled, CompilerRefusal, first_error, shell_line
 from autotuner.iree.mlir import Dispatch, by_name, resources
 from autotuner.iree.run import DispatchTime
-from autotuner.problems import OPERATIONS
 from autotuner.problems.accuracy import RMS, UNITS, Precision, lower_precision
+from autotuner.problems.operations import OPERATIONS
 from autotuner.programs.dispatch import called_flops, group_flops, length
 from autotuner.programs.flow import Flow, FlowDispatch, Group, group, read_flow, read_roots, tensor_type
 from autotuner.programs.inputs import check_inputs, input_shapes, load_expected

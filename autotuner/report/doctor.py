@@ -16,6 +16,7 @@ from autotuner.iree.run import list_devices
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.providers.cuda import REMEDY, find_nvrtc, nvrtc_release
 from autotuner.problems import Gemm
+from autotuner.problems.operations import OPERATIONS
 from autotuner.problems.render import problem_mlir
 from autotuner.system.cache import Cache
 from autotuner.system.execution import local_executor
@@ -101,7 +102,8 @@ def _compiles(target: Target, builder: Builder) -> Finding:
     except CompilerRefusal as refusal:
         essential = target.backend.on_host
         return Finding(what, "broken", refusal.message, "Reinstall iree-base-compiler.", essential=essential)
-    return Finding(what, "ok", target.describe_types())
+    types = {op: ", ".join(f"{d}→{a}" for d, a in target.types_of(kind)) for op, kind in OPERATIONS.items()}
+    return Finding(what, "ok", "; ".join(f"{op}: {pairs}" for op, pairs in types.items()))
 
 
 def _answers(backend: Backend, tools: Tools) -> Finding:

@@ -9,10 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autotuner.errors import UsageError
-from autotuner.problems import OPERATIONS, Problem
+from autotuner.problems import Operation, Problem
 from autotuner.targets.backends import Backend
+from autotuner.targets.backends.base import Types
 from autotuner.targets.backends.llvm_cpu import CPU_FLAG, LLVM_CPU
-from autotuner.targets.knobs import PLAIN, Knob, Route, first_routes, knobs_of, named_route, touching, without
+from autotuner.targets.knobs import (
+    JOINED,
+    PLAIN,
+    Knob,
+    Route,
+    first_routes,
+    knobs_of,
+    named_route,
+    touching,
+    without,
+)
 from autotuner.targets.naming import NO_DEVICE, named_devices
 
 if TYPE_CHECKING:  # where modules only run nothing reads figures
@@ -42,15 +53,15 @@ class Target:
     name: str
     backend: Backend
     flags: tuple[str, ...]
-    types: Mapping[str, tuple[tuple[str, str], ...]]
-    """Operation -> (dtype, accumulator) pairs that can be tuned here."""
+    types: Types
+    """What it multiplies and adds up in."""
     units: int
     """Compute units, multiprocessors or cores of its largest product: what workgroups are spread over."""
     f8: str | None = None
-    routes: tuple[Route, ...] = (PLAIN,)
-    """For single problems."""
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    """Operation -> a type that it cannot be tuned in here all the same."""
     knobs: tuple[Knob, ...] = ()
-    """What the routes of whole models are made of."""
+    """What routes are made of."""
     user_flags: tuple[str, ...] = field(default=())
     chip: str = ""
     """What will run the code, where the user says which: a newer chip may take microkernels of its own. Empty: the
@@ -82,9 +93,7 @@ class Target:
         named = {flag_name(f) for f in flags}
         own = tuple(f for f in self.flags if flag_name(f) not in named)
         # A route that sets what the user sets would overrule the user.
-        routes = tuple(r for r in self.routes if named.isdisjoint(flag_name(f) for f in r.flags))
-        knobs = without(self.knobs, named)
-        return replace(self, flags=own, user_flags=tuple(flags), routes=routes, knobs=knobs)._off_the_host()
+        return replace(self, flags=own, user_flags=tuple(flags), knobs=without(self.knobs, named))._off_the_host()
 
     def _off_the_host(self) -> Target:
         """Code for another architecture is for any processor of it unless one is named.
@@ -168,22 +177,25 @@ class Target:
     def compile_flags(self) -> tuple[str, ...]:
         return self.flags + self.user_flags
 
-    def routes_for(self, op: str) -> tuple[Route, ...]:
-        return tuple(r for r in self.routes if not r.ops or op in r.ops)
+    def routes_for(self, problem: Problem) -> tuple[Route, ...]:
+        """The plain route; for a single problem on a processor also those that its operation names."""
+        there = {setting.name for knob in self.knobs for setting in knob.settings}
+        names = problem.routes if self.backend.on_host and isinstance(problem, Operation) else ()
+        return (PLAIN, *(named_route(self.knobs, name) for name in names if there.issuperset(name.split(JOINED))))
 
-    def model_routes(self, ops: Collection[str]) -> tuple[Route, ...]:
-        """The plain route, and those to begin with for a model that has these operations."""
+    def model_routes(self, ops: Collection[str], known: Collection[type[Operation]]) -> tuple[Route, ...]:
+        """The plain route, and those to begin with for a model that has these of all known operations."""
         # A model without any operation that is known here still has fusion and the like.
-        kinds = [OPERATIONS[op] for op in OPERATIONS if op in (ops or {"gemm"})]
+        kinds = [kind for kind in known if kind.op in (ops or {"gemm"})]
         places = (self.machine, "host") if self.backend.on_host else ("gpu",)
         priors = [[route for place in places for route in kind.priors.get(place, ())] for kind in kinds if kind.priors]
         return (PLAIN, *first_routes(self.backend.settings, touching(self.knobs, ops), priors))
 
     def prepare(self, problem: Problem) -> Problem:
         """The problem in this target's own types, or a refusal that lists what can be done here."""
-        if not problem.declared:
-            return problem
-        possible = self.types.get(problem.op, ())
+        if not isinstance(problem, Operation):
+            return problem  # its types are a program's
+        possible = self.types_of(type(problem))
         if problem.types not in possible:
             # Only a matrix product lets its user choose the accumulator.
             words = "{} (--acc {})" if problem.op == "gemm" else "{}"
@@ -191,8 +203,9 @@ class Target:
             raise UsageError(f"{self.name} cannot tune {problem.op} of {words.format(*problem.types)}.", remedy=can)
         return problem.with_f8(self.f8) if self.f8 else problem
 
-    def describe_types(self) -> str:
-        return "; ".join(f"{op}: {', '.join(f'{d}→{a}' for d, a in pairs)}" for op, pairs in self.types.items())
+    def types_of(self, kind: type[Operation]) -> Types:
+        """(dtype, accumulator) pairs that an operation can be tuned in here."""
+        return tuple(pair for pair in self.types if pair in kind.pairs and pair[0] != self.lacks.get(kind.op))
 
 
 def flag_name(flag: str) -> str:

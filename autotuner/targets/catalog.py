@@ -7,20 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from autotuner.errors import UsageError
-from autotuner.problems import OPERATIONS
 from autotuner.system.settings import usable_cores
 from autotuner.targets.backends import BACKENDS, LLVM_CPU, Backend, Chip, Peak
-from autotuner.targets.backends.base import F8, F16_SUMS, FLOATS, I8, Types
+from autotuner.targets.backends.base import F8, F16_SUMS, FLOATS, I8
 from autotuner.targets.base import Target
-from autotuner.targets.knobs import PLAIN, knobs_of, named_route
+from autotuner.targets.knobs import knobs_of
 
 _CPU = "cpu"
-_CPU_KNOBS = knobs_of(LLVM_CPU.settings)
-CPU_ROUTES = (
-    PLAIN,
-    *(replace(named_route(_CPU_KNOBS, name), ops=(op,)) for op, kind in OPERATIONS.items() for name in kind.routes),
-)
-"""Of single problems."""
 CHIPS: Mapping[str, tuple[Backend, Chip]] = {chip.name: (one, chip) for one in BACKENDS for chip in one.chips}
 """Of GPUs, by their names."""
 PRODUCTS = {"host": _CPU} | {name: chip.name for _, chip in CHIPS.values() if chip.types for name in chip.products}
@@ -40,21 +33,11 @@ def _cpu() -> Target:
         backend=LLVM_CPU,
         flags=LLVM_CPU.flags("host"),
         # What compiles and has knobs; tests ask the compiler for every pair.
-        types=_tuned(FLOATS + F16_SUMS + I8 + F8),
+        types=FLOATS + F16_SUMS + I8 + F8,
         units=usable_cores(),
         f8="f8E4M3FN",
-        routes=CPU_ROUTES,
-        knobs=_CPU_KNOBS,
+        knobs=knobs_of(LLVM_CPU.settings),
     )
-
-
-def _tuned(types: Types, lacks: Mapping[str, str] | None = None) -> Mapping[str, Types]:
-    """Operation -> those of the types that it can be tuned in."""
-    missing = lacks or {}
-    return {
-        op: tuple(pair for pair in types if pair in kind.pairs and pair[0] != missing.get(op))
-        for op, kind in OPERATIONS.items()
-    }
 
 
 def all_targets() -> tuple[Target, ...]:
@@ -62,8 +45,7 @@ def all_targets() -> tuple[Target, ...]:
 
 
 def _gpu(chip: Chip, backend: Backend) -> Target:
-    types = _tuned(chip.types, chip.lacks)
-    own = (chip.name, backend, backend.flags(chip.name), types, chip.units, chip.f8)
+    own = (chip.name, backend, backend.flags(chip.name), chip.types, chip.units, chip.f8, chip.lacks)
     return Target(*own, knobs=knobs_of(backend.settings))
 
 

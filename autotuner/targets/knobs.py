@@ -172,8 +172,6 @@ class Route:
     name: str
     flags: tuple[str, ...] = ()
     reachable: bool = True
-    ops: tuple[str, ...] = ()
-    """The operations that it is worth trying for; empty: all."""
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -216,7 +214,7 @@ def sensible(knobs: Iterable[Knob], names: Collection[str]) -> tuple[str, ...]:
     return tuple(s.name for s in chosen if not known & set(s.within))
 
 
-def route_of(knobs: Iterable[Knob], names: Collection[str], *, ops: tuple[str, ...] = ()) -> Route:
+def route_of(knobs: Iterable[Knob], names: Collection[str]) -> Route:
     """The route of these settings, which `sensible` has put in order."""
     by_name = {s.name: s for knob in knobs for s in knob.settings}
     chosen = [by_name[name] for name in names]
@@ -224,7 +222,7 @@ def route_of(knobs: Iterable[Knob], names: Collection[str], *, ops: tuple[str, .
     for passes in (s.passes for s in chosen if s.passes):
         flags = with_passes(flags, passes)
     name = JOINED.join(names) or PLAIN.name
-    return Route(name, flags, all(s.reachable for s in chosen), ops)
+    return Route(name, flags, all(s.reachable for s in chosen))
 
 
 def with_passes(flags: Iterable[str], passes: str) -> tuple[str, ...]:

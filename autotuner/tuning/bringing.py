@@ -12,7 +12,7 @@ from autotuner.bundles.documents import BASELINE, Entry, Manifest, Report, Tried
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.measure.screening import Measured
 from autotuner.microkernels.variants import Kernel
-from autotuner.problems import problem_named
+from autotuner.problems.operations import problem_named
 from autotuner.space import Config
 from autotuner.system import process
 from autotuner.targets import NO_DEVICE, Target

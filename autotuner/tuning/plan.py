@@ -102,7 +102,7 @@ class Plan:
     def make(cls, problem: Problem, target: Target, executor: BuildExecutor, *, timeout: float) -> Plan:
         """Reads the dispatch of every route from the compiler, and the space that belongs to it."""
         source, builder = problem_mlir(problem), executor.builder
-        routes = target.routes_for(problem.op)
+        routes = target.routes_for(problem)
         plain = BuildJob(source, (*problem.flags, *target.compile_flags), timeout, stop=CONFIGURED, dumps=())
         jobs = {
             route: executor.inspect(replace(plain, flags=(*plain.flags, *route.flags, ROOT_ATTRIBUTES)))
@@ -185,7 +185,7 @@ class Plan:
             changed = self._changed(config, knob=None)
             carrier = self._spec(self.dispatch, info)
             return Candidate(id, "codegen", PLAIN, _SPEC_COMPLEXITY + changed, config, self.dispatch, carrier)
-        route = next(r for r in self.target.routes if r.name == config["route"])
+        route = next(r for r in self.target.routes_for(self.problem) if r.name == config["route"])
         part = self.cpu[route.name]
         tiling = part.tiling(own)
         info = cpu_compilation_info(tiling)
@@ -289,7 +289,7 @@ def _reached(plan: Plan, route: str, builder: Builder, *, timeout: float) -> boo
 
 
 def _executable(plan: Plan, route: str, builder: Builder, *, timeout: float) -> Executable | None:
-    flags = next(r.flags for r in plan.target.routes if r.name == route)
+    flags = next(r.flags for r in plan.target.routes_for(plan.problem) if r.name == route)
     words = [*plan.problem.flags, *plan.target.compile_flags, *flags, ROOT_ATTRIBUTES]
     texts = builder.executables(plan.source, words, timeout=timeout)
     return find_executable(text + resources(plan.source) for text in texts)

@@ -8,6 +8,7 @@ from pathlib import Path
 from autotuner.jobs.suite.load import problems_of
 from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
+from autotuner.problems.operations import OPERATIONS
 from benchmarks.variants import COLUMNS, NAMES, table, timed, vendor, write
 from tests.support.arguments import parse_arguments
 
@@ -30,7 +31,7 @@ def test_the_file_has_each_variant_once_beside_torch_and_fits_the_manifest(tmp_p
     assert tuple(header) == COLUMNS
     assert row[1:] == ["gemm_hopper", "bm=128 bn=128 more=32 bk=64 fill=0 group=8 lines=1", "18.25", "16.00"]
     parameters = {name: int(value) for name, value in (word.split("=") for word in row[2].split())}
-    manifest = load(shipped_folder() / row[1] / FILE)
+    manifest = load(shipped_folder() / row[1] / FILE, OPERATIONS)
     assert manifest.fit(parse_arguments(row[0].split()), "sm_90", parameters=parameters)["tiles"] == 120
     assert f"| {problem.name} | gemm_hopper | {row[2]} | 18.25 | 16.00 | 0.88 |" in table(rows, vendor(bench))
 

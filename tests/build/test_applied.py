@@ -14,7 +14,9 @@ from autotuner.build.proof import proven
 from autotuner.carriers.carrier import SpecCarrier
 from autotuner.carriers.render import MARKER
 from autotuner.iree.mlir import read_root
-from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.attention import Attention
+from autotuner.problems.conv import Conv
 from autotuner.problems.render import problem_mlir
 from autotuner.space import ABSENT, Config
 from autotuner.targets import Target, all_targets
@@ -25,10 +27,10 @@ MakePlan = Callable[[Problem, str], Plan]
 MakeJob = Callable[[Plan, Candidate], BuildJob]
 
 ROOT = "--iree-codegen-add-tuner-attributes"
-ROUTES = [r.name for r in Target.parse("cpu").routes_for("gemm") if r.reachable]
 
 
 CPU_GEMM = Gemm.parse(shape="64x64x64", dtype="f32")
+ROUTES = [r.name for r in Target.parse("cpu").routes_for(CPU_GEMM) if r.reachable]
 GPU_GEMM = Gemm.parse(shape="128x128x128", dtype="f16")
 CONV = Conv.parse(shape="2x16x16x64", filter="3x3x64")
 ATTENTION = Attention.parse(shape="1x4x128x128x64")

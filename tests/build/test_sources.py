@@ -16,7 +16,8 @@ from autotuner.carriers.microkernel import SPEC_FLAG
 from autotuner.iree.compile import DISPATCHES, compile_program
 from autotuner.iree.program import spliced, with_repeats
 from autotuner.iree.tools import Tools
-from autotuner.problems import Conv, Gemm, Problem
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.conv import Conv
 from autotuner.problems.render import problem_mlir
 from autotuner.space.prune import RULES, STRIDED
 from autotuner.system import process

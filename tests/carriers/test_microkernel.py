@@ -19,7 +19,9 @@ from autotuner.iree.processor import executable_target
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.instance import Access, Binding, Call, Instance
 from autotuner.patterns.operations import forms_of, read_operations
-from autotuner.problems import Attention, Conv, Gemm, Operand, Problem
+from autotuner.problems import Gemm, Operand, Problem
+from autotuner.problems.attention import Attention
+from autotuner.problems.conv import Conv
 from autotuner.problems.dtypes import element_type
 from autotuner.problems.render import problem_mlir
 from autotuner.system import process

@@ -15,7 +15,8 @@ from autotuner.carriers.render import MARKER, Executable, configure, find_execut
 from autotuner.devices.process import ProcessDevice
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
-from autotuner.problems import Conv, Problem
+from autotuner.problems import Problem
+from autotuner.problems.conv import Conv
 from autotuner.space import Config
 from autotuner.tuning.plan import Candidate, Plan
 

@@ -18,8 +18,8 @@ import pytest
 
 from autotuner import __version__
 from autotuner.iree.tools import Tools
+from autotuner.problems import Gemm
 from autotuner.store.store import Store
-from autotuner.targets import catalog
 from tests.support.command_line import AUTOTUNE
 from tests.support.command_line import in_this_process as autotune
 from tests.support.fake_tools import SPEC, FakeTools
@@ -51,7 +51,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, share_digests: Callable[[
     words += ["--microkernels", "none"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Tools, "find", lambda _folder=None: fake.tools)
-        patch.setattr(catalog, "CPU_ROUTES", catalog.CPU_ROUTES[:2])
+        patch.setattr(Gemm, "routes", Gemm.routes[:1])
         done = autotune(*words, cwd=workspace, cache=cache)
     assert done.returncode == 0, done.stderr
     return Finished(workspace, json.loads(done.stdout), done.stderr, cache)

@@ -18,7 +18,7 @@ from autotuner.errors import ToolMissingError
 from autotuner.iree import versions
 from autotuner.iree.tools import Tools
 from autotuner.iree.versions import program_digest
-from autotuner.problems import Attention
+from autotuner.problems.attention import Attention
 from autotuner.report.doctor import examine
 from autotuner.system.cache import Cache
 from autotuner.targets import Target

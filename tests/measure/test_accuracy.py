@@ -7,8 +7,10 @@ import pytest
 
 from autotuner.errors import UsageError
 from autotuner.measure.check import compare
-from autotuner.problems import Array, Attention, Conv, Gemm
+from autotuner.problems import Array, Gemm
 from autotuner.problems.accuracy import Bound, Precision, known_precision, lower_precision
+from autotuner.problems.attention import Attention
+from autotuner.problems.conv import Conv
 from tests.support.simulated_kernels import TYPES, accumulated, honest, in_14_bits, judged, wrong
 
 DEPTHS = (1, 2, 7, 64, 1000, 4096)

@@ -18,6 +18,7 @@ from autotuner.jobs.ab.variants import ALONE
 from autotuner.microkernels.instance import search_folders
 from autotuner.microkernels.library import find
 from autotuner.microkernels.variants import Kernel
+from autotuner.problems.operations import OPERATIONS
 from autotuner.problems.render import problem_mlir
 from autotuner.store.store import Store
 from autotuner.tuning.options import Effort
@@ -161,7 +162,7 @@ def test_in_a_search_a_kernel_that_cannot_be_made_is_a_failed_row(workspace: Pat
         (["gemm", *SHAPE, "--dtype", "f32", "--microkernels", "nothing"], "there is no microkernel 'nothing'"),
         (["ab", "sgemm_c", *SHAPE, "--dtype", "f16"], "sgemm_c: it does not compute f16"),
         (["ab", "sgemm_c", *SHAPE, "--target", "gfx942", "--device", "none"], "sgemm_c: it is not for gfx942"),
-        (["gemm", *SHAPE, "--dtype", "f32", "--microkernels", "conv_c"], "it computes conv, not gemm"),
+        (["gemm", *SHAPE, "--dtype", "f32", "--microkernels", "conv_c"], "it computes 'conv', not gemm"),
     ],
 )
 def test_what_cannot_be_is_refused_at_once_and_with_a_remedy(
@@ -217,7 +218,7 @@ def on_amd(workspace: Path, kernel: Kernel) -> Result:
 
 
 def test_an_object_with_misas_abi_is_embedded_and_found(tmp_path: Path) -> None:
-    symbol = find(MISA, search_folders(tmp_path)).symbol
+    symbol = find(MISA, search_folders(tmp_path), OPERATIONS).symbol
     misa_stand_in(tmp_path / "misa.hsaco", symbol=symbol)
     result = on_amd(tmp_path / "workspace", Kernel(MISA, (tmp_path / "misa.hsaco",), symbol))
     assert result.verdict == "compile-only"

@@ -24,15 +24,17 @@ from autotuner.microkernels.library import find
 from autotuner.microkernels.manifest import Manifest
 from autotuner.microkernels.providers.c import find_compiler
 from autotuner.microkernels.variants import Variants
-from autotuner.problems import Conv, Gemm, Problem
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.conv import Conv
 from autotuner.problems.epilogue import ACTIVATIONS
+from autotuner.problems.operations import OPERATIONS
 from autotuner.problems.render import problem_mlir
 from autotuner.system import process
 from autotuner.targets import Target
 from tests.support.native import AVX512, HOST, flags_of, host_features, result_of, wrong
 
 FOLDERS = [shipped_folder()]
-CONV, SGEMM, SGEMV = (find(name, FOLDERS) for name in ("conv_c", "sgemm_c", "sgemv_c"))
+CONV, SGEMM, SGEMV = (find(name, FOLDERS, OPERATIONS) for name in ("conv_c", "sgemm_c", "sgemv_c"))
 LAST, FIRST = "nhwc-hwcf", "nchw-fchw"
 ALL = "bias,residual,clip=-0.5:1.5"
 Setting = dict[str, int]
@@ -209,7 +211,7 @@ def test_on_aarch64_lanes_are_multiplied_and_nothing_is_broadcast_or_spilled(nam
     except ToolMissingError as missing:
         pytest.skip(f"{missing.message} {missing.remedy}")
     problem, setting = INNER[name]
-    manifest = find(name.partition(",")[0], FOLDERS)
+    manifest = find(name.partition(",")[0], FOLDERS, OPERATIONS)
     flags = flags_of(manifest, problem, "aarch64", parameters=setting)
     assembly = tmp_path / "kernel.s"
     done = process.run([compiler.path, *flags, "-S", str(manifest.provider.source), "-o", assembly], timeout=120)

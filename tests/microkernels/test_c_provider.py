@@ -24,14 +24,16 @@ from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.manifest import DoesNotFitError
 from autotuner.microkernels.providers.c import compile_object
 from autotuner.microkernels.providers.provider import ObjectRefusalError
-from autotuner.problems import Conv, Gemm, Operand
+from autotuner.problems import Gemm, Operand
+from autotuner.problems.conv import Conv
+from autotuner.problems.operations import OPERATIONS
 from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 from tests.support.kernels import bound, built, request
 
 CHIP = platform.machine()
 CPU = Target.parse("cpu")
-SGEMM = find("sgemm_c", [shipped_folder()])
+SGEMM = find("sgemm_c", [shipped_folder()], OPERATIONS)
 CPU_FLAG = "--iree-llvmcpu-target-cpu"
 Run = Callable[[Call], Check]
 
@@ -162,7 +164,7 @@ def test_results_in_parts_of_the_depth_are_added_up_by_iree(run: Run, tmp_path: 
     (folder := tmp_path / "mine").mkdir()
     (folder / "mine.c").write_text(IN_PARTS)
     (folder / FILE).write_text(PARTS)
-    manifest, problem = load(folder / FILE), Gemm.parse(shape="12x20x48", dtype="f32")
+    manifest, problem = load(folder / FILE, OPERATIONS), Gemm.parse(shape="12x20x48", dtype="f32")
     for many in (3, 1):
         instance = bound(request(manifest, problem, CHIP, {"many": many}))
         assert [binding.parts for binding in instance.bindings] == [1, 1, many]

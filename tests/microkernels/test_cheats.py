@@ -29,6 +29,7 @@ from autotuner.measure.check import RANDOM, WHOLE, Checker, Data
 from autotuner.microkernels.library import create, find
 from autotuner.microkernels.variants import Kernel, Variants
 from autotuner.problems import Gemm
+from autotuner.problems.operations import OPERATIONS
 from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 from tests.support.native import HOST
@@ -236,7 +237,7 @@ class Bench:
             )
         (folder / "cheat" / "kernel.c").write_text(HEAD + before + CALL % cheat.body)
         kernel = Kernel("cheat", trusted=trusted)
-        manifest = find("cheat", [folder])
+        manifest = find("cheat", [folder], OPERATIONS)
         return Variants.of(manifest, PROBLEM, HOST, workspace=home, kernel=kernel, executable_target=self.made_for)
 
     def built(self, variants: Variants) -> Compiled:

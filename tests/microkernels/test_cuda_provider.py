@@ -22,6 +22,7 @@ from autotuner.microkernels.providers import cuda
 from autotuner.microkernels.providers.cuda import architecture, find_nvrtc
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Gemm
+from autotuner.problems.operations import OPERATIONS
 from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 from tests.support.cuda_kernel import SOURCE, needs_nvrtc, write_kernel
@@ -36,7 +37,7 @@ SM_80 = Target.parse("sm_80")
 
 
 def test_a_source_is_told_its_numbers_its_epilogue_and_the_types_of_its_buffers(tmp_path: Path) -> None:
-    manifest = load(write_kernel(tmp_path / "mine"))
+    manifest = load(write_kernel(tmp_path / "mine"), OPERATIONS)
     said = request(manifest, GEMM, "sm_90", {"wide": 64}).macros()
     assert (said["WIDE"], said["ROWS"]) == (64, 4)
     assert (said["TRANSPOSE_LHS"], said["TRANSPOSE_RHS"], said["BIAS"], said["CLIP_LOW"]) == (0, 1, 1, 1)
@@ -57,7 +58,7 @@ def test_hoppers_code_is_for_that_chip_alone() -> None:
 @needs_nvrtc
 @pytest.mark.parametrize("name", ['"/etc/hostname"', '"../other.h"', "HEADER"])
 def test_a_header_from_elsewhere_is_refused(name: str, tmp_path: Path) -> None:
-    manifest = load(write_kernel(tmp_path / "mine", source=f"# include {name}\n{SOURCE}"))
+    manifest = load(write_kernel(tmp_path / "mine", source=f"# include {name}\n{SOURCE}"), OPERATIONS)
     with pytest.raises(UsageError, match="it finds headers of its own folder only"):
         built(request(manifest, PLAIN, "sm_90"))
 
@@ -67,7 +68,7 @@ def test_a_header_from_elsewhere_is_refused(name: str, tmp_path: Path) -> None:
 
 @needs_nvrtc
 def test_a_kernel_is_built_as_its_manifest_calls_it(tmp_path: Path) -> None:
-    manifest = load(write_kernel(tmp_path / "mine"))
+    manifest = load(write_kernel(tmp_path / "mine"), OPERATIONS)
     for problem, chip, pointers in ((GEMM, "sm_80", 4), (PLAIN, "sm_90", 3)):
         instance = bound(request(manifest, problem, chip, {"wide": 64}))
         assert check(instance) == []
@@ -84,7 +85,7 @@ def test_a_kernel_is_built_as_its_manifest_calls_it(tmp_path: Path) -> None:
 @needs_nvrtc
 def test_iree_compiles_the_call_and_its_kernel_is_in_the_module(builder: Builder, tmp_path: Path) -> None:
     """IREE compiles for sm_80; the cubin, for the Hopper that is there, goes into the module as it is."""
-    manifest = load(write_kernel(tmp_path / "mine"))
+    manifest = load(write_kernel(tmp_path / "mine"), OPERATIONS)
     variants = Variants.of(manifest, GEMM, "sm_90", workspace=tmp_path)
     call = variants.call(variants.default())
     job = BuildJob(
@@ -105,7 +106,7 @@ def test_iree_compiles_the_call_and_its_kernel_is_in_the_module(builder: Builder
 
 @needs_nvrtc
 def test_a_function_with_a_name_of_cpp_is_told_of(tmp_path: Path) -> None:
-    manifest = load(write_kernel(tmp_path / "mine", source=SOURCE.replace('extern "C" ', "")))
+    manifest = load(write_kernel(tmp_path / "mine", source=SOURCE.replace('extern "C" ', "")), OPERATIONS)
     variants = Variants.of(manifest, PLAIN, "sm_90", workspace=tmp_path)
     with pytest.raises(UsageError, match=r'C\+\+ names need extern "C"|Did you mean _Z'):
         variants.call(variants.default())
@@ -114,7 +115,7 @@ def test_a_function_with_a_name_of_cpp_is_told_of(tmp_path: Path) -> None:
 @needs_nvrtc
 def test_clusters_want_a_grid_that_is_a_multiple(tmp_path: Path) -> None:
     source = SOURCE.replace("__launch_bounds__", "__cluster_dims__(3, 1, 1) __launch_bounds__")
-    manifest = load(write_kernel(tmp_path / "mine", source=source))
+    manifest = load(write_kernel(tmp_path / "mine", source=source), OPERATIONS)
     instance = bound(request(manifest, PLAIN, "sm_90"))
     assert instance.grid == (4, 5, 1)
     (mismatch,) = check(instance)
@@ -127,7 +128,7 @@ def test_static_shared_memory_is_counted_without_the_systems(tmp_path: Path) -> 
     source = SOURCE.replace(
         "float sum = 0;", "__shared__ float mine[100]; mine[column % 100] = 1; float sum = mine[0];"
     )
-    manifest = load(write_kernel(tmp_path / "mine", source=source))
+    manifest = load(write_kernel(tmp_path / "mine", source=source), OPERATIONS)
     for chip in ("sm_80", "sm_90"):
         (kernel,) = read_object(built(request(manifest, PLAIN, chip)).path).kernels
         assert kernel.local_memory == 400
@@ -135,7 +136,7 @@ def test_static_shared_memory_is_counted_without_the_systems(tmp_path: Path) -> 
 
 @needs_nvrtc
 def test_a_cubin_that_is_cut_off_or_changed_gives_a_usage_error(tmp_path: Path) -> None:
-    manifest = load(write_kernel(tmp_path / "mine"))
+    manifest = load(write_kernel(tmp_path / "mine"), OPERATIONS)
     path = built(request(manifest, PLAIN, "sm_90")).path
     whole, damaged = path.read_bytes(), tmp_path / "damaged.cubin"
     tried = [whole[:size] for size in range(4, len(whole), len(whole) // 40)]
@@ -163,7 +164,7 @@ def test_machine_code_runs_on_chips_of_its_generation_only() -> None:
 @needs_nvrtc
 def test_the_skeleton_in_cuda_builds_as_it_is_written(tmp_path: Path) -> None:
     file, source = create("mine", tmp_path, language="cuda")
-    manifest = load(file)
+    manifest = load(file, OPERATIONS)
     for problem, chip in ((PLAIN, "sm_80"), (replace(PLAIN, dtype="bf16"), "sm_90")):
         assert check(bound(request(manifest, problem, chip))) == []
     docs = (Path(__file__).parents[2] / "docs" / "microkernels.md").read_text()
@@ -183,4 +184,4 @@ def test_a_library_that_does_not_load_is_no_fault_of_the_source(
     there.submodule_search_locations = [str(tmp_path / "nvidia"), str(find_nvrtc().parents[2])]
     monkeypatch.setattr(cuda, "find_spec", lambda _: there)
     with pytest.raises(EnvironmentFailure, match=r"libnvrtc.so.99 cannot be used: .*(invalid ELF|too short)"):
-        built(request(load(write_kernel(tmp_path / "mine")), PLAIN, "sm_90"))
+        built(request(load(write_kernel(tmp_path / "mine"), OPERATIONS), PLAIN, "sm_90"))

@@ -18,12 +18,13 @@ from autotuner.measure.check import Check, compare
 from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.problems import Array, Gemm
+from autotuner.problems.operations import OPERATIONS
 from autotuner.system import process
 from tests.microkernels.test_shipped import f8
 from tests.support.kernels import request
 
 FOLDER = shipped_folder() / "gemm_cuda"
-MANIFEST = load(FOLDER / FILE)
+MANIFEST = load(FOLDER / FILE, OPERATIONS)
 HOST = Path(__file__).with_name("on_host")
 COMPILER = shutil.which("c++")
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler: apt-get install g++")

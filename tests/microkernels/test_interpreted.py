@@ -17,8 +17,10 @@ import pytest
 from autotuner.measure.check import compare
 from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
-from autotuner.problems import Array, Attention, Gemm
+from autotuner.problems import Array, Gemm
+from autotuner.problems.attention import Attention
 from autotuner.problems.epilogue import ACTIVATIONS
+from autotuner.problems.operations import OPERATIONS
 from tests.microkernels.test_c_kernels import WIDE
 from tests.support.kernels import request
 
@@ -73,7 +75,7 @@ def assert_right(
     *words: str,
 ) -> None:
     """The kernel in the interpreter gives what the problem's reference gives."""
-    wanted = request(load(shipped_folder() / kernel / FILE), problem, "sm_90", parameters)
+    wanted = request(load(shipped_folder() / kernel / FILE, OPERATIONS), problem, "sm_90", parameters)
     grid = [size.evaluate(wanted.numbers) for size in wanted.manifest.grid]
     numbers = {**wanted.numbers, **wanted.source_numbers(), "grid": grid, "shape": problem.output.shape}
     (folder / "numbers.json").write_text(json.dumps(numbers))

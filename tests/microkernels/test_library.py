@@ -17,6 +17,7 @@ from autotuner.microkernels.instance import own_folder, search_folders, shipped_
 from autotuner.microkernels.library import adopt, all_manifests, create, find
 from autotuner.microkernels.loader import load
 from autotuner.problems import Gemm
+from autotuner.problems.operations import OPERATIONS
 from tests.support.patience import ENOUGH
 
 NAMES = ["../x", "", "A", "a\n", "x" * 81]
@@ -39,7 +40,7 @@ def test_a_list_has_both_folders_and_reports_what_is_broken(tmp_path: Path) -> N
     (own / "empty").mkdir()
     (own / "Bad Name").mkdir()
     (own / "Bad Name" / "microkernel.toml").write_text("")
-    listing = all_manifests(search_folders(tmp_path))
+    listing = all_manifests(search_folders(tmp_path), OPERATIONS)
     by_name = {manifest.name: manifest for manifest in listing.manifests}
     assert "mine" in by_name
     assert MISA not in by_name
@@ -51,15 +52,15 @@ def test_a_list_has_both_folders_and_reports_what_is_broken(tmp_path: Path) -> N
 
 
 def test_a_missing_folder_has_no_microkernels(tmp_path: Path) -> None:
-    assert all_manifests([tmp_path / "none"]).manifests == ()
+    assert all_manifests([tmp_path / "none"], OPERATIONS).manifests == ()
     with pytest.raises(UsageError, match=r"There are none; `autotune ab --new mine` begins one"):
-        find("mine", [tmp_path / "none"])
+        find("mine", [tmp_path / "none"], OPERATIONS)
 
 
 def test_a_manifest_in_the_workspace_does_not_take_the_place_of_a_shipped_one(tmp_path: Path) -> None:
     file = filled_in(own_folder(tmp_path), MISA)
     with pytest.raises(UsageError) as refused:
-        find(MISA, search_folders(tmp_path))
+        find(MISA, search_folders(tmp_path), OPERATIONS)
     assert str(file) in str(refused.value)
     assert str(shipped_folder() / MISA) in str(refused.value)
     with pytest.raises(UsageError, match="comes with autotune"):
@@ -73,26 +74,26 @@ def test_a_copy_of_shipped_ones_is_no_other(tmp_path: Path) -> None:
     (own / "gemm_triton" / "__pycache__").mkdir(exist_ok=True)
     (own / "gemm_triton" / "__pycache__" / "gemm.pyc").write_bytes(b"")
     folders = search_folders(tmp_path)
-    listing, shipped = all_manifests(folders), all_manifests([shipped_folder()])
+    listing, shipped = all_manifests(folders, OPERATIONS), all_manifests([shipped_folder()], OPERATIONS)
     assert [one.file for one in listing.manifests] == [one.file for one in shipped.manifests]
     assert listing.broken == ()
-    assert find("gemm_triton", folders).file.is_relative_to(shipped_folder())
+    assert find("gemm_triton", folders, OPERATIONS).file.is_relative_to(shipped_folder())
     with (own / "gemm_triton" / "gemm.py").open("a") as file:
         file.write("# mine\n")
     with pytest.raises(UsageError, match="there are two microkernels gemm_triton"):
-        find("gemm_triton", folders)
-    assert [one.name for one in all_manifests(folders).broken] == ["gemm_triton"]
+        find("gemm_triton", folders, OPERATIONS)
+    assert [one.name for one in all_manifests(folders, OPERATIONS).broken] == ["gemm_triton"]
 
 
 def test_an_unknown_name_lists_the_known(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=f"Did you mean {MISA}.*There are: .*{MISA}"):
-        find(MISA[:-1], search_folders(tmp_path))
+        find(MISA[:-1], search_folders(tmp_path), OPERATIONS)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_is_not_a_path(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match="cannot name a microkernel"):
-        find(name, [tmp_path])
+        find(name, [tmp_path], OPERATIONS)
     with pytest.raises(UsageError, match="cannot name a microkernel"):
         create(name, tmp_path / "own")
     assert list(tmp_path.iterdir()) == []
@@ -107,7 +108,7 @@ def test_a_skeletons_comments_hold_keys_that_read(tmp_path: Path) -> None:
         assert f"# {line}" in head
         head = head.replace(f"# {line}", line)
     file.write_text(head + tables)
-    manifest = load(file)
+    manifest = load(file, OPERATIONS)
     assert (manifest.provider.kind, manifest.parameters) == ("triton", {"tile": (128, 64)})
     assert manifest.fit(Gemm.parse(shape="128x256x64"), "gfx942")["m"] == 128
 
@@ -123,7 +124,7 @@ def test_what_is_there_is_not_overwritten(name: str, language: Literal["c"] | No
 
 def test_a_kernel_in_c_computes_a_product_as_it_is_written(tmp_path: Path) -> None:
     manifest_file, source = create("mine", tmp_path, language="c")
-    manifest = load(manifest_file)
+    manifest = load(manifest_file, OPERATIONS)
     assert manifest.fit(Gemm.parse(shape="5x7x3", dtype="f32"), "x86_64")["m"] == 5
     subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "kernel.so", source], check=True, timeout=ENOUGH)
     kernel = ctypes.CDLL(str(tmp_path / "kernel.so"))[manifest.symbol]
@@ -154,7 +155,7 @@ def test_a_product_in_c_gets_a_manifest_made_from_it(tmp_path: Path) -> None:
     own = own_folder(tmp_path)
     (source := tmp_path / "My kernel.c").write_text(PLAIN_C)
     assert adopt(source, own) == "my_kernel"
-    manifest = find("my_kernel", search_folders(tmp_path))
+    manifest = find("my_kernel", search_folders(tmp_path), OPERATIONS)
     assert (manifest.symbol, [one.text for one in manifest.constants]) == ("product", ["k", "n", "m"])
     copy = own / "my_kernel" / source.name
     source.write_text(PLAIN_C.replace("+", "-"))

@@ -10,7 +10,9 @@ from autotuner.errors import UsageError
 from autotuner.microkernels.instance import Instance, shipped_folder
 from autotuner.microkernels.library import find
 from autotuner.microkernels.manifest import DoesNotFitError, Manifest
-from autotuner.problems import Conv, Problem
+from autotuner.problems import Problem
+from autotuner.problems.conv import Conv
+from autotuner.problems.operations import OPERATIONS
 
 PREFIX = "igemm_fwd_gtcx3_nhwc_fp16_bx0_ex1_"
 TAIL = "_1x4x1x64_tb1x8x2x1_1x4x1x64"
@@ -21,7 +23,7 @@ UNET = Conv.parse(shape="2x34x34x1280", filter="3x3x1280")
 
 @pytest.fixture(scope="module")
 def manifest() -> Manifest:
-    return find("misa_igemm_fwd_nhwc_fp16", [shipped_folder()])
+    return find("misa_igemm_fwd_nhwc_fp16", [shipped_folder()], OPERATIONS)
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from autotuner.microkernels.providers.c import COMPILERS, find_compiler
 from autotuner.microkernels.providers.provider import ObjectRefusalError, Request, kept_object
 from autotuner.microkernels.variants import AUTO, Kernel, Variants, find_variants
 from autotuner.problems import Gemm
+from autotuner.problems.operations import OPERATIONS
 from tests.support import cuda_kernel
 from tests.support.kernels import built
 from tests.support.patience import ENOUGH
@@ -90,7 +91,7 @@ class Case:
         (folder / self.own).write_text(self.own_text)
         manifest = MANIFEST.format(kind=self.kind, source=self.source, chip=self.chip, memory=self.memory)
         (folder / "microkernel.toml").write_text(manifest)
-        return load(folder / "microkernel.toml")
+        return load(folder / "microkernel.toml", OPERATIONS)
 
 
 C = Case("c", platform.machine(), "kernel.c", IN_C, "own.h", "#define SCALE 2\n", ("SCALE", "missing"), "missing")
@@ -280,7 +281,7 @@ def test_a_manifest_for_chips_that_it_makes_nothing_for_is_refused(case: Case, c
     file = write(case, tmp_path).file
     file.write_text(file.read_text().replace(case.chip, chip))
     with pytest.raises(UsageError, match=f"chips: {case.kind} is not for {chip}"):
-        load(file)
+        load(file, OPERATIONS)
 
 
 # --- What it takes to add one ---------------------------------------------------------------------------------------
@@ -312,7 +313,7 @@ from autotuner.microkernels.loader import load
 from autotuner.microkernels.providers import PROVIDERS
 from autotuner.microkernels.providers.provider import Request
 from autotuner.problems import Gemm
-manifest = load(Path({str(folder / "microkernel.toml")!r}))
+manifest = load(Path({str(folder / "microkernel.toml")!r}), {{"gemm": Gemm}})
 built = PROVIDERS["hip"].load().build(Request(manifest, Gemm.parse(shape="40x128x24"), "gfx942", Path()))
 print(manifest.describe()["provider"], built.path.read_text())
 """

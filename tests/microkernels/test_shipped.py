@@ -22,7 +22,10 @@ from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.manifest import DoesNotFitError, Manifest
 from autotuner.microkernels.providers.triton import plan
 from autotuner.microkernels.variants import Variants, fits
-from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.attention import Attention
+from autotuner.problems.conv import Conv
+from autotuner.problems.operations import OPERATIONS
 from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 from tests.support.cuda_kernel import needs_nvrtc
@@ -34,7 +37,7 @@ CAUSAL = Attention.parse(shape="1x32x1024x1024x128", causal=True)
 
 
 def shipped(name: str) -> Manifest:
-    return load(shipped_folder() / name / FILE)
+    return load(shipped_folder() / name / FILE, OPERATIONS)
 
 
 def gemm(shape: str, **words: Any) -> Gemm:
@@ -313,7 +316,7 @@ def test_a_variant_builds_keeps_to_its_manifest_and_is_called(case: Case, tools:
 
 
 def test_every_shipped_kernel_for_gpus_is_among_the_cases() -> None:
-    manifests = [load(path) for path in sorted(shipped_folder().glob(f"*/{FILE}"))]
+    manifests = [load(path, OPERATIONS) for path in sorted(shipped_folder().glob(f"*/{FILE}"))]
     built = {one.name for one in manifests if one.provider.kind in ("triton", "cuda")}
     assert built == {case.kernel for case in (*IN_TRITON, *IN_CUDA)}
     assert {one.name for one in manifests if one.provider.kind == "triton" and {*AMD} <= {*one.chips}} == SMALL.keys()

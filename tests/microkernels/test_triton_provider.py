@@ -21,8 +21,10 @@ from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.manifest import Manifest
 from autotuner.microkernels.providers.triton import cache_key, kernel_parameters, plan, read_sources, trusted_source
 from autotuner.microkernels.providers.triton_compile import SOURCE, Job, trim_amdgcn, trim_ptx
-from autotuner.problems import Conv, Gemm, Problem
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.conv import Conv
 from autotuner.problems.epilogue import Epilogue
+from autotuner.problems.operations import OPERATIONS
 from tests.support.kernels import bound, built, request
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
@@ -76,7 +78,7 @@ define amdgpu_kernel void @kernel(ptr addrspace(1) inreg %0, i32 inreg %1, ptr a
 
 
 def shipped(name: str) -> Manifest:
-    return load(shipped_folder() / name / FILE)
+    return load(shipped_folder() / name / FILE, OPERATIONS)
 
 
 def gemm_job(problem: Problem = GEMM, chip: str = "sm_90", parameters: Mapping[str, int] = SMALL) -> Job:
@@ -205,10 +207,10 @@ def test_only_sources_of_the_workspace_are_run(tmp_path: Path) -> None:
     shutil.copytree(shipped_folder() / "gemm_triton", elsewhere)
     workspace = tmp_path / "workspace"
     with pytest.raises(UsageError, match="outside of the workspace"):
-        built(request(load(elsewhere / FILE), GEMM, "sm_90", workspace=workspace))
+        built(request(load(elsewhere / FILE, OPERATIONS), GEMM, "sm_90", workspace=workspace))
     own = own_folder(workspace) / "my_gemm"
     shutil.copytree(elsewhere, own)
-    wanted = request(find("my_gemm", search_folders(workspace)), GEMM, "sm_90", workspace=workspace)
+    wanted = request(find("my_gemm", search_folders(workspace), OPERATIONS), GEMM, "sm_90", workspace=workspace)
     assert trusted_source(wanted) == (own / "gemm.py").resolve()
     (own / "gemm.py").unlink()
     (own / "gemm.py").symlink_to(elsewhere / "gemm.py")
@@ -246,5 +248,5 @@ def test_triton_does_not_hash_itself_for_a_cache_that_is_thrown_away(tmp_path: P
     source = own / "gemm.py"
     source.write_text(source.read_text().replace("import triton\n", f"import triton\n{asked}", 1))
     assert asked in source.read_text()
-    instance = bound(request(load(own / FILE), GEMM, "sm_90", SMALL, workspace=tmp_path))
+    instance = bound(request(load(own / FILE, OPERATIONS), GEMM, "sm_90", SMALL, workspace=tmp_path))
     assert check(instance) == []

@@ -17,7 +17,9 @@ from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.manifest import DoesNotFitError
 from autotuner.microkernels.variants import AUTO, LEADING, Kernel, Variants, find_variants
-from autotuner.problems import Attention, Gemm, Operation, Problem
+from autotuner.problems import Gemm, Operation, Problem
+from autotuner.problems.attention import Attention
+from autotuner.problems.operations import OPERATIONS
 from autotuner.space import ABSENT, Value
 from autotuner.targets import Target
 from autotuner.tuning.plan import KERNEL, Plan
@@ -38,7 +40,9 @@ ESTIMATED = (
 
 
 def offers(name: str, problem: Operation, workspace: Path, *, first: dict[str, int] | None = None) -> Variants:
-    return Variants.of(load(shipped_folder() / name / FILE), problem, "sm_90", workspace=workspace, first=first)
+    return Variants.of(
+        load(shipped_folder() / name / FILE, OPERATIONS), problem, "sm_90", workspace=workspace, first=first
+    )
 
 
 @cache
@@ -54,7 +58,7 @@ def timed() -> dict[tuple[str, str], list[tuple[dict[str, int], float]]]:
 @pytest.mark.parametrize("kernel", ESTIMATED)
 def test_of_what_was_timed_one_of_the_first_ten_is_nearly_the_best_and_estimates_are_nanoseconds(kernel: str) -> None:
     """On an H200. So kernels can be compared."""
-    manifest = load(shipped_folder() / kernel / FILE)
+    manifest = load(shipped_folder() / kernel / FILE, OPERATIONS)
     tables = {words: rows for (words, name), rows in timed().items() if name == kernel}
     ratios: list[float] = []
     assert tables
@@ -114,7 +118,7 @@ def test_a_search_begins_with_the_least_estimates_and_the_default_is_the_least(t
 
 
 def test_without_an_estimate_a_search_begins_with_the_manifests_first_choice(tmp_path: Path) -> None:
-    manifest = load(shipped_folder() / "sgemv_c" / FILE)
+    manifest = load(shipped_folder() / "sgemv_c" / FILE, OPERATIONS)
     variants = Variants.of(manifest, Gemm.parse(shape="1x64x64", dtype="f32"), "x86_64", workspace=tmp_path)
     assert manifest.estimate is None
     assert variants.leading() == (variants.default(),)
@@ -127,7 +131,7 @@ def test_a_product_of_few_rows_is_at_first_shared_by_threads(
     shape: str, chip: str, first: dict[str, int], tmp_path: Path
 ) -> None:
     """By the first of each parameter one thread computed all of it: two took twice as long as they do now."""
-    manifest, problem = load(shipped_folder() / "sgemm_c" / FILE), Gemm.parse(shape=shape, dtype="f32")
+    manifest, problem = load(shipped_folder() / "sgemm_c" / FILE, OPERATIONS), Gemm.parse(shape=shape, dtype="f32")
     chosen = Variants.of(manifest, problem, chip, workspace=tmp_path, first=first).space[0]
     assert -(-problem.m // int(chosen["mc"])) * -(-problem.n // int(chosen["nc"])) >= 4
     assert first.items() <= chosen.as_dict().items()
@@ -150,21 +154,21 @@ def test_a_product_of_few_rows_is_at_first_shared_by_threads(
     ],
 )
 def test_a_refusal_quotes_the_condition(kernel: str, problem: Problem, says: str) -> None:
-    manifest = load(shipped_folder() / kernel / FILE)
+    manifest = load(shipped_folder() / kernel / FILE, OPERATIONS)
     with pytest.raises(DoesNotFitError) as refused:
         Variants.of(manifest, problem, "sm_90", workspace=Path())
     assert says in refused.value.message
 
 
 def test_a_choice_of_parameters_that_was_given_is_refused_by_what_it_breaks() -> None:
-    manifest = load(shipped_folder() / "gemm_cuda" / FILE)
+    manifest = load(shipped_folder() / "gemm_cuda" / FILE, OPERATIONS)
     with pytest.raises(DoesNotFitError, match="it needs groups < 3 or bn >= 96, and here bn = 64, groups = 3"):
         manifest.fit(Gemm.parse(shape="1024x1024x1024"), "sm_90", parameters={"bm": 192, "bn": 64})
 
 
 def test_a_condition_is_asked_before_values_that_it_does_not_need() -> None:
     """Of a guard, the last value would divide by zero; and what no choice changes is known before any is made."""
-    manifest = load(shipped_folder() / "gemm_cuda" / FILE)
+    manifest = load(shipped_folder() / "gemm_cuda" / FILE, OPERATIONS)
     values = {**manifest.values, "last": Expression("1 // (bm - 192)")}
     guarded = replace(manifest, values=values, conditions=(*manifest.conditions, Expression("bm != 192")))
     problem = Gemm.parse(shape="1024x1024x1024")

@@ -19,16 +19,18 @@ from autotuner.microkernels.instance import Call, shipped_folder
 from autotuner.microkernels.library import all_manifests, find
 from autotuner.microkernels.manifest import Manifest
 from autotuner.microkernels.variants import Kernel, Variants
-from autotuner.problems import Conv, Gemm, Problem
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.conv import Conv
+from autotuner.problems.operations import OPERATIONS
 from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 from tests.otherarch.conftest import Run
 from tests.otherarch.machine import Machine
 from tests.support.patience import ENOUGH
 
-SHIPPED = [m for m in all_manifests([shipped_folder()]).manifests if m.provider.kind == "c"]
+SHIPPED = [m for m in all_manifests([shipped_folder()], OPERATIONS).manifests if m.provider.kind == "c"]
 PRODUCTS = [m for m in SHIPPED if m.operation == "gemm"]
-CONV = find("conv_c", [shipped_folder()])
+CONV = find("conv_c", [shipped_folder()], OPERATIONS)
 CONVOLUTIONS: dict[str, dict[str, Any]] = {
     "plain": {"shape": "1x9x10x12", "filter": "3x3x20", "pad": "1x1", "epilogue": "bias,residual,clip=-0.5:1.5"},
     "strided": {"shape": "1x9x7x5", "filter": "3x2x6", "stride": "2x2", "dilation": "1x2", "epilogue": "gelu"},
@@ -152,7 +154,7 @@ def own_manifest(folder: Path, provider: str) -> Manifest:
     (folder / "mine").mkdir()
     (folder / "mine" / "microkernel.toml").write_text(MANIFEST + provider)
     (folder / "mine" / "mine.c").write_text(SHOWN)
-    (manifest,) = all_manifests([folder]).manifests
+    (manifest,) = all_manifests([folder], OPERATIONS).manifests
     return manifest
 
 

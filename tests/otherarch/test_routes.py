@@ -10,8 +10,10 @@ import pytest
 
 from autotuner.build import Builder
 from autotuner.build.executor import BuildExecutor
-from autotuner.problems import Attention, Conv, Gemm, Problem
-from autotuner.targets import PLAIN, Target
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.attention import Attention
+from autotuner.problems.conv import Conv
+from autotuner.targets import Target
 from autotuner.tuning.plan import Candidate, Plan
 from tests.otherarch.conftest import Run
 
@@ -49,7 +51,7 @@ def test_routes_and_a_configuration_by_each_carrier_are_right_there(
     name: str, stock: int | None, target: Target, builder: Builder, executor: Executor, run: Run
 ) -> None:
     if name in PLAIN_ALONE:
-        target = replace(target, routes=(PLAIN,), knobs=())
+        target = replace(target, knobs=())
     plan = Plan.make(target.prepare(PROBLEMS[name]), target, BuildExecutor.on(executor, builder), timeout=TIMEOUT)
     tried, wrong = set[str](), {}
     for candidate in candidates(plan, stock=stock):

@@ -15,7 +15,7 @@ from autotuner.iree.tools import Tools
 from autotuner.patterns.evaluate import known_values
 from autotuner.patterns.graph import is_main
 from autotuner.patterns.operations import Operation, forms_of, read_operations
-from autotuner.problems import Attention
+from autotuner.problems.attention import Attention
 from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 from tests.support.kernels import spec_flags

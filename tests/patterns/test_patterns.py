@@ -11,7 +11,9 @@ from autotuner.carriers.calls import preprocess
 from autotuner.iree.tools import Tools
 from autotuner.patterns import operations
 from autotuner.patterns.operations import PATTERNS, Pattern, read_joins, read_operations
-from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.attention import Attention
+from autotuner.problems.conv import Conv
 from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 from tests.support.patterns import FOLDER, example, names, read

@@ -14,7 +14,8 @@ from autotuner.carriers.microkernel import SPEC_FLAG, spec_mlir
 from autotuner.iree.tools import Tools
 from autotuner.patterns.joins import joined_mlir
 from autotuner.patterns.operations import forms_of, read_joins
-from autotuner.problems import Array, Attention
+from autotuner.problems import Array
+from autotuner.problems.attention import Attention
 from autotuner.problems.render import problem_mlir
 from autotuner.system import process
 from autotuner.targets import Target

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from autotuner.measure.check import compare
-from autotuner.problems import Array, Attention
+from autotuner.problems import Array
+from autotuner.problems.attention import Attention
 
 
 def naive(attention: Attention, query: Array, key: Array, value: Array) -> Array:

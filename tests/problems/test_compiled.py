@@ -13,7 +13,9 @@ from autotuner.build import Builder, BuildJob
 from autotuner.devices.process import ProcessDevice
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
-from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.attention import Attention
+from autotuner.problems.conv import Conv
 from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autotuner.problems import Array, Conv
-from autotuner.problems.conv import LAYOUTS
+from autotuner.problems import Array
+from autotuner.problems.conv import LAYOUTS, Conv
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {},

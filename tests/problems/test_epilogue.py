@@ -21,8 +21,10 @@ from autotuner.microkernels.library import find
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.manifest import DoesNotFitError
 from autotuner.patterns.forms import read_forms
-from autotuner.problems import Conv, Gemm
+from autotuner.problems import Gemm
+from autotuner.problems.conv import Conv
 from autotuner.problems.epilogue import Epilogue
+from autotuner.problems.operations import OPERATIONS
 from autotuner.problems.render import problem_mlir
 
 ALL = "bias,residual,clip=-0.5:6"
@@ -114,7 +116,7 @@ def test_what_is_added_to_a_rounded_product_has_its_narrow_type() -> None:
     assert text.index("arith.minimumf") < text.index("arith.truncf")
     with pytest.raises(DoesNotFitError, match="bias as f32, not f16"):
         # A kernel in C that writes f32 reads f32: it would read beyond the end.
-        find("sgemm_c", search_folders(Path())).bind(
+        find("sgemm_c", search_folders(Path()), OPERATIONS).bind(
             Gemm.parse(shape="16x16x16", dtype="f32", out="f16", epilogue="bias"), "x86_64"
         )
 
@@ -157,12 +159,12 @@ def test_a_kernel_is_bound_to_the_operands_that_the_problem_has(tmp_path: Path) 
     (made := tmp_path / "made.o").touch()
     for epilogue, operands in (("bias,relu", [0, 1, 2, 3]), ("clip=0:6", [0, 1, 2])):
         problem = Gemm.parse(shape="4x20x6", dtype="f32", epilogue=epilogue)
-        instance = load(SGEMM).bind(problem, "x86_64", objects=(made,), features=("avx2", "fma"))
+        instance = load(SGEMM, OPERATIONS).bind(problem, "x86_64", objects=(made,), features=("avx2", "fma"))
         assert [binding.operand for binding in instance.bindings] == operands
 
 
 def test_a_kernel_without_that_ending_does_not_fit() -> None:
-    manifest = replace(load(SGEMM), epilogues=("bias", "clip"))
+    manifest = replace(load(SGEMM, OPERATIONS), epilogues=("bias", "clip"))
     with pytest.raises(DoesNotFitError, match="does not end with residual"):
         manifest.fit(Gemm.parse(shape="4x4x4", dtype="f32", epilogue="residual"), "x86_64")
 
@@ -181,4 +183,4 @@ def test_a_manifest_that_says_it_wrongly_is_refused(old: str, new: str, says: st
     assert old in SGEMM.read_text()
     (folder / FILE).write_text(SGEMM.read_text().replace(old, new))
     with pytest.raises(UsageError, match=says):
-        load(folder / FILE)
+        load(folder / FILE, OPERATIONS)

@@ -14,9 +14,12 @@ from hypothesis import strategies as st
 
 from autotuner.cli import operations as commands
 from autotuner.errors import OutOfTimeError, UsageError
-from autotuner.problems import OPERATIONS, Attention, Conv, Gemm, Operation, problem_named
+from autotuner.problems import Gemm, Operation
+from autotuner.problems.attention import Attention
 from autotuner.problems.conv import LAYOUTS as CONV_LAYOUTS
+from autotuner.problems.conv import Conv
 from autotuner.problems.gemm import LAYOUTS
+from autotuner.problems.operations import OPERATIONS, problem_named
 from autotuner.system import process
 from tests.support.arguments import parse_arguments
 

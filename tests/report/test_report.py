@@ -170,7 +170,7 @@ def test_every_gpu_that_is_tuned_for_has_a_peak_of_every_type_it_computes() -> N
         peak = peak_of(target.name, device="")
         assert (peak is None) == (target.name == "cpu"), target.name
         if peak is not None:
-            types = {dtype for pairs in target.types.values() for dtype, _ in pairs}
+            types = {dtype for dtype, _ in target.types}
             assert types <= set(peak.tflops), target.name
 
 

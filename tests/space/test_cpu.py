@@ -16,10 +16,12 @@ from autotuner.build.executor import BuildExecutor
 from autotuner.carriers.render import cpu_compilation_info
 from autotuner.iree.mlir import Dispatch, read_root, tile_levels
 from autotuner.iree.processor import CpuFacts, read_cpu_facts
-from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.attention import Attention
+from autotuner.problems.conv import Conv
 from autotuner.problems.render import problem_mlir
 from autotuner.space.cpu import CpuSpace
-from autotuner.targets import PLAIN, Target
+from autotuner.targets import Target
 from autotuner.tuning.plan import Candidate, Plan
 
 MakeJob = Callable[[Plan, Candidate], BuildJob]
@@ -233,7 +235,7 @@ def test_a_batch_loop_gets_tiles_of_one(dispatch_of: DispatchOf) -> None:
 def test_random_candidates_build_and_apply(
     builder: Builder, executor: Executor, make_job: MakeJob, problem: Problem
 ) -> None:
-    chip = replace(Target.parse("cpu"), routes=(PLAIN,))
+    chip = replace(Target.parse("cpu"), knobs=())
     with ThreadPoolExecutor(1) as one:
         plan = Plan.make(chip.prepare(problem), chip, BuildExecutor.on(one, builder), timeout=120)
     count = 2 if problem == BIG else 1

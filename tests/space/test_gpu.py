@@ -14,7 +14,7 @@ from autotuner.build import Builder, BuildJob
 from autotuner.carriers.render import spec_mlir
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.mlir import read_root, text_context
-from autotuner.problems import Attention
+from autotuner.problems.attention import Attention
 from autotuner.problems.render import problem_mlir
 from autotuner.space import ABSENT, CompilationInfo, Config
 from autotuner.space.dispatch import Batch, DispatchSpace, read_dispatch_space

@@ -19,7 +19,8 @@ from autotuner.carriers.flagfile import flagfile_text
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.variants import Kernel, find_variants
-from autotuner.problems import Conv, Gemm, Problem
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.conv import Conv
 from autotuner.problems.render import problem_mlir
 from autotuner.specfiles.applied import applied
 from autotuner.specfiles.check import Report, check, check_objects

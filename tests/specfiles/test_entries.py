@@ -12,7 +12,9 @@ from autotuner.carriers.carrier import Said
 from autotuner.carriers.microkernel import spec_mlir as microkernel_spec
 from autotuner.carriers.provenance import Provenance
 from autotuner.errors import UsageError
-from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.attention import Attention
+from autotuner.problems.conv import Conv
 from autotuner.specfiles.entries import read, read_spec
 from autotuner.tuning.plan import Plan
 from tests.support.spec_files import TIMED, Answer, make_spec, microkernel_call

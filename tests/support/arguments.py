@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autotuner.problems import OPERATIONS, Operation
+from autotuner.problems import Operation
+from autotuner.problems.operations import OPERATIONS
 
 
 def parse_arguments(words: Sequence[str]) -> Operation:

@@ -22,6 +22,7 @@ from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import Variants
 from autotuner.patterns.forms import Forms
 from autotuner.problems import Gemm
+from autotuner.problems.operations import OPERATIONS
 from autotuner.programs.flow import Flow, FlowDispatch, Group
 from autotuner.programs.model import Model, ModelBuilder
 from autotuner.programs.program import ModelProgram
@@ -40,7 +41,7 @@ from tests.support.fake_tools import ONE_ROUTE
 
 BENCHMARK = Benchmark(Invocation("main", (), ("f32",)), 0.05, 60)
 NOTHING = ModelStructure(Flow(Signature("main", (), ()), ()), (), (), {})
-SGEMM = load(shipped_folder() / "sgemm_c" / FILE)
+SGEMM = load(shipped_folder() / "sgemm_c" / FILE, OPERATIONS)
 
 
 @dataclass

@@ -27,7 +27,6 @@ from autotuner.iree.tools import Tools
 from autotuner.store.rows import CandidateRow
 from autotuner.store.store import Store
 from autotuner.system.progress import Stop
-from autotuner.targets import PLAIN
 from autotuner.tuning.options import Effort
 from tests.support.command_line import in_this_process
 from tests.support.patience import ENOUGH
@@ -121,10 +120,10 @@ from pathlib import Path
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever starts the tests may ignore them
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from autotuner.cli.app import main
-from autotuner.targets import catalog
+from autotuner.problems import Gemm
 from autotuner.iree.tools import Tools
 folder = Path(sys.argv.pop(1))
-catalog.CPU_ROUTES = catalog.CPU_ROUTES[:int(sys.argv.pop(1))]
+Gemm.routes = Gemm.routes[:int(sys.argv.pop(1)) - 1]
 tools = Tools(*(folder / name for name in ("iree-compile", "iree-run-module", "iree-benchmark-module")))
 Tools.find = lambda folder=None: tools
 main()
@@ -217,11 +216,10 @@ EFFORT = Effort(trials=4, budget=1200.0, compile_only_trials=4, race_entrants=4)
 """The trials end it: the time is far more than it needs on any machine."""
 PROBLEM = Gemm.parse(shape="96x64x128", dtype="f32")
 CPU = Target.parse("cpu")
-ONE_ROUTE = replace(CPU, routes=(PLAIN,), knobs=())
+ONE_ROUTE = replace(CPU, knobs=())
 """The processor without stock routes: fewer compiles where they do not matter."""
 TWO_ROUTES = replace(
     CPU,
-    routes=(PLAIN, *(r for r in CPU.routes if r.name == "data-tiling")),
     knobs=tuple(
         replace(knob, settings=(setting,))
         for knob in CPU.knobs

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from autotuner.microkernels.instance import Binding, Call, Instance
 from autotuner.patterns.operations import Operation, read_joins, read_operations
-from autotuner.problems import Attention, Gemm, Problem
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.attention import Attention
 
 FOLDER = Path(__file__).parents[1] / "patterns" / "examples"
 JOINED = Gemm.parse(shape="16x36x8", out="f16", epilogue="bias")

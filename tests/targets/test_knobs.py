@@ -12,6 +12,7 @@ from autotuner import Target
 from autotuner.carriers.flagfile import objection
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
+from autotuner.problems.operations import OPERATIONS
 from autotuner.targets.knobs import KNOBS, named_route, route_of, sensible
 from tests.support.patience import ENOUGH
 
@@ -21,7 +22,7 @@ PIPELINE = "--iree-preprocessing-pass-pipeline"
 
 
 def names(target: Target, *ops: str) -> list[str]:
-    return [route.name for route in target.model_routes(ops)]
+    return [route.name for route in target.model_routes(ops, tuple(OPERATIONS.values()))]
 
 
 def test_settings_that_do_nothing_together_are_left_out() -> None:

@@ -13,7 +13,10 @@ from autotuner.build import Builder
 from autotuner.build.executor import BuildExecutor
 from autotuner.errors import UsageError
 from autotuner.microkernels.variants import kernel_chip
-from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.attention import Attention
+from autotuner.problems.conv import Conv
+from autotuner.problems.operations import OPERATIONS
 from autotuner.problems.render import problem_mlir
 from autotuner.targets import NO_DEVICE, PRODUCTS, Target, all_targets
 from autotuner.targets.base import flag_name
@@ -35,14 +38,17 @@ def test_every_claimed_type_compiles_on_its_target(op: str, builder: Builder, ex
     """Each type and each target, but not all pairs of them."""
     jobs, seen = {}, set[tuple[str, str]]()
     for target in all_targets():
-        new = [types for types in target.types[op] if types not in seen] or target.types[op][:1]
+        known = target.types_of(OPERATIONS[op])
+        new = [types for types in known if types not in seen] or known[:1]
         seen.update(new)
         for dtype, acc in new:
             problem = target.prepare(small(op, dtype, acc))
             jobs[target.name, dtype, acc] = executor.submit(
                 builder.inspect, problem_mlir(problem), target.compile_flags, timeout=120
             )
-    assert {target for target, *_ in jobs} == {target.name for target in all_targets() if target.types[op]}
+    assert {target for target, *_ in jobs} == {
+        target.name for target in all_targets() if target.types_of(OPERATIONS[op])
+    }
     bad = {}
     for claim, job in jobs.items():
         try:

@@ -14,7 +14,8 @@ from autotuner.build import Compiled
 from autotuner.devices.many import Devices
 from autotuner.iree.figures import Isa
 from autotuner.iree.mlir import Dispatch
-from autotuner.problems import Attention, Gemm, Problem
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.attention import Attention
 from autotuner.space.dispatch import CompilationInfo
 from autotuner.targets import Target
 from autotuner.tuning.estimate import Estimate, Untimed, estimate, without_device

@@ -18,6 +18,7 @@ from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Gemm
+from autotuner.problems.operations import OPERATIONS
 from autotuner.store.rows import NewRun
 from autotuner.store.store import Store
 from autotuner.tuning.evaluate import Evaluator
@@ -43,7 +44,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 @pytest.fixture
 def evaluator(make_plan: Callable[[Gemm, str], Plan], builder: Builder, store: Store, tmp_path: Path) -> Evaluator:
     """On a GPU whose default took 70 µs, which repeats it 80 times."""
-    kernel = Variants.of(load(shipped_folder() / "gemm_cuda" / FILE), GEMM, "sm_90", workspace=tmp_path)
+    kernel = Variants.of(load(shipped_folder() / "gemm_cuda" / FILE, OPERATIONS), GEMM, "sm_90", workspace=tmp_path)
     plan = make_plan(GEMM, "sm_80").with_kernels([kernel])
     benchmark = Benchmark(cast(Invocation, None), 0.01, 10.0)
     calibration = Calibration(

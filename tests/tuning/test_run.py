@@ -20,7 +20,6 @@ from autotuner.iree.tools import Tools
 from autotuner.measure.cache_timer import NO_TIME
 from autotuner.problems.render import problem_mlir
 from autotuner.store.store import Store
-from autotuner.targets import catalog
 from autotuner.tuning.options import Effort
 from autotuner.tuning.result import read_result
 from tests.support.contract import hold_contract
@@ -233,7 +232,7 @@ def test_fail_if_no_winner_turns_the_verdict_into_exit_6(
 ) -> None:
     tools = fake().tools
     monkeypatch.setattr(Tools, "find", lambda _folder: tools)
-    monkeypatch.setattr(catalog, "CPU_ROUTES", catalog.CPU_ROUTES[:1])
+    monkeypatch.setattr(Gemm, "routes", ())
     words = (*SHAPE, "--effort", "quick", "--trials", "4", "--workspace", str(workspace), "--fail-if-no-winner")
     monkeypatch.setattr("sys.argv", ["autotune", *words])
     with pytest.raises(SystemExit) as end:

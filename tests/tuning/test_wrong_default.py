@@ -28,6 +28,7 @@ from autotuner.store.rows import CandidateRow
 from autotuner.store.store import Store
 from autotuner.targets import PLAIN
 from autotuner.targets.base import decomposed_attention
+from autotuner.targets.knobs import named_route
 from autotuner.tuning.evaluate import Evaluator
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE, Candidate, Plan
@@ -36,8 +37,8 @@ from tests.support.fake_tools import BASE_MS, CPU, ONE_ROUTE, PROBLEM, SPEC, Fak
 
 Fake = Callable[..., FakeTools]
 WIDE = Attention.parse(shape="1x1x8x8x256", dtype="f32")
-DECOMPOSED = next(route for route in CPU.routes if route.name == "decomposed")
-TWO_WAYS = replace(CPU, routes=(PLAIN, DECOMPOSED), knobs=())
+DECOMPOSED = named_route(CPU.knobs, "decomposed")
+TWO_WAYS = replace(CPU, knobs=tuple(knob for knob in CPU.knobs if knob.name == "attention"))
 RIGHT = "*decompose-attention*"
 
 

@@ -20,6 +20,7 @@ from autotuner.jobs.ab.recipe import ArmSite, Recipe, read_arm_spec
 from autotuner.microkernels.instance import own_folder, search_folders
 from autotuner.microkernels.library import adopt, find
 from autotuner.microkernels.variants import Kernel
+from autotuner.problems.operations import OPERATIONS
 from autotuner.specfiles.check import objects_folder, refuse_executables
 
 ArmKind = Literal["default", "microkernel", "spec", "flagfile"]
@@ -167,7 +168,7 @@ def parse_arm(
             f"{text} is no arm.",
             remedy="An arm is a microkernel, a kernel (.c), a spec (.mlir) or a flagfile (.flags).",
         )
-    manifest = find(text, search_folders(workspace))
+    manifest = find(text, search_folders(workspace), OPERATIONS)
     return MicrokernelArm(text, Kernel(text, tuple(objects), symbol, trust), manifest.file.parent)
 
 

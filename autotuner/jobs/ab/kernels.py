@@ -18,6 +18,7 @@ from autotuner.microkernels.manifest import DoesNotFitError
 from autotuner.microkernels.variants import Kernel, Variants
 from autotuner.patterns.operations import Operation, Reading, forms_of, read_operations
 from autotuner.problems import Problem
+from autotuner.problems.operations import OPERATIONS
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
 from autotuner.system.text import listed
@@ -83,7 +84,7 @@ def _fitting(at: ArmSite, kernel: Kernel, operations: Sequence[Operation], made_
 
 def _variants(at: ArmSite, kernel: Kernel, problem: Problem, made_for: str) -> Variants:
     """Refuses a problem that no choice of the kernel's parameters fits."""
-    manifest = find(kernel.name, search_folders(at.workspace))
+    manifest = find(kernel.name, search_folders(at.workspace), OPERATIONS)
     return Variants.of(manifest, problem, at.chip, workspace=at.workspace, kernel=kernel, executable_target=made_for)
 
 

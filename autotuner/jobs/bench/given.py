@@ -13,8 +13,9 @@ from autotuner.devices.resident import Tensor, read_call
 from autotuner.errors import NoCandidateError
 from autotuner.iree.run import Invocation
 from autotuner.measure.check import RANDOM, Check, Data, compare, too_large
-from autotuner.problems import Conv, Gemm, Problem
+from autotuner.problems import Gemm, Problem
 from autotuner.problems.accuracy import last_rounding
+from autotuner.problems.conv import Conv
 from autotuner.programs.program import ModelProgram
 
 Task = dict[str, Any]

@@ -38,7 +38,7 @@ from autotuner.specfiles.applied import applied
 from autotuner.specfiles.merge import merge
 from autotuner.system import process
 from autotuner.system.digests import read_by_flags
-from autotuner.targets import PLAIN, Target
+from autotuner.targets import Target
 from autotuner.tuning.options import Options, Task
 from autotuner.tuning.result import Counts, Files, FinalVerdict, Result
 from autotuner.tuning.run import Account, Question, Run, Turn
@@ -52,7 +52,7 @@ _Program = tuple[BucketResult | None, str, str]
 
 def plain_only(target: Target) -> Target:
     """Without the stock routes of a processor: those are flags for the whole program."""
-    return replace(target, routes=(PLAIN,)) if target.backend.on_host else target
+    return replace(target, knobs=()) if target.backend.on_host else target
 
 
 def tune_family(

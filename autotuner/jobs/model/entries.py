@@ -24,6 +24,7 @@ from autotuner.patterns.forms import Forms
 from autotuner.patterns.operations import Operation, Reading, forms_of, read_joins, read_operations
 from autotuner.problems import Problem
 from autotuner.problems.accuracy import Precision
+from autotuner.problems.operations import OPERATIONS
 from autotuner.programs.flow import Group
 from autotuner.space import Config
 from autotuner.specfiles.merge import merge
@@ -188,7 +189,9 @@ class Library:
     @classmethod
     def open(cls, context: Context, executable_target: str) -> Library:
         chip, workspace = context.session.chip, context.session.workspace.root
-        found, notes = find_manifests(context.options.microkernels, chip=chip, workspace=workspace)
+        found, notes = find_manifests(
+            context.options.microkernels, chip=chip, workspace=workspace, operations=OPERATIONS
+        )
         for note in notes:
             context.note(note)
         manifests = tuple(manifest for manifest, _ in found)

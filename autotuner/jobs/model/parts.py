@@ -23,6 +23,7 @@ from autotuner.microkernels.instance import search_folders
 from autotuner.microkernels.library import find
 from autotuner.microkernels.variants import Kernel, Variants
 from autotuner.problems import Problem
+from autotuner.problems.operations import OPERATIONS
 from autotuner.problems.render import problem_mlir
 from autotuner.programs.dispatch import DispatchProblem, runs_alone
 from autotuner.programs.flow import Group, root_key
@@ -180,7 +181,7 @@ class PartSearch:
         context, place, name = self.context, row.place, row.place.kernels[0]
         root = context.session.workspace.root
         variants = Variants.of(
-            find(name, search_folders(root)),
+            find(name, search_folders(root), OPERATIONS),
             place.problem,
             context.session.chip,
             workspace=root,

@@ -9,6 +9,7 @@ from autotuner.jobs.opening import compile_timeout, open_model
 from autotuner.microkernels.instance import search_folders
 from autotuner.microkernels.library import find
 from autotuner.microkernels.variants import AUTO
+from autotuner.problems.operations import OPERATIONS
 from autotuner.programs.model import Model, ModelBuilder
 from autotuner.programs.structure import KINDS, ModelStructure, read_beside
 from autotuner.system.digests import known_digest
@@ -40,7 +41,7 @@ def check_words(model: Model, target: Target, options: Options, *, workspace: Pa
     choose(target, model.routes, set(KINDS.values()))
     for kernel in options.microkernels:
         if kernel.name != AUTO:
-            find(kernel.name, search_folders(workspace))
+            find(kernel.name, search_folders(workspace), OPERATIONS)
     model.check_words()
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from autotuner.errors import UsageError
+from autotuner.problems.operations import OPERATIONS
 from autotuner.store.reader import Reader
 from autotuner.store.rows import Json, RunRow
 from autotuner.system.workspace import checked_name
@@ -64,7 +65,7 @@ def choose(target: Target, wanted: Sequence[str], ops: set[str], *, won: Sequenc
     if pinned:
         return Routes(tuple(dict.fromkeys([PLAIN, *pinned, *added])))
     knobs = touching(target.knobs, ops)
-    first = [*_known(knobs, won), *target.model_routes(ops)[1:]]
+    first = [*_known(knobs, won), *target.model_routes(ops, tuple(OPERATIONS.values()))[1:]]
     return Routes(tuple(dict.fromkeys([PLAIN, *added, *first])), knobs)
 
 

@@ -12,7 +12,7 @@ from autotuner.jobs.suite.defaults import DefaultTimer
 from autotuner.programs.dispatch import DispatchProblem, called_flops, runs_alone
 from autotuner.programs.structure import ModelStructure, Shares, by_work, from_statistics
 from autotuner.system import process
-from autotuner.targets import PLAIN, Route, Target
+from autotuner.targets import Route, Target
 
 
 def measure_shares(context: Context, route: Route, structure: ModelStructure, build: Compiled | None) -> Shares:
@@ -28,7 +28,7 @@ def measure_shares(context: Context, route: Route, structure: ModelStructure, bu
 
 def on_route(target: Target, route: Route) -> Target:
     """The target with a route's flags for its own: within it there is no other route."""
-    return replace(target, user_flags=(*target.user_flags, *route.flags), routes=(PLAIN,))
+    return replace(target, user_flags=(*target.user_flags, *route.flags), knobs=())
 
 
 def _alone(context: Context, route: Route, structure: ModelStructure) -> Shares:

@@ -15,8 +15,9 @@ from pathlib import Path
 from autotuner.errors import UsageError
 from autotuner.jobs.suite.logs import Read, read_commands, read_log
 from autotuner.jobs.suite.workload import Entry, Workload, distinct
-from autotuner.problems import OPERATIONS, Problem
+from autotuner.problems import Problem
 from autotuner.problems.operation import whole_number
+from autotuner.problems.operations import OPERATIONS
 from autotuner.system.digests import file_digest
 from autotuner.system.settings import packaged
 from autotuner.system.text import short

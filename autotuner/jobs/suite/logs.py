@@ -19,7 +19,8 @@ from typing import BinaryIO
 
 from autotuner.errors import UsageError
 from autotuner.jobs.suite.workload import Entry, Skipped
-from autotuner.problems import Conv, Gemm, Problem
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.conv import Conv
 from autotuner.problems.operation import MOST
 from autotuner.system.text import short
 

@@ -12,7 +12,7 @@ from autotuner.errors import AutotuneError, UsageError
 from autotuner.iree.compile import first_error
 from autotuner.microkernels.instance import PROBLEM, Binding, Buffer, Instance, shipped_folder
 from autotuner.microkernels.manifest import Manifest
-from autotuner.problems import Conv, Gemm, Operation, Problem
+from autotuner.problems import Operation, Problem
 from autotuner.system.cache import Cache
 from autotuner.system.locks import one_at_a_time
 from autotuner.system.settings import cache_dir, loaded
@@ -57,10 +57,15 @@ class Request:
         """All that the manifest's expressions may use; a refusal where the variant does not fit."""
         return self.manifest.fit(self.problem, self.chip, parameters=self.parameters, features=self.features)
 
+    @property
+    def operation(self) -> Operation:
+        """The problem, as one that the kernel computes."""
+        return self.manifest.declared(self.problem, self.chip)
+
     def source_numbers(self) -> dict[str, int]:
         """The numbers that a source gets beside sizes: parameters and values of the manifest, layout and epilogue."""
         own = {name: self.numbers[name] for name in (*self.manifest.parameters, *self.manifest.values)}
-        return own | {name.lower(): value for name, value in problem_macros(self.problem).items()}
+        return own | {name.lower(): value for name, value in self.operation.macros().items()}
 
     def macros(self) -> dict[str, int]:
         """The same for C and C++, and of each operand whether its buffer is there and has this type: LHS_BF16."""
@@ -77,18 +82,7 @@ class Request:
         """What is in this buffer."""
         if buffer.element != PROBLEM:
             return buffer.element
-        names = self.problem.operand_names if isinstance(self.problem, Operation) else ()
-        return self.problem.operands[names.index(buffer.operand)].element.name
-
-
-def problem_macros(problem: Problem) -> dict[str, int]:
-    """A problem's layout and its epilogue, also where there is none."""
-    layout = {}
-    if isinstance(problem, Gemm):
-        layout = {"TRANSPOSE_LHS": int(problem.layout[0] == "t"), "TRANSPOSE_RHS": int(problem.layout[1] == "t")}
-    elif isinstance(problem, Conv):
-        layout = {"CHANNELS_LAST": int(problem.channels_last), "DEPTHWISE": int(problem.depthwise)}
-    return layout | (problem.epilogue.numbers() if isinstance(problem, Operation) else {})
+        return self.problem.operands[self.operation.operand_names.index(buffer.operand)].element.name
 
 
 @dataclass(frozen=True)

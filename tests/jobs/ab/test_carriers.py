@@ -16,6 +16,7 @@ from autotuner.jobs.ab.result import AbResult
 from autotuner.jobs.ab.run import run_experiment
 from autotuner.microkernels.instance import search_folders
 from autotuner.microkernels.library import find
+from autotuner.problems.operations import OPERATIONS
 from autotuner.problems.render import problem_mlir
 from autotuner.programs.model import Model
 from autotuner.space import Config
@@ -83,7 +84,7 @@ def test_an_object_of_the_users_is_put_into_a_model_for_another_chip(tmp_path: P
     conv = Conv.parse(shape="2x32x32x1280", filter="3x3x1280", pad="1x1")
     model = tmp_path / "unet.mlir"
     model.write_text(problem_mlir(conv))
-    symbol = find(MISA, search_folders(tmp_path)).symbol
+    symbol = find(MISA, search_folders(tmp_path), OPERATIONS).symbol
     misa_stand_in(tmp_path / "misa.hsaco", symbol=symbol)
     gfx942, objects = Target.parse("gfx942"), (tmp_path / "misa.hsaco",)
     result = compiled(workspace, MISA, target=gfx942, model=model, objects=objects, symbol=symbol)

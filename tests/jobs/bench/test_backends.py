@@ -19,7 +19,9 @@ from autotuner.jobs.bench.given import Task, task_of
 from autotuner.jobs.bench.libraries import numpy_library, torch_library, triton_library
 from autotuner.jobs.bench.libraries.child import ELEMENTS, Arrays, Server
 from autotuner.jobs.bench.library import torch_device
-from autotuner.problems import Attention, Conv, Gemm, Problem
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.attention import Attention
+from autotuner.problems.conv import Conv
 from autotuner.problems.epilogue import Epilogue
 from autotuner.store.rows import RunRow
 from autotuner.targets import Target

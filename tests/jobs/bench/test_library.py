@@ -18,7 +18,8 @@ from autotuner.jobs.bench.given import Given, Task, given_problem, task_of
 from autotuner.jobs.bench.library import LibraryProcess, open_library
 from autotuner.jobs.bench.sides import Manner, NoSideError
 from autotuner.measure.check import Check
-from autotuner.problems import Conv, Gemm, Problem
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.conv import Conv
 from autotuner.problems.epilogue import Epilogue
 from tests.support.bare_device import BareDevice
 

@@ -13,7 +13,9 @@ from autotuner.jobs.model.entries import Library
 from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import Variants
-from autotuner.problems import Attention, Gemm, Problem
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.attention import Attention
+from autotuner.problems.operations import OPERATIONS
 from autotuner.problems.render import problem_mlir
 from tests.support.arguments import parse_arguments
 from tests.support.patterns import GATE, GATED, JOINED, PACKED, example
@@ -25,7 +27,7 @@ NO_RUN: Any = None
 
 
 def found(text: str, names: Sequence[str]) -> list[Problem]:
-    manifests = tuple(load(shipped_folder() / name / FILE) for name in names)
+    manifests = tuple(load(shipped_folder() / name / FILE, OPERATIONS) for name in names)
     return [place.problem for place in Library(NO_RUN, manifests, "sm_90", "").places(text)]
 
 
@@ -49,14 +51,14 @@ def test_layers_are_joined_only_where_kernels_fit_all_that_they_become(
 
 def test_what_a_user_accepts_of_a_model_is_accepted_of_each_of_its_problems() -> None:
     wanted = Gemm.parse(shape="512x2048x1024", dtype="f8", layout="nt")
-    library = Library(NO_RUN, (load(shipped_folder() / "gemm_cuda" / FILE),), "sm_90", "")
+    library = Library(NO_RUN, (load(shipped_folder() / "gemm_cuda" / FILE, OPERATIONS),), "sm_90", "")
     assert library.places(problem_mlir(wanted)) == []
     (place,) = replace(library, allow="f16").places(problem_mlir(wanted))
     assert place.problem == wanted.allowing("f16")
 
 
 def test_a_kernel_that_knows_no_gates_takes_both_products_alone() -> None:
-    manifest = load(shipped_folder() / "gemm_triton" / FILE)
+    manifest = load(shipped_folder() / "gemm_triton" / FILE, OPERATIONS)
     plain = replace(manifest, epilogues=("bias", "residual", "relu", "clip", "activation"))
     problems = [place.problem for place in Library(NO_RUN, (plain,), "sm_90", "").places(GATES)]
     assert problems == [
@@ -75,7 +77,9 @@ def test_a_kernel_that_knows_no_gates_takes_both_products_alone() -> None:
     ],
 )
 def test_of_several_kernels_the_first_is_expected_to_be_fastest(shape: str, epilogue: str, kernel: str) -> None:
-    manifests = [load(shipped_folder() / name / FILE) for name in ("gemm_cuda", "gemm_hopper", "gemm_triton")]
+    manifests = [
+        load(shipped_folder() / name / FILE, OPERATIONS) for name in ("gemm_cuda", "gemm_hopper", "gemm_triton")
+    ]
     problem = Gemm.parse(shape=shape, epilogue=epilogue)
     for order in (manifests, manifests[::-1]):
         assert Library(NO_RUN, tuple(order), "sm_90", "").first(problem) == (kernel,)
@@ -91,7 +95,7 @@ def test_of_several_kernels_the_first_is_expected_to_be_fastest(shape: str, epil
 def test_a_kernel_that_images_are_transposed_for_comes_after_one_that_takes_them_as_they_are(
     words: str, kernel: str
 ) -> None:
-    manifests = [load(shipped_folder() / name / FILE) for name in ("conv_nchw_triton", "conv_triton")]
+    manifests = [load(shipped_folder() / name / FILE, OPERATIONS) for name in ("conv_nchw_triton", "conv_triton")]
     problem = parse_arguments([*words.split(), "--dtype", "f16"])
     for order in (manifests, manifests[::-1]):
         assert Library(NO_RUN, tuple(order), "sm_90", "").first(problem) == (kernel,)
@@ -100,7 +104,7 @@ def test_a_kernel_that_images_are_transposed_for_comes_after_one_that_takes_them
 
 
 def test_of_two_kernels_for_an_attention_the_first_is_expected_to_be_fastest() -> None:
-    manifests = [load(shipped_folder() / name / FILE) for name in ("attention_hopper", "attention_triton")]
+    manifests = [load(shipped_folder() / name / FILE, OPERATIONS) for name in ("attention_hopper", "attention_triton")]
     problem = Attention.parse(shape="1x16x2048x2048x128")
     expected = {one.name: Variants.of(one, problem, "sm_90", workspace=Path()).expected for one in manifests}
     for order in (manifests, manifests[::-1]):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from autotuner import Target
 from autotuner.jobs.model.route_search import RouteSearch, choose
+from autotuner.problems.conv import Conv
 from autotuner.targets import PLAIN
 from autotuner.targets.knobs import Route, named_route, touching
 
@@ -82,7 +83,7 @@ def test_the_search_ends() -> None:
 def test_routes_of_the_user_are_tried_before_all_and_are_no_product() -> None:
     target = Target.parse("cpu")
     routes = choose(target, ["mine=--iree-opt-level=O1"], {"conv"}, won=["im2col", "gone+O9"])
-    expected = target.model_routes({"conv"})[1].name
+    expected = target.model_routes({"conv"}, (Conv,))[1].name
     assert [route.name for route in routes.first[:4]] == ["plain", "mine", "im2col", expected]
     one = RouteSearch(routes.knobs, list(routes.first[1:]))
     one.tell(PLAIN, 10.0)

@@ -29,7 +29,8 @@ from autotuner.jobs.buckets import plain_only
 from autotuner.jobs.retune.plan import Wanted, model_of_command, read_plan
 from autotuner.jobs.retune.result import RetuneResult
 from autotuner.jobs.retune.unit import read_unit
-from autotuner.problems import Conv, Gemm
+from autotuner.problems import Gemm
+from autotuner.problems.conv import Conv
 from autotuner.programs.model import Model
 from autotuner.specfiles.entries import read
 from autotuner.specfiles.merge import merge

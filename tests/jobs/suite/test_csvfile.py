@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from autotuner.errors import UsageError
 from autotuner.jobs.suite.load import COLUMNS, load, read_csv
 from autotuner.jobs.suite.workload import Entry
-from autotuner.problems import Attention, Conv, Gemm
+from autotuner.problems import Gemm
+from autotuner.problems.attention import Attention
+from autotuner.problems.conv import Conv
 from autotuner.targets import Target
 from tests.support.command_line import in_this_process
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.logs import read_command, read_log, row_major
 from autotuner.jobs.suite.workload import Entry
-from autotuner.problems import Conv, Gemm
+from autotuner.problems import Gemm
+from autotuner.problems.conv import Conv
 from tests.support.logs import line
 
 EXAMPLES = Path(__file__).parent / "examples"

@@ -186,7 +186,7 @@ def test_a_resumed_suite_runs_nothing_that_is_finished(won: Won) -> None:
 
 def test_a_suite_is_not_gone_on_with_when_what_it_asks_or_read_is_another(here: Path) -> None:
     file, fake = write(here, SHAPES.splitlines(keepends=True)[0] + "gemm,8x8x8,f32,2\n"), fake_tools(here)
-    flags = replace(Target.parse("cpu", flags=["--iree-opt-level=O1"]), routes=ONE_ROUTE.routes)
+    flags = replace(Target.parse("cpu", flags=["--iree-opt-level=O1"]), knobs=())
 
     def again(fake: FakeTools = fake, **more: Any) -> SuiteResult:
         return run(file, fake, device="none", trials=1, resume=True, **more)
@@ -271,7 +271,7 @@ def test_a_problem_that_fails_is_a_row_and_the_others_go_on(here: Path) -> None:
     refuse = 'case "$*" in *48x32xf32*) echo "the device is lost" >&2; exit 1 ;; esac\nexec'
     fake.tools.iree_run_module.write_text(fake.tools.iree_run_module.read_text().replace("exec", refuse))
     file = write(here, SHAPES + "gemm,8x8x8,f8,1\n")
-    no_f8 = replace(ONE_ROUTE, types={"gemm": (("f32", "f32"),)})
+    no_f8 = replace(ONE_ROUTE, types=(("f32", "f32"),))
     result = run(file, fake, target=no_f8)
     assert {row.name: row.verdict for row in result.details.rows} == {
         LARGE: "no-winner",

@@ -6,7 +6,8 @@ import pytest
 
 from autotuner.errors import UsageError
 from autotuner.jobs.suite.load import load, named, problems_of, suite_names
-from autotuner.problems import Attention, Gemm
+from autotuner.problems import Gemm
+from autotuner.problems.attention import Attention
 from tests.support.arguments import parse_arguments
 
 
