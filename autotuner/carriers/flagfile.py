@@ -1,250 +1,21 @@
-"""Flagfiles: one flag a line, as iree-compile takes them by `@FILE`.
-
-A flagfile may come from anybody, and iree-compile has flags that start programs, load libraries and write files. So
-only flags that are known to be harmless are taken (`RULES`): those that this project writes.
-"""
+"""Flagfiles: one flag a line, as iree-compile takes them by `@FILE`. `specfiles.flagfile` reads them."""
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from pathlib import Path
-
-from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
-from autotuner.carriers.render import SUBSTITUTION
-from autotuner.errors import UsageError
-from autotuner.system.text import short
-from autotuner.system.workspace import refuse_endless
-from autotuner.targets.backends import BACKENDS, DEVICE_FLAG, LIBRARY, TUNING_SPEC, spec_flag_for
 
 SUBSTITUTIONS = "--iree-hal-substitute-executable-configurations-from"
 """Takes a folder: a model has several executables."""
-TRUST = "Take it out, give it yourself by --flag, or give --trust if you know what it does."
-
-_ANCHORS = ("builtin.module", "util.func", "func.func")
-PASSES = (
-    "iree-preprocessing-transpose-convolution-pipeline",
-    "iree-preprocessing-pad-to-intrinsics",
-    "iree-global-opt-detach-elementwise-from-named-ops",
-    "iree-linalg-ext-convert-conv2d-to-winograd",
-    "iree-linalg-ext-convert-attention-to-online-attention",
-    "iree-linalg-ext-decompose-attention",
-)
-"""Passes of a preprocessing pipeline."""
-_WITH_OPTIONS = ("iree-linalg-ext-convert-conv2d-to-winograd{replace-all-convs=true}",)
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """What the value of one flag may be."""
-
-    fits: Callable[[str | None], bool]
-    """None: the flag has no `=`."""
-    says: str
-    repeats: bool = False
-    """It may stand in the file more than once."""
-
-
-def _matches(pattern: str, says: str) -> Rule:
-    compiled = re.compile(pattern)
-    return Rule(lambda value: value is not None and compiled.fullmatch(value) is not None, says)
-
-
-def _one_of(*values: str) -> Rule:
-    return Rule(lambda value: value in values, f"one of {', '.join(values)}")
-
-
-def _names_mlir(value: str | None) -> bool:
-    """A file that the compiler reads as MLIR: what has another ending is taken for native code."""
-    return value is not None and value.endswith(".mlir")
-
-
-def _substitutes(value: str | None) -> bool:
-    name, _, file = (value or "").partition("=")
-    return re.fullmatch(r"[A-Za-z0-9_.$-]{1,500}", name) is not None and _names_mlir(file)
-
-
-def _pipeline(value: str | None) -> bool:
-    """`anchor(pass,anchor(pass{option}))`, of known words only: what they do in another order does no harm."""
-    words = [word for word in re.split(r"[(),]", value or "") if word]
-    balanced = value is not None and value.count("(") == value.count(")")
-    passes = [word for word in words if word not in _ANCHORS]
-    return balanced and bool(passes) and set(passes) <= {*PASSES, *_WITH_OPTIONS}
-
-
-_SWITCH = Rule(lambda value: value in (None, "", "true", "false", "1", "0"), "true or false")
-_MLIR = Rule(_names_mlir, "a file that ends in .mlir")
-_FOLDER = Rule(lambda value: bool(value), "a folder")
-_CHIP = _matches(r"[a-z0-9_:+-]{1,80}", "a chip's name")
-
-RULES: dict[str, Rule] = {
-    # The target.
-    DEVICE_FLAG: _one_of(*(backend.hal_device for backend in BACKENDS)),
-    "--iree-hal-local-target-device-backends": _one_of("llvm-cpu"),
-    "--iree-llvmcpu-target-cpu": _matches(r"[A-Za-z0-9._+-]{1,80}", "a processor's name"),
-    "--iree-llvmcpu-target-cpu-features": _matches(r"[A-Za-z0-9._+,-]{0,20000}", "a list of features"),
-    "--iree-llvmcpu-target-triple": _matches(r"[A-Za-z0-9._-]{1,80}", "a triple"),
-    **{backend.chip_flag: _CHIP for backend in BACKENDS if not backend.on_host},
-    # Routes.
-    "--iree-opt-data-tiling": _SWITCH,
-    "--iree-opt-level": _one_of("O0", "O1", "O2", "O3"),
-    "--iree-global-opt-data-tiling": _SWITCH,
-    "--iree-global-opt-use-im2col-for-convs": _SWITCH,
-    "--iree-llvmcpu-enable-inner-tiled": _SWITCH,
-    "--iree-llvmcpu-enable-ukernels": _matches(r"[a-z0-9_,+-]{1,200}", "all, none, default or a list of names"),
-    "--iree-opt-aggressively-propagate-transposes": _SWITCH,
-    "--iree-opt-outer-dim-concat": _SWITCH,
-    "--iree-global-opt-propagate-transposes-through-conv": _SWITCH,
-    "--iree-dispatch-creation-enable-aggressive-fusion": _SWITCH,
-    "--iree-dispatch-creation-enable-aggressive-reshape-movement": _SWITCH,
-    "--iree-dispatch-creation-enable-fuse-horizontal-contractions": _SWITCH,
-    "--iree-dispatch-creation-enable-fuse-padding-into-linalg-consumer-ops": _SWITCH,
-    "--iree-dispatch-creation-enable-split-reduction": _SWITCH,
-    "--iree-dispatch-creation-experimental-set-data-tiling-ops": replace(
-        _one_of("matmul", "scaled_matmul", "convolution"), repeats=True
-    ),
-    "--iree-dispatch-creation-fuse-multi-use": _SWITCH,
-    "--iree-hal-indirect-command-buffers": _SWITCH,
-    "--iree-preprocessing-pass-pipeline": Rule(_pipeline, f"a pipeline of {', '.join(PASSES)}"),
-    # Carriers. What they name is looked into as well: see `vetting`.
-    TUNING_SPEC: _MLIR,
-    # IREE takes what follows an @ for the name of a sequence, and what stands before it for the file.
-    LIBRARY: Rule(
-        lambda value: _names_mlir(value) and "@" not in (value or ""), "a file that ends in .mlir, without @"
-    ),
-    SPEC_FLAG: _MLIR,
-    SUBSTITUTION: Rule(_substitutes, "NAME=FILE.mlir", repeats=True),
-    SUBSTITUTIONS: _FOLDER,
-    OBJECTS_FLAG: Rule(lambda value: bool(value), "a folder", repeats=True),
-}
-
-
-def objection(flags: Sequence[str]) -> str:
-    """What is wrong with the first of these flags that a flagfile may not have; empty when there is none."""
-    seen: set[str] = set()
-    for flag in flags:
-        name, equals, value = flag.partition("=")
-        rule = RULES.get(name)
-        if not flag.isprintable():
-            return f"{short(name)} has control characters in it"
-        if not flag.startswith("--") or flag == "--":
-            return f"{short(flag)} is no --flag=value"
-        if rule is None:
-            return f"{short(name)} is not one of the flags that are known to start no program and to write no file"
-        if not rule.fits(value if equals else None):
-            return f"{name} may be {rule.says}, not {short(value)}"
-        if name in seen and not rule.repeats:
-            return f"{name} stands in it twice"
-        seen.add(name)
-    return ""
-
-
-SPEC_FLAGS = (TUNING_SPEC, LIBRARY, SPEC_FLAG, SUBSTITUTION)
-"""Those that name a spec."""
-_NAMING = (*SPEC_FLAGS, SUBSTITUTIONS, OBJECTS_FLAG)
 KERNELS = ".kernels.mlir"
 """How the name ends of a spec that calls microkernels, beside one that tunes."""
 _SPECIAL = "\\\"'"
-_UNESCAPED = re.compile(r"\\(.)", re.S)
-
-
-def beside(spec: Path, suffix: str) -> Path:
-    """A file or folder that belongs to a spec: in the same folder, of the same stem."""
-    stem = spec.name.removesuffix(KERNELS) if spec.name.endswith(KERNELS) else spec.stem
-    return spec.with_name(f"{stem}{suffix}")
-
-
-@dataclass(frozen=True, slots=True)
-class Flagfile:
-    """The flags of a file."""
-
-    path: Path
-    flags: tuple[str, ...]
-
-    @classmethod
-    def beside(cls, spec: Path, *, trust: bool = False, known: Sequence[str] = ()) -> Flagfile | None:
-        """The flagfile of a spec: same folder, same stem; None when there is none."""
-        path = beside(spec, ".flags")
-        return cls.read(path, trust=trust, known=known) if path.is_file() else None
-
-    @classmethod
-    def read(cls, path: Path, *, trust: bool = False, known: Sequence[str] = ()) -> Flagfile:
-        """The flags of a file that may come from anybody: refused when it has one that `flags` does not know.
-
-        With `trust` the user answers for them; `known` are flags that they give themselves.
-        """
-        try:
-            refuse_endless(path)
-            flags = tuple(_split(path.read_text(encoding="utf-8")))
-        except (UnicodeError, ValueError) as error:
-            raise UsageError(f"{path} is not a flagfile: {error}.", remedy="It has one flag a line.") from error
-        except OSError as error:
-            raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Is the path right?") from error
-        if not trust and (why := objection([flag for flag in flags if flag not in known])):
-            raise UsageError(f"{path}: {why}.", remedy=TRUST)
-        return cls(path, flags)
-
-    @property
-    def others(self) -> tuple[str, ...]:
-        """All but what names specs and objects."""
-        return tuple(flag for flag in self.flags if name_of(flag) not in _NAMING)
-
-    @property
-    def carriers(self) -> tuple[tuple[str, str], ...]:
-        """(flag, file) of each spec that is named."""
-        return tuple((name_of(flag), split_file(flag)[1]) for flag in self.flags if name_of(flag) in SPEC_FLAGS)
-
-    @property
-    def kernels(self) -> tuple[str, ...]:
-        """Specs that call microkernels."""
-        return self._named(SPEC_FLAG)
-
-    @property
-    def folders(self) -> tuple[str, ...]:
-        """Where objects are looked for."""
-        return self._named(OBJECTS_FLAG)
-
-    @property
-    def executables(self) -> tuple[str, ...]:
-        """Folders of a model's configured executables."""
-        return self._named(SUBSTITUTIONS)
-
-    def _named(self, name: str) -> tuple[str, ...]:
-        return tuple(split_file(flag)[1] for flag in self.flags if name_of(flag) == name)
-
-    def found_in(self, folder: Path) -> Flagfile:
-        """With whole paths, where files and folders that are not there are those of the same name in this one."""
-        return replace(self, flags=tuple(_found(flag, folder) for flag in self.flags))
-
-
-def tuning_flag(flags: Sequence[str]) -> str:
-    """The flag that carries a tuning spec to the target that these flags name."""
-    device = next((flag.partition("=")[2] for flag in flags if name_of(flag) == DEVICE_FLAG), "")
-    return spec_flag_for(device)
-
-
-def _found(flag: str, folder: Path) -> str:
-    head, file = split_file(flag)
-    path = Path(file) if Path(file).exists() else folder / Path(file).name
-    return f"{head}{path.absolute()}" if file else flag
-
-
-def split_file(flag: str) -> tuple[str, str]:
-    """A flag up to the file or folder that it names, and that; empty where it carries none."""
-    name, _, value = flag.partition("=")
-    file = "" if name not in _NAMING else value.partition("=")[2] if name == SUBSTITUTION else value
-    return flag.removesuffix(file), file
-
-
-def name_of(flag: str) -> str:
-    return flag.partition("=")[0]
 
 
 def flagfile_text(flags: Sequence[str]) -> str:
     """One flag a line, quoted where LLVM would split it or take a character for something else."""
-    return "".join(f"{_quoted(flag)}\n" for flag in flags)
+    return "".join(f"{quoted(flag)}\n" for flag in flags)
 
 
 def use_line(flagfile: Path, *, program: Path | None = None) -> str:
@@ -257,16 +28,8 @@ def use_line(flagfile: Path, *, program: Path | None = None) -> str:
     return shlex.join(["iree-compile", str(program), f"@{flagfile}", "-o", flagfile.with_suffix(".vmfb").name])
 
 
-def _quoted(flag: str) -> str:
+def quoted(flag: str) -> str:
+    """As a line of a file has it."""
     if not any(c.isspace() or c in _SPECIAL for c in flag):
         return flag
     return '"' + flag.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _split(text: str) -> Iterator[str]:
-    """The flags of a file, each as `_quoted` writes it: of other forms LLVM might read something else."""
-    for line in filter(None, (line.strip(" \t\r") for line in text.split("\n"))):
-        flag = _UNESCAPED.sub(r"\1", line[1:-1]) if line.startswith('"') else line
-        if _quoted(flag) != line:
-            raise ValueError(f"{short(line)} is not one flag, quoted as a whole where it has blanks or quotes in it")
-        yield flag

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autotuner._version import __version__
-from autotuner.carriers.flagfile import KERNELS, SPEC_FLAGS, Flagfile, name_of
+from autotuner.carriers.flagfile import KERNELS
 from autotuner.errors import UsageError
 from autotuner.system.digests import file_digest
 from autotuner.system.files import begins, claim, kind, write_whole
@@ -103,10 +103,12 @@ class Outputs:
         """Whether autotune wrote this file, or all files of this folder."""
         if _is_folder(path):
             return all(kind(one) == "file" and self.owns(one) for one in path.iterdir())
-        return kind(path) == "file" and (_says_so(path) or self._recorded(path))
-
-    def _recorded(self, path: Path) -> bool:
-        return self._notes().get(self._name(path)) == file_digest(path)
+        if kind(path) != "file":
+            return False
+        noted = self._notes().get(self._name(path))
+        if noted is not None and path.suffix == ".flags":
+            return noted == file_digest(path)
+        return _says_so(path) or noted == file_digest(path)
 
     def _name(self, path: Path) -> str:
         """As it stays when the workspace is moved."""
@@ -119,7 +121,7 @@ class Outputs:
         return {}
 
     def _note(self, path: Path) -> None:
-        if self.record is not None and not _says_so(path):
+        if self.record is not None and (path.suffix == ".flags" or not _says_so(path)):
             notes = {**self._notes(), self._name(path): file_digest(path)}
             write_whole(self.record, json.dumps(notes, indent=1) + "\n")
 
@@ -137,7 +139,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _says_so(path: Path) -> bool:
-    """By a header of its own, or, of a flagfile, by that of the spec beside it, which it names."""
+    """By a header of its own, or, of a flagfile that no record has, by that of the spec beside it, which it names."""
     if path.suffix == ".flags":
         return _names_our_spec(path)
     return _OUR_REPORT(path) if path.suffix == ".md" else path.suffix == ".mlir" and _OUR_SPEC(path)
@@ -146,10 +148,10 @@ def _says_so(path: Path) -> bool:
 def _names_our_spec(flagfile: Path) -> bool:
     spec = flagfile.with_suffix(".mlir")
     try:
-        flags = Flagfile.read(flagfile).flags
-    except UsageError:
+        lines = flagfile.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeError):
         return False
-    named = {Path(flag.rpartition("=")[2]).name for flag in flags if name_of(flag) in SPEC_FLAGS}
+    named = {Path(line.strip('"').rpartition("=")[2]).name for line in lines}
     return spec.name in named and _says_so(spec)
 
 

@@ -11,13 +11,13 @@ from typing import Any
 from iree.compiler import ir
 
 from autotuner.carriers.calls import count_calls, extern, roots
-from autotuner.carriers.flagfile import tuning_flag
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.carriers.render import SUBSTITUTION
 from autotuner.iree.compile import Compile, inspect
 from autotuner.iree.mlir import parse, same_attributes, symbol, walk
 from autotuner.iree.tools import Tools
 from autotuner.specfiles.entries import EXECUTABLE, Entry, foreaches, parse_spec, read_module
+from autotuner.specfiles.flagfile import tuning_flag
 from autotuner.specfiles.matchers import symbols
 from autotuner.specfiles.vetting import SECONDS
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from iree.compiler import ir
 
-from autotuner.carriers.flagfile import Flagfile, beside, flagfile_text, split_file, tuning_flag
+from autotuner.carriers.flagfile import flagfile_text
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.errors import UsageError
 from autotuner.iree.compile import Compile, inspect
@@ -24,6 +24,7 @@ from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
 from autotuner.specfiles.applied import Use, applied
 from autotuner.specfiles.entries import SpecFile, parse_spec, read_spec, read_text, vet_file
+from autotuner.specfiles.flagfile import Flagfile, beside, split_file, tuning_flag
 from autotuner.specfiles.vetting import SECONDS, executables_in, vet_program
 from autotuner.system.digests import file_digest
 from autotuner.system.text import printable

@@ -12,7 +12,7 @@ from typing import Any
 from iree.compiler import ir
 
 from autotuner._version import __version__
-from autotuner.carriers.flagfile import Flagfile, flagfile_text, tuning_flag, use_line
+from autotuner.carriers.flagfile import flagfile_text, use_line
 from autotuner.carriers.outputs import SPEC, Outputs
 from autotuner.carriers.provenance import Provenance, today
 from autotuner.errors import EnvironmentFailure, UsageError
@@ -20,6 +20,7 @@ from autotuner.iree.compile import shell_line
 from autotuner.iree.mlir import symbol, walk
 from autotuner.iree.tools import Tools
 from autotuner.specfiles.entries import CONFIG, FOREACH, Entry, Foreach, parse_spec, read_module, read_text, verifies
+from autotuner.specfiles.flagfile import Flagfile, tuning_flag
 from autotuner.specfiles.matchers import body_key, symbols
 from autotuner.specfiles.vetting import vet_spec
 from autotuner.system.text import printable

@@ -10,9 +10,9 @@ import pytest
 from autotuner.build import Compiled
 from autotuner.build.ship import ship, write_parts, write_shipped
 from autotuner.carriers.carrier import MicrokernelCarrier, Parts, SpecCarrier, SubstitutionCarrier, carrier_named
-from autotuner.carriers.flagfile import Flagfile
 from autotuner.carriers.outputs import MICROKERNEL, MODEL, SPEC, Outputs, Suffixes
 from autotuner.errors import EnvironmentFailure
+from autotuner.specfiles.flagfile import Flagfile
 from autotuner.system.workspace import Workspace
 from autotuner.targets.backends import TUNING_SPEC
 

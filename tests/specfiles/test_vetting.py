@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from iree.compiler import ir
 
-from autotuner.carriers.flagfile import PASSES, RULES, flagfile_text
+from autotuner.carriers.flagfile import flagfile_text
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
@@ -16,6 +16,7 @@ from autotuner.problems.render import problem_mlir
 from autotuner.programs.model import Model
 from autotuner.specfiles.check import check
 from autotuner.specfiles.entries import vet_file
+from autotuner.specfiles.flagfile import PASSES, RULES
 from autotuner.specfiles.vetting import FORMATS, MATHEMATICS, MODEL_DIALECTS, SPEC_OPS, SPEC_PASSES, vet_model, vet_spec
 from autotuner.system import process
 from autotuner.targets import Target

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import autotuner
-from autotuner.carriers.flagfile import objection
+from autotuner.specfiles.flagfile import objection
 from autotuner.specfiles.vetting import FORMATS
 from autotuner.targets import all_targets
 from autotuner.targets.backends import BACKENDS, LLVM_CPU, Backend, backend_of, backend_on, spec_flag_for

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from autotuner import Target
-from autotuner.carriers.flagfile import objection
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.problems.operations import OPERATIONS
+from autotuner.specfiles.flagfile import objection
 from autotuner.targets.knobs import KNOBS, named_route, route_of, sensible
 from tests.support.patience import ENOUGH
 

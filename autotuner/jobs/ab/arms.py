@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from autotuner.carriers.carrier import FLAGS
-from autotuner.carriers.flagfile import Flagfile, name_of
 from autotuner.errors import UsageError
 from autotuner.jobs.ab.kernels import with_kernel
 from autotuner.jobs.ab.recipe import ArmSite, Recipe, read_arm_spec
@@ -22,6 +21,7 @@ from autotuner.microkernels.library import adopt, find
 from autotuner.microkernels.variants import Kernel
 from autotuner.problems.operations import OPERATIONS
 from autotuner.specfiles.check import objects_folder, refuse_executables
+from autotuner.specfiles.flagfile import Flagfile, name_of
 
 ArmKind = Literal["default", "microkernel", "spec", "flagfile"]
 

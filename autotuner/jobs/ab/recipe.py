@@ -11,7 +11,6 @@ from typing import Any
 from autotuner.build.builder import BINARIES, BuildJob
 from autotuner.carriers.calls import preprocess, prove
 from autotuner.carriers.carrier import CarrierName, MicrokernelCarrier
-from autotuner.carriers.flagfile import name_of
 from autotuner.carriers.microkernel import OBJECTS_FLAG, OBJECTS_FOLDER, SPEC_FLAG
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.compile import CompilerRefusal, first_error
@@ -23,6 +22,7 @@ from autotuner.programs.model import whole_job
 from autotuner.specfiles.applied import Use, applied
 from autotuner.specfiles.check import check_objects
 from autotuner.specfiles.entries import SpecFile, read_spec, read_text
+from autotuner.specfiles.flagfile import name_of
 from autotuner.system.text import listed
 from autotuner.targets import Target
 from autotuner.targets.backends import CHOOSING, TUNING_SPEC

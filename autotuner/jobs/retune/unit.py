@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autotuner.carriers.flagfile import KERNELS, Flagfile, beside
+from autotuner.carriers.flagfile import KERNELS
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.carriers.provenance import Provenance
 from autotuner.errors import UsageError
@@ -16,6 +16,7 @@ from autotuner.jobs.ab.recipe import file_flags
 from autotuner.specfiles.applied import Use, applied
 from autotuner.specfiles.check import check_objects, check_processor, objects_folder
 from autotuner.specfiles.entries import Entry, SpecFile, read_spec, read_text
+from autotuner.specfiles.flagfile import Flagfile, beside
 from autotuner.specfiles.vetting import executables_in
 from autotuner.targets import Target
 

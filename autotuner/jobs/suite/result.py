@@ -13,7 +13,7 @@ from rich.text import Text
 from autotuner.build import BuildJob
 from autotuner.build.ship import ship_together
 from autotuner.carriers.carrier import FLAGS, CarrierName, MicrokernelCarrier, Parts, SpecCarrier, carrier_named
-from autotuner.carriers.flagfile import Flagfile, use_line
+from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.outputs import Outputs
 from autotuner.errors import AutotuneError
 from autotuner.iree.compile import Compiled
@@ -21,6 +21,7 @@ from autotuner.jobs.suite.rows import FINAL, RAW, TUNED, Row, Uplift
 from autotuner.jobs.suite.workload import Workload
 from autotuner.measure.blocks import ALPHA, Interval, ratio_text
 from autotuner.problems.render import problem_mlir
+from autotuner.specfiles.flagfile import Flagfile
 from autotuner.specfiles.merge import merge
 from autotuner.system.listing import Column, Listing
 from autotuner.system.text import count, microseconds

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from autotuner.carriers.flagfile import objection
 from autotuner.carriers.outputs import Outputs, files_in
 from autotuner.devices.device import Timing
 from autotuner.errors import AutotuneError, OutOfTimeError, StorageError, UsageError
@@ -21,6 +20,7 @@ from autotuner.jobs.suite.result import Group, Shipper, SuiteDetails, SuiteResul
 from autotuner.jobs.suite.rows import COLUMNS, FINAL, OUR_TABLE, RAW, Row, Uplift, shares
 from autotuner.jobs.suite.workload import Workload
 from autotuner.space.table import Config
+from autotuner.specfiles.flagfile import objection
 from autotuner.store.rows import CandidateRow
 from autotuner.system import process
 from autotuner.system.digests import read_by_flags

@@ -9,19 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotuner.carriers.flagfile import (
-    SPEC_FLAGS,
-    SUBSTITUTIONS,
-    Flagfile,
-    flagfile_text,
-    objection,
-    use_line,
-)
+from autotuner.carriers.flagfile import SUBSTITUTIONS, flagfile_text, use_line
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.carriers.render import SUBSTITUTION
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
 from autotuner.problems.operations import OPERATIONS
+from autotuner.specfiles.flagfile import SPEC_FLAGS, Flagfile, objection
 from autotuner.system import process
 from autotuner.targets import all_targets
 from autotuner.targets.backends import TUNING_SPEC
