@@ -62,10 +62,11 @@ class Cluster:
     note: Note
     _lost: set[str] = field(default_factory=set)
     """Addresses of workers that were there."""
-    _down: str = ""
-    """Why the scheduler is gone."""
+    _down: bool = False
+    """The scheduler is gone."""
     _builders: bool = True
-    """Somebody builds."""
+    """Somebody built when one joined or was lost the last time."""
+    _looking: threading.Lock = field(default_factory=threading.Lock)
     _builds: set[Future[Any]] = field(default_factory=set)
     """Those under way."""
     _joined: threading.Event = field(default_factory=threading.Event)
@@ -96,17 +97,20 @@ class Cluster:
 
     def _workers(self) -> Mapping[str, Mapping[str, Any]]:
         """By address: what each has told the scheduler; nothing where that is gone."""
-        why = "the connection is lost"
-        try:
+
+        async def ask() -> Any:
+            asked = asyncio.ensure_future(self.client.scheduler.identity(n_workers=-1))
+            while self.client.status == "running":  # once it is lost, Dask would knock for half a minute
+                if (await asyncio.wait([asked], timeout=TAKE_SECONDS))[0]:
+                    return asked.result()["workers"]
+            asked.cancel()
+            raise OSError
+
+        with suppress(Exception):  # Dask has many for a connection that is lost
             if self.client.status == "running":
-                ask = self.client.scheduler.identity
-                workers: dict[str, dict[str, Any]] = self.client.sync(ask, n_workers=-1, callback_timeout=JOIN_SECONDS)[
-                    "workers"
-                ]
+                workers: Mapping[str, Mapping[str, Any]] = self.client.sync(ask)
                 return workers
-        except Exception as error:  # Dask has many for a connection that is lost
-            why = str(error) or type(error).__name__
-        self._down = why
+        self._down = True
         return {}
 
     def _gather(self) -> None:
@@ -139,10 +143,10 @@ class Cluster:
 
     def _end_builds(self) -> None:
         """Where nobody is left that builds: Dask would keep them for ever, for whoever joins."""
-        workers = self._workers().values()
-        self._builders = any(self.roster.own.build_resource in told["resources"] for told in workers)
-        if not self._builders:
-            for build in list(self._builds):
+        with self._looking:
+            workers = self._workers().values()
+            self._builders = any(self.roster.own.build_resource in told["resources"] for told in workers)
+            for build in list(self._builds) if not self._builders else ():
                 build.cancel()
 
     def _nobody(self) -> EnvironmentFailure:
@@ -151,7 +155,7 @@ class Cluster:
         where = self.scheduler.address
         if self._down:
             remedy = "Start it and its workers again, and go on with --resume."
-            return EnvironmentFailure(f"the scheduler {where} is gone: {self._down}.", remedy=remedy)
+            return EnvironmentFailure(f"the scheduler {where} is gone: the connection is lost.", remedy=remedy)
         again = ", and go on with --resume" if self._lost else ""
         missing = self.roster.missing or "worker that can be used"
         reasons = "; ".join(f"{name} {why}" for name, why in self.roster.refusals.items())
@@ -177,7 +181,7 @@ class Cluster:
         answer.add_done_callback(lambda ended: run.cancel() if ended.cancelled() else None)
         run.add_done_callback(lambda _: self._answers.submit(self._built, answer, run))
         if not self._builders or self.client.status != "running":
-            run.cancel()  # they were lost meanwhile
+            self._end_builds()
         return answer
 
     def _built(self, answer: Future[Answer], run: Future[Any]) -> None:

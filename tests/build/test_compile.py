@@ -93,15 +93,6 @@ def test_a_model_has_one_name_where_it_is_compiled_and_its_own_for_whoever_repea
     assert of_a_problem.by_hand(tools) == of_a_problem.command(tools)
 
 
-def test_a_compile_is_the_same_in_every_folder(tools: Tools, source: str, tmp_path: Path) -> None:
-    job = Compile(source, FLAGS, 120, dumps=("configurations", "binaries"))
-    one, other = (compile_program(job, tools, tmp_path / name) for name in ("one", "other"))
-    assert one.ok
-    assert (one.command, one.binary, one.texts) == (other.command, other.binary, other.texts)
-    assert one.vmfb.read_bytes() == other.vmfb.read_bytes()
-    assert list(one.executables) == ["main_dispatch_0"]
-
-
 def test_one_module_composes_the_command_line() -> None:
     """Others may say which compiler is meant; only `iree/` runs it."""
     running = []

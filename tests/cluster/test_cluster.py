@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -34,20 +34,21 @@ CPU = Target.parse("cpu")
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory, tools: Tools) -> Iterator[LocalCluster]:
+def cluster(
+    tmp_path_factory: pytest.TempPathFactory, tools: Tools, share_digests: Callable[[Path], None]
+) -> Iterator[LocalCluster]:
     """By TLS: one worker that only builds, and one whose device is this processor. The last test ends all of them."""
     assert tools.programs  # what the workers need to know of the compiler is known before they start
-    with local_cluster(tmp_path_factory.mktemp("cluster")) as made:
-        for name, words in {"build-1": (), "cpu-1": ("--device", "local-task")}.items():
-            made.start(name, "--jobs", "1", *words)
-        for worker in made.workers.values():
-            worker.ready()
+    with local_cluster(tmp_path_factory.mktemp("cluster"), share_digests) as made:
+        made.start("build-1", "--jobs", "1")
+        made.start("cpu-1", "--jobs", "1", "--device", "local-task")
+        made.join("build-1", "cpu-1")
         yield made
 
 
 def scheduler_of(cluster: LocalCluster) -> Scheduler:
-    words = dict(zip(cluster.certificates[::2], map(Path, cluster.certificates[1::2]), strict=True))
-    return Scheduler(cluster.address, ca_file=words["--tls-ca-file"], cert=words["--tls-cert"], key=words["--tls-key"])
+    ca_file, cert, key = cluster.certificates.values()
+    return Scheduler(cluster.address, ca_file=ca_file, cert=cert, key=key)
 
 
 @contextmanager
@@ -103,7 +104,7 @@ def test_who_has_no_certificate_of_its_authority_does_not_join(
     cluster: LocalCluster, tools: Tools, tmp_path: Path
 ) -> None:
     assert cluster.address.startswith("tls://")
-    strangers = LocalCluster(tmp_path, cluster.address, tuple(make_certificates(tmp_path)))
+    strangers = replace(cluster, certificates=make_certificates(tmp_path / "other"))
     with pytest.raises(EnvironmentFailure, match="does not answer"), joined(strangers, tools, []):
         pass
 
@@ -134,7 +135,7 @@ class Disaster:
     def stage(self, text: str) -> None:
         if text.startswith("searching"):
             self.happened = True
-            self.cluster.workers["cpu-0"].send(signal.SIGKILL)
+            self.cluster.kill("cpu-0")
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -144,7 +145,8 @@ class Disaster:
 
 
 def test_a_product_is_tuned_to_a_verdict_though_a_worker_dies(cluster: LocalCluster, tmp_path: Path) -> None:
-    cluster.start("cpu-0", "--jobs", "1", "--device", "local-task").ready()
+    cluster.start("cpu-0", "--jobs", "1", "--device", "local-task")
+    cluster.join("cpu-0")
     disaster = Disaster(cluster)
     options = Options(
         effort=replace(parse_effort("quick"), race_entrants=2),
@@ -156,10 +158,7 @@ def test_a_product_is_tuned_to_a_verdict_though_a_worker_dies(cluster: LocalClus
         cluster=scheduler_of(cluster),
         microkernels=(),
     )
-    try:
-        result = tune(Gemm.parse(shape="256x256x512", dtype="f32"), ONE_ROUTE, options=options, reporter=disaster)
-    finally:
-        cluster.end("cpu-0")
+    result = tune(Gemm.parse(shape="256x256x512", dtype="f32"), ONE_ROUTE, options=options, reporter=disaster)
     assert disaster.happened
     assert result.verdict in ("win", "no-winner", "inconclusive")
     assert result.environment["cluster"] == cluster.address
@@ -175,17 +174,19 @@ def test_what_is_lost_is_said_and_who_joins_later_builds(cluster: LocalCluster, 
     with local_executor(1) as here, joined(cluster, tools, notes, timed=False) as made:
         executor = made.executor(own_builder(tools, tmp_path), here)
         for name in ("build-1", "cpu-1"):
-            cluster.workers[name].send(signal.SIGKILL)
-        cluster.start("late", "--jobs", "1").ready()
+            cluster.kill(name)
+        cluster.start("late", "--jobs", "1")
+        cluster.join("late")
         gone = {f"worker {name} is gone: its work goes to others" for name in ("build-1", "cpu-1")}
         assert wait_until(lambda: set(notes) == gone)
         assert executor.start(job(8)).result(ENOUGH).ok
-        cluster.workers["late"].send(signal.SIGSTOP)
+        cluster.workers["late"].process.send_signal(signal.SIGSTOP)
         build = executor.start(job(9))
-        cluster.workers["late"].send(signal.SIGKILL)
+        cluster.kill("late")
         with pytest.raises(EnvironmentFailure, match=r"no worker that can be used any more.* go on with --resume"):
             build.result(ENOUGH)
-        assert cluster.scheduler is not None
-        cluster.scheduler.kill()
+        with pytest.raises(EnvironmentFailure, match="no worker that can be used any more"):
+            executor.start(job(9)).result(ENOUGH)
+        cluster.scheduler.process.kill()
         with pytest.raises(EnvironmentFailure, match=r"is gone: .*Start it and its workers again, .* --resume"):
             executor.start(job(10)).result(ENOUGH)

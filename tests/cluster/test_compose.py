@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,28 +11,16 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.patience import ENOUGH
+from tests.support.clusters import EXAMPLE, Started, make_certificates
 
 ROOT = Path(__file__).parents[2]
-FOLDER = ROOT / "docs" / "examples" / "cluster"
-SERVICES: dict[str, Any] = yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"]
-
-
-def said(process: subprocess.Popen[bytes], log: Path, words: str) -> str:
-    """The line with these words, once it is there."""
-    ends = time.monotonic() + ENOUGH
-    while time.monotonic() < ends:
-        if line := next((line for line in log.read_text().splitlines() if words in line), None):
-            return line
-        assert process.poll() is None, log.read_text()
-        time.sleep(0.1)
-    raise AssertionError(log.read_text())
+SERVICES: dict[str, Any] = yaml.safe_load((EXAMPLE / "compose.yaml").read_text())["services"]
 
 
 def test_every_service_is_built_from_this_repository_and_reads_the_certificates() -> None:
     for service in SERVICES.values():
         build = service["build"]
-        assert (FOLDER / build["context"]).resolve() == ROOT
+        assert (EXAMPLE / build["context"]).resolve() == ROOT
         assert (ROOT / build["dockerfile"]).read_text().count("[distributed,nvidia]") == 1
         assert service["volumes"] == ["./certificates:/certificates:ro"]
         assert service["restart"] == "unless-stopped"
@@ -45,29 +30,26 @@ def test_every_service_is_built_from_this_repository_and_reads_the_certificates(
 
 def test_its_commands_join_each_other_by_tls(tmp_path: Path, share_digests: Callable[[Path], None]) -> None:
     share_digests(tmp_path / "cache")
-    subprocess.run([FOLDER / "certificates.sh"], cwd=tmp_path, check=True, capture_output=True, timeout=ENOUGH)
+    make_certificates(tmp_path)
     # What containers have and a process of this machine has not: the folder, the name, the port, the GPU.
     here = {"/certificates/": f"{tmp_path}/", "--port=8786": "--port=0", "cuda://0": "local-task"}
-    environment = {**os.environ, "AUTOTUNE_CACHE_DIR": str(tmp_path / "cache")}
     with ExitStack() as stack:
 
-        def start(name: str) -> tuple[subprocess.Popen[bytes], Path]:
-            words, log = list(SERVICES[name]["command"]), tmp_path / f"{name}.log"
+        def start(name: str) -> Started:
+            program, *words = SERVICES[name]["command"]
             for there, instead in here.items():
                 words = [word.replace(there, instead) for word in words]
-            program = Path(sys.executable).with_name(words[0])
-            with log.open("wb") as file:
-                process = subprocess.Popen([program, *words[1:]], stdout=file, stderr=file, env=environment)
-            stack.callback(process.wait, ENOUGH)
-            stack.callback(process.terminate)
-            return process, log
+            command = [Path(sys.executable).with_name(program), *words]
+            started = Started.of(command, tmp_path / f"{name}.log", AUTOTUNE_CACHE_DIR=str(tmp_path / "cache"))
+            stack.callback(started.end)
+            return started
 
-        address = said(*start("scheduler"), "Scheduler at:").split()[-1]
+        address = start("scheduler").says("Scheduler at:").split()[-1]
         assert address.startswith("tls://")
         here["tls://scheduler:8786"] = address
         builder, gpu = start("builder"), start("gpu0")
-        assert "no device" in said(*builder, f" of {address}:")
-        assert "local-task (cpu)" in said(*gpu, f" of {address}:")
+        assert "no device" in builder.says(f" of {address}:")
+        assert "local-task (cpu)" in gpu.says(f" of {address}:")
 
 
 @pytest.mark.parametrize("name", [name for name in SERVICES if name != "scheduler"])

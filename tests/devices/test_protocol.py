@@ -75,10 +75,10 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Vmfb:
     return Vmfb(folder / "module.vmfb")
 
 
-@pytest.fixture(params=list(IMPLEMENTATIONS.values()), ids=list(IMPLEMENTATIONS))
-def device(request: pytest.FixtureRequest, tools: Tools, tmp_path: Path) -> Iterator[Device]:
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
+@pytest.fixture(scope="module", params=list(IMPLEMENTATIONS.values()), ids=list(IMPLEMENTATIONS))
+def device(request: pytest.FixtureRequest, tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Device]:
+    """One for all tests: whatever a module has done to it, it serves the next one."""
+    scratch = tmp_path_factory.mktemp("scratch")
     opening: Open = request.param
     with opening(tools, scratch) as opened:
         yield opened

@@ -85,16 +85,6 @@ def test_a_call_during_which_it_is_killed_is_made_again(device: ResidentDevice, 
     assert device.connection.starts == before + 1
 
 
-def test_a_process_that_stands_still_is_a_time_out(device: ResidentDevice, builder: Builder, data: Data) -> None:
-    module = build(builder)
-    assert Checker(device, data, 60).check(module.vmfb).ok
-    assert device.connection.pid is not None
-    os.kill(device.connection.pid, signal.SIGSTOP)
-    stopped = device.time(module, Benchmark(data.invocation(), seconds=0.01, timeout=1.0))
-    assert (stopped.failure, stopped.detail) == ("run-timeout", "killed after 1 s")
-    assert device.time(module, Benchmark(data.invocation(), seconds=0.01, timeout=60)).ok
-
-
 def test_a_module_that_lacks_memory_fails_alone(device: ResidentDevice, builder: Builder, data: Data) -> None:
     module = build(builder)
     assert Checker(device, data, 60).check(module.vmfb).ok

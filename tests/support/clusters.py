@@ -2,157 +2,110 @@
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from tests.support.patience import ENOUGH, wait_until
 
-from tests.support.patience import ENOUGH
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "cluster"
+CERTIFICATES = {"--tls-ca-file": "ca.pem", "--tls-cert": "cert.pem", "--tls-key": "key.pem"}
 
 
 @dataclass
-class WorkerProcess:
-    """One worker."""
+class Started:
+    """A process, and the file of what it prints."""
 
-    name: str
     process: subprocess.Popen[bytes]
     log: Path
 
-    def send(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
+    @classmethod
+    def of(cls, command: Sequence[str | Path], log: Path, **environment: str) -> Started:
+        with log.open("wb") as file:
+            whole = {**os.environ, **environment}
+            return cls(subprocess.Popen(list(map(str, command)), stdout=file, stderr=file, env=whole), log)
 
-    def ready(self) -> WorkerProcess:
-        """Once it has joined."""
-        _wait(self.process, self.log, f"worker {self.name} of ")
-        return self
+    def says(self, words: str) -> str:
+        """The line with these words, once it is there."""
+        found: list[str] = []
+
+        def said() -> bool:
+            found[:] = [line for line in self.log.read_text(errors="replace").splitlines() if words in line]
+            return bool(found) or self.process.poll() is not None
+
+        assert wait_until(said, seconds=ENOUGH)
+        assert found, self.log.read_text(errors="replace")
+        return found[0]
+
+    def end(self) -> None:
+        for number in (signal.SIGCONT, signal.SIGTERM):
+            self.process.send_signal(number)
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def make_certificates(folder: Path) -> dict[str, Path]:
+    """As docs/cluster.md says, by the options that name them."""
+    folder.mkdir(exist_ok=True)
+    subprocess.run([EXAMPLE / "certificates.sh"], cwd=folder, check=True, capture_output=True, timeout=ENOUGH)
+    return {option: folder / name for option, name in CERTIFICATES.items()}
 
 
 @dataclass
 class LocalCluster:
-    """The scheduler's address, and the workers that were started."""
+    """A scheduler, and the workers that were started."""
 
     folder: Path
     address: str
-    certificates: tuple[str, ...] = ()
-    """The options that name them."""
-    workers: dict[str, WorkerProcess] = field(default_factory=dict)
-    scheduler: subprocess.Popen[bytes] | None = None
+    certificates: dict[str, Path]
+    scheduler: Started
+    share_digests: Callable[[Path], None]
+    workers: dict[str, Started] = field(default_factory=dict)
 
-    def start(self, name: str, *words: str) -> WorkerProcess:
+    def start(self, name: str, *words: str) -> Started:
         """A worker with a cache of its own; it may not have joined yet."""
-        cache, log = self.folder / f"cache-{name}", self.folder / f"{name}.log"
-        _copy_digests(cache)
-        command = [
-            sys.executable,
-            "-m",
-            "autotuner",
-            "worker",
-            *words,
-            "--name",
-            name,
-            *self.certificates,
-            self.address,
-        ]
-        with log.open("wb") as file:
-            environment = {**os.environ, "AUTOTUNE_CACHE_DIR": str(cache), "TMPDIR": str(self.folder)}
-            process = subprocess.Popen(command, stdout=file, stderr=file, env=environment)
-        self.workers[name] = WorkerProcess(name, process, log)
+        cache = self.folder / f"cache-{name}"
+        self.share_digests(cache)
+        command = [sys.executable, "-m", "autotuner", "worker", *words, "--name", name, *_options(self.certificates)]
+        environment = {"AUTOTUNE_CACHE_DIR": str(cache), "TMPDIR": str(self.folder)}
+        self.workers[name] = Started.of([*command, self.address], self.folder / f"{name}.log", **environment)
         return self.workers[name]
 
-    def end(self, name: str) -> None:
-        worker = self.workers.pop(name)
-        worker.send(signal.SIGCONT)
-        worker.send(signal.SIGTERM)
-        try:
-            worker.process.wait(20)
-        except subprocess.TimeoutExpired:
-            worker.process.kill()
-            worker.process.wait()
+    def join(self, *names: str) -> None:
+        """Once these have joined."""
+        for name in names:
+            self.workers[name].says(f"worker {name} of ")
+
+    def kill(self, name: str) -> None:
+        self.workers[name].process.kill()
 
 
 @contextmanager
-def local_cluster(folder: Path) -> Iterator[LocalCluster]:
+def local_cluster(folder: Path, share_digests: Callable[[Path], None]) -> Iterator[LocalCluster]:
     """A scheduler by TLS, and no worker yet."""
     certificates = make_certificates(folder)
-    log = folder / "scheduler.log"
     command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
-    command += ["--no-dashboard", "--protocol", "tls", *certificates]
-    with log.open("wb") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=file)
+    command += ["--no-dashboard", "--protocol", "tls", *_options(certificates)]
+    scheduler = Started.of(command, folder / "scheduler.log")
     try:
-        line = _wait(process, log, "Scheduler at:")
-        cluster = LocalCluster(folder, line.split()[-1], tuple(certificates), scheduler=process)
+        address = scheduler.says("Scheduler at:").split()[-1]
+        cluster = LocalCluster(folder, address, certificates, scheduler, share_digests)
         try:
             yield cluster
         finally:
             for worker in cluster.workers.values():
-                worker.send(signal.SIGTERM)
-            for name in list(cluster.workers):
-                cluster.end(name)
+                worker.end()
     finally:
-        process.terminate()
-        process.wait()
+        scheduler.end()
 
 
-def _wait(process: subprocess.Popen[bytes], log: Path, words: str) -> str:
-    """The line of a log with these words, once it is there."""
-    ends = time.monotonic() + ENOUGH
-    while time.monotonic() < ends:
-        text = log.read_text(errors="replace")
-        if line := next((line for line in text.splitlines() if words in line), None):
-            return line
-        assert process.poll() is None, text
-        time.sleep(0.1)
-    raise AssertionError(log.read_text(errors="replace"))
-
-
-def _copy_digests(cache: Path) -> None:
-    """What the compiler's bytes are is known: to hash them takes a second of each worker."""
-    known = Path(os.environ.get("AUTOTUNE_CACHE_DIR") or Path.home() / ".cache" / "autotune") / "digests"
-    if known.is_dir() and not (cache / "digests").is_dir():
-        shutil.copytree(known, cache / "digests")
-
-
-def make_certificates(folder: Path) -> list[str]:
-    """A certificate authority, and a certificate of it for this machine."""
-    ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test authority")])
-    ca = _certificate(ca_name, ca_name, ca_key, ca_key, x509.BasicConstraints(ca=True, path_length=None))
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
-    own = _certificate(name, ca_name, key, ca_key, x509.BasicConstraints(ca=False, path_length=None))
-    files = {"--tls-ca-file": folder / "ca.pem", "--tls-cert": folder / "cert.pem", "--tls-key": folder / "key.pem"}
-    pem = serialization.Encoding.PEM
-    files["--tls-ca-file"].write_bytes(ca.public_bytes(pem))
-    files["--tls-cert"].write_bytes(own.public_bytes(pem))
-    plain = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    files["--tls-key"].write_bytes(key.private_bytes(pem, *plain))
-    return [word for name, file in files.items() for word in (name, str(file))]
-
-
-def _certificate(
-    name: x509.Name,
-    issuer: x509.Name,
-    key: ec.EllipticCurvePrivateKey,
-    signer: ec.EllipticCurvePrivateKey,
-    constraints: x509.BasicConstraints,
-) -> x509.Certificate:
-    now = datetime.datetime.now(datetime.UTC)
-    alternative = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    builder = x509.CertificateBuilder().subject_name(name).issuer_name(issuer).public_key(key.public_key())
-    builder = builder.serial_number(x509.random_serial_number()).not_valid_before(now - datetime.timedelta(hours=1))
-    builder = builder.not_valid_after(now + datetime.timedelta(days=1))
-    builder = builder.add_extension(constraints, critical=True).add_extension(alternative, critical=False)
-    return builder.sign(signer, hashes.SHA256())
+def _options(certificates: dict[str, Path]) -> list[str]:
+    return [word for option, path in certificates.items() for word in (option, str(path))]

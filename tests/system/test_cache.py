@@ -8,6 +8,7 @@ import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -86,6 +87,15 @@ def test_a_damaged_entry_is_replaced_and_a_good_one_stays(tmp_path: Path) -> Non
     (folder / "module.vmfb").unlink()
     cache.store(KEY, RECORD, vmfb=module(tmp_path, "third"))
     assert (folder / "module.vmfb").read_text() == "third"
+
+
+def test_a_cache_on_another_file_system_than_what_is_made_works(tmp_path: Path) -> None:
+    shared = Path("/dev/shm")
+    if not shared.is_dir() or shared.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("this machine has no second file system to put a cache on")
+    with TemporaryDirectory(dir=shared) as folder:
+        stored = Cache(Path(folder)).store(KEY, RECORD, vmfb=module(tmp_path))
+        assert (stored / "module.vmfb").read_text() == "a module"
 
 
 def test_many_writers_of_one_entry_leave_one_whole_entry(tmp_path: Path) -> None:
