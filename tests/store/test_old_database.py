@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from autotuner import load_results
-from autotuner.store.rows import VERSION
+from autotuner.build import Isa
+from autotuner.store.exports import export_records
+from autotuner.store.rows import VERSION, BuildRow, NewRun
 from autotuner.store.store import Store
 from tests.support.command_line import in_this_process
 
@@ -37,10 +40,38 @@ def test_it_is_upgraded_once_and_keeps_its_rows(workspace: Path) -> None:
             ]
             assert [len(store.candidates(run)) for run in (TIMED, COMPILED)] == [7, 3]
             assert len(store.timings(TIMED)) == 15
+            assert store.timings(TIMED)[0].conditions is None
+            assert store.builds(TIMED)[0].isa == Isa()
             assert store.environment(TIMED)["autotune"] == "0.1.0"
     connection = sqlite3.connect(workspace / "results" / "autotune.db")
     assert connection.execute("SELECT version FROM autotune_schema").fetchall() == [(VERSION,)]
     connection.close()
+
+
+def test_kinds_of_runs_are_told_by_what_they_were_about(workspace: Path) -> None:
+    """That version had no column for them."""
+    connection = sqlite3.connect(workspace / "results" / "autotune.db")
+    values = ((json.dumps({"op": "model"}), TIMED), (json.dumps({"verdict": "win", "arms": [{"name": "a"}]}), COMPILED))
+    connection.execute("UPDATE runs SET problem = ? WHERE id = ?", values[0])
+    connection.execute("UPDATE runs SET result = ? WHERE id = ?", values[1])
+    connection.commit()
+    connection.close()
+    with Store.open(None, workspace=workspace) as store:
+        assert [(run.kind, run.parent) for run in store.runs()] == [("ab", None), ("model", None)]
+        candidate = store.candidates(TIMED)[0].id
+        store.record_build(BuildRow(candidate, 1.0, False, "x", 1, (), "", Isa(vgpr=3)))
+        assert store.isa(TIMED) == {candidate: Isa(vgpr=3)}
+        part = store.start_run(NewRun("single", "key", (), {}, "cpu", "local-task", 0, parent=TIMED))
+        assert [run.id for run in store.parts(TIMED)] == [part]
+
+
+def test_two_programs_may_upgrade_it_at_once(workspace: Path) -> None:
+    def open_and_read(_: int) -> int:
+        with Store.open(None, workspace=workspace) as store:
+            return len(export_records(store))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(open_and_read, range(8))) == [7] * 8
 
 
 def test_its_runs_and_candidates_are_reported(workspace: Path) -> None:

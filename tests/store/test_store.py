@@ -372,52 +372,6 @@ def test_a_reader_is_not_kept_out_by_a_writer(tmp_path: Path) -> None:
         other.close()
 
 
-# Versions
-
-
-@pytest.fixture
-def url_of_version_1(tmp_path: Path) -> str:
-    """A database as version 1 left it, with one run of each kind."""
-    url = f"sqlite:///{tmp_path}/old.db"
-    with Store.open(url, workspace=tmp_path) as store:
-        build_row(store, new_candidate(store, new_run(store), us=5.0), Isa(vgpr=9))
-        new_run(store, key="of a model", problem={"op": "model", "name": "encoder"})
-        store.finish_run(new_run(store, key="of arms"), "finished", result={"verdict": "win", "arms": [{"name": "a"}]})
-    connection = sqlite3.connect(tmp_path / "old.db")
-    connection.executescript(
-        "ALTER TABLE builds DROP COLUMN isa; DROP INDEX ix_runs_parent; ALTER TABLE runs DROP COLUMN kind;"
-        "ALTER TABLE runs DROP COLUMN parent; ALTER TABLE timings DROP COLUMN conditions;"
-        "UPDATE autotune_schema SET version = 1"
-    )
-    connection.close()
-    return url
-
-
-def test_a_database_of_version_1_is_upgraded_and_keeps_its_rows(url_of_version_1: str, tmp_path: Path) -> None:
-    for create in (False, True):
-        with Store.open(url_of_version_1, workspace=tmp_path, create=create) as store:
-            arms, model, run = store.runs()
-            assert [(r.kind, r.parent) for r in (arms, model, run)] == [("ab", None), ("model", None), ("single", None)]
-            (row,) = store.candidates(run.id)
-            assert (row.us, store.timings(run.id)[0].conditions) == (5.0, None)
-            assert store.builds(run.id)[0].isa == Isa()
-    with Store.open(url_of_version_1, workspace=tmp_path) as store:
-        build_row(store, row.id, Isa(vgpr=3))
-        assert store.isa(run.id) == {row.id: Isa(vgpr=3)}
-        assert store.unfinished_run("key") == run
-        part = new_run(store, parent=model.id)
-        assert [r.id for r in store.parts(model.id)] == [part]
-
-
-def test_two_programs_may_upgrade_a_database_at_once(url_of_version_1: str, tmp_path: Path) -> None:
-    def open_and_read(_: int) -> int:
-        with Store.open(url_of_version_1, workspace=tmp_path) as store:
-            return len(export_records(store))
-
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(open_and_read, range(8))) == [1] * 8
-
-
 def test_two_programs_may_make_a_database_at_once(tmp_path: Path) -> None:
     together = threading.Barrier(8)
 
