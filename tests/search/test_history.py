@@ -1,4 +1,4 @@
-"""What other shapes' timings say of a new one."""
+"""What other shapes' timings say of a new one, and how alike two configurations are for the model of their times."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from autotuner.search import history
+from autotuner.search.guided import DEFAULT
 from autotuner.search.history import FASTEST, RESULTS, Earlier, Prediction, Shape, kept, suggest
-from autotuner.search.model import Rows, Singles
-from autotuner.space.table import Config, Knob, Space, Value
+from autotuner.search.model import Likeness, Rows, Singles
+from autotuner.space.table import ABSENT, Config, Knob, Space, Value
 
 KNOBS = [Knob("tile_m", (8, 16, 32, 64, 128)), Knob("tile_n", (8, 16, 32, 64, 128)), Knob("stages", (1, 2, 3, 4))]
 SPACE = Space.product(KNOBS)
@@ -146,3 +147,52 @@ def test_how_slow_another_shape_is_in_all_says_nothing() -> None:
     slow = best_tile(64)
     slower = Earlier("", slow.shape, slow.configs, [100.0 * us for us in slow.us])
     assert predicted((0.0, slow)) == pytest.approx(predicted((0.0, slower)), abs=1e-4)
+
+
+# --- likeness ---------------------------------------------------------------------------------------------------------
+
+
+WORDS = [Knob("tile", (ABSENT, 8, 16, 32, 64)), Knob("stages", (1, 2, 3)), Knob("route", ("a", "b"))]
+WORDED = Space(WORDS, np.stack(np.meshgrid(range(5), range(3), range(2), indexing="ij"), -1).reshape(-1, 3))
+SHARED = DEFAULT.shared
+LIKENESS = Likeness(WORDS, shared=SHARED)
+
+
+def between(one: tuple[int, int, str], other: tuple[int, int, str]) -> float:
+    rows = [WORDED.index(Config.of(dict(zip(("tile", "stages", "route"), row, strict=True)))) for row in (one, other)]
+    assert None not in rows
+    features = LIKENESS.rows(WORDED.indices[np.array(rows, np.int64)])
+    return float(LIKENESS.between(features[:1], features[1:])[0, 0])
+
+
+def test_the_same_are_alike_and_nearer_numbers_more_than_farther_ones() -> None:
+    assert between((8, 1, "a"), (8, 1, "a")) == pytest.approx(1.0)
+    near, far = between((8, 1, "a"), (16, 1, "a")), between((8, 1, "a"), (64, 1, "a"))
+    assert 1.0 > near > far > SHARED
+
+
+def test_one_knob_never_takes_all_likeness_away() -> None:
+    assert between((8, 1, "a"), (8, 1, "b")) == pytest.approx(SHARED)
+    assert between((8, 1, "a"), (ABSENT, 1, "b")) == pytest.approx(SHARED**2)
+
+
+def test_a_knob_that_is_absent_is_not_near_to_its_smallest_value() -> None:
+    assert between((ABSENT, 1, "a"), (8, 1, "a")) == pytest.approx(between((ABSENT, 1, "a"), (64, 1, "a")))
+
+
+def test_the_covariance_of_all_rows_is_one_that_can_be_solved() -> None:
+    features = LIKENESS.rows(WORDED.indices)
+    assert np.linalg.eigvalsh(LIKENESS.between(features, features)).min() > 0
+
+
+def test_configurations_of_another_space_lie_between_the_values_of_this_one() -> None:
+    own = LIKENESS.rows(WORDED.indices)
+    known: dict[str, Value] = {"tile": 16, "stages": 2, "route": "a"}
+    row = WORDED.index(Config.of(known))
+    assert row is not None
+    between_two, unknown = {**known, "tile": 24}, {**known, "route": "c"}
+    same, middle, other = LIKENESS.between(LIKENESS.configs([known, between_two, unknown]), own[row : row + 1])[:, 0]
+    assert same == pytest.approx(1.0)
+    assert between((16, 2, "a"), (32, 2, "a")) < middle < 1.0
+    assert other == pytest.approx(SHARED)
+    assert LIKENESS.configs([{"tile": 16}]).sum() == len(WORDS)  # what it lacks is unknown

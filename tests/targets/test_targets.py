@@ -6,6 +6,7 @@ import platform
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -224,3 +225,34 @@ def test_code_for_another_architecture_is_built_and_never_run() -> None:
     for device in (None, "local-task", "local-sync"):
         with pytest.raises(UsageError, match=rf"code for {OTHER} does not run here.*--device none"):
             target.choose_device(device)
+
+
+# --- files in `--flag` are found from wherever the compiler runs ------------------------------------------------------
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "spec.mlir").touch()
+    (tmp_path / "host").touch()
+    (tmp_path / "folder").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("flag", "becomes"),
+    [
+        ("--iree-codegen-tuning-spec-path=spec.mlir", "--iree-codegen-tuning-spec-path={here}/spec.mlir"),
+        ("--iree-codegen-tuning-spec-path=./spec.mlir", "--iree-codegen-tuning-spec-path={here}/spec.mlir"),
+        ("--iree-hal-dump-executable-sources-to=./folder", "--iree-hal-dump-executable-sources-to={here}/folder"),
+        ("--iree-hal-substitute-x=NAME=spec.mlir", "--iree-hal-substitute-x=NAME={here}/spec.mlir"),
+        ("--iree-x=absent.mlir", "--iree-x=absent.mlir"),
+        ("--iree-llvmcpu-target-cpu=host", "--iree-llvmcpu-target-cpu=host"),
+        ("--iree-opt-level=O3", "--iree-opt-level=O3"),
+        ("--iree-opt-data-tiling", "--iree-opt-data-tiling"),
+        ("--iree-x=/etc/hostname", "--iree-x=/etc/hostname"),
+        ("--iree-x=" + "a." * 3000, "--iree-x=" + "a." * 3000),
+    ],
+)
+def test_a_file_of_the_current_folder_is_given_by_its_whole_path(flag: str, becomes: str, here: Path) -> None:
+    assert Target.parse("cpu", flags=[flag]).user_flags == (becomes.format(here=here),)

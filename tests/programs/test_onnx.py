@@ -1,4 +1,5 @@
-"""ONNX files as converters write them: every storage of tensors, weights beside the model, the importer's own words."""
+"""ONNX files as converters write them: every storage of tensors, weights beside the model, the importer's own words;
+those that compute sizes, are of old opsets or have odd names compile, and compute what ONNX says."""
 
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ from autotuner.targets import Target
 onnx = pytest.importorskip("onnx")
 worker = pytest.importorskip("autotuner.programs.onnx_worker")
 T = onnx.TensorProto
+node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
 ROWS, INNER, COLUMNS = 2, 3, 4
 WEIGHT = np.arange(INNER * COLUMNS, dtype=np.float32).reshape(INNER, COLUMNS) / 8
 
@@ -37,14 +39,14 @@ def half_bits() -> np.ndarray[Any, Any]:
 
 def product(weight: Any, kind: int, *, opset: int = 17, ir_version: int = 8, constant: bool = False) -> Any:
     """`x @ w`, with w as an initializer or as a Constant node."""
-    nodes = [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])]
+    nodes = [node("MatMul", ["x", "w"], ["y"])]
     if constant:
-        nodes.insert(0, onnx.helper.make_node("Constant", [], ["w"], value=weight))
+        nodes.insert(0, node("Constant", [], ["w"], value=weight))
     graph = onnx.helper.make_graph(
         nodes,
         "main",
-        [onnx.helper.make_tensor_value_info("x", kind, [ROWS, INNER])],
-        [onnx.helper.make_tensor_value_info("y", kind, [ROWS, COLUMNS])],
+        [value("x", kind, [ROWS, INNER])],
+        [value("y", kind, [ROWS, COLUMNS])],
         [] if constant else [weight],
     )
     return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)], ir_version=ir_version)
@@ -93,10 +95,10 @@ def test_what_the_importer_reads_itself_is_left_as_it_is(kind: str) -> None:
 
 def test_tensors_of_inner_graphs_and_functions_are_found() -> None:
     inner = onnx.helper.make_graph([], "inner", [], [], [numbers("deep", T.FLOAT16, half_bits())])
-    node = onnx.helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner)
-    constant = onnx.helper.make_node("Constant", [], ["k"], value=numbers("called", T.FLOAT16, half_bits()))
+    branches = node("If", ["c"], ["y"], then_branch=inner, else_branch=inner)
+    constant = node("Constant", [], ["k"], value=numbers("called", T.FLOAT16, half_bits()))
     function = onnx.helper.make_function("own", "f", [], ["k"], [constant], [onnx.helper.make_opsetid("", 17)])
-    model = onnx.helper.make_model(onnx.helper.make_graph([node], "outer", [], []), functions=[function])
+    model = onnx.helper.make_model(onnx.helper.make_graph([branches], "outer", [], []), functions=[function])
     assert [tensor.name for tensor in worker.tensors(model)] == ["deep", "deep", "called"]
 
 
@@ -161,13 +163,11 @@ def test_a_small_file_does_not_take_all_memory(tmp_path: Path) -> None:
         onnx.numpy_helper.from_array(np.array(value, np.int64), name) for name, value in {**given, **few}.items()
     ]
     nodes = [
-        onnx.helper.make_node("Range", [*given], ["all"]),
-        onnx.helper.make_node("Slice", ["all", *few], ["shape"]),
-        onnx.helper.make_node("Reshape", ["x", "shape"], ["y"]),
+        node("Range", [*given], ["all"]),
+        node("Slice", ["all", *few], ["shape"]),
+        node("Reshape", ["x", "shape"], ["y"]),
     ]
-    x, y = (
-        onnx.helper.make_tensor_value_info(name, T.FLOAT, shape) for name, shape in (("x", [4, 4]), ("y", ["a", "b"]))
-    )
+    x, y = (value(name, T.FLOAT, shape) for name, shape in (("x", [4, 4]), ("y", ["a", "b"])))
     graph = onnx.helper.make_graph(nodes, "main", [x], [y], weights)
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), tmp_path / "model.onnx")
     program = (
@@ -192,3 +192,88 @@ def test_inputs_go_by_their_names_in_any_order_and_a_wrong_name_is_told() -> Non
     for names, said in ((["image"], "its inputs are image"), ([], "have no names")):
         with pytest.raises(UsageError, match=said):
             in_order(("img=1x3xf32",), names)
+
+
+# --- what they compute ------------------------------------------------------------------------------------------------
+
+
+pytest.importorskip("onnx.reference")
+SHAPE = (1, 4, 8, 8)
+
+
+def whole(name: str, *numbers: int) -> Any:
+    return onnx.numpy_helper.from_array(np.array(numbers, np.int64), name)
+
+
+def modelled(
+    nodes: list[Any], weights: list[Any], *, opset: int, name: str = "main", shape: Any = SHAPE, out: Any
+) -> Any:
+    graph = onnx.helper.make_graph(
+        nodes,
+        name,
+        [value("x", T.FLOAT, shape)],
+        [value("y", T.FLOAT, out)],
+        initializer=weights,
+    )
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)], ir_version=8)
+
+
+def group_norm() -> Any:
+    """As torch writes it: back to the shape that the input had, which is asked for. What follows needs a rank."""
+    nodes = [
+        node("Reshape", ["x", "groups"], ["grouped"]),
+        node("InstanceNormalization", ["grouped", "one", "zero"], ["normed"]),
+        node("Shape", ["x"], ["shape"]),
+        node("Reshape", ["normed", "shape"], ["back"]),
+        node("MaxPool", ["back"], ["y"], kernel_shape=[2, 2], strides=[2, 2]),
+    ]
+    one, zero = (onnx.numpy_helper.from_array(np.full(2, v, np.float32), n) for n, v in (("one", 1), ("zero", 0)))
+    return modelled(nodes, [whole("groups", 1, 2, -1), one, zero], opset=13, out=(1, 4, 4, 4))
+
+
+def heads() -> Any:
+    """As torch writes the split of a layer's last size into heads: from parts of the shape, cut at a computed place."""
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Add", ["two", "one"], ["end"]),
+        node("Reshape", ["end", "flat"], ["there"]),
+        node("Slice", ["shape", "zero", "there"], ["first"]),
+        node("Concat", ["first", "split"], ["wanted"], axis=0),
+        node("Reshape", ["x", "wanted"], ["parts"]),
+        node("Transpose", ["parts"], ["y"], perm=[3, 0, 1, 2, 4]),
+    ]
+    weights = [whole("zero", 0), whole("one", 1), whole("two", 2), whole("split", 2, 4), whole("flat", -1)]
+    return modelled(nodes, weights, opset=17, out=(2, 1, 4, 8, 4))
+
+
+def pooled(opset: int, **how: Any) -> Any:
+    return modelled(
+        [node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], strides=[2, 2])],
+        [],
+        opset=opset,
+        out=(1, 4, 4, 4),
+        **how,
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "function"),
+    [
+        (group_norm(), "main"),
+        (heads(), "main"),
+        (pooled(11, name="torch/jit\x1bgraph"), "torch_jit_graph"),
+    ],
+    ids=["shape-before-opset-15", "slice-with-a-computed-end", "opset-11-and-a-name-with-a-slash"],
+)
+def test_what_torch_exports_compiles_and_computes_what_onnx_says(tmp_path: Path, model: Any, function: str) -> None:
+    onnx.save(model, tmp_path / "model.onnx")
+    path = import_onnx(tmp_path / "model.onnx", tmp_path / "imported", name="model")
+    tools, vmfb, result = Tools.find(), tmp_path / "m.vmfb", tmp_path / "y.npy"
+    built = process.run([tools.iree_compile, path, *Target.parse("cpu").compile_flags, "-o", vmfb], timeout=120)
+    assert built.ok, built.why()
+    given = np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)
+    np.save(tmp_path / "x.npy", given)
+    words = [f"--module={vmfb}", "--device=local-sync", f"--function={function}", f"--input=@{tmp_path / 'x.npy'}"]
+    assert process.run([tools.iree_run_module, *words, f"--output=@{result}"], timeout=60).ok
+    (wanted,) = onnx.reference.ReferenceEvaluator(model).run(None, {"x": given})
+    np.testing.assert_allclose(np.load(result), wanted, rtol=1e-5, atol=1e-5)
