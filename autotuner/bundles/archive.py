@@ -7,7 +7,7 @@ import json
 import re
 import stat
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +16,16 @@ from typing import Any
 from autotuner.errors import UsageError
 from autotuner.system.files import written
 
-MANIFEST, RESULT = "manifest.json", "result.json"
+MANIFEST, RESULT, SUITE = "manifest.json", "result.json", "suite.json"
 MOST_MEMBERS = 10_000
 MOST_JSON_BYTES = 1 << 26
-MOST_MODULE_BYTES = 1 << 28
+MOST_MODULE_BYTES, MOST_PART_BYTES = 1 << 28, 1 << 30
 MOST_BYTES = 1 << 32
 """Of all that is unpacked."""
 _MODULE = re.compile(r"modules/([0-9a-f]{64})\.vmfb")
-_DOCUMENTS = (MANIFEST, RESULT)
+_PART = re.compile(r"parts/[0-9]{4}\.zip")
+"""The bundle of one problem of a suite, or its result."""
+_DOCUMENTS = (MANIFEST, RESULT, SUITE)
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
 _FILE_DATE = (1980, 1, 1, 0, 0, 0)
@@ -36,6 +38,8 @@ class Unpacked:
 
     documents: Mapping[str, bytes]
     modules: Mapping[str, Path]
+    parts: tuple[Path, ...] = ()
+    """Of a suite: the bundles of its problems, or their results."""
 
     def document(self, name: str, *, file: Path) -> Any:
         if name not in self.documents:
@@ -60,17 +64,33 @@ def our_bundle(file: Path) -> bool:
     wrong = (OSError, ValueError, NotImplementedError, zipfile.BadZipFile, UsageError)
     with suppress(*wrong), zipfile.ZipFile(file) as archive:
         _refuse_members(file, archive.infolist())
-        return MANIFEST in archive.namelist()
+        return MANIFEST in archive.namelist() or SUITE in archive.namelist()
     return False
 
 
-def write(file: Path, documents: Mapping[str, bytes], modules: Mapping[str, Path], *, force: bool = False) -> None:
+def is_suite(file: Path) -> bool:
+    """Is it a bundle of many problems, or its result? What cannot be read is refused where it is unpacked."""
+    with suppress(OSError, ValueError, NotImplementedError, zipfile.BadZipFile), zipfile.ZipFile(file) as archive:
+        return SUITE in archive.namelist()
+    return False
+
+
+def write(
+    file: Path,
+    documents: Mapping[str, bytes],
+    modules: Mapping[str, Path],
+    *,
+    parts: Iterable[Path] = (),
+    force: bool = False,
+) -> None:
     """A half of one is never found under its name."""
     with written(file, our_bundle, force=force) as whole, zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in documents.items():
             archive.writestr(_named(name), data)
         for key, path in sorted(modules.items()):
             archive.writestr(_named(f"modules/{key}.vmfb"), path.read_bytes())
+        for path in parts:
+            archive.writestr(_named(f"parts/{path.name}"), path.read_bytes())
 
 
 def _named(name: str) -> zipfile.ZipInfo:
@@ -87,7 +107,11 @@ def unpack(file: Path, folder: Path) -> Unpacked:
             _refuse_members(file, members)
             documents = {one.filename: archive.read(one) for one in members if one.filename in _DOCUMENTS}
             modules: dict[str, Path] = {}
+            parts: list[Path] = []
             for one in members:
+                if _PART.fullmatch(one.filename) is not None:
+                    parts.append(folder / one.filename.rpartition("/")[2])
+                    parts[-1].write_bytes(archive.read(one))
                 if (found := _MODULE.fullmatch(one.filename)) is not None:
                     data = archive.read(one)  # no more than it says that it has, whatever it unpacks to
                     if digest(data) != found[1]:
@@ -98,7 +122,7 @@ def unpack(file: Path, folder: Path) -> Unpacked:
         raise refusal(file, "it is no zip file, or a damaged one") from error
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror or error}.", remedy="Name a bundle.") from error
-    return Unpacked(documents, modules)
+    return Unpacked(documents, modules, tuple(sorted(parts)))
 
 
 def _refuse_members(file: Path, members: list[zipfile.ZipInfo]) -> None:
@@ -109,7 +133,7 @@ def _refuse_members(file: Path, members: list[zipfile.ZipInfo]) -> None:
     seen: set[str] = set()
     for one in members:
         name, kind = one.filename, stat.S_IFMT(one.external_attr >> 16)
-        if name not in _DOCUMENTS and _MODULE.fullmatch(name) is None:
+        if name not in _DOCUMENTS and _MODULE.fullmatch(name) is None and _PART.fullmatch(name) is None:
             raise refusal(file, f"it has a member {name[:80]!a}, which no bundle has")
         if name in seen:
             raise refusal(file, f"it has {name} twice")
@@ -123,4 +147,6 @@ def _refuse_members(file: Path, members: list[zipfile.ZipInfo]) -> None:
 
 
 def _most(name: str) -> int:
-    return MOST_JSON_BYTES if name in _DOCUMENTS else MOST_MODULE_BYTES
+    if name in _DOCUMENTS:
+        return MOST_JSON_BYTES
+    return MOST_PART_BYTES if _PART.fullmatch(name) else MOST_MODULE_BYTES

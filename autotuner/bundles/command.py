@@ -5,17 +5,22 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import autotuner.bundles as w
 from autotuner.errors import EXIT_INTERRUPTED, AutotuneError, ToolMissingError, UsageError
 from autotuner.system.progress import Progress, Stop, stopping
 from autotuner.system.text import clean
+
+if TYPE_CHECKING:
+    from autotuner.bundles.there import Here
 
 NEEDS = {"numpy": "numpy", "ml_dtypes": "ml_dtypes", "iree.runtime": "iree-base-runtime"}
 """By what is imported, what is installed."""
@@ -83,8 +88,8 @@ def run(
 ) -> None:
     """Runs a bundle, writes its result, and says what to do with that."""
     _refuse_without_runtime()
-    from autotuner.bundles import archive, there
-    from autotuner.bundles.documents import Manifest, judgement_to_json
+    from autotuner.bundles import archive
+    from autotuner.bundles.there import Here
     from autotuner.system.files import claim
     from autotuner.system.progress import parse_budget
 
@@ -98,27 +103,81 @@ def run(
     reporter, stop = PlainReporter(quiet=quiet), Stop()
     beside = result.absolute().parent
     with TemporaryDirectory(prefix="autotune-bundle-", dir=beside) as scratch, stopping(stop, reporter.stage):
-        folder = Path(scratch)
-        unpacked = archive.unpack(bundle, folder)
-        manifest = Manifest.read(unpacked.document(archive.MANIFEST, file=bundle), f"{bundle}: {archive.MANIFEST}")
-        missing = {key for one in manifest.entries for key in one.modules.values()} - unpacked.modules.keys()
-        if missing:
-            raise archive.refusal(bundle, f"{len(missing)} of its modules are missing")
-        data = unpacked.documents[archive.MANIFEST]
-        report, reason = there.run_bundle(
-            there.fitting(manifest, file=bundle, device=device),
-            unpacked.modules,
-            there.Here(folder, reporter, stop, device, seconds),
-            bundle=archive.digest(data),
-        )
-    archive.write(result, {archive.MANIFEST: data, archive.RESULT: report.to_bytes()}, {}, force=force)
+        here = Here(Path(scratch), reporter, stop, device, seconds)
+        timed = _suite_timed(bundle, here) if archive.is_suite(bundle) else _timed(bundle, here)
+        archive.write(result, timed.documents, {}, parts=timed.parts, force=force)
     if as_json:
-        document = {"result": str(result), "device": report.device, **judgement_to_json(report.judgement)}
-        print(json.dumps({**document, "reason": reason, "notes": list(report.notes)}))
+        print(json.dumps({"result": str(result), **timed.said}))
         return
+    print(clean("\n".join([*timed.lines, f"{result}: import it with `autotune bundle import {result.name}`"])))
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What goes into the result of a bundle, and what its user is told."""
+
+    documents: Mapping[str, bytes]
+    said: Mapping[str, Any]
+    lines: Sequence[str]
+    parts: tuple[Path, ...] = ()
+
+
+def _timed(bundle: Path, here: Here) -> Timed:
+    """A bundle of one problem."""
+    from autotuner.bundles import archive, there
+    from autotuner.bundles.documents import Manifest, judgement_to_json
+
+    unpacked = archive.unpack(bundle, here.folder)
+    manifest = Manifest.read(unpacked.document(archive.MANIFEST, file=bundle), f"{bundle}: {archive.MANIFEST}")
+    missing = {key for one in manifest.entries for key in one.modules.values()} - unpacked.modules.keys()
+    if missing:
+        raise archive.refusal(bundle, f"{len(missing)} of its modules are missing")
+    data = unpacked.documents[archive.MANIFEST]
+    fit = there.fitting(manifest, file=bundle, device=here.device)
+    report, reason = there.run_bundle(fit, unpacked.modules, here, bundle=archive.digest(data))
     what = f"{manifest.problem} on {manifest.target} ({report.device}): {report.judgement.verdict}"
-    end = f"{result}: bring it home with `autotune bundle import {result.name}`"
-    print(clean("\n".join([what, f"  {reason}", end])))
+    document = {"device": report.device, **judgement_to_json(report.judgement)}
+    return Timed(
+        {archive.MANIFEST: data, archive.RESULT: report.to_bytes()},
+        {**document, "reason": reason, "notes": list(report.notes)},
+        [what, f"  {reason}"],
+    )
+
+
+def _suite_timed(bundle: Path, here: Here) -> Timed:
+    """A bundle of many problems, one after the other. What goes wrong with one is told, and leaves it out."""
+    from autotuner.bundles import archive
+    from autotuner.bundles.documents import SuiteManifest
+
+    unpacked = archive.unpack(bundle, here.folder)
+    suite = SuiteManifest.read(unpacked.document(archive.SUITE, file=bundle), f"{bundle}: {archive.SUITE}")
+    if len(unpacked.parts) != len(suite.problems):
+        raise archive.refusal(bundle, f"it has {len(unpacked.parts)} parts for {len(suite.problems)} problems")
+    done, said, lines, failures = [], [], [], []
+    results = here.folder / "results"
+    results.mkdir()
+    ends = time.monotonic() + here.budget if here.budget is not None else None
+    for number, (part, listed) in enumerate(zip(unpacked.parts, suite.problems, strict=True)):
+        here.reporter.stage(f"{number + 1}/{len(suite.problems)} {listed.problem}")
+        folder = here.folder / part.stem
+        folder.mkdir()
+        left = None if ends is None else max(0.0, ends - time.monotonic()) / (len(suite.problems) - number)
+        try:
+            timed = _timed(part, replace(here, folder=folder, budget=left))
+        except AutotuneError as error:
+            failures.append(error)
+            said.append({"problem": listed.problem, "error": str(error)})
+            lines.append(f"{listed.problem} failed: {error}")
+            continue
+        archive.write(results / part.name, timed.documents, {})
+        done.append(results / part.name)
+        said.append({"problem": listed.problem, **timed.said})
+        lines += timed.lines
+    if not done:
+        raise failures[0]
+    return Timed(
+        {archive.SUITE: unpacked.documents[archive.SUITE]}, {"suite": suite.name, "parts": said}, lines, tuple(done)
+    )
 
 
 def _refuse_without_runtime() -> None:

@@ -20,6 +20,7 @@ from autotuner.system.text import printable
 
 BUNDLE = {"schema": 1, "kind": "autotune-bundle"}
 RESULT = {"schema": 1, "kind": "autotune-bundle-result"}
+SUITE = {"schema": 1, "kind": "autotune-suite-bundle"}
 Phase = Literal["screen", "drift", "race", "confirm"]
 Failure = Literal["wrong-result", "run-error", "run-timeout"]
 Value = str | int | bool
@@ -188,6 +189,33 @@ class Report:
         if BASELINE not in names or len({*names}) != len(names):
             raise wrong(f"{where}: tried", "candidates of different names with the baseline")
         return report
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A problem of a suite: its name, and how often it is called."""
+
+    problem: str
+    calls: Annotated[int, Within(10**12, 1)]
+
+
+@dataclass(frozen=True)
+class SuiteManifest:
+    """What a bundle of many problems is of. Its parts are bundles of one problem each, in this order."""
+
+    run: str
+    name: str
+    source: str
+    sha256: str
+    target: str
+    problems: tuple[Listed, ...]
+
+    def to_bytes(self) -> bytes:
+        return write(self, **SUITE)
+
+    @classmethod
+    def read(cls, document: object, where: str) -> SuiteManifest:
+        return read(cls, _marked(document, where, SUITE), where)
 
 
 def judgement_to_json(judgement: Judgement) -> dict[str, Any]:

@@ -56,7 +56,9 @@ def bring(
     fail_if_no_winner: o.Fail = False,
 ) -> None:
     """Bring a bundle's verdict home. Its timings join the results, and the winner's spec is shipped."""
+    from autotuner.bundles.archive import is_suite
     from autotuner.cli.tuning import carry_out
+    from autotuner.jobs.suite.bundled import import_suite_result
     from autotuner.tuning.bringing import import_bundle_result
 
     request = Request(
@@ -70,7 +72,11 @@ def bring(
         quiet=quiet,
         fail_if_no_winner=fail_if_no_winner,
     )
-    carry_out(request, lambda watch: import_bundle_result(result, options=request.options(), **watch))
+    options = request.options()
+    if is_suite(result):
+        carry_out(request, lambda watch: import_suite_result(result, options=options, **watch))
+    else:
+        carry_out(request, lambda watch: import_bundle_result(result, options=options, **watch))
 
 
 def worker(

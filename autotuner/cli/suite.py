@@ -2,19 +2,20 @@
 
 import shlex
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from autotuner.cli.options import option
-from autotuner.cli.request import Request, tuning_command
+from autotuner.cli.request import ProblemRequest, Request, tuning_command
 from autotuner.errors import UsageError
 from autotuner.jobs.suite import THRESHOLD
 
 if TYPE_CHECKING:
+    from autotuner.jobs.suite.result import SuiteResult
     from autotuner.jobs.suite.workload import Workload
     from autotuner.targets import Target
+    from autotuner.tuning.session import Watched
 
 SHOWN = 20
 """Skipped lines that are printed; the others are counted."""
@@ -36,25 +37,22 @@ class SuiteWords:
     threshold: Annotated[
         float, option("--threshold", "Leave out what contributes less than this per cent of the time.")
     ] = THRESHOLD
-    bundle: Annotated[Path | None, typer.Option("--bundle", hidden=True)] = None
 
 
-def run_suite(wanted: SuiteWords, request: Request) -> None:
+def run_suite(wanted: SuiteWords, request: ProblemRequest) -> None:
     """Tunes a workload and ends the process with the contract's exit code."""
     from autotuner.cli.tuning import carry_out
     from autotuner.jobs.suite.load import load
     from autotuner.jobs.suite.run import Selection, tune_suite
 
-    if wanted.bundle is not None:
-        remedy = "`autotune suite NAME --list` prints a command for each problem: give each its --bundle FILE.zip."
-        raise UsageError("a bundle holds one problem, and a suite is many.", remedy=remedy)
     if wanted.workload is None:
         if not wanted.show:
             raise UsageError("suite needs a name or a file.", remedy="`autotune suite --list` names the suites.")
         request.given.only("show", "as_json", where="--list")
         _list_suites(request)
         return
-    chip, options = request.built_for(), request.options()
+    bundle = None if request.dry_run else request.bundle
+    chip, options = request.built_for(), (request if bundle is None else request.untimed()).options()
     if wanted.show:
         listed = ("workload", "show", "sample", "seed", "target", "chip", "flags", "as_json")
         request.given.only(*listed, where="--list")
@@ -67,9 +65,17 @@ def run_suite(wanted: SuiteWords, request: Request) -> None:
         chosen = found.for_target(chip).sample(wanted.sample, seed=request.seed)
         (_rehearse if request.dry_run else _list_problems)(chosen, chip, request)
         return
+
+    def run(watch: "Watched") -> "SuiteResult":
+        if bundle is not None:
+            from autotuner.jobs.suite.bundled import bundle_suite
+
+            return bundle_suite(selection, chip, bundle, options=options, **watch)
+        return tune_suite(selection, chip, options=options, **watch)
+
     carry_out(
         request,
-        lambda watch: tune_suite(selection, chip, options=options, **watch),
+        run,
         kernels=options.microkernels,
         exit_code=lambda result: result.details.exit_code,
     )
@@ -137,4 +143,5 @@ def _report_skipped(workload: "Workload") -> None:
 TUNING = tuning_command(
     SuiteWords,
     run_suite,
+    request=ProblemRequest,
 )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # a machine that only runs modules has no compiler
 
 NO_DEVICE_HERE = (
     "`autotune doctor` lists the devices that answer. --device none only compiles; --bundle FILE.zip (gemm, conv, "
-    "attention) compiles here and times on another machine."
+    "attention, suite) compiles here and times on another machine."
 )
 """What to do where there is no device to time on."""
 INVOCATION_US = 20_000.0

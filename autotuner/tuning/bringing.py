@@ -1,9 +1,10 @@
-"""A bundle's result at home: its checks and timings become rows of a run, and what won is shipped and proven."""
+"""A bundle's result where the bundle was made: checks and timings become rows, and what won is shipped and proven."""
 
 from __future__ import annotations
 
 import tempfile
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Unpack
 
@@ -12,6 +13,7 @@ from autotuner.bundles.documents import BASELINE, Entry, Manifest, Report, Tried
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.measure.screening import Measured
 from autotuner.microkernels.variants import Kernel
+from autotuner.problems import Problem
 from autotuner.problems.operations import problem_named
 from autotuner.space import Config
 from autotuner.system import process
@@ -26,45 +28,68 @@ from autotuner.tuning.single import SingleRun
 IMPORTED = Task(cold=False, elsewhere=True)
 
 
+@dataclass(frozen=True)
+class BundleResult:
+    """What one bundle was, and what was measured of it."""
+
+    file: Path
+    manifest: Manifest
+    report: Report
+    problem: Problem
+
+    @classmethod
+    def read(cls, file: Path) -> BundleResult:
+        with tempfile.TemporaryDirectory(prefix="autotune-bundle-") as folder:
+            unpacked = archive.unpack(file, Path(folder))
+        manifest = Manifest.read(unpacked.document(archive.MANIFEST, file=file), f"{file}: {archive.MANIFEST}")
+        report = Report.read(unpacked.document(archive.RESULT, file=file), f"{file}: {archive.RESULT}")
+        known = problem_named(manifest.problem)
+        if report.bundle != archive.digest(unpacked.documents[archive.MANIFEST]) or known is None:
+            raise archive.refusal(file, "its result is of another bundle")
+        return cls(file, manifest, report, known.allowing(manifest.allow or None))
+
+    def target(self, flags: Sequence[str] = ()) -> Target:
+        """Without flags as long as nobody knows whose manifest it is."""
+        bare = Target.parse(self.manifest.target)
+        chip = None if bare.backend.on_host or self.manifest.chip == bare.name else self.manifest.chip
+        return Target.parse(self.manifest.target, flags=flags, chip=chip)
+
+
 def import_bundle_result(file: Path, *, options: Options, **watched: Unpack[Watched]) -> Result:
     """The verdict of another machine, in this workspace's results; the winner's files, compiled here once more."""
-    with tempfile.TemporaryDirectory(prefix="autotune-bundle-") as folder:
-        unpacked = archive.unpack(file, Path(folder))
-    manifest = Manifest.read(unpacked.document(archive.MANIFEST, file=file), f"{file}: {archive.MANIFEST}")
-    report = Report.read(unpacked.document(archive.RESULT, file=file), f"{file}: {archive.RESULT}")
-    known = problem_named(manifest.problem)
-    if report.bundle != archive.digest(unpacked.documents[archive.MANIFEST]) or known is None:
-        raise archive.refusal(file, "its result is of another bundle")
+    found = BundleResult.read(file)
+    with Session.open(found.target(), replace(options, device=NO_DEVICE), **watched) as session:
+        return import_within(found, options=options, session=session)
+
+
+def import_within(found: BundleResult, *, options: Options, session: Session) -> Result:
+    """The same as a run of this session, which has no device."""
+    file, manifest, report = found.file, found.manifest, found.report
     # Whose manifest this workspace has written may say what the compiler is given; nobody else's.
-    bare = Target.parse(manifest.target)
-    chip = None if bare.backend.on_host or manifest.chip == bare.name else manifest.chip
-    target = Target.parse(manifest.target, chip=chip)
-    with Session.open(target, replace(options, device=NO_DEVICE), **watched) as session:
-        _refuse_unknown(session, manifest, report, file)
-        target = Target.parse(manifest.target, flags=manifest.flags, chip=chip)
-        problem = target.prepare(known.allowing(manifest.allow or None))
-        options = replace(
-            options,
-            seed=manifest.seed,
-            trials=manifest.trials,
-            budget=manifest.budget,
-            cache="warm",
-            microkernels=tuple(Kernel(name) for name in manifest.microkernels),
-        )
-        there = replace(session, named=report.device, environment=report.environment)
-        steps = SingleRun(problem, target, options, there, IMPORTED)
-        steps.claim_outputs()
-        return _taken_up(steps, manifest, report, file)
+    refuse_unknown(session, manifest.run, report.bundle, file)
+    target = found.target(manifest.flags)
+    options = replace(
+        options,
+        seed=manifest.seed,
+        trials=manifest.trials,
+        budget=manifest.budget,
+        cache="warm",
+        microkernels=tuple(Kernel(name) for name in manifest.microkernels),
+    )
+    there = replace(session, named=report.device, environment=report.environment)
+    steps = SingleRun(target.prepare(found.problem), target, options, there, IMPORTED)
+    steps.claim_outputs()
+    return _taken_up(steps, manifest, report, file)
 
 
-def _refuse_unknown(session: Session, manifest: Manifest, report: Report, file: Path) -> None:
+def refuse_unknown(session: Session, run: str, digest: str, file: Path) -> None:
     """The run that made the bundle has written down what it was."""
     remedy = "Import it with the --workspace (or --storage) that --bundle was made in."
     try:
-        made = session.store.run(manifest.run).result or {}
+        made = session.store.run(run).result or {}
     except UsageError as error:
         raise archive.refusal(file, "its bundle was not made in this workspace", remedy=remedy) from error
-    if (made.get("bundle") or {}).get("digest") != report.bundle:
+    if (made.get("bundle") or {}).get("digest") != digest:
         raise archive.refusal(file, "its bundle is not the one that was made in this workspace", remedy=remedy)
 
 
@@ -89,18 +114,18 @@ def _concluded(steps: SingleRun, manifest: Manifest, report: Report, file: Path)
     if unknown := {one.id for one in report.tried} - entries.keys():
         raise archive.refusal(file, f"its bundle has no candidate {min(unknown)[:40]!a}")
     for tried in report.tried:
-        _settle(steps, steps.evaluator.open(_candidate(steps, entries[tried.id], file)), tried)
+        outcome = steps.evaluator.open(_candidate(steps, entries[tried.id], file))
+        if tried.id == report.judgement.winner:
+            _build(steps, outcome, entries[tried.id], file)
+        _settle(steps, outcome, tried)
     steps.seconds["time"] += report.seconds
     steps.clock.add(report.seconds)  # the run took the time of both machines
     steps.standing.require_right(report.judgement.reason)
-    if report.judgement.winner is not None:
-        _build(steps, entries[report.judgement.winner], file)
     # What there was to stop was done on the other machine.
     return replace(steps.ended(report.judgement, None), interrupted=False)
 
 
-def _build(steps: SingleRun, entry: Entry, file: Path) -> None:
-    outcome = steps.evaluator.outcomes[entry.id]
+def _build(steps: SingleRun, outcome: Outcome, entry: Entry, file: Path) -> None:
     build = steps.evaluator.start_build(outcome.candidate, steps.executor).result()
     if build.binary != entry.binary:
         raise EnvironmentFailure(
@@ -108,7 +133,7 @@ def _build(steps: SingleRun, entry: Entry, file: Path) -> None:
             remedy="Import it with the IREE, the microkernels and the kind of machine that made the bundle; or "
             "make a new one.",
         )
-    outcome.build = build
+    steps.evaluator.settle_build(outcome, build)
 
 
 def _candidate(steps: SingleRun, entry: Entry, file: Path) -> Candidate:

@@ -41,28 +41,38 @@ _FASTEST = 4e9
 def make_bundle(
     problem: Problem, target: Target, file: Path, *, options: Options, **watched: Unpack[Watched]
 ) -> Result:
-    """Builds and proves as a run without a device does, and writes what came of it to `file`."""
+    """Builds and proves as a run without a device does, and writes a bundle of it to `file`."""
+    claim_bundle(file, options)
+    options = replace(options, device=NO_DEVICE)
+    with Session.open(target, options, **watched) as session:
+        return bundle_within(problem, target, file, options=options, session=session)
+
+
+def claim_bundle(file: Path, options: Options) -> None:
+    """Says at once where no bundle can be written."""
     if file.suffix != ".zip":
         raise UsageError(f"--bundle {file} is not a .zip file.", remedy="Name one, such as --bundle out.zip.")
     if not file.absolute().parent.is_dir():
         raise UsageError(f"--bundle {file} cannot be written.", remedy="Name a file in a folder that is there.")
     claim(file, archive.our_bundle, force=options.force)
+
+
+def bundle_within(problem: Problem, target: Target, file: Path, *, options: Options, session: Session) -> Result:
+    """The same as a run of this session, which has no device."""
     prepared = target.prepare(problem)
     budget = before_modules(options.budget or options.effort.budget, len(ladder(prepared.flops)))
-    options = replace(options, device=NO_DEVICE, budget=budget)
-    with Session.open(target, options, **watched) as session:
-        if session.tools.folder is not None:
-            raise UsageError(
-                f"a bundle is for IREE's wheels, and {session.tools.folder} is a build of one's own.",
-                remedy="Leave out --iree-tools and AUTOTUNE_IREE_TOOLS.",
-            )
-        steps = SingleRun(prepared, target, options, session, BUNDLED)
-        steps.claim_outputs()
-        with process.until(steps.clock.latest):
-            steps.read_space()
-            with steps.begun() as run:
-                result = _with_bundle(steps, steps.go(run), file)
-                run.finish(result)
+    if session.tools.folder is not None:
+        raise UsageError(
+            f"a bundle is for IREE's wheels, and {session.tools.folder} is a build of one's own.",
+            remedy="Leave out --iree-tools and AUTOTUNE_IREE_TOOLS.",
+        )
+    steps = SingleRun(prepared, target, replace(options, budget=budget), session, BUNDLED)
+    steps.claim_outputs()
+    with process.until(steps.clock.latest):
+        steps.read_space()
+        with steps.begun() as run:
+            result = _with_bundle(steps, steps.go(run), file)
+            run.finish(result)
     return result
 
 

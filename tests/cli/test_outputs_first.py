@@ -64,7 +64,7 @@ def test_a_place_that_cannot_be_written_or_is_somebody_elses_is_told_before_any_
     assert "not written by autotune" in err
     assert (tmp_path / "mine.mlir").read_text() == "mine\n"
     assert not (tmp_path / "called").exists()
-    assert not list(tmp_path.glob("candidates/*/*"))
+    assert not list(tmp_path.glob("candidates/*/*/"))
 
 
 def test_an_earlier_suite_can_still_be_resumed_after_an_output_that_was_refused(

@@ -70,7 +70,7 @@ def test_a_server_that_stays_away_ends_the_run_in_one_line_and_resume_goes_on(
     finally:
         server.start()
     line = complaint(given_up, StorageError.exit_code)
-    assert line.endswith("What was written is kept: the same command with --resume goes on when it answers.")
+    assert "What was written is kept: the same command with --resume goes on when it answers." in line
     assert PASSWORD not in given_up.stderr
     monkeypatch.undo()
     with Store.open(url, workspace=tmp_path) as store:

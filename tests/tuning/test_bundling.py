@@ -1,4 +1,4 @@
-"""Split by file: built here, run where nothing but the runtime is, brought home as a run like any other."""
+"""Split by file: built here, run where nothing but the runtime is, imported as a run like any other."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ from typer.main import get_group
 from autotuner.build import Compiled
 from autotuner.bundles import archive
 from autotuner.bundles.command import NEEDS, _parser
-from autotuner.bundles.documents import BASELINE, Manifest, Report, Taken, Tried
+from autotuner.bundles.documents import BASELINE, Manifest
 from autotuner.cli.elsewhere import bundle as cli
-from autotuner.measure.blocks import Interval
 from autotuner.measure.judgement import Judgement
-from autotuner.measure.standing import Kind
 from autotuner.system.execution import done
 from autotuner.targets import PLAIN
 from autotuner.tuning.bundling import ladder, travelling
 from autotuner.tuning.evaluate import Evaluator
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import Candidate
+from tests.support.claimed_wins import said_to_win
 from tests.support.command_line import GEMM, complaint, in_this_process
 from tests.support.contract import hold_contract
 from tests.support.patience import ENOUGH
@@ -80,7 +79,7 @@ def manifest(home: Path) -> Manifest:
         return Manifest.read(json.loads(file.read(archive.MANIFEST)), "out.zip")
 
 
-def test_a_bundle_runs_with_the_runtime_alone_and_comes_home_as_a_run(home: Path, tmp_path: Path) -> None:
+def test_a_bundle_runs_with_the_runtime_alone_and_is_imported_as_a_run(home: Path, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "out.zip").write_bytes((home / "out.zip").read_bytes())
     ran = bare("bundle", "run", "out.zip", "--budget", "8s", "--json", cwd=tmp_path / "there")
@@ -130,34 +129,6 @@ def test_a_result_of_a_bundle_from_elsewhere_is_refused(home: Path, manifest: Ma
     refused = in_this_process("bundle", "import", str(forged), cwd=home)
     assert "is not the one that was made in this workspace" in complaint(refused, 2)
     assert not list(home.rglob("evil"))
-
-
-def said_to_win(
-    manifest: Manifest,
-    folder: Path,
-    *,
-    kind: Kind = "codegen",
-    judgement: Judgement | None = None,
-    seconds: float = 1.0,
-) -> Path:
-    """A result in which a candidate is twice as fast as the default, and wins unless another judgement is given."""
-    winner = next(one.id for one in manifest.entries if one.kind == kind)
-    times = {BASELINE: 2.0, winner: 1.0}
-    data = manifest.to_bytes()
-    report = Report(
-        bundle=archive.digest(data),
-        device="local-task",
-        environment={"iree": manifest.iree, "host": "there", "device_name": "a chip", "driver": "", "load": 0.0},
-        tried=tuple(Tried(name, None, 0.0, "", [Taken("screen", 0, (us,))]) for name, us in times.items()),
-        judgement=judgement
-        or Judgement(
-            "win", "faster", BASELINE, winner, us=times, speedup=Interval(2.0, 1.9, 2.1), confirmed_name=winner
-        ),
-        seconds=seconds,
-        notes=(),
-    )
-    archive.write(folder / "result.zip", {archive.MANIFEST: data, archive.RESULT: report.to_bytes()}, {})
-    return folder / "result.zip"
 
 
 def test_what_is_missing_on_the_other_machine_is_named(tmp_path: Path) -> None:

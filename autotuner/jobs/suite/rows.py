@@ -14,10 +14,10 @@ from typing import Any, Literal
 from autotuner.errors import AutotuneError
 from autotuner.jobs.suite.workload import Entry
 from autotuner.measure.blocks import Interval
+from autotuner.space.table import ABSENT
 from autotuner.store.rows import CandidateRow
 from autotuner.store.store import Store
 from autotuner.system.files import begins
-from autotuner.tuning.evaluate import candidate_id
 from autotuner.tuning.plan import BASELINE
 from autotuner.tuning.result import Best, FinalVerdict, Result
 
@@ -147,7 +147,8 @@ def _is(row: CandidateRow, best: Best) -> bool:
         return name == BASELINE
     if row.kind == "stock":
         return name.startswith("stock-") and row.route == best.measured.route
-    return name == candidate_id(row.ordinal)
+    knobs = {knob: value for knob, value in row.config.items if value != ABSENT}
+    return row.route == best.measured.route and knobs == best.config
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -76,30 +76,43 @@ def tune_suite(
     options = options or Options()
     chosen = wanted.on(target, seed=options.seed)
     with Session.open(target, options, **watched) as session:
-        merged = options.output or session.workspace.specs / f"{chosen.name}-{target.name}.mlir"
-        outputs = Outputs.at(merged, session.workspace, force=options.force)
-        outputs.claim(files_in(target.user_flags))
-        folder = session.workspace.results / "suites" / f"{chosen.name}-{target.name}"
-        for name in (RAW, FINAL):
-            claim(folder / name, OUR_TABLE, force=options.force)
-        question = Question(
-            kind="suite",
-            problem=chosen.describe(),
-            target=target,
-            asks={"suite": chosen.name},
-            reads=(
-                *(chosen.sha256, str(wanted.sample), *session.tools.programs),
-                *read_by_flags(target.user_flags, folder=folder),
-            ),
-            recalls=True,
-        )
-        account = Account.opened(session, options, otherwise=math.inf)
-        with Run.begin(question, session=session, options=options, account=account) as run:
-            return _SuiteRun(chosen, wanted.threshold, run, folder, outputs).go()
+        return go_through(chosen, target, options=options, session=session, wanted=wanted)
+
+
+def go_through(
+    chosen: Workload,
+    target: Target,
+    *,
+    options: Options,
+    session: Session,
+    wanted: Selection,
+    way: Callable[[Workload, float, Run, Path, Outputs], SuiteRun] | None = None,
+) -> SuiteResult:
+    """One run over these problems; `way` is another than to tune each here."""
+    merged = options.output or session.workspace.specs / f"{chosen.name}-{target.name}.mlir"
+    outputs = Outputs.at(merged, session.workspace, force=options.force)
+    outputs.claim(files_in(target.user_flags))
+    folder = session.workspace.results / "suites" / f"{chosen.name}-{target.name}"
+    for name in (RAW, FINAL):
+        claim(folder / name, OUR_TABLE, force=options.force)
+    question = Question(
+        kind="suite",
+        problem=chosen.describe(),
+        target=target,
+        asks={"suite": chosen.name},
+        reads=(
+            *(chosen.sha256, str(wanted.sample), *session.tools.programs),
+            *read_by_flags(target.user_flags, folder=folder),
+        ),
+        recalls=True,
+    )
+    account = Account.opened(session, options, otherwise=math.inf)
+    with Run.begin(question, session=session, options=options, account=account) as run:
+        return (way or SuiteRun)(chosen, wanted.threshold, run, folder, outputs).go()
 
 
 @dataclass
-class _SuiteRun:
+class SuiteRun:
     """One run's state, and its steps in order."""
 
     workload: Workload
@@ -125,15 +138,15 @@ class _SuiteRun:
         if self.run.earlier is not None:
             self._recall(self.run.earlier)
         if self.run.timed:
-            self._time_defaults()
-        self._weigh()
+            self.time_defaults()
+        self.weigh()
         self._tune()
         if self.run.timed:
             self._share()
         if not self.run.stopped:
             self._ship()
         self._write()
-        result = self._result(environment)
+        result = self.result(environment)
         self.run.finish(result)
         return result
 
@@ -164,7 +177,7 @@ class _SuiteRun:
 
     # --- weighing -----------------------------------------------------------------------------------------------
 
-    def _time_defaults(self) -> None:
+    def time_defaults(self) -> None:
         """Largest first by flops: when the time does not suffice, what is left out is small."""
         store = self.session.store
         todo = sorted((row for row in self.waiting if row.default_us is None), key=_work, reverse=True)
@@ -183,7 +196,7 @@ class _SuiteRun:
             if row.default_us is None:
                 self._set(row.name, verdict="left-out", reason="--budget was used up before its default was timed")
 
-    def _weigh(self) -> None:
+    def weigh(self) -> None:
         """Shares of the time, or of the work where nothing is timed; what is below the threshold is not tuned."""
         weights = [row.us if self.run.timed else float(_work(row)) for row in self.rows.values()]
         unknown = weights.count(0.0)
@@ -211,7 +224,7 @@ class _SuiteRun:
         queue = sorted(self.waiting, key=_share, reverse=True)
         ends = self.run.clock.phase("parts")
         parts = self.run.parts(
-            queue, self._tune_one, name=lambda row: row.name, share=_share, before=ends, least=LEAST_SECONDS
+            queue, self.tune_one, name=lambda row: row.name, share=_share, before=ends, least=LEAST_SECONDS
         )
         for row, came_to in parts:
             if isinstance(came_to, AutotuneError):
@@ -227,7 +240,7 @@ class _SuiteRun:
             words = f"{count(len(left_out), 'problem')} ({shared(left_out)})"
             self._note(f"--budget leaves out {words}: give a longer one to tune all")
 
-    def _tune_one(self, turn: Turn[Row]) -> Result:
+    def tune_one(self, turn: Turn[Row]) -> Result:
         problem = self.target.prepare(turn.what.entry.problem)
         return search(problem, self.target, options=turn.options, session=turn.session).result
 
@@ -283,9 +296,9 @@ class _SuiteRun:
             "input_sha256": self.workload.sha256,
         }
 
-    def _result(self, environment: dict[str, Any]) -> SuiteResult:
+    def result(self, environment: dict[str, Any]) -> SuiteResult:
         rows = self._all_rows()
-        timed = any(row.default_us is not None for row in rows)
+        timed = any(row.us for row in rows)
         details = SuiteDetails(
             workload=self.workload,
             rows=tuple(rows),
