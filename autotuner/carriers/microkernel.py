@@ -53,7 +53,9 @@ class Buffer:
     @property
     def own(self) -> bool:
         """It needs a tensor beside the problem's operands."""
-        return self.tied or (bool(self.binding.permutation or self.binding.panels) and not self.mutable)
+        return self.tied or (
+            not self.mutable and bool(self.binding.permutation or self.binding.panels or self.binding.pitch)
+        )
 
     @property
     def value(self) -> str:

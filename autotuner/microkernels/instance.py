@@ -39,7 +39,9 @@ class Buffer:
     panels: Expression = NOTHING
     """The width of the panels that it comes in; 0: none."""
     panelled: str = ""
-    """The dimension that is cut into panels; the others keep their order. Empty: the innermost, its rows."""
+    """The dimension that is cut into panels; the others keep their order."""
+    pitch: Expression = NOTHING
+    """From row to row, in numbers; 0: rows follow one another."""
     bytes: Expression = NOTHING
     """Of scratch; with 0 of them the pointer is left out of the call."""
     parts: Expression = _ONE
@@ -115,6 +117,8 @@ class Binding:
     """The kernel adds to what is there: the buffer must be zero before. Scratch it leaves as zero again."""
     panels: Panels | None = None
     """How it is packed, after `permutation`."""
+    pitch: int = 0
+    """From row to row, after `permutation`; 0: rows follow one another."""
     parts: int = 1
     """Of a result: so many of them one behind another, that are added up after the call."""
 
@@ -122,6 +126,11 @@ class Binding:
     def scratch(cls, size: int, *, zeroed: bool = False) -> Binding:
         """So many bytes."""
         return cls(NO_OPERAND, SCRATCH, Operand((size,), element_type("i8")), zeroed=zeroed)
+
+    def in_rows(self, pitch: int) -> Binding:
+        """The same with so many numbers from row to row."""
+        shape = self.tensor.shape
+        return replace(self, tensor=replace(self.tensor, shape=(*shape[:-1], pitch)), pitch=pitch)
 
     def in_panels(self, axis: int, width: int, *, lead: int) -> Binding:
         """The same with one dimension cut into panels: they stand after `lead` dimensions, the others behind them in

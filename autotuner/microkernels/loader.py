@@ -236,8 +236,9 @@ def _buffer(
         entry.choice("access", ("read",))
         element = entry.choice("element", (*ELEMENTS, PROBLEM), default=PROBLEM)
         layout, panels = _layout(entry, operation, operand), expression("panels")
-        panelled = _panelled(entry, operation, operand) if entry.has("panelled") else ""
-        buffer = Buffer(operand, element, layout=layout, panels=panels, panelled=panelled)
+        panelled = _panelled(entry, operation, operand) if entry.has("panels") else ""
+        pitch = expression("pitch")
+        buffer = Buffer(operand, element, layout=layout, panels=panels, panelled=panelled, pitch=pitch)
     entry.close()
     return buffer
 

@@ -319,13 +319,18 @@ class Manifest:
             zeroed=bool(self._evaluate("zeroed", buffer.zeroed, numbers)),
             parts=parts,
         )
+        pitch = self._evaluate("pitch", buffer.pitch, numbers)
+        if pitch and (pitch < shape[-1] or width or binding.permutation):
+            why = f"{buffer.operand} has rows of {shape[-1]} numbers, and cannot have a pitch of {pitch}."
+            raise self._unfit(
+                why, "A pitch is no shorter than a row, and not for operands that are transposed or packed."
+            )
         if not width:
-            return binding
+            return binding.in_rows(pitch) if pitch else binding
         letters = "".join(declared.dimensions(buffer.operand)[axis] for axis in order)
         if buffer.panelled not in letters:
             raise self._unfit(f"it wants panels of {buffer.panelled}, which {buffer.operand} does not have here.", "")
-        axis = letters.index(buffer.panelled) if buffer.panelled else len(letters) - 1
-        return binding.in_panels(axis, width, lead=int(letters[0] in "bg"))
+        return binding.in_panels(letters.index(buffer.panelled), width, lead=int(letters[0] in "bg"))
 
     def _sizes(
         self, key: str, expressions: Sequence[Expression], numbers: Mapping[str, int], *, most: int
