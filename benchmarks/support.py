@@ -94,7 +94,7 @@ def examine(operation: str, target: str, builder: Builder, executor: Executor, *
     return Row(
         operation=operation,
         target=target,
-        types=", ".join(d if a == "f32" else f"{d}→{a}" for d, a in chip.types_of(OPERATIONS[operation])),
+        types=", ".join(d if a == "f32" else f"{d}→{a}" for d, a in chip.types_of(OPERATIONS[problem.op])),
         pipelines=_pipelines(plan),
         carriers=_carriers(plan),
         # A processor's space depends on the width of its vectors and the number of its cores.
