@@ -138,7 +138,7 @@ def _model(wanted: Wanted, request: Request) -> "Model | None":
 def _begin(name: str, wanted: Wanted, request: Request) -> None:
     from autotuner.cli.console import emit
     from autotuner.microkernels.instance import own_folder
-    from autotuner.microkernels.library import create
+    from autotuner.microkernels.own import create
 
     if wanted.in_c and wanted.in_cuda:
         raise UsageError("--c and --cuda are two languages.", remedy="Give one of them.")
@@ -174,7 +174,7 @@ def _list_all(request: Request) -> None:
 
 def _inspect(path: Path, request: Request) -> None:
     from autotuner.cli.console import emit_json, show
-    from autotuner.microkernels.check import kernels_json, kernels_table
+    from autotuner.microkernels.kernel_table import kernels_json, kernels_table
     from autotuner.system.listing import Listing
 
     if request.as_json:

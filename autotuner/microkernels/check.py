@@ -6,9 +6,7 @@ import difflib
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
 from autotuner.errors import UsageError
 from autotuner.iree.hazards import hazards
@@ -161,16 +159,16 @@ def _check_launch(kernel: Kernel, instance: Instance) -> Iterator[Mismatch]:
     most = min(kernel.most_threads or MOST_THREADS, MOST_THREADS)
     if kernel.workgroup_size is not None and kernel.workgroup_size != size:
         remedy = "Set the instance's workgroup_size to the kernel's."
-        yield Mismatch("workgroup size", _times(size), _times(kernel.workgroup_size), remedy)
+        yield Mismatch("workgroup size", times(size), times(kernel.workgroup_size), remedy)
     elif threads > most:
         found = f"a kernel for at most {most}"
-        yield Mismatch("workgroup size", f"{threads} threads ({_times(size)})", found, "Use fewer threads.")
+        yield Mismatch("workgroup size", f"{threads} threads ({times(size)})", found, "Use fewer threads.")
     if None not in (instance.subgroup_size, kernel.wavefront) and instance.subgroup_size != kernel.wavefront:
         remedy = f"Build the kernel for {instance.subgroup_size}."
         yield Mismatch("wavefront", str(instance.subgroup_size), str(kernel.wavefront), remedy)
     if any(size % step for size, step in zip(instance.grid, kernel.cluster or (1, 1, 1), strict=True)):
         remedy = "Make the grid a multiple of the kernel's cluster."
-        yield Mismatch("grid", f"a multiple of {_times(kernel.cluster or ())}", _times(instance.grid), remedy)
+        yield Mismatch("grid", f"a multiple of {times(kernel.cluster or ())}", times(instance.grid), remedy)
     static = kernel.local_memory or 0
     limit = backend_of(instance.chip).like(instance.chip).shared
     if static + instance.local_memory > limit:
@@ -181,56 +179,6 @@ def _check_launch(kernel: Kernel, instance: Instance) -> Iterator[Mismatch]:
         yield Mismatch("local memory", f"at most {_STATIC_SHARED} static bytes", str(static), remedy)
 
 
-def _times(size: Sequence[int]) -> str:
+def times(size: Sequence[int]) -> str:
+    """A size in words."""
     return "x".join(map(str, size))
-
-
-# --- For a person, and for a program --------------------------------------------------------------------------------
-
-
-def _with_kernels(path: Path) -> KernelFile:
-    """A file that has a kernel at least; a UsageError says what it is instead."""
-    found = read_object(path)
-    if not found.kernels:
-        raise UsageError(f"{path} defines no kernel.", remedy="Give the object that holds it.")
-    return found
-
-
-def kernels_table(path: Path) -> list[dict[str, str]]:
-    """A row for each kernel; columns in which no row says anything are left out."""
-    found = _with_kernels(path)
-    rows = [_row(kernel, found) for kernel in found.kernels]
-    said = [name for name in rows[0] if any(row[name] for row in rows)]
-    return [{name: row[name] for name in said} for row in rows]
-
-
-def _row(kernel: Kernel, file: KernelFile) -> dict[str, str]:
-    """What is known of a kernel, in the words of a table."""
-    size, dynamic = kernel.workgroup_size, " + dynamic" * kernel.dynamic_memory
-    known = kernel.arguments is not None
-    cells: dict[str, object] = {
-        "symbol": kernel.symbol,
-        "chip": kernel.chip,
-        "PTX": file.version,
-        "pointers": len(kernel.of_kind("pointer")) if known else None,
-        "constants": len(kernel.of_kind("value")) if known else None,
-        "hidden": len(kernel.of_kind("hidden")) or None,
-        "kernarg": kernel.kernarg_size,
-        "workgroup": _times(size) if size else kernel.most_threads and f"≤ {kernel.most_threads}",
-        "wavefront": kernel.wavefront,
-        "local memory": None if kernel.local_memory is None else f"{kernel.local_memory}{dynamic}",
-        "cluster": _times(kernel.cluster) if kernel.cluster else None,
-        **{name: getattr(kernel, name) for name in ("registers", "vgpr", "agpr", "sgpr", "vgpr_spills", "sgpr_spills")},
-        "undefined": ", ".join(file.undefined),
-    }
-    return {name.replace("_", " "): "" if value is None else str(value) for name, value in cells.items()}
-
-
-def kernels_json(path: Path) -> dict[str, Any]:
-    found = _with_kernels(path)
-    names = ("kind", "chip", "version", "linked", "undefined")
-    return {
-        "path": str(path),
-        **{name: getattr(found, name) for name in names},
-        "kernels": [asdict(kernel) for kernel in found.kernels],
-    }

@@ -8,7 +8,7 @@ import pytest
 
 from autotuner.cli.tuning import say_whose_code
 from autotuner.microkernels.instance import own_folder
-from autotuner.microkernels.library import create
+from autotuner.microkernels.own import create
 from autotuner.microkernels.variants import Kernel
 
 

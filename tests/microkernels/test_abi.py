@@ -17,7 +17,8 @@ from autotuner.errors import UsageError
 from autotuner.iree.kernels import Kernel
 from autotuner.iree.objects import read_object
 from autotuner.iree.tools import Tools
-from autotuner.microkernels.check import check, kernels_json, kernels_table
+from autotuner.microkernels.check import check
+from autotuner.microkernels.kernel_table import kernels_json, kernels_table
 from autotuner.targets import Target
 from tests.support.patience import ENOUGH
 from tests.support.stand_in import RELOCATABLE, instance, misa_metadata, misa_stand_in, write_hsaco

@@ -26,7 +26,8 @@ from autotuner.iree.processor import executable_target
 from autotuner.iree.tools import Tools
 from autotuner.measure.audit import Audit, Finding
 from autotuner.measure.check import RANDOM, WHOLE, Checker, Data
-from autotuner.microkernels.library import create, find
+from autotuner.microkernels.library import find
+from autotuner.microkernels.own import create
 from autotuner.microkernels.variants import Kernel, Variants
 from autotuner.problems import Gemm
 from autotuner.problems.operations import OPERATIONS

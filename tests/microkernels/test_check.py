@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from autotuner.errors import UsageError
-from autotuner.microkernels.check import Mismatch, check, kernels_table, refuse
+from autotuner.microkernels.check import Mismatch, check, refuse
 from autotuner.microkernels.instance import Instance
+from autotuner.microkernels.kernel_table import kernels_table
 from tests.support.patience import ENOUGH
 from tests.support.stand_in import (
     BINDINGS,

@@ -14,10 +14,11 @@ from autotuner.carriers.calls import kernel_calls
 from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.objects import read_object
-from autotuner.microkernels.check import check, kernels_json, kernels_table
+from autotuner.microkernels.check import check
 from autotuner.microkernels.chips import runs_on
-from autotuner.microkernels.library import create
+from autotuner.microkernels.kernel_table import kernels_json, kernels_table
 from autotuner.microkernels.loader import load
+from autotuner.microkernels.own import create
 from autotuner.microkernels.providers import cuda
 from autotuner.microkernels.providers.cuda import architecture, find_nvrtc
 from autotuner.microkernels.variants import Variants

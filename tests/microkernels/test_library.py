@@ -14,8 +14,9 @@ import pytest
 
 from autotuner.errors import StorageError, UsageError
 from autotuner.microkernels.instance import own_folder, search_folders, shipped_folder
-from autotuner.microkernels.library import adopt, all_manifests, create, find
+from autotuner.microkernels.library import all_manifests, find
 from autotuner.microkernels.loader import load
+from autotuner.microkernels.own import adopt, create
 from autotuner.problems import Gemm
 from autotuner.problems.operations import OPERATIONS
 from tests.support.patience import ENOUGH

@@ -17,7 +17,8 @@ from autotuner.errors import UsageError
 from autotuner.jobs.ab.kernels import with_kernel
 from autotuner.jobs.ab.recipe import ArmSite, Recipe, read_arm_spec
 from autotuner.microkernels.instance import own_folder, search_folders
-from autotuner.microkernels.library import adopt, find
+from autotuner.microkernels.library import find
+from autotuner.microkernels.own import adopt
 from autotuner.microkernels.variants import Kernel
 from autotuner.problems.operations import OPERATIONS
 from autotuner.specfiles.check import objects_folder, refuse_executables
