@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -93,6 +94,7 @@ def _shifted(shift_by: Callable[[int, int], int], number: int, by: int) -> int:
 
 _FUNCTIONS: Mapping[str, tuple[Callable[..., int], int]] = {
     "ceil_div": (ceil_div, 2),
+    "gcd": (math.gcd, 2),
     "magic": (magic, 1),
     "max": (max, 2),
     "min": (min, 2),

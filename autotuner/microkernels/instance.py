@@ -22,8 +22,8 @@ Access = Literal["read", "write", "scratch"]
 """Scratch is memory for the time of the call, which is none of the problem's operands."""
 SCRATCH: Access = "scratch"
 NO_OPERAND = -1
-PROBLEM, NAMED = "problem", "named"
-"""Elements of a buffer that are not one type: the problem's own, and what the kernel's name says."""
+PROBLEM = "problem"
+"""The element of a buffer that has the problem's own."""
 NOTHING, _ONE = Expression("0"), Expression("1")
 
 
@@ -44,6 +44,8 @@ class Buffer:
     """From row to row, in numbers; 0: rows follow one another."""
     bytes: Expression = NOTHING
     """Of scratch; with 0 of them the pointer is left out of the call."""
+    widened: Expression = NOTHING
+    """Of `out`: it is f32 where this is not 0."""
     parts: Expression = _ONE
     """Of `out`: results of parts of the depth, one behind another, which are added up after the call."""
 

@@ -9,11 +9,10 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from autotuner.errors import UsageError
-from autotuner.microkernels import misa
 from autotuner.microkernels.chips import is_gpu
 from autotuner.microkernels.expressions import FUNCTIONS, Expression
-from autotuner.microkernels.instance import NAMED, PREBUILT, PROBLEM, SCRATCH, Buffer, ObjectFile, Provided
-from autotuner.microkernels.manifest import LANES, SUBGROUP, UNITS, Manifest
+from autotuner.microkernels.instance import PREBUILT, PROBLEM, SCRATCH, Buffer, ObjectFile, Provided
+from autotuner.microkernels.manifest import LANES, LONGEST_SYMBOL, SUBGROUP, UNITS, Manifest
 from autotuner.microkernels.providers import PROVIDERS
 from autotuner.microkernels.providers.provider import ELEMENTS
 from autotuner.microkernels.tables import Table, read
@@ -24,11 +23,10 @@ from autotuner.system.text import short
 from autotuner.targets.backends import BACKENDS
 
 FILE = "microkernel.toml"
-_NAMINGS = {"misa": misa.VALUES}
 MOST_SETTINGS = 8192
 """Choices of parameters: each is held against every problem."""
 _NAME = re.compile(r"[a-z0-9_-]{1,80}")
-_SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_.$]{0,499}")
+_SYMBOL = re.compile(rf"[A-Za-z_][A-Za-z0-9_.$]{{0,{LONGEST_SYMBOL - 1}}}")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 _CHIP = re.compile(r"[a-z0-9_]{4,10}")
 _PROCESSORS = ("x86_64", "aarch64")
@@ -56,14 +54,16 @@ def load(file: Path, operations: Mapping[str, type[Operation]]) -> Manifest:
         raise table.error("objects", f"{provider.kind} kernels are built from their source.", "Remove the objects.")
     if not provider.chips and not objects:
         raise table.error("objects", "it is missing.", "Add [objects.CHIP], or chips to [provider].")
-    symbol, naming = _symbol(table)
+    symbol = _symbol(table)
     epilogues = table.choices("epilogues", PARTS) if table.has("epilogues") else ()
     if epilogues and provider.kind == PREBUILT:
         raise table.error("epilogues", f"a {provider.kind} kernel has no way to learn of them.", "Leave them out.")
 
     sizes = operation.smallest().variables()
-    known = {*sizes, SUBGROUP, LANES, UNITS, *_NAMINGS.get(naming, ())}
+    known = {*sizes, SUBGROUP, LANES, UNITS}
     reports = PROVIDERS[provider.kind].reports if provider.kind in PROVIDERS else ()
+    symbols = _symbols(table, symbol, known, reports)
+    known |= set(re.compile(symbols).groupindex)
     parameters = _parameters(table.table("parameters"), known, reports)
     known |= set(parameters)
     values = _values(table.table("values"), known, reports)
@@ -78,8 +78,8 @@ def load(file: Path, operations: Mapping[str, type[Operation]]) -> Manifest:
         layouts=layouts,
         conditions=table.expressions("conditions", known, default=()),
         symbol=symbol,
-        naming=naming,
-        buffers=_buffers(table, operation, naming, known, epilogues, on_gpus=_on_gpus(provider, objects)),
+        symbols=symbols,
+        buffers=_buffers(table, operation, known, epilogues, on_gpus=_on_gpus(provider, objects)),
         constants=table.expressions("constants", built, default=()),
         workgroup_size=table.expressions("workgroup_size", built, most=3),
         local_memory=table.expression("local_memory", built, default="0"),
@@ -103,15 +103,26 @@ def _operation(table: Table, operations: Mapping[str, type[Operation]]) -> type[
     return operations[word]
 
 
-def _symbol(table: Table) -> tuple[str, str]:
+def _symbol(table: Table) -> str:
     symbol = table.text("symbol")
     if not _SYMBOL.fullmatch(symbol):
         remedy = "Use letters, digits, _ . and $; `autotune ab --inspect OBJECT` lists an object's symbols."
         raise table.error("symbol", f"{short(symbol)} cannot be a symbol.", remedy)
-    naming = table.choice("naming", tuple(_NAMINGS)) if table.has("naming") else ""
-    if naming:
-        table.within("symbol", lambda: misa.read_name(symbol))
-    return symbol, naming
+    return symbol
+
+
+def _symbols(table: Table, symbol: str, known: Collection[str], reports: Collection[str]) -> str:
+    """The form of symbols, which the one that is named has; empty where there is no other."""
+    form = table.text("symbols", default="")
+    try:
+        compiled = re.compile(form)
+    except re.error as error:
+        raise table.error("symbols", f"it is no regular expression: {error}.", "Correct it.") from None
+    if form and not compiled.fullmatch(symbol):
+        raise table.error("symbols", "the manifest's own symbol is not of this form.", "Correct one of them.")
+    for name in compiled.groupindex:
+        _check_new(table, name, known, reports)
+    return form
 
 
 def _provider(table: Table, folder: Path) -> Provided:
@@ -192,7 +203,6 @@ def _on_gpus(provider: Provided, objects: Collection[str]) -> bool:
 def _buffers(
     table: Table,
     operation: type[Operation],
-    naming: str,
     known: Collection[str],
     epilogues: Collection[str],
     *,
@@ -201,7 +211,7 @@ def _buffers(
     operands = tuple(name for name in operation.letters if name not in OPERANDS or name in epilogues)
     buffers: list[Buffer] = []
     for entry in table.tables("bindings"):
-        buffer = _buffer(entry, operation, operands, naming, known)
+        buffer = _buffer(entry, operation, operands, known)
         if buffer.is_scratch and not on_gpus:
             raise entry.error("operand", "a processor's kernel gets no scratch.", "Use its stack.")
         if not buffer.is_scratch and buffer.operand in (other.operand for other in buffers):
@@ -214,9 +224,7 @@ def _buffers(
     return tuple(buffers)
 
 
-def _buffer(
-    entry: Table, operation: type[Operation], operands: Sequence[str], naming: str, known: Collection[str]
-) -> Buffer:
+def _buffer(entry: Table, operation: type[Operation], operands: Sequence[str], known: Collection[str]) -> Buffer:
     """One pointer; what is asked for depends on what it is, and other keys are refused."""
 
     def expression(key: str, default: str = "0") -> Expression:
@@ -229,9 +237,9 @@ def _buffer(
     elif operand == "out":
         entry.choice("access", ("write",))
         # A result of another type than the kernel writes would be read or written beyond its end: no default there.
-        element = entry.choice("element", (*ELEMENTS, PROBLEM, *((NAMED,) if naming else ())))
-        layout, parts = _layout(entry, operation, operand), expression("parts", "1")
-        buffer = Buffer(operand, element, expression("zeroed"), layout, parts=parts)
+        element = entry.choice("element", (*ELEMENTS, PROBLEM))
+        layout, parts, widened = _layout(entry, operation, operand), expression("parts", "1"), expression("widened")
+        buffer = Buffer(operand, element, expression("zeroed"), layout, parts=parts, widened=widened)
     else:
         entry.choice("access", ("read",))
         element = entry.choice("element", (*ELEMENTS, PROBLEM), default=PROBLEM)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from autotuner.errors import UsageError
-from autotuner.microkernels import misa
 from autotuner.microkernels.chips import is_gpu, lanes_of, object_for, subgroup_of, units_of
 from autotuner.microkernels.expressions import Expression
 from autotuner.microkernels.instance import (
     LARGEST,
     MOST_THREADS,
-    NAMED,
     PREBUILT,
     PROBLEM,
     Binding,
@@ -31,6 +30,7 @@ from autotuner.problems.epilogue import OPERANDS
 
 SUBGROUP = "subgroup"
 LANES = "lanes"
+LONGEST_SYMBOL = 500
 UNITS = "units"
 
 
@@ -50,8 +50,9 @@ class Manifest:
     layouts: tuple[str, ...]
     conditions: tuple[Expression, ...]
     symbol: str
-    naming: str
-    """`misa`: numbers are taken from the symbol, and other symbols of that form may be bound. Empty: just this one."""
+    symbols: str
+    """The form of symbols that may be bound, a regular expression whose named groups are numbers. Empty: just this
+    one."""
     buffers: tuple[Buffer, ...]
     constants: tuple[Expression, ...]
     workgroup_size: tuple[Expression, ...]
@@ -118,12 +119,21 @@ class Manifest:
             UNITS: units_of(chip),
             **self._checked({}),
         }
-        if self.naming:
-            numbers |= misa.read_name(symbol or self.symbol)
+        if self.symbols:
+            numbers |= self.read_symbol(symbol or self.symbol)
         elif symbol not in (None, self.symbol):
             raise UsageError(f"{self.name} has no kernel {symbol!r}.", remedy=f"It has {self.symbol}.")
         self._go_on(numbers, self._steps[False])
         return numbers
+
+    def read_symbol(self, symbol: str) -> dict[str, int]:
+        """The numbers in a symbol: 0 where a part is missing, 1 where it is a word."""
+        found = re.fullmatch(self.symbols, symbol) if len(symbol) <= LONGEST_SYMBOL else None
+        if found is None:
+            raise UsageError(
+                f"{symbol[:200]!r} is not the name of a kernel of {self.name}.", remedy=f"Give one like {self.symbol}."
+            )
+        return {name: int(text) if text.isdecimal() else 1 for name, text in found.groupdict("0").items()}
 
     def choose(self, given: Mapping[str, int], parameters: Mapping[str, int]) -> dict[str, int]:
         """All numbers for a choice of parameters, from what is `given` without one; or a refusal."""
@@ -199,7 +209,7 @@ class Manifest:
         numbers = self.fit(problem, chip, parameters=parameters, symbol=symbol, features=features)
         kernel = symbol or self.symbol
         buffers = self.bound(problem, numbers)
-        bindings = tuple(self._binding(buffer, problem, numbers, kernel) for buffer in buffers)
+        bindings = tuple(self._binding(buffer, problem, numbers) for buffer in buffers)
         numbers |= reports or {}
         workgroup = self._sizes("workgroup_size", self.workgroup_size, numbers, most=MOST_THREADS)
         if math.prod(workgroup) > MOST_THREADS:
@@ -283,7 +293,7 @@ class Manifest:
             raise self._unfit(f"its scratch has {size} bytes.", f"{LARGEST} are the most.")
         return size
 
-    def _binding(self, buffer: Buffer, problem: Problem, numbers: Mapping[str, int], kernel: str) -> Binding:
+    def _binding(self, buffer: Buffer, problem: Problem, numbers: Mapping[str, int]) -> Binding:
         if buffer.is_scratch:
             zeroed = bool(self._evaluate("zeroed", buffer.zeroed, numbers))
             return Binding.scratch(self._bytes(buffer, numbers), zeroed=zeroed)
@@ -298,7 +308,9 @@ class Manifest:
         element = own.element
         said = self._out_element if buffer.element == PROBLEM and buffer.operand in OPERANDS else buffer.element
         if said != PROBLEM:
-            element = element_type(misa.out_element(kernel) if said == NAMED else said)
+            element = element_type(said)
+        if self._evaluate("widened", buffer.widened, numbers):
+            element = element_type("f32")
         parts = self._evaluate("parts", buffer.parts, numbers)
         if parts < 1:
             raise self._unfit(f"results in {parts} parts.", "One is the least.")
