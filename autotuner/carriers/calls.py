@@ -14,7 +14,7 @@ from autotuner.iree.compile import Compile, inspect
 from autotuner.iree.mlir import parse, walk
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.instance import Call
-from autotuner.patterns.graph import described, is_main
+from autotuner.patterns.ops import described, is_main
 from autotuner.system.text import listed
 
 

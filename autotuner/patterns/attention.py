@@ -12,7 +12,7 @@ import numpy as np
 
 from autotuner.errors import AutotuneError
 from autotuner.iree.mlir import affine_maps, maker
-from autotuner.patterns import graph
+from autotuner.patterns import graph, ops
 from autotuner.patterns.evaluate import known_values
 from autotuner.problems.attention import PACKED, TOKENS_FIRST, Attention
 from autotuner.problems.dtypes import ACCUMULATORS
@@ -160,7 +160,7 @@ def _turns(op: Any) -> bool:
     """It exchanges heads and tokens, and does no more."""
     if op.name == graph.TRANSPOSE:
         return graph.integers(op, "permutation") == (_TURN,)
-    if op.name != graph.GENERIC or len(op.operands) != 2 or not graph.is_copy(op):
+    if op.name != ops.GENERIC or len(op.operands) != 2 or not graph.is_copy(op):
         return False
     given, made = graph.loops(op)
     return sorted(made, key=str) == sorted(_TURN) == sorted(given, key=str) and [made.index(d) for d in given] == _TURN

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from autotuner.iree.mlir import maker
-from autotuner.patterns import graph
+from autotuner.patterns import graph, ops
 from autotuner.patterns.evaluate import computed, held
 from autotuner.problems.accuracy import Array
 from autotuner.problems.epilogue import (
@@ -186,7 +186,7 @@ def _next(tail: Tail, channel: int) -> Tail | None:
 
 def _made(user: Any, terms: Mapping[Any, _Function], channel: int) -> _Function | None:
     """What an operation makes of these terms, element by element; None: something else."""
-    if user.name != graph.GENERIC or len(user.results) != 1 or any(graph.reductions(user)):
+    if user.name != ops.GENERIC or len(user.results) != 1 or any(graph.reductions(user)):
         return None
     *inputs, start = user.operands
     axes, count = graph.loops(user), graph.rank(user.results[0])
@@ -201,7 +201,7 @@ def _made(user: Any, terms: Mapping[Any, _Function], channel: int) -> _Function 
         given = [known[value] if value in known else graph.number(value) for value in op.operands]
         if op.name == graph.YIELD:
             return given[0] if isinstance(given[0], _Function) else None
-        if op.name != graph.CONSTANT:
+        if op.name != ops.CONSTANT:
             known[op.results[0]] = _step(op, given)
     return None
 

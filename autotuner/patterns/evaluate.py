@@ -11,7 +11,7 @@ import numpy as np
 from iree.compiler import ir
 
 from autotuner.iree.mlir import maker
-from autotuner.patterns import graph
+from autotuner.patterns import graph, ops
 from autotuner.problems.accuracy import Array
 from autotuner.problems.dtypes import element_type, known_type
 from autotuner.problems.epilogue import erf
@@ -106,9 +106,9 @@ class _Values:
     def _tensor(self, value: Any, op: Any) -> Array:
         if not graph.is_tensor(value) or not ir.RankedTensorType(value.type).has_static_shape:
             raise _UnknownError
-        if op.name in (graph.CONSTANT, graph.FILL):
-            return _constant(value if op.name == graph.CONSTANT else op.operands[0]).reshape([1] * graph.rank(value))
-        if op.name == graph.GENERIC:
+        if op.name in (ops.CONSTANT, graph.FILL):
+            return _constant(value if op.name == ops.CONSTANT else op.operands[0]).reshape([1] * graph.rank(value))
+        if op.name == ops.GENERIC:
             return self._generic(op)
         if op.name in _RESHAPES:
             return self._whole(op).reshape(graph.shape(value))
@@ -149,7 +149,7 @@ class _Values:
         if op.name == "linalg.index":
             loop = ir.IntegerAttr(op.attributes["dim"]).value
             return np.arange(sizes[loop]).reshape([-1 if axis == loop else 1 for axis in range(len(sizes))])
-        if op.name == graph.CONSTANT:
+        if op.name == ops.CONSTANT:
             return _constant(value)
         values = [self._scalar(operand, given, sizes) for operand in op.operands]
         if math.prod(np.broadcast_shapes(*(one.shape for one in values))) > _LARGEST:

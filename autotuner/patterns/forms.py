@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from iree.compiler import ir
-from iree.compiler.dialects import func
 from iree.compiler.dialects.transform import interpreter
 
 from autotuner.iree.mlir import maker, parse, walk
-from autotuner.patterns.graph import ATTENTION, CONSTANT, GENERIC, PAD, is_main, number, rank
+from autotuner.patterns.ops import ATTENTION, CONSTANT, GENERIC, PAD, is_main
 from autotuner.problems import Gemm, Problem
 from autotuner.problems.render import problem_mlir
 from autotuner.system.templates import render
@@ -132,19 +131,6 @@ def read_pads(op: Any) -> tuple[Pad, ...]:
     return tuple(Pad(names, types, position, str(pad.operands[0].type)) for position, pad in pads if pad is not None)
 
 
-def read_slice(root: Any, inputs: Sequence[Any]) -> Match | None:
-    """What computes the root's result from these values; None where no matcher can tell it from others.
-
-    A matcher follows operands. It sees what a region takes from outside only if that is an operand elsewhere in the
-    slice (a body's constants are its own once `prepare` is done), and it takes each input for one value.
-    """
-    operations = _between(root, set(inputs)) if len(set(inputs)) == len(inputs) else None
-    if operations is None:
-        return None
-    known = {*inputs, *(result for op in operations for result in op.results)}
-    return None if any(_taken_from_outside(op) - known for op in operations) else _copied(operations, inputs)
-
-
 def prepare(module: Any, *, pads: Sequence[Pad] = (), detached: bool = False) -> None:
     """Does to a program what a spec does before it matches anything."""
     apply_script(module, render("microkernel_prepared.mlir.j2", pads=pads, detach=DETACH if detached else ""))
@@ -167,10 +153,10 @@ def apply_script(module: Any, text: str) -> None:
 def _read_match(module: Any) -> Match:
     function = next(op for op in walk(module.operation) if op.name == "func.func")
     block = function.regions[0].blocks[0]
-    return _match_of(block, list(block.arguments)[:-1])  # the last is the storage of the result
+    return match_of(block, list(block.arguments)[:-1])  # the last is the storage of the result
 
 
-def _match_of(block: Any, inputs: Sequence[Any]) -> Match:
+def match_of(block: Any, inputs: Sequence[Any]) -> Match:
     """The operations of a function's body that compute its result from these arguments."""
     result = block.operations[len(block.operations) - 1].operands[0]
     return Match(
@@ -199,68 +185,3 @@ def _texts(block: Any) -> Iterator[str]:
         if any(True for result in op.results for _ in result.uses):
             # Without aliases: what they stand for would be outside of the spec's region.
             yield op.get_asm(use_local_scope=True)
-
-
-def _between(root: Any, inputs: set[Any]) -> list[Any] | None:
-    """In the program's order; None where something else goes in, or weights, which no matcher spells out."""
-    found: dict[Any, None] = {}
-    todo = [root]
-    while todo:
-        op = todo.pop()
-        if op in found:
-            continue
-        found[op] = None
-        if op.name == CONSTANT and _has_many_values(op):
-            return None
-        for value in op.operands:
-            if value in inputs:
-                continue
-            if maker(value) is None:
-                return None
-            todo.append(maker(value))
-    ordered = [op.operation for block in _around(root) for op in block.operations if op.operation in found]
-    return ordered if len(ordered) == len(found) else None
-
-
-def _around(op: Any) -> list[Any]:
-    """The blocks that it is in, the outermost first: in a loop's body, what comes before the loop is seen, too."""
-    found: list[Any] = []
-    while op.parent is not None:
-        found.append(op.block)
-        op = op.parent.operation
-    return found[::-1]
-
-
-def _has_many_values(constant: Any) -> bool:
-    """It is a tensor that is not one number all over."""
-    value = constant.results[0]
-    return isinstance(value.type, ir.ShapedType) and rank(value) > 0 and number(value) is None
-
-
-def _taken_from_outside(op: Any) -> set[Any]:
-    """What the regions of an operation take that is defined around it."""
-    inside = list(walk(op))
-    blocks = [block for one in (op, *inside) for region in one.regions for block in region.blocks]
-    own = {result for inner in inside for result in inner.results} | {a for block in blocks for a in block.arguments}
-    return {value for inner in inside for value in inner.operands} - own
-
-
-def _copied(operations: Sequence[Any], inputs: Sequence[Any]) -> Match:
-    """The operations in a function of their own, whose names do not depend on the program."""
-    last = operations[-1]
-    with ir.Location.unknown(last.context):
-        module = ir.Module.create()
-        with ir.InsertionPoint(module.body):
-            function = func.FuncOp("match", ([value.type for value in inputs], [last.results[0].type]))
-        block = function.add_entry_block()
-        new = dict(zip(inputs, block.arguments, strict=True))
-        with ir.InsertionPoint(block):
-            for op in operations:
-                copy = op.clone()
-                for inner in (copy, *walk(copy)):
-                    for place, value in enumerate(list(inner.operands)):
-                        if value in new:
-                            inner.operands[place] = new[value]
-                new |= dict(zip(op.results, copy.results, strict=True))
-            func.ReturnOp([new[last.results[0]]])
-        return _match_of(block, list(block.arguments))

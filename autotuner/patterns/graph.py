@@ -9,21 +9,14 @@ from iree.compiler import ir
 from iree.compiler.dialects import linalg
 
 from autotuner.iree.mlir import affine_maps, maker, positions
+from autotuner.patterns.ops import CONSTANT, GENERIC
 
-CONSTANT, EMPTY, FILL, YIELD = "arith.constant", "tensor.empty", "linalg.fill", "linalg.yield"
-GENERIC, BROADCAST, TRANSPOSE = "linalg.generic", "linalg.broadcast", "linalg.transpose"
+EMPTY, FILL, YIELD = "tensor.empty", "linalg.fill", "linalg.yield"
+BROADCAST, TRANSPOSE = "linalg.broadcast", "linalg.transpose"
 EXPAND, COLLAPSE = "tensor.expand_shape", "tensor.collapse_shape"
 SLICE, INSERTION = "tensor.extract_slice", "tensor.insert_slice"
-PAD, ATTENTION = "tensor.pad", "iree_linalg_ext.attention"
 SUM, DIFFERENCE, PRODUCT, QUOTIENT = "arith.addf", "arith.subf", "arith.mulf", "arith.divf"
 _KNOWN = (CONSTANT, "util.global.load", "flow.tensor.constant", EMPTY)
-
-
-def is_main(op: Any) -> bool:
-    """Whether this operation does a problem's work: a contraction, a convolution or an attention."""
-    if op.name == ATTENTION:
-        return True
-    return bool(op.name.startswith("linalg.") and (linalg.isa_contraction_op(op) or linalg.isa_convolution_op(op)))
 
 
 def shape(value: Any) -> list[int]:
@@ -104,11 +97,6 @@ def is_constant(value: Any) -> bool:
     return op.name in _KNOWN or (bool(len(op.operands)) and all(map(is_constant, op.operands)))
 
 
-def start_of(op: Any) -> Any:
-    """The value that an operation starts from."""
-    return op.operands[len(op.operands) - 1]
-
-
 def is_zeros(value: Any) -> bool:
     """It is filled with a constant zero."""
     fill = maker(value, FILL)
@@ -149,12 +137,3 @@ def shared_matrix(op: Any) -> Any:
 def merged(sizes: list[int]) -> list[int]:
     """With the first two of three dimensions as one: the rows of a batch are those of one matrix."""
     return [sizes[0] * sizes[1], sizes[2]] if len(sizes) == 3 else sizes
-
-
-def described(op: Any) -> str:
-    """An operation in words: its types, and what its result starts from."""
-    types = ", ".join(str(value.type) for value in op.operands)
-    start = maker(start_of(op))
-    maps = f" {op.attributes['indexing_maps']}" if "indexing_maps" in op.attributes else ""
-    result = ", ".join(str(value.type) for value in op.results)
-    return f"{op.name}({types}) -> {result}, which starts from {'an argument' if start is None else start.name}{maps}"

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from autotuner.iree.mlir import maker
-from autotuner.patterns import graph
+from autotuner.patterns import graph, ops
 from autotuner.patterns.attention import read_around
 from autotuner.patterns.epilogues import Tail, read_tails
-from autotuner.patterns.forms import Join, read_slice
+from autotuner.patterns.forms import Join
+from autotuner.patterns.slices import read_slice
 from autotuner.problems import Gemm, Problem
 from autotuner.problems.attention import PACKED, TOKENS_FIRST, Attention
 from autotuner.problems.epilogue import NOTHING, TURN, Epilogue
@@ -125,7 +126,7 @@ def read_gate(op: Any) -> Gate | None:
     """The results of an operation as gates; None where they are none, or something else, too."""
     for tail in read_tails(Tail(op), channel=graph.rank(op.results[0]) - 1):
         if tail.activation and tail.bare and not tail.rounded:
-            root = graph.only_user(tail.root, graph.GENERIC)
+            root = graph.only_user(tail.root, ops.GENERIC)
             other = None if root is None else _multiplied(root, tail.root.results[0])
             return None if other is None else Gate(tail.activation, other, root)
     return None

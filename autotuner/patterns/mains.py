@@ -12,7 +12,7 @@ from iree.compiler import ir
 
 from autotuner.errors import AutotuneError
 from autotuner.iree.mlir import Dispatch, dispatch_of, maker, map_positions
-from autotuner.patterns import attention, graph
+from autotuner.patterns import attention, graph, ops
 from autotuner.patterns.epilogues import Tail
 from autotuner.problems import Gemm, Problem
 from autotuner.problems.conv import Conv
@@ -76,7 +76,7 @@ def read_problems(op: Any, masks: attention.Masks) -> Iterator[Problem]:
     """What a main operation computes, as the program has it before it is prepared for matchers; the largest first."""
     if any("?" in str(value.type) for value in op.operands):
         return
-    if op.name == graph.ATTENTION:
+    if op.name == ops.ATTENTION:
         yield from attention.read_attention(op, _dtype(graph.element(op.operands[0])), masks)
         return
     dispatch = dispatch_of(op)
@@ -153,7 +153,7 @@ def _images(op: Any, axes: tuple[int, int]) -> Iterator[tuple[list[int], list[in
     image = op.operands[0] if grouped is None else grouped.image
     if graph.rank(image) != 4:
         return
-    pad = maker(image, graph.PAD)
+    pad = maker(image, ops.PAD)
     if pad is not None:
         low, high = graph.integers(pad, "static_low", "static_high")
         elsewhere = [size for axis, size in enumerate(low) if axis not in axes]

@@ -14,12 +14,13 @@ from typing import Any, Protocol
 from iree.compiler import ir
 
 from autotuner.iree.mlir import maker, parse, walk
-from autotuner.patterns import graph
+from autotuner.patterns import graph, ops
 from autotuner.patterns.attention import Masks, read_around
 from autotuner.patterns.epilogues import Tail, read_tails
-from autotuner.patterns.forms import Forms, Join, Pad, apply_script, prepare, read_forms, read_pads, read_slice
+from autotuner.patterns.forms import Forms, Join, Pad, apply_script, prepare, read_forms, read_pads
 from autotuner.patterns.joins import GatedLayers, Layer, QueriesKeysValues, is_made_by, joined_mlir, read_gated
 from autotuner.patterns.mains import Grouped, channel_of, is_flat, read_grouped, read_problems
+from autotuner.patterns.slices import read_slice
 from autotuner.problems import Gemm, Operand, Problem
 from autotuner.problems.accuracy import Precision
 from autotuner.problems.attention import Attention
@@ -96,13 +97,13 @@ class Site:
     def started(self) -> bool:
         """Sums of floats start from zero, or from a bias: what follows them can be computed with them."""
         biased = self.grouped is not None and bool(self.grouped.tail.channelwise)
-        return graph.is_float(self.op) and (biased or graph.is_zeros(graph.start_of(self.op)))
+        return graph.is_float(self.op) and (biased or graph.is_zeros(ops.start_of(self.op)))
 
     @cached_property
     def tails(self) -> tuple[Tail, ...]:
         """What follows it and can be computed with it, the longest first."""
         start = Tail(self.op) if self.grouped is None else self.grouped.tail
-        if self.op.name == graph.ATTENTION or not self.started:
+        if self.op.name == ops.ATTENTION or not self.started:
             return ()
         found = read_tails(start, channel=channel_of(self.op, self.problem))
         return tuple(tail for tail in found if tail.root not in self.taken)
@@ -245,12 +246,12 @@ class _Main:
     @classmethod
     def read(cls, op: Any, masks: Masks) -> _Main:
         problems = tuple(read_problems(op, masks))
-        start = maker(graph.start_of(op))
+        start = maker(ops.start_of(op))
         computed = start is not None and start.name.startswith("linalg.") and start.name != graph.FILL
         grouped = Site(op, problems[0]).grouped if problems else None
         padded = op if grouped is None else grouped.expansion
-        pads = read_pads(padded) if problems and op.name != graph.ATTENTION else ()
-        return cls(graph.described(op), problems, pads, bool(problems) and computed)
+        pads = read_pads(padded) if problems and op.name != ops.ATTENTION else ()
+        return cls(ops.described(op), problems, pads, bool(problems) and computed)
 
 
 @lru_cache(maxsize=8)
@@ -264,13 +265,13 @@ def read_operations(text: str, *, joins: tuple[Join, ...] = ()) -> tuple[Operati
         if joins:
             apply_script(module, joined_mlir(joins))  # as a spec does before it matches anything else
         mains, masks = [], Masks()
-        for number, op in enumerate(op for op in walk(module.operation) if graph.is_main(op)):
+        for number, op in enumerate(op for op in walk(module.operation) if ops.is_main(op)):
             mains.append(_Main.read(op, masks))
             # Weights are elided in the text: without numbers two operations that differ in nothing else become one.
             op.attributes[_NUMBER] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64, context), number)
         detached = any(main.detachable for main in mains)
         prepare(module, pads=list(dict.fromkeys(pad for main in mains for pad in main.pads)), detached=detached)
-        there = [op for op in walk(module.operation) if graph.is_main(op)]
+        there = [op for op in walk(module.operation) if ops.is_main(op)]
         for op in there:
             del op.attributes[_NUMBER]
         found: list[Operation] = []
@@ -296,13 +297,13 @@ def _with_joins(reading: Reading, joins: tuple[Join, ...]) -> Reading:
 def read_joins(text: str) -> tuple[Join, ...]:
     """All that could be joined in a program: the linear layers before its attentions, and those of gates."""
     gates = any(word in text for word in _NONLINEAR) and text.count(_PRODUCT) > 1
-    if graph.ATTENTION not in text and not gates:
+    if ops.ATTENTION not in text and not gates:
         return ()  # to look for them takes seconds in a ResNet-50
     with ir.Context() as context:
         module = parse(text, context)
         prepare(module)
         masks = Masks()
-        mains = [(op, tuple(read_problems(op, masks))) for op in walk(module.operation) if graph.is_main(op)]
+        mains = [(op, tuple(read_problems(op, masks))) for op in walk(module.operation) if ops.is_main(op)]
         sites = [Site(op, problem) for op, problems in mains for problem in problems]
         layers = {layer.result: layer for site in sites for layer in _layers(site)}
         three, gate = QueriesKeysValues(layers), GatedLayers(layers)

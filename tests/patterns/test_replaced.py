@@ -16,9 +16,9 @@ from autotuner.carriers.microkernel import SPEC_FLAG, spec_mlir
 from autotuner.iree.mlir import parse, walk
 from autotuner.iree.tools import Tools
 from autotuner.patterns.evaluate import known_values
-from autotuner.patterns.graph import is_main
 from autotuner.patterns.joins import joined_mlir
 from autotuner.patterns.operations import Operation, forms_of, read_joins, read_operations
+from autotuner.patterns.ops import is_main
 from autotuner.problems import Array
 from autotuner.problems.attention import Attention
 from autotuner.problems.render import problem_mlir
