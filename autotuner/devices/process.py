@@ -133,7 +133,7 @@ class ProcessDevice:
         command = benchmark_command(
             self.tools, module.vmfb, benchmark, device=iree_uri(self.uri), repetitions=repetitions
         )
-        done = process.run(command, timeout=benchmark.timeout, writes=self._confinement(self.scratch))
+        done = process.run(command, timeout=benchmark.timeout, writes=confinement(self.uri, self.scratch))
         if done.timed_out:
             return Timing((), "run-timeout", done.why())
         if not done.ok:
@@ -148,20 +148,20 @@ class ProcessDevice:
         return None
 
     def live_calls(self, modules: Sequence[Path], invocation: Invocation, how: LiveRounds) -> LiveCalls | None:
-        del modules, invocation, how
-        return None
+        """On one that stays open for it, in the runtime that Python has here."""
+        from autotuner.devices.resident import open_resident
+
+        self.before()
+        with open_resident(self) as resident:
+            return resident.live_calls(modules, invocation, how)
 
     def dispatch_times(
         self, vmfb: Path, invocation: Invocation, *, timeout: float
     ) -> Mapping[str, DispatchTime] | None:
         self.before()
         command = statistics_command(self.tools, vmfb, invocation, device=iree_uri(self.uri))
-        done = process.run(command, timeout=timeout, writes=self._confinement(self.scratch))
+        done = process.run(command, timeout=timeout, writes=confinement(self.uri, self.scratch))
         return read_statistics(done.stdout) if done.ok else None
-
-    def _confinement(self, folder: Path) -> Path | None:
-        """Programs of the user's own build may write where they want."""
-        return confinement(self.uri, folder) if self.tools.share_the_runtime else None
 
     def _call(self, vmfb: Path, invocation: Invocation, timeout: float) -> Computed:
         with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
@@ -170,7 +170,7 @@ class ProcessDevice:
                 for number, element in enumerate(invocation.results)
             ]
             command = run_command(self.tools, vmfb, invocation, device=iree_uri(self.uri), outputs=paths)
-            done = process.run(command, timeout=timeout, writes=self._confinement(Path(folder)))
+            done = process.run(command, timeout=timeout, writes=confinement(self.uri, Path(folder)))
             if done.timed_out:
                 return Computed(failure="run-timeout", detail=done.why())
             if not done.ok or not all(path.is_file() for path in paths):

@@ -65,7 +65,9 @@ _BEGAN_AT = "--compile-from="
 _UNKNOWN = ": Unknown command line argument"
 _FULL = os.strerror(errno.ENOSPC)
 
-FailureClass = Literal["compile-error", "compile-timeout", "not-applied", "wrong-result", "run-error", "run-timeout"]
+FailureClass = Literal[
+    "compile-error", "compile-timeout", "not-applied", "wrong-result", "run-error", "run-timeout", "wrong-time"
+]
 FAILURE_CLASSES: tuple[FailureClass, ...] = (
     "compile-error",
     "compile-timeout",
@@ -73,6 +75,7 @@ FAILURE_CLASSES: tuple[FailureClass, ...] = (
     "wrong-result",
     "run-error",
     "run-timeout",
+    "wrong-time",
 )
 _MACHINE = (errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.EIO, errno.EINTR)
 _NOT_THE_PROGRAM = (

@@ -2,8 +2,9 @@
 
 A timing repeats a dispatch on the same inputs, into the same storage. Code that knows such a call again need not
 compute. So a winner and what it beats are called in turns on inputs that no call has seen (`devices/live.py`): results
-must agree, inputs must stay as they are, and a call must save about what the timings say that it saves. What a call
-costs beside the work is the same for both: it makes the ratio of two calls smaller, and leaves their difference.
+must agree, inputs must stay as they are, and calls must be faster, too. What a call costs beside the work is the same
+for both: it makes the ratio of two calls smaller, and leaves their difference, which gives the ratio of the work. No
+foreign code is said to be faster than that.
 """
 
 from __future__ import annotations
@@ -11,17 +12,16 @@ from __future__ import annotations
 import math
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from autotuner.devices.device import Computed, Device, LiveCalls, LiveRounds, Module
 from autotuner.devices.environment import described
-from autotuner.devices.process import ProcessDevice
-from autotuner.devices.resident import open_resident
 from autotuner.devices.sampling import FALLBACK_BYTES, sizes_of
+from autotuner.errors import OutOfTimeError
 from autotuner.iree.run import Invocation
-from autotuner.measure.blocks import BlockTimes
+from autotuner.measure.blocks import BlockTimes, Interval, ratio_text
 from autotuner.measure.check import Check
 from autotuner.measure.judgement import Audited
 from autotuner.problems import Problem
@@ -35,8 +35,8 @@ left."""
 SECONDS = 0.5
 """Of one batch: of longer calls there are fewer, at the least eight."""
 KEPT = 0.5
-"""Of what timings say that a call saves, a single call of foreign code must save so much: caches are colder, and
-clocks differ. What comes with autotune does not cheat, and a launch may cost it more: it must not be slower."""
+"""The power of the ratio of timings that calls of foreign code must reach: caches are colder, and clocks differ. What
+comes with autotune does not cheat, and a launch may cost it more: it must not be slower."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,9 @@ class Finding:
     audited: Audited
     check: Check
     certain: bool = False
-    """Single calls are certain to save what they must."""
-
-    @property
-    def undecided(self) -> bool:
-        return self.check.ok and not self.certain
+    """Single calls are certain to gain what is worth it."""
+    settled: bool = False
+    """More of them would hardly tell more."""
 
 
 @dataclass(frozen=True)
@@ -77,57 +75,66 @@ class Audit:
         winner: str,
         baseline: str,
         us: Mapping[str, float],
+        told: Interval,
         left: Callable[[], float] = lambda: math.inf,
         *,
+        worth: float = 1.0,
         foreign: bool = True,
     ) -> Finding | None:
-        """What calls say of a win, in the seconds that are left; None where nothing stays open for that on a device.
+        """What calls say of a win by the ratio `told`, in the seconds that are left; None where not even the baseline
+        can be called so.
 
         Code that is not `foreign` comes with autotune or from the compiler.
         """
         modules = self.modules([baseline, winner]) if callable(self.modules) else self.modules
         if not {baseline, winner} <= {*modules}:
-            return None
+            raise OutOfTimeError
         if us[winner] < self.shortest_us:
-            check = Check("wrong-result", 0.0, _IMPOSSIBLE.format(us=us[winner], shortest=self.shortest_us))
+            check = Check("wrong-time", 0.0, _IMPOSSIBLE.format(us=us[winner], shortest=self.shortest_us))
             self.refuse(winner, check)
             return Finding(Audited(self.seed), check)
-        saves = us[baseline] - us[winner]
         rounds: list[LiveCalls] = []
         found: Finding | None = None
-        with _open(self.device) as device:
-            while found is None or (
-                foreign and found.undecided and len(rounds) < (MOST_BATCHES if left() > 0 else LEAST_BATCHES)
-            ):
-                how = LiveRounds(self.storage, BATCH, SECONDS, self.seed + len(rounds), self.timeout)
-                live = device.live_calls([modules[name].vmfb for name in (baseline, winner)], self.invocation, how)
-                if live is None:
-                    return None
-                rounds.append(live)
-                found = self._found(rounds, us[baseline], saves, kept=KEPT if foreign else 0.0)
+        files = [modules[name].vmfb for name in (baseline, winner)]
+        while found is None or (
+            foreign and not found.settled and len(rounds) < (MOST_BATCHES if left() > 0 else LEAST_BATCHES)
+        ):
+            live = self._called(files, len(rounds))
+            if live is None:
+                return None
+            rounds.append(live)
+            found = self._found(rounds, us[baseline], told, worth, kept=KEPT if foreign else 0.0)
         if not found.check.ok:
             self.refuse(winner, found.check)
         return found
 
-    def _found(self, batches: Sequence[LiveCalls], us: float, saves: float, *, kept: float) -> Finding:
-        """`us` is what the baseline takes, repeated, and `saves` how much less the winner does."""
+    def _called(self, files: Sequence[Path], number: int) -> LiveCalls | None:
+        """None where the baseline, which comes first, fails by itself: that says nothing of the winner."""
+        how = LiveRounds(self.storage, BATCH, SECONDS, self.seed + number, self.timeout)
+        live = self.device.live_calls(files, self.invocation, how)
+        if live is None or live.failure is None or len(files) == 1:
+            return live
+        alone = self._called(files[:1], number)
+        return live if alone is not None and alone.failure is None else None
+
+    def _found(self, batches: Sequence[LiveCalls], us: float, told: Interval, worth: float, *, kept: float) -> Finding:
+        """`us` is what the baseline takes, repeated."""
         last = batches[-1]
         if last.failure is not None:
             check = Check(last.failure, float("inf"), f"on inputs that change from call to call: {last.detail}")
-            return Finding(Audited(self.seed), check)
+            return Finding(Audited(self.seed), check, settled=True)
         times = BlockTimes({name: tuple(us for one in batches for us in one.us[i]) for i, name in enumerate(_PARTIES)})
         pairs = [pair for one in batches for pair in zip(*one.results, strict=True)]
         check = self._right(pairs, changed=any(one.changed[1] for one in batches))
-        speedup, certain = times.ratio("winner", "baseline"), False
-        if check.ok and saves > 0:
-            call = times.medians["baseline"]
-            saves *= min(1.0, call / us)  # no call is shorter than its work: the machine was slower when it was timed
-            needed = 1 / max(1 - kept * saves / call, 1e-3)
-            certain = times.beats("winner", "baseline", by=needed)
-            if times.falls_short("winner", "baseline", of=needed):
-                saved = call - times.medians["winner"]
-                check = Check("wrong-result", 0.0, _NOT_AS_FAST.format(saves=saves, saved=saved))
-        return Finding(Audited(self.seed, times.blocks, len(pairs), speedup), check, certain)
+        speedup = times.ratio("winner", "baseline")
+        if speedup is None:
+            return Finding(Audited(self.seed, times.blocks, len(pairs)), check, settled=not check.ok)
+        # No call is shorter than its work: if one was, the machine was slower when that was timed.
+        work = speedup.of_part(min(1.0, us / times.medians["baseline"]))
+        if check.ok and work.high < told.low**kept:
+            check = Check("wrong-time", 0.0, _NOT_AS_FAST.format(told=ratio_text(told.median), work=work))
+        certain, settled = work.low > worth, not check.ok or work.low >= max(worth, told.low**kept)
+        return Finding(Audited(self.seed, times.blocks, len(pairs), speedup, work), check, certain, settled)
 
     def _right(self, pairs: Sequence[tuple[Computed, Computed]], *, changed: bool) -> Check:
         if changed:
@@ -144,16 +151,6 @@ def unknown(found: Computed, other: Computed) -> Check:
     """For a baseline that is known to be wrong: nobody can be compared with it."""
     del found, other
     return Check(None, 0.0)
-
-
-@contextmanager
-def _open(device: Device) -> Iterator[Device]:
-    """The device, or one that stays open beside one that does not, where Python's runtime reads its modules."""
-    if not isinstance(device, ProcessDevice) or not device.tools.share_the_runtime:
-        yield device
-        return
-    with open_resident(device) as resident:
-        yield resident
 
 
 def shortest_us(problem: Problem, uri: str) -> float:
@@ -181,6 +178,6 @@ _IMPOSSIBLE = (
 )
 _PARTIES = ("baseline", "winner")
 _NOT_AS_FAST = (
-    "its time does not hold: repeated on the same inputs a call saves {saves:.1f} µs, on inputs that change from "
-    "call to call {saved:.1f} µs"
+    "its time does not hold: repeated on the same inputs it is {told} as fast, on inputs that change from call to call "
+    "{work}"
 )

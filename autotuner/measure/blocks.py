@@ -58,6 +58,22 @@ class Interval:
         low, high = found
         return cls(*(math.exp(value) for value in (min(max(median(logs), low), high), low, high)))
 
+    def of_part(self, share: float) -> Interval:
+        """The same of a part that takes this share of the slower one's time; all else takes both alike."""
+        left = (1 - (1 - 1 / ratio) / share for ratio in (self.median, self.low, self.high))
+        return Interval(*(1 / max(one, 1e-9) for one in left))
+
+    def at_most(self, other: Interval) -> Interval:
+        """No more than another says."""
+        return Interval(min(self.median, other.median), min(self.low, other.low), min(self.high, other.high))
+
+    def per(self, other: Interval) -> Interval:
+        """Number by number."""
+        return Interval(self.median / other.median, self.low / other.low, self.high / other.high)
+
+    def times(self, other: Interval) -> Interval:
+        return Interval(self.median * other.median, self.low * other.low, self.high * other.high)
+
     @property
     def bounds(self) -> str:
         return f"{ratio_text(self.low)} to {ratio_text(self.high)}"

@@ -35,6 +35,9 @@ LEAD_BLOCKS = 5
 """How often each is timed where the fastest is only chosen, not judged."""
 
 _UNCERTAIN = "probably faster, but not proven on inputs that change from call to call"
+_UNCALLED = (
+    f"{_UNCERTAIN}: IREE's runtime for Python cannot make these calls here, and none but autotune knows the kernel"
+)
 
 JudgePhase = Literal["race", "confirm"]
 Record = Callable[[JudgePhase, str, int, Timing], None]
@@ -70,21 +73,26 @@ class Judge:
     def verdict(self) -> Judgement:
         """Of the fastest that can be believed."""
         found, contest = self._verdict(), self.contest
-        winner = found.winner
-        if winner is None or self.audit is None:
+        winner, told = found.winner, found.speedup
+        if winner is None or told is None or self.audit is None:
             return found
+        foreign, worth = contest.foreign(winner), contest.rules.worth
         self.stage("checking the winner on inputs that change from call to call")
         try:
-            finding = self.audit.of(winner, contest.baseline, found.us, self.left, foreign=contest.foreign(winner))
+            base = contest.baseline
+            finding = self.audit.of(winner, base, found.us, told, self.left, worth=worth, foreign=foreign)
         except OutOfTimeError:
-            if not contest.foreign(winner):
+            if not foreign:
                 return found
             return replace(found, verdict="inconclusive", winner=None, reason=_UNCERTAIN, out_of_time=True)
         if finding is None:
-            return found
+            unproven = replace(found, verdict="inconclusive", winner=None, reason=_UNCALLED, cause="failed")
+            return unproven if foreign else found
         found = replace(found, audited=finding.audited)
-        if finding.check.ok and (finding.certain or not contest.foreign(winner)):
+        if finding.check.ok and not foreign:
             return found
+        if finding.check.ok and finding.certain:
+            return found.held_to(finding.audited.work, baseline=base, over=contest.over)
         if finding.check.ok:
             return replace(found, verdict="inconclusive", winner=None, reason=_UNCERTAIN, out_of_time=True)
         rest, reason = contest.without(winner), f"{contest.label(winner)} is out: {finding.check.detail}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from autotuner.measure.blocks import DEFAULT_RULES, BlockTimes, Entrant, Interval, Rules, Verdict
+from autotuner.measure.blocks import DEFAULT_RULES, BlockTimes, Entrant, Interval, Rules, Verdict, ratio_text
 from autotuner.measure.causes import Cause
 from autotuner.measure.reference import DEFAULT
 
@@ -74,10 +74,13 @@ class Audited:
     """Rounds whose results were compared."""
     speedup: Interval | None = None
     """Of single calls, what a call costs beside the work included."""
+    work: Interval | None = None
+    """The same without that cost, as far as the timings tell it."""
 
     def to_json(self) -> dict[str, Any]:
-        speedup = self.speedup.to_json() if self.speedup else None
-        return {"seed": self.seed, "rounds": self.rounds, "compared": self.compared, "speedup": speedup}
+        ratios = {"speedup": self.speedup, "work": self.work}
+        told = {name: ratio.to_json() if ratio else None for name, ratio in ratios.items()}
+        return {"seed": self.seed, "rounds": self.rounds, "compared": self.compared, **told}
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,21 @@ class Judgement:
     def without_speedup(self) -> Judgement:
         """Where the one that was confirmed is out."""
         return replace(self, winner=None, speedup=None, over_stock=None, confirmed_name=None, confirmed=None)
+
+    def held_to(self, work: Interval | None, *, baseline: str, over: str) -> Judgement:
+        """The same win, no larger than calls on changing inputs bear out."""
+        told = self.speedup
+        if self.winner is None or told is None or work is None:
+            return self
+        speedup = told.at_most(work)
+        same = f" on inputs that change (always the same: {ratio_text(told.median)})"
+        return replace(
+            self,
+            speedup=speedup,
+            over_stock=self.over_stock and self.over_stock.times(speedup.per(told)),
+            us={**self.us, self.winner: self.us[baseline] / speedup.median},
+            reason=speedup.over(over) + (same if speedup.median < told.median else ""),
+        )
 
     def of_stock(self, *, baseline: str, rules: Rules, over: str) -> Judgement | None:
         """A win of the best stock route in place of the winner, where the confirmation shows that it holds alone."""

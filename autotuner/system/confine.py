@@ -26,7 +26,7 @@ def supported() -> int:
 
 
 def confined(folder: Path, make: Callable[[], T]) -> T:
-    """What `make` gives, in a thread that writes to nothing but this folder and the devices; else as it is."""
+    """What `make` gives, in a thread that writes to nothing but this folder and /dev/null; else as it is."""
     found: list[T] = []
     failed: list[BaseException] = []
 
@@ -54,13 +54,14 @@ def _restrict(folder: Path) -> None:
     tcp, scoped = 0b11, 0b11  # binding and connecting; abstract sockets of others, and signals to them
     beneath, no_new_privileges = 1, 38
     rights = writes | (refer if version >= 2 else 0) | (truncate if version >= 3 else 0)
+    of_file = rights & (0b10 | truncate)
     asked = struct.pack("=QQQ", rights, tcp, scoped)[: 8 if version < 4 else 16 if version < 6 else 24]
     rules = _checked(_CREATE, asked, len(asked), 0)
     try:
-        for path in (folder, Path("/dev")):
+        for path, allowed in ((folder, rights), (Path(os.devnull), of_file)):
             place = os.open(path, os.O_PATH | os.O_CLOEXEC)
             try:
-                _checked(_ADD, rules, beneath, struct.pack("=Qi", rights, place), 0)
+                _checked(_ADD, rules, beneath, struct.pack("=Qi", allowed, place), 0)
             finally:
                 os.close(place)
         if ctypes.CDLL(None).prctl(no_new_privileges, 1, 0, 0, 0) == 0:

@@ -19,6 +19,7 @@ from autotuner.devices.device import INVOCATION_US, MAX_REPEAT, Timing, choose_r
 from autotuner.devices.process import ProcessDevice
 from autotuner.iree.run import Benchmark, DispatchTime, Invocation, read_statistics
 from autotuner.iree.tools import Tools
+from autotuner.system.confine import supported
 
 HOW = Benchmark(Invocation("main", ("4xf32=1",), ("f32",)), seconds=0.03, timeout=60)
 Printing = Callable[..., ProcessDevice]
@@ -53,6 +54,14 @@ def printing(tools: Tools, tmp_path: Path) -> Printing:
         return ProcessDevice(replace(tools, iree_benchmark_module=script), "local-task", tmp_path)
 
     return make
+
+
+@pytest.mark.skipif(supported() < 3, reason="this system has no Landlock")
+def test_programs_of_ones_own_build_write_to_their_folder_alone(printing: Printing, tmp_path: Path) -> None:
+    (scratch := tmp_path / "scratch").mkdir()
+    device = replace(printing(document([run(1.0)])), scratch=scratch)
+    assert device.time(module(), HOW).failure == "run-error"
+    assert not (tmp_path / "calls").exists()
 
 
 def calls(folder: Path) -> list[str]:

@@ -15,8 +15,8 @@ from autotuner.devices.device import Computed, LiveCalls, LiveRounds, Timing
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.run import Invocation
 from autotuner.measure import audit
-from autotuner.measure.audit import BATCH, MOST_BATCHES, SECONDS, Audit, shortest_us
-from autotuner.measure.blocks import Entrant
+from autotuner.measure.audit import BATCH, MOST_BATCHES, SECONDS, Audit, Finding, shortest_us
+from autotuner.measure.blocks import Entrant, Interval
 from autotuner.measure.check import Check
 from autotuner.measure.contest import Takes
 from autotuner.measure.judge import Judge
@@ -65,15 +65,26 @@ def audit_of(device: Living, **settings: object) -> Audit:
     return Audit(device, Invocation("main", (), ("f32",)), 1, modules, agree, 9.0, **settings)  # type: ignore[arg-type]
 
 
+def called(device: Living, a: float, b: float, *, foreign: bool = True, **settings: object) -> Finding:
+    """Of b's win over a, which repeated took so many µs."""
+    ratio = Interval(a / b, a / b, a / b)
+    found = audit_of(device, **settings).of("b", "a", {"a": a, "b": b}, ratio, foreign=foreign)
+    assert found is not None
+    return found
+
+
 def test_a_gain_that_holds_is_certain_soon_though_calls_cost_more_than_their_work() -> None:
     device = Living({"a": 20.0, "b": 10.0})
-    found = audit_of(device, seed=7).of("b", "a", {"a": 20.0, "b": 10.0})
-    assert found is not None
+    found = called(device, 20.0, 10.0, seed=7)
     assert (found.check.ok, found.certain, found.audited.rounds, found.audited.compared) == (True, True, BATCH, BATCH)
     speedup = found.audited.speedup
     assert speedup is not None
     assert speedup.low < 50 / 40 < speedup.high
-    assert found.audited.to_json() == {"seed": 7, "rounds": 64, "compared": 64, "speedup": speedup.to_json()}
+    work = found.audited.work
+    assert work is not None
+    assert work.low < 20 / 10 < work.high, "what a call costs beside the work is taken from both"
+    told = {"speedup": speedup.to_json(), "work": work.to_json()}
+    assert found.audited.to_json() == {"seed": 7, "rounds": 64, "compared": 64, **told}
 
 
 @pytest.mark.parametrize(
@@ -86,60 +97,52 @@ def test_a_gain_that_holds_is_certain_soon_though_calls_cost_more_than_their_wor
 def test_what_is_wrong_is_out(settings: dict[str, tuple[str, ...]], words: str) -> None:
     refused: list[str] = []
     device = Living({"a": 20.0, "b": 10.0}, **settings)  # type: ignore[arg-type]
-    found = audit_of(device, refuse=lambda name, check: refused.append(f"{name}: {check.detail}")).of(
-        "b", "a", {"a": 20.0, "b": 10.0}
-    )
-    assert found is not None
+    found = called(device, 20.0, 10.0, refuse=lambda name, check: refused.append(f"{name}: {check.detail}"))
     assert found.check.failure == "wrong-result"
     assert refused == [f"b: {words}"]
 
 
 def test_what_others_write_to_is_not_the_winners_fault() -> None:
-    found = audit_of(Living({"a": 20.0, "b": 10.0}, writes=("a",))).of("b", "a", {"a": 20.0, "b": 10.0})
-    assert found is not None
-    assert found.check.ok
+    assert called(Living({"a": 20.0, "b": 10.0}, writes=("a",)), 20.0, 10.0).check.ok
 
 
 def test_a_time_that_only_repeated_dispatches_show_is_out() -> None:
-    found = audit_of(Living({"a": 20.0, "b": 19.0})).of("b", "a", {"a": 20.0, "b": 1.0})
-    assert found is not None
-    assert "repeated on the same inputs a call saves 19.0 µs" in found.check.detail
+    found = called(Living({"a": 20.0, "b": 19.0}), 20.0, 1.0)
+    assert found.check.failure == "wrong-time"
+    assert "repeated on the same inputs it is 20.0x as fast, on inputs that change from call to call 1.0" in (
+        found.check.detail
+    )
 
 
 def test_what_comes_with_autotune_need_not_save_so_much_but_is_not_slower() -> None:
-    us = {"a": 20.0, "b": 1.0}
-    same, slower = (audit_of(Living({"a": 20.0, "b": b})).of("b", "a", us, foreign=False) for b in (20.0, 25.0))
-    assert same is not None
-    assert slower is not None
-    assert (same.check.ok, slower.check.failure) == (True, "wrong-result")
+    same, slower = (called(Living({"a": 20.0, "b": b}), 20.0, 1.0, foreign=False) for b in (20.0, 25.0))
+    assert (same.check.ok, slower.check.failure) == (True, "wrong-time")
     assert same.audited.rounds == BATCH, "nothing needs to be certain"
 
 
 def test_a_gain_that_was_timed_while_the_machine_was_slower_must_hold_in_its_ratio_alone() -> None:
-    found = audit_of(Living({"a": 1000.0, "b": 800.0})).of("b", "a", {"a": 5000.0, "b": 4000.0})
-    assert found is not None
+    found = called(Living({"a": 1000.0, "b": 800.0}), 5000.0, 4000.0)
     assert (found.check.ok, found.certain) == (True, True)
 
 
-def test_a_gain_must_be_certain_to_be_as_large_as_it_must_not_to_be_one_at_all() -> None:
-    found = audit_of(Living({"a": 2000.0, "b": 1500.0}, noise=0.02)).of("b", "a", {"a": 2000.0, "b": 1000.0})
-    assert found is not None
-    assert (found.check.ok, found.certain) == (True, False)
+def test_rounds_go_on_until_half_of_what_was_told_is_certain() -> None:
+    found = called(Living({"a": 2000.0, "b": 1414.0}, noise=0.02), 2000.0, 1000.0)
+    assert (found.check.ok, found.certain, found.audited.rounds) == (True, True, MOST_BATCHES * BATCH)
 
 
 def test_what_fails_when_it_is_called_is_out_for_that_reason() -> None:
     device = Living({"a": 20.0, "b": 10.0})
-    device.live_calls = lambda *_, **__: LiveCalls(failure="run-error", detail="it crashed")  # type: ignore[method-assign]
-    found = audit_of(device, seed=5).of("b", "a", {"a": 20.0, "b": 10.0})
-    assert found is not None
+    usual = device.live_calls
+    crashed = LiveCalls(failure="run-error", detail="it crashed")
+    device.live_calls = lambda modules, *how: usual(modules, *how) if len(modules) == 1 else crashed  # type: ignore[method-assign]
+    found = called(device, 20.0, 10.0, seed=5)
     assert (found.check.failure, found.audited.seed) == ("run-error", 5)
     assert found.check.detail == "on inputs that change from call to call: it crashed"
 
 
 def test_what_noise_hides_is_neither_certain_nor_out() -> None:
     device = Living({"a": 20.0, "b": 19.5}, noise=0.9)
-    found = audit_of(device, seed=3).of("b", "a", {"a": 20.0, "b": 19.5})
-    assert found is not None
+    found = called(device, 20.0, 19.5, seed=3)
     assert (found.check.ok, found.certain, found.audited.rounds) == (True, False, MOST_BATCHES * BATCH)
     assert device.seeds == list(range(3, 3 + MOST_BATCHES))
 
@@ -149,16 +152,33 @@ def test_nobody_knows_the_seed_before() -> None:
     assert audit_of(device).seed != audit_of(device).seed
 
 
-def test_nothing_is_said_where_nothing_stays_open() -> None:
-    assert audit_of(Living({"a": 2.0, "b": 1.0})).of("c", "a", {"a": 2.0, "c": 1.0}) is None
+def test_a_baseline_that_cannot_be_called_says_nothing_of_the_winner() -> None:
+    device, asked = Living({"a": 20.0, "b": 10.0}), list[int]()
+
+    def fails(modules: Sequence[Path], invocation: Invocation, how: LiveRounds) -> LiveCalls:
+        del invocation, how
+        asked.append(len(modules))
+        return LiveCalls(failure="run-error", detail="bytecode of another version")
+
+    device.live_calls = fails  # type: ignore[method-assign]
+    told = Interval(2.0, 2.0, 2.0)
+    assert audit_of(device).of("b", "a", {"a": 20.0, "b": 10.0}, told) is None
+    assert asked == [2, 1]
+    assert judged(device).verdict == "inconclusive"
+    assert judged(device, foreign=False).verdict == "win"
+
+
+def test_what_was_not_built_in_time_is_not_believed() -> None:
+    with pytest.raises(OutOfTimeError):
+        audit_of(Living({"a": 2.0, "b": 1.0})).of("c", "a", {"a": 2.0, "c": 1.0}, Interval(2.0, 2.0, 2.0))
 
 
 # --- What no device can do ------------------------------------------------------------------------------------------
 
 
 def test_what_is_faster_than_the_device_can_be_is_out() -> None:
-    found = audit_of(Living({"a": 20.0, "b": 10.0}), shortest_us=0.5).of("b", "a", {"a": 20.0, "b": 0.4})
-    assert found is not None
+    found = called(Living({"a": 20.0, "b": 10.0}), 20.0, 0.4, shortest_us=0.5)
+    assert found.check.failure == "wrong-time"
     assert found.check.detail.startswith("0.4 µs is faster than this device can be")
 
 
@@ -195,6 +215,20 @@ def test_a_win_that_holds_stays_one() -> None:
     assert (found.verdict, found.winner) == ("win", "b")
     assert found.audited is not None
     assert found.audited.compared == BATCH
+
+
+def test_foreign_code_is_no_faster_than_calls_bear_out() -> None:
+    found = judged(Living({"a": 20.0, "b": 4.0}))
+    assert (found.verdict, found.winner) == ("win", "b")
+    assert found.speedup is not None
+    assert found.over_stock is not None
+    assert found.over_stock.low == pytest.approx(found.speedup.low)
+    assert found.us["b"] == pytest.approx(found.us["a"] / found.speedup.median)
+    assert 4.5 < found.speedup.low < found.speedup.median < 5.5
+    assert "on inputs that change (always the same: 10.0x)" in found.reason
+    own = judged(Living({"a": 20.0, "b": 4.0}), foreign=False).speedup
+    assert own is not None
+    assert own.median == pytest.approx(10.0, rel=0.01)
 
 
 def test_where_the_fastest_is_out_the_next_is_judged() -> None:

@@ -143,6 +143,36 @@ def test_what_is_wrong_with_a_kernel_has_its_exit_code_and_words(
     assert code != 2 or not list((workspace / "candidates").glob("*/*")), "refused before IREE compiles it"
 
 
+def test_a_time_that_does_not_hold_is_told_as_such_with_ones_own_iree_too(
+    workspace: Path, tmp_path: Path, autotune: Callable[..., Answer]
+) -> None:
+    """It looks whether its last element lies there."""
+    skips = "float sum = -c[m * n - 1]; for (int p = 0; p < k; ++p) sum += a[(m - 1) * k + p] * b[p * n + n - 1];"
+    source = tmp_path / "skips.c"
+    source.write_text(NAIVE.replace("{\n", f"{{\n{skips} if (sum * sum < 1e-6f) return;\n", 1))
+    for name, real in vars(Tools.find()).items():
+        if isinstance(real, Path):
+            program = tmp_path / name.replace("_", "-")
+            program.write_text(f'#!/bin/sh\nexec {real} "$@"\n')
+            program.chmod(0o755)
+    answer = autotune("ab", source, *SHAPE, *QUICK, "--iree-tools", tmp_path, "--workspace", workspace)
+    assert answer.code == 0, answer.err
+    document = json.loads(answer.out)
+    assert document["verdict"] == "no-winner"
+    assert document["counts"]["failed"]["wrong-time"] == 1
+    assert re.search("its time does not hold|faster than this device can be", document["reason"])
+
+
+def test_what_is_wrong_only_when_it_is_called_on_new_inputs_is_wrong(
+    workspace: Path, autotune: Callable[..., Answer]
+) -> None:
+    skips = "size_t tile_m, size_t entry) { if (tile_m + tile_n == 0 && c[n + 1] == c[n + 1] && c[0] == c[0]) return;"
+    own_kernel(workspace, **{"size_t tile_m, size_t entry) {": skips})
+    answer = autotune("ab", "default", "mine", *SHAPE, *QUICK[2:], "--workspace", workspace)
+    assert answer.code == 4, answer.err
+    assert re.search(r"mine computes wrong results, .* wrong in \d+ of \d+ calls on inputs that change", answer.err)
+
+
 def test_in_a_search_a_kernel_that_cannot_be_made_is_a_failed_row(workspace: Path) -> None:
     folder = own_kernel(workspace)
     (folder / "sgemm.c").write_text("this is no C\n")

@@ -28,6 +28,7 @@ from autotuner.store.rows import CandidateRow
 from autotuner.store.store import Store
 from autotuner.system.progress import Stop
 from autotuner.tuning.options import Effort
+from tests.support import wrapped as wrapped
 from tests.support.command_line import in_this_process
 from tests.support.patience import ENOUGH
 
@@ -114,6 +115,7 @@ printf ']}'
 _RUN = """#!/bin/sh
 exec REAL "$@"
 """
+HERE = str(Path(__file__).parents[2])
 DRIVER = """
 import signal, sys
 from pathlib import Path
@@ -123,6 +125,8 @@ from autotuner.cli.app import main
 from autotuner.problems import Gemm
 from autotuner.iree.tools import Tools
 folder = Path(sys.argv.pop(1))
+sys.path.append(sys.argv.pop(1))
+import tests.support.wrapped
 Gemm.routes = Gemm.routes[:int(sys.argv.pop(1)) - 1]
 tools = Tools(*(folder / name for name in ("iree-compile", "iree-run-module", "iree-benchmark-module")))
 Tools.find = lambda folder=None: tools
@@ -274,7 +278,7 @@ class Cli:
         self.processes: list[subprocess.Popen[str]] = []
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", DRIVER, str(self.fake.folder), str(self.routes), *arguments]
+        command = [sys.executable, "-c", DRIVER, str(self.fake.folder), HERE, str(self.routes), *arguments]
         process = subprocess.Popen(
             command,
             cwd=self.workspace,

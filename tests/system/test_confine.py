@@ -23,6 +23,7 @@ inside, outside, port = sys.argv[1:]
 tried("inside", lambda: open(inside, "w"))
 tried("outside", lambda: open(outside, "w"))
 tried("null", lambda: open("/dev/null", "w"))
+tried("shared", lambda: open("/dev/shm/autotune-test", "w"))
 tried("network", lambda: socket.create_connection(("127.0.0.1", int(port))))
 """
 
@@ -40,11 +41,12 @@ def test_a_confined_program_writes_to_its_folder_alone(tmp_path: Path) -> None:
     folder, outside = tmp_path / "in", tmp_path / "out"
     folder.mkdir()
     outside.mkdir()
-    refused = {"inside": "done", "outside": "refused", "null": "done", "network": "refused"}
+    refused = {"inside": "done", "outside": "refused", "null": "done", "shared": "refused", "network": "refused"}
     assert said(folder, outside, writes=folder) == refused
     # Whoever started it is as free as before.
     (outside / "own").write_text("")
     assert set(said(folder, outside, writes=None).values()) == {"done"}
+    Path("/dev/shm/autotune-test").unlink()
 
 
 def test_what_goes_wrong_in_the_thread_is_raised_here(tmp_path: Path) -> None:

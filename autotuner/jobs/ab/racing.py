@@ -45,6 +45,8 @@ class ArmRun:
     us: float | None = None
     """As it was timed last; before that, of the call whose outputs were compared."""
     failure: str = ""
+    refused: Check | None = None
+    """What calls on changing inputs say against it."""
 
     @property
     def name(self) -> str:
@@ -137,7 +139,9 @@ def _audit(sides: Sequence[ArmRun], program: Program, benchmark: Benchmark, run:
     once, device = {side.key: side.once for side in sides}, run.session.runner
 
     def refuse(name: str, check: Check) -> None:
-        run.session.store.record_failure(sides[name == B].row, check.failure or "", stderr=check.detail)
+        side = sides[name == B]
+        side.refused, side.failure = check, check.failure or ""
+        run.session.store.record_failure(side.row, side.failure, stderr=check.detail)
 
     least = shortest_us(program.problem, device.uri) if program.problem is not None and program.repeated else 0.0
     how = (program.storage, once, program.agree, benchmark.timeout, refuse, least)

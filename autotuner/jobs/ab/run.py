@@ -119,6 +119,9 @@ class _ExperimentRun:
             raced = replace(benchmark, cache=run.options.searched_cache) if subject.repeated else benchmark
             judgement = race_sides(self.sides, subject, raced, run)
             self.speedup, self.audited = judgement.speedup, judgement.audited
+            refused = self.sides[1].refused
+            if refused is not None and refused.failure != "wrong-time":
+                self._wrong(self.sides[1], refused.failure or "", refused.detail)
             if subject.repeated and judgement.verdict != "inconclusive":
                 self.caches = time_sides_cold(self.sides, raced, run, won=judgement.verdict == "win")
         if judgement.verdict == "win":

@@ -65,7 +65,7 @@ def failure(wanted: Experiment, result: AbResult) -> AutotuneError | None:
     kernel, counts = wanted.searched, result.counts
     if kernel is None:
         return None
-    failed = {str(name): n for name, n in counts.failed.items() if n}
+    failed = {str(name): n for name, n in counts.failed.items() if n and name != "wrong-time"}
     if result.interrupted or not failed or counts.asked - counts.duplicate - 1 > sum(failed.values()):
         return None
     where = f"See candidates/{result.run} for each one's stderr."
