@@ -48,7 +48,7 @@ class Wanted:
     in_c: Annotated[bool, option("--c", "With --new: a kernel in C, which works as it is.")] = False
     in_cuda: Annotated[bool, option("--cuda", "With --new: a kernel in CUDA C++, which works as it is.")] = False
     words: Mapping[str, Any] = field(default_factory=dict)
-    """What was said of a problem, as gemm, conv or attention take it."""
+    """The problem's options, as gemm, conv or attention take them."""
 
     @property
     def shape(self) -> str | None:
@@ -56,7 +56,7 @@ class Wanted:
 
 
 def run_ab(wanted: Wanted, request: Request) -> None:
-    """Does what was asked and ends the process with the contract's exit code."""
+    """Lists, inspects, creates or races, and ends the process with the contract's exit code."""
     given = request.given
     if wanted.show_all:
         given.only("show_all", "workspace", "as_json", where="--list")
@@ -111,7 +111,7 @@ def _experiment(wanted: Wanted, request: Request) -> None:
 
 
 def _refuse_unused(asked: "Experiment", options: "Options", request: Request) -> None:
-    """What this experiment would not use."""
+    """Refuses options that this experiment would not use."""
     if asked.searched is not None:
         return
     a, b = asked.a, asked.b

@@ -57,7 +57,7 @@ _FILES: Mapping[str, str] = {
     **dict.fromkeys((".onnx", ".mlir", ".mlirbc"), "model"),
     **dict.fromkeys((".csv", ".yaml", ".yml", ".log"), "suite"),
 }
-"""The command that a file alone stands for, by the end of its name."""
+"""The command for a file without one, by its suffix."""
 _SHAPE = re.compile(r"\d+([x×,*]\d+)+", re.IGNORECASE)
 
 _SETTINGS: dict[str, Any] = {
@@ -93,7 +93,7 @@ def _root(
 
 
 def main(began: float | None = None) -> None:
-    """Runs the command line. Whatever happens is an exit code and, where it is a failure, one line on stderr.
+    """Runs the command line. Every end is an exit code; a failure is also one line on stderr.
 
     `began` is the moment from which the command's time counts; by default when its words are read.
     """
@@ -140,7 +140,7 @@ def _run(began: float | None) -> int:
 
 
 def _meant(words: list[str]) -> list[str]:
-    """The command of a file without one, the option of a shape without one; `tune` is what autotune does anyway."""
+    """The command of a file without one, the option of a shape without one; `tune` alone is a hint."""
     if words == ["tune"]:
         remedy = "Try autotune gemm --shape 4096x4096x4096, autotune model MODEL.onnx, or autotune --help."
         raise UsageError("tune what?", remedy=remedy)
@@ -177,7 +177,7 @@ def _say(error: AutotuneError) -> int:
 
 
 def _of_the_system(error: OSError) -> AutotuneError:
-    """A file, a folder or a process that cannot be had."""
+    """A file, a folder or a process that the system refuses."""
     try:
         where = f"{error.filename!s} cannot be used" if error.filename else f"the system refuses (in {Path.cwd()})"
     except OSError:
@@ -187,7 +187,7 @@ def _of_the_system(error: OSError) -> AutotuneError:
 
 
 def _bug(error: Exception) -> AutotuneError:
-    """What nobody foresaw: its details go into a file, or where that cannot be, to stderr."""
+    """An unexpected error: its details go into a file, or to stderr where no file can be written."""
     from autotuner.system.settings import cache_dir
 
     details = "".join(traceback.format_exception(error))

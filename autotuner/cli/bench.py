@@ -53,7 +53,7 @@ class BenchWords:
     ] = None
     said: ModelWords = field(default_factory=ModelWords)
     words: Mapping[str, Any] = field(default_factory=dict)
-    """What was said of a problem, as gemm, conv or attention take it."""
+    """The problem's options, as gemm, conv or attention take them."""
 
 
 def run_bench(wanted: BenchWords, request: Request) -> None:
@@ -91,7 +91,7 @@ def run_bench(wanted: BenchWords, request: Request) -> None:
 
 
 def _model(wanted: BenchWords, request: Request) -> "Model | None":
-    """The model, where the file is one."""
+    """The model, if the file is one."""
     from autotuner.programs.model import FORMATS
 
     path = Path(wanted.workload or "")

@@ -47,7 +47,7 @@ def live_line(stage: str, now: Progress | None, *, elapsed: float, left: float |
 
 
 class QuietReporter(Silent):
-    """Nothing: what a user must know even then is in the result."""
+    """Prints nothing."""
 
     def __enter__(self) -> Reporter:
         return self
@@ -129,25 +129,25 @@ def make_console(*, stderr: bool = False) -> Console:
 
 
 def say(console: Console, text: str, *, style: str = "") -> None:
-    """A line, which the terminal breaks where it ends."""
+    """A line; the terminal wraps it."""
     console.print(text, style=style, soft_wrap=True)
 
 
 def note(text: str) -> None:
-    """What a user should know, on stderr."""
+    """A note on stderr."""
     say(make_console(stderr=True), f"note: {text}")
 
 
 def show(listing: Listing) -> None:
-    """Rows under titles: whole, whatever the width."""
+    """A table, never cut."""
     make_console().print(listing, soft_wrap=True)
 
 
 def emit(text: str, *, end: str = "\n") -> None:
-    """Text on stdout as it is, but for control characters."""
+    """Text on stdout, without control characters."""
     print(clean(text), end=end)
 
 
 def emit_json(document: object) -> None:
-    """A document for programs. (It has no control characters: JSON spells them out.)"""
+    """A JSON document. (It has no control characters: JSON escapes them.)"""
     print(json.dumps(document, indent=2))

@@ -15,8 +15,7 @@ from autotuner.errors import UsageError
 bundle = typer.Typer(
     name="bundle",
     help=(
-        "Time on a machine that only files reach. "
-        "--bundle builds here, `run` times there, `import` brings the verdict home."
+        "Time on a machine that only files reach. --bundle builds here, `run` times there, `import` takes the result."
     ),
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -55,7 +54,7 @@ def bring(
     quiet: o.Quiet = False,
     fail_if_no_winner: o.Fail = False,
 ) -> None:
-    """Bring a bundle's verdict home. Its timings join the results, and the winner's spec is shipped."""
+    """Import a bundle's result. Its timings join the results, and the winner's files are written."""
     from autotuner.bundles.archive import is_suite
     from autotuner.cli.tuning import carry_out
     from autotuner.jobs.suite.bundled import import_suite_result

@@ -55,7 +55,7 @@ def nightly(
 
 
 def _write(plan: "Plan", *, force: bool) -> "Night":
-    """The page is up to date after every part: whoever looks in the night sees how far it is."""
+    """The page is written after every part, so it always shows how far the night is."""
     from autotuner.jobs.nightly.run import read
     from autotuner.report.nightly import look_at, page
     from autotuner.report.page import OUR_PAGE

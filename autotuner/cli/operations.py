@@ -162,13 +162,13 @@ def _rehearse_family(family: "Family", target: "Target", options: "Options") -> 
 
 COMMANDS: Mapping[str, Callable[..., Any]] = {"gemm": gemm, "conv": conv, "attention": attention}
 TUNING = {op: tuning_command(parse, run_problem, request=ProblemRequest) for op, parse in COMMANDS.items()}
-"""The commands of these names."""
+"""The commands by name."""
 _NOT_OF_A_PROBLEM = frozenset({"bucket_m"})
 """What makes more than one problem of the words."""
 
 
 def words_of(op: str) -> dict[str, inspect.Parameter]:
-    """The options that say which problem of an operation is meant."""
+    """The options that name a problem of this operation."""
     parameters = inspect.signature(COMMANDS[op]).parameters
     return {name: parameter for name, parameter in parameters.items() if name not in _NOT_OF_A_PROBLEM}
 

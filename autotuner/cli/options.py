@@ -10,7 +10,7 @@ from typer.models import OptionInfo
 from autotuner.bundles import FORCE, JSON, QUIET
 
 HELP: dict[str, Any] = {"help_option_names": ["--help", "-h"], "max_content_width": 100}
-"""How help is asked for, everywhere."""
+"""Settings of --help for all commands."""
 _FIRST, EXPERT = "Options", "Expert options"
 _PANELS: dict[str, str] = {
     "How long": "--effort --trials --resume/--fresh --jobs",
@@ -23,7 +23,7 @@ _PANELS: dict[str, str] = {
 
 
 def option(names: str, text: str) -> OptionInfo:
-    """An option: how it is written, with spaces between several ways, and what it is for."""
+    """An option: its names, separated by spaces, and its help."""
     panel = next((title for title, own in _PANELS.items() if {*names.split()} & {*own.split()}), None)
     made: OptionInfo = typer.Option(*names.split(), help=text, rich_help_panel=panel)
     return made
@@ -131,10 +131,10 @@ autotune spec merge specs/*.mlir -o all.mlir
 autotune spec check specs/a.mlir
 autotune spec check specs/a.mlir model.mlir
 """.splitlines()
-"""They work as they stand."""
+"""Each runs as written."""
 
 
 def examples(command: str) -> str:
-    """The end of a command's help, each on a line of its own."""
+    """The end of a command's help: a line for each example."""
     own = [line for line in EXAMPLES if f"{line} ".startswith(f"autotune {command} ")]
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in own)

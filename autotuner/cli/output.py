@@ -1,4 +1,4 @@
-"""stdout and stderr that never end in a traceback: whatever encoding they have, and whoever has stopped to read."""
+"""stdout and stderr that never end in a traceback, whatever their encoding, also when the reader is gone."""
 
 import os
 import sys
@@ -16,31 +16,30 @@ class OutputError(Exception):
 
 
 class _Guarded:
-    """A stream whose own errors are told from all others. What goes to stderr is a courtesy: a run goes on when nobody
-    reads it any more."""
+    """A stream whose errors become OutputError. Errors of stderr are dropped: a run goes on when nobody reads it."""
 
-    def __init__(self, stream: TextIO, *, courtesy: bool) -> None:
+    def __init__(self, stream: TextIO, *, optional: bool) -> None:
         self._stream = stream
-        self._courtesy = courtesy
+        self._optional = optional
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        with self._told():
+        with self._caught():
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        with self._told():
+        with self._caught():
             self._stream.flush()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _caught(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            if not self._courtesy:
+            if not self._optional:
                 raise OutputError(error) from error
 
 
@@ -48,19 +47,19 @@ class _Guarded:
 def guarded() -> Iterator[None]:
     """Within, both streams write what their encoding does not have as an escape, and fail only by OutputError."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = _guard(before[0], courtesy=False), _guard(before[1], courtesy=True)
+    sys.stdout, sys.stderr = _guard(before[0], optional=False), _guard(before[1], optional=True)
     try:
         yield
     finally:
         sys.stdout, sys.stderr = before
 
 
-def _guard(stream: TextIO | None, *, courtesy: bool) -> TextIO:
+def _guard(stream: TextIO | None, *, optional: bool) -> TextIO:
     if stream is None:  # closed by the caller, as by `>&-`
         stream = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  it lives as long as the process
     with suppress(AttributeError):
         cast(Any, stream).reconfigure(errors="backslashreplace")
-    return cast(TextIO, _Guarded(stream, courtesy=courtesy))
+    return cast(TextIO, _Guarded(stream, optional=optional))
 
 
 def give_up_stdout() -> None:

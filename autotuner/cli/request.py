@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 NO_DEVICE = "none"
 CLUSTER = ("cluster", "insecure_cluster", "tls_ca_file", "tls_cert", "tls_key")
-"""The options of a command whose work may be done elsewhere."""
+"""Options of a cluster."""
 OF_A_CALL = ("tolerance", "expected", "parameters")
-"""What is said of running a model."""
+"""Options of a model's calls."""
 OF_A_MODEL = ("function", "inputs", *OF_A_CALL)
 _AS_TYPED = (
     *("device", "trials", "jobs", "seed", "sampler", "isolate"),
@@ -33,7 +33,7 @@ _AS_TYPED = (
 )
 """Options that a run takes as they are."""
 _EVERYWHERE = frozenset({"verbose", "quiet"})
-"""How something is shown can always be said."""
+"""Options of output, taken everywhere."""
 W = TypeVar("W", bound=str)
 
 
@@ -60,13 +60,13 @@ class Given:
         return name in self.spelt
 
     def refuse(self, names: Iterable[str], why: str, *, remedy: str = "Leave it out.") -> None:
-        """These are not used here; `why` goes on after the option's name."""
+        """Refuses these options; `why` follows the option's name in the message."""
         for name in names:
             if name in self.spelt:
                 raise UsageError(f"{self.spelt[name]} {why}.", remedy=remedy)
 
     def only(self, *names: str, where: str) -> None:
-        """Nothing but these is used there."""
+        """Refuses all other options."""
         self.refuse(sorted(set(self.spelt) - {*names} - _EVERYWHERE), f"has no meaning with {where}")
 
 
@@ -134,7 +134,7 @@ class Request:
         return self.device != NO_DEVICE
 
     def refuse_untimed(self, *names: str) -> None:
-        """Without a device nothing runs: what is said of running is refused."""
+        """Refuses options that need a device where there is none."""
         if not self.timed:
             self.given.refuse(names, "needs a device, and --device none runs nothing")
 
@@ -193,12 +193,12 @@ class ProblemRequest(Request):
     ] = None
 
     def refuse_untimed(self, *names: str) -> None:
-        """What is said of running goes with a bundle."""
+        """With --bundle they are for the other machine."""
         if self.bundle is None:
             super().refuse_untimed(*names)
 
     def untimed(self) -> "ProblemRequest":
-        """For a bundle: nothing runs here, and what is said of running or shipping is refused."""
+        """For a bundle: nothing runs here, so options of running and shipping are refused."""
         device = ["device"] if self.timed else []
         elsewhere = ("output", "resume", "isolate", "cache", "iree_tools", "fail_if_no_winner", *CLUSTER)
         remedy = "Leave it out: `autotune bundle run` and `import` have their own."
@@ -208,7 +208,7 @@ class ProblemRequest(Request):
 
 @dataclass(frozen=True)
 class ModelWords:
-    """What is said of a model beside its file, the same in every command that takes one."""
+    """A model's options, the same in every command that takes a model."""
 
     function: Annotated[str | None, option("--function", "Which function of the model. [default: the only one]")] = None
     inputs: Annotated[
@@ -246,7 +246,7 @@ class ModelWords:
         )
 
     def there(self, path: Path, request: Request) -> "Model":
-        """The same of a file that is there, or no device is waited for."""
+        """The same, after a check that the file exists."""
         from autotuner.problems.accuracy import known_precision
         from autotuner.programs.model import refuse_no_model
 
@@ -255,7 +255,7 @@ class ModelWords:
 
 
 def chosen(word: str, known: Sequence[W], *, name: str) -> W:
-    """One of these words."""
+    """The word, if it is a known one."""
     for one in known:
         if one == word:
             return one
@@ -263,7 +263,7 @@ def chosen(word: str, known: Sequence[W], *, name: str) -> W:
 
 
 def default_dtype(target: str) -> str:
-    """What people multiply there."""
+    """The usual type of this target."""
     from autotuner.targets import Target
 
     return Target.parse(target).usual_dtype

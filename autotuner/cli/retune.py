@@ -1,4 +1,4 @@
-"""`autotune retune`: what became of specs after a new IREE."""
+"""`autotune retune`: do specs still apply and win with a new IREE?"""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -35,7 +35,7 @@ def watched(request: Request) -> Iterator[Watched]:
 
 
 class Shown(Protocol):
-    """What a command that times something ends with."""
+    """The result of a command that times something."""
 
     @property
     def interrupted(self) -> bool: ...
@@ -64,9 +64,9 @@ def carry_out(
     exit_code: Callable[[Result[D]], int] = lambda _: 0,
     failure: Callable[[Result[D]], AutotuneError | None] = lambda _: None,
 ) -> None:
-    """What every tuning command ends with: what a run would do, or the run, its result, and the contract's exit code.
+    """Runs (or rehearses), prints the result, and exits with the contract's code.
 
-    `kernels` are those that join in; `exit_code` and `failure` are what a result itself ends with.
+    `kernels` take part; `exit_code` and `failure` are asked of the result.
     """
     say_whose_code(kernels, request.workspace)
     if request.dry_run and rehearse is not None:
@@ -88,7 +88,7 @@ def carry_out(
 
 
 def find_tools(folder: Path | None) -> Tools:
-    """IREE's programs, for a command that is no run: what is odd about them is said at once."""
+    """IREE's programs, for a command without a run; warnings about them are printed at once."""
     tools = Tools.find(folder)
     for warning in tools.warnings():
         note(warning)
@@ -96,7 +96,7 @@ def find_tools(folder: Path | None) -> Tools:
 
 
 def say_whose_code(kernels: Sequence[Kernel], workspace: Path) -> None:
-    """Once, on stderr: a kernel that does not come with autotune is a program of somebody's, and it will run."""
+    """Says once, on stderr, which kernels do not come with autotune: their code will run here."""
     named = {kernel.name for kernel in kernels}
     there = {file.parent.name for file in own_folder(workspace).glob(f"*/{FILE}")} if kernels else set()
     own = {name for name in there & named if not is_shipped(name)}

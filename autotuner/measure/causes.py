@@ -39,7 +39,7 @@ CAUSES: Mapping[Cause, Explanation] = {
     ),
     "out-of-time": Explanation(
         "The time was up before the proof.",
-        "use the --budget that the verdict names; builds are kept",
+        "use a longer --budget; builds are kept",
     ),
     "noise": Explanation(
         "The machine is too noisy to tell.",

@@ -1,1 +1,1 @@
-"""What is told of results: tables, frames, the state of this machine."""
+"""Results as tables, frames and pages, and the state of this machine."""

@@ -12,12 +12,12 @@ from autotuner.report.reading import Finalist, Run, name_of, time_of
 from autotuner.store.rows import CandidateRow
 
 POINTS = 1200
-"""Of a chart: a browser draws so many at once without a pause."""
+"""Points of a chart: a browser draws as many without a pause."""
 FINALISTS = 25
 _MARGIN = 0.04
-"""Of an axis, on both sides: a mark at its end is whole."""
+"""Added to both ends of an axis, so that marks are not cut."""
 _TICKS = 5
-"""At the most, about: names of more would touch on a phone."""
+"""About the most that fit on a phone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Scale:
 
     @classmethod
     def over(cls, values: Iterable[float], *, log: bool = False) -> Self:
-        """Over all of these; of one value there is no axis but around it."""
+        """An axis over all values, with a margin."""
         known = [math.log(value) if log else value for value in values]
         low, high = min(known), max(known)
         margin = _MARGIN * (high - low) or max(abs(high), 1.0) * _MARGIN
@@ -110,11 +110,11 @@ class Plot:
     legend: Mapping[str, str] | None = None
     """Colours, and what has them."""
     names: Sequence[tuple[float, str]] = ()
-    """Of places along x, in per cent, where they are not numbers."""
+    """Labels along x, by place in per cent, instead of numbers."""
 
     @property
     def line(self) -> str:
-        """As a polyline has it: y goes down there."""
+        """Points of a polyline, whose y axis points down."""
         return " ".join(f"{self.x.at(x)},{round(100 - self.y.at(y), 2)}" for x, y in self.path)
 
 
@@ -122,7 +122,7 @@ Chart = Rows | Plot
 
 
 def forest(title: str, marks: Sequence[Mark], *, note: str = "") -> Rows:
-    """Times as fast as the default with their intervals, beside the line where nothing has changed."""
+    """Speedups with their intervals, and a line at 1."""
     scale = Scale.over([1.0, *(end for mark in marks for end in mark.ends)], log=True)
     return Rows(title, marks, scale, note, line=scale.at(1.0))
 
@@ -164,7 +164,7 @@ def _point(at: int, row: CandidateRow, run: Run) -> Point:
 
 
 def importance(shares: Mapping[str, float | None]) -> Rows | None:
-    """What share of the spread each knob explains by itself."""
+    """The share of the spread that each knob explains."""
     told = [(name, round(100 * share, 1)) for name, share in shares.items() if share is not None]
     marks = [Mark(name, share, 0.0, share, "c1", f"{share:g} %") for name, share in told]
     note = "Per cent of the spread of log time that a knob's values explain by themselves, beyond chance."

@@ -24,7 +24,7 @@ from autotuner.system.workspace import refuse_endless
 Verdict = Literal["regression", "failed", "improvement", "unclear", "same", "only-golden", "only-new"]
 
 SMALLEST_CHANGE = 0.01
-"""Less than this is no change. It is also what a winner must gain at the least."""
+"""A smaller change does not count; a winner must gain as much."""
 ORDER: tuple[Verdict, ...] = get_args(Verdict)
 """What a reader must act on comes first."""
 BAD: tuple[Verdict, ...] = ("regression", "failed")
@@ -35,7 +35,7 @@ _SQLITE = b"SQLite format 3\0"
 
 
 def limit_of(percent: float | None) -> float:
-    """From which part of the golden time on something is a change."""
+    """The smallest change that counts, as a part of the golden time."""
     if percent is None:
         return SMALLEST_CHANGE
     if not 0 <= percent <= 1000:
@@ -48,14 +48,14 @@ def limit_of(percent: float | None) -> float:
 
 @dataclass(frozen=True)
 class ResultSet:
-    """What is compared: its name as given, and what it holds."""
+    """A set of results: its name as given, and its figures."""
 
     name: str
     found: Measurements
 
 
 def open_set(word: str, *, workspace: Path = Path(), storage: str | None = None) -> ResultSet:
-    """What a word on the command line means. Runs are those of `workspace` or `storage`."""
+    """Opens a run, workspace, database or export. Runs are those of `workspace` or `storage`."""
     path = Path(word)
     if "://" in word:
         return _of_database(word)
@@ -165,7 +165,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """The first line: what a reader asks."""
+        """The first line of the output."""
         told = ", ".join(f"{n} {verdict}" for verdict, n in self.counts.items())
         word = "regression" if self.regressed else "no regression" if self.compared else "nothing could be compared"
         return f"{word}: {told}"
@@ -190,7 +190,7 @@ def compare(golden: ResultSet, new: ResultSet, limit: float = SMALLEST_CHANGE) -
 
 
 def newest(figures: Iterable[Figure]) -> dict[object, Figure]:
-    """Of each kernel in each condition the latest, whatever order they come in."""
+    """The latest figure of each kernel in each condition."""
     ordered = sorted(figures, key=lambda one: (one.started, one.run, one.blocks, one.us))
     return {(figure.key, figure.conditions): figure for figure in ordered}
 
@@ -207,8 +207,8 @@ def _row(golden: Figure | None, new: Figure | None, limit: float, failures: Mapp
 
 
 def judge(golden: Figure, new: Figure, limit: float) -> tuple[Verdict, str]:
-    """Slower where the whole new interval lies beyond the golden one by more than the limit; why, where that is not in
-    the figures."""
+    """A regression where the whole new interval lies beyond the golden one by more than the limit; and a note where the
+    figures do not explain the verdict."""
     if golden.run and golden == new:
         return "same", f"one and the same timing, of run {golden.run}"
     before, after = golden.interval, new.interval
@@ -226,7 +226,7 @@ def judge(golden: Figure, new: Figure, limit: float) -> tuple[Verdict, str]:
 
 
 def _beyond(value: float, limit: float) -> bool:
-    """More than the limit. What is the limit itself but for rounding is not."""
+    """Is it more than the limit, rounding aside?"""
     return value > limit and not math.isclose(value, limit, rel_tol=1e-9)
 
 

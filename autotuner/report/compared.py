@@ -39,7 +39,7 @@ _ENVIRONMENT = (
 
 
 def kernels(found: Comparison) -> Table:
-    """A kernel a row, what must be acted on first."""
+    """A kernel a row, regressions first."""
     return Table.of("Kernels of both sets", found.rows, _KERNELS)
 
 
@@ -101,7 +101,7 @@ def _markdown(table: Table) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """As text in a cell: a name may come from a stranger's file."""
+    """Escaped for a cell: a name may come from a stranger's file."""
     return printable(text).translate(_ESCAPED)
 
 

@@ -1,4 +1,4 @@
-"""Looks at the installation as a run would: the tools, a small compile for each target, each device."""
+"""Examines the installation: the tools, a small compile for each target, each device."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ State = Literal["ok", "warning", "absent", "broken"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """One examined part."""
 
     what: str
     state: State
@@ -74,7 +74,7 @@ def _package(name: str) -> Finding:
 
 
 def _programs(tools: Tools) -> list[Finding]:
-    """Which IREE is in use, from where, and whether its parts go together."""
+    """Which IREE is in use, from where, and whether its parts fit together."""
     runtime = f"{tools.runtime_release}, from {tools.iree_run_module.parent}".removeprefix(", ")
     found = [
         Finding("iree-compile", "ok", f"{tools.build}, from {tools.iree_compile.parent.resolve()}"),
@@ -86,7 +86,7 @@ def _programs(tools: Tools) -> list[Finding]:
 
 
 def _nvrtc() -> Finding:
-    """What kernels in CUDA C++ are built by; all else does without."""
+    """NVRTC builds kernels in CUDA C++; nothing else needs it."""
     try:
         library = find_nvrtc()
         return Finding("NVRTC", "ok", f"of CUDA {nvrtc_release(library)}, from {library.parent}")
@@ -107,7 +107,7 @@ def _compiles(target: Target, builder: Builder) -> Finding:
 
 
 def _answers(backend: Backend, tools: Tools) -> Finding:
-    """A driver lists its devices only when it can talk to them."""
+    """The devices of a driver, if it can be loaded."""
     device = backend.device
     done = list_devices(tools, device)
     found = [line.strip() for line in done.stdout.splitlines() if "://" in line]

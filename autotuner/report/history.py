@@ -1,6 +1,6 @@
 """Runs and candidates as records and tables. Reads rows of the results database, nothing else.
 
-A question for all runs together, never one for each: a store has thousands.
+One query for all runs: a store has thousands.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Record = dict[str, Any]
 
 
 def history_records(store: Reader, limit: int | None = 20, *, which: RunFilter = ALL_RUNS) -> list[Record]:
-    """The latest of these runs, newest first, each with its parts; a run that was cut short tells how far it came.
+    """The latest of these runs, newest first, each with its parts.
 
-    Parts of others are listed where a problem is asked for: it is meant wherever it was tuned.
+    With a filter by problem, parts of other runs are listed too.
     """
     return run_records(store, store.runs(limit, top=not which.names_problem, which=which))
 
@@ -80,12 +80,12 @@ def _verdict(record: Record) -> str:
 
 
 def _us(title: str, name: str) -> Field:
-    """What is no number there is the database's fault."""
+    """A column of times."""
     return Field(title, lambda record: "" if record[name] is None else us(float(record[name])), "number")
 
 
 def _total(what: str) -> Field:
-    """With those of its parts."""
+    """Its parts included."""
     return Field(what, lambda record: str(sum(one[what] for one in (record, *record["runs"]))), "number")
 
 
@@ -139,7 +139,7 @@ def run_table(store: Reader, run: str) -> Table:
 def candidates_table(
     run: RunRow, candidates: Sequence[CandidateRow], isa: Mapping[int, Isa], *, ratios: bool = True
 ) -> Table:
-    """The fastest first, and after them those that were not timed, with the reason. `ratios`: of the search."""
+    """The fastest first, then what was not timed, with the reason. `ratios`: with the search's speedups."""
     from autotuner.measure.reference import DEFAULT  # imported where they are used: lists of runs need not wait
     from autotuner.tuning.printer import knobs
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from autotuner.measure.blocks import ratio_text
 from autotuner.report.charts import Chart, Mark, forest
 from autotuner.report.page import Section
 from autotuner.report.reading import Run
@@ -24,7 +25,7 @@ _KINDS: Mapping[str, Kind] = {
     **dict.fromkeys(("reason", "why", "how", "problems"), "long"),
     **dict.fromkeys(("flags", "spec", "flagfile", "command"), "code"),
 }
-"""Of the columns that have these names; others are numbers or text."""
+"""Kinds of columns by name; others are numbers or text."""
 
 
 def own_sections(run: Run) -> list[Section]:
@@ -171,7 +172,7 @@ def _ratio(name: str, ratio: _Row, colour: str, run: str = "") -> Mark:
 
 
 def _uplifts(rows: _Rows) -> tuple[Chart, ...]:
-    """The speedup of each problem that came to one, the one with most time first."""
+    """The speedups of the problems, the one with most time first."""
     marks = [
         _ratio(text(row.get("problem")), row["speedup"], "good" if row.get("kept") else "muted", text(row.get("run")))
         for row in rows
@@ -193,7 +194,7 @@ def _family(document: _Row) -> list[Section]:
 
 
 def _retuned(document: _Row) -> list[Section]:
-    """What became of each entry, and why."""
+    """The state of each entry, and why."""
     names = "entry problem spec state before_us us baseline_us speedup reason run"
     return [_section("entries", "Entries", table("What became of each", document.get("entries") or [], names))]
 
@@ -218,12 +219,13 @@ def _backends(document: _Row) -> Iterator[_Row]:
 
 
 def headline(document: _Row) -> str:
-    """How many times as fast as each of the others IREE is."""
+    """How much faster than each of the others IREE is."""
     several = len(document.get("problems") or []) > 1
     told, by = [], ""
     for name, entry in (document.get("summary") or {}).items():
         if mean := number(entry.get("geometric_mean")):
             of = f" (of {count(int(number(entry.get('problems')) or 0), 'problem')})" if several else ""
-            told.append(f"{mean:.3f} times as fast as {text(name)}{of}")
+            ratio = ratio_text(max(mean, 1 / mean))
+            told.append(f"{ratio} {'faster' if mean >= 1 else 'slower'} than {text(name)}{of}")
             by = by or text(entry.get("by"))
     return f"{by} is {', '.join(told)}{', in the geometric mean' if several else ''}" if told else ""

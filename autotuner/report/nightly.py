@@ -1,4 +1,4 @@
-"""Night after night: what a night came to beside the golden set or the nights before it, and the page of it."""
+"""A night's result beside the golden set or the nights before it, and its page."""
 
 from __future__ import annotations
 
@@ -98,13 +98,13 @@ class Night:
 
     @property
     def failed(self) -> list[Entry]:
-        """Of the file as it is now: what was taken out of it fails no more."""
+        """Failed parts that are still in the file."""
         planned = {part.name for part in self.plan.parts}
         return [part for part in self.parts if part.status == "failed" and part.part in planned]
 
     @property
     def alarms(self) -> list[str]:
-        """What is slower or fails now, and whether IREE is another one since."""
+        """What is slower or fails now, and whether IREE has changed since."""
         before, after = self._versions
         version = f" (IREE {before} → {after})" if before != after else ""
         return [f"{row.name}: {self._became(row)}{version}" for row in self.compared.regressed]
@@ -122,7 +122,7 @@ class Night:
 
     @property
     def unclear(self) -> bool:
-        """Something of the night came to no verdict, or was not measured at all."""
+        """Something of the night has no verdict, or was not measured."""
         some = {"unclear", "only-golden"} & {*self.compared.counts}
         return bool(some or self.notes or any(part.status != "finished" for part in self.parts))
 
@@ -169,7 +169,7 @@ def _part(entry: Entry) -> dict[str, Any]:
 
 
 def look_at(plan: Plan, entries: Sequence[Entry]) -> Night:
-    """Judges a history. A golden set that cannot be read is a note: the night's own figures are told all the same."""
+    """Judges a history. A golden set that cannot be read is a note; the night's figures are shown all the same."""
     when = nights(entries)
     night = when[-1] if when else ""
     tonight = [entry for entry in entries if entry.night == night]

@@ -59,7 +59,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a page tells of one thing, a run or a night: its summary and its sections."""
+    """One article of a page, a run or a night: its summary and its sections."""
 
     anchor: str
     title: str
@@ -100,7 +100,7 @@ def render(
 
 
 def policy(script: str) -> str:
-    """Only this script runs, and nothing is asked for."""
+    """Content policy: only this script runs, and nothing is loaded."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     rules = [
         "default-src 'none'",

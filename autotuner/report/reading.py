@@ -1,4 +1,4 @@
-"""One run as a page tells it: its rows, joined once."""
+"""One run as a page shows it: its rows, joined once."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from autotuner.store.reader import Reader
 from autotuner.store.rows import LEFT_OUT, CandidateRow, Json, RunRow
 
 LEAST = 8
-"""Timed configurations below which no share of the spread is told."""
+"""With fewer timed configurations no share of the spread is shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finalist:
-    """One that was timed side by side with the default: how much faster it is, by the blocks that have both."""
+    """A candidate that was timed beside the default, with its speedup over the blocks that have both."""
 
     name: str
     ordinal: int
@@ -35,7 +35,7 @@ class Finalist:
 
 @dataclass(frozen=True)
 class Run:
-    """A run, and what it came to so far."""
+    """A run and its results so far."""
 
     row: RunRow
     record: Mapping[str, Any]
@@ -47,12 +47,12 @@ class Run:
 
     @property
     def document(self) -> Json:
-        """The JSON document that its user was given; empty where it has not come to an end."""
+        """Its JSON document; empty while it is unfinished."""
         return self.row.result or {}
 
     @property
     def key(self) -> str:
-        """Of its candidates on a page: their numbers follow."""
+        """Prefix of its candidates' anchors on a page."""
         return f"run-{self.row.id}-c"
 
     def link(self, ordinal: int) -> str:
@@ -61,17 +61,17 @@ class Run:
 
     @cached_property
     def timed(self) -> tuple[CandidateRow, ...]:
-        """In the order in which they were asked for; the defaults of a suite's problems compete with nothing."""
+        """In the order of the search, without the defaults of a suite's problems."""
         return tuple(c for c in self.candidates if time_of(c) is not None and c.kind != "default")
 
     @property
     def failed(self) -> list[CandidateRow]:
-        """Also a default that was timed and is wrong."""
+        """Includes a default that was timed and is wrong."""
         return [c for c in self.candidates if (c.state == "failed" or c.failure) and c.failure not in LEFT_OUT]
 
 
 def time_of(row: CandidateRow) -> float | None:
-    """Its time; None where it failed, whatever was timed before."""
+    """Its time; None if it failed."""
     return row.us if row.us and row.state != "failed" and math.isfinite(row.us) else None
 
 
@@ -119,7 +119,7 @@ def varied(run: Run) -> dict[str, float | None]:
 
 
 def _share(groups: Sequence[Sequence[float]]) -> float | None:
-    """Epsilon squared: the correlation ratio, less what chance gives to so many groups."""
+    """Epsilon squared: the correlation ratio, corrected for chance."""
     every = [time for group in groups for time in group]
     if len(every) < LEAST or len(every) <= len(groups):
         return None

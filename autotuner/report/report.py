@@ -1,6 +1,6 @@
-"""One page of some runs or of all: what is read from a results database becomes views, and these a page.
+"""A page of some runs or of all, from the results database.
 
-The page is bounded: of many runs the first are told in full, the others by their verdicts.
+The page is bounded: the first runs are shown in full, the others by their verdicts.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from autotuner.report.page import View, render
 from autotuner.report.reading import Run, read
 from autotuner.report.tables import interval, number, text, tone
 from autotuner.store.reader import Reader
-from autotuner.store.rows import Json, RunRow
+from autotuner.store.rows import RunRow
 from autotuner.system.text import count, microseconds
 from autotuner.targets.catalog import peak_of
 
 FULL = 20
-"""Runs that are told in full: a browser shows them without a pause."""
+"""Runs that are shown in full: a browser draws them without a pause."""
 OVERVIEW = 1000
 """Runs that the overview lists."""
 _SECTIONS = (
@@ -35,7 +35,7 @@ _SECTIONS = (
 
 
 def report(store: Reader, runs: Sequence[str] = ()) -> str:
-    """The page of these runs with their parts, or of all that are no parts: the first of them in full."""
+    """The page of these runs with their parts, or of all top-level runs; the first are shown in full."""
     rows = {row.id: row for run in runs for row in store.owners(run)} or {
         r.id: r for r in store.runs(OVERVIEW, top=True)
     }
@@ -61,8 +61,7 @@ def _view(run: Run, others: Mapping[str, RunRow]) -> View:
         title=_title(run.row),
         verdict=verdict,
         tone=tone(verdict),
-        headline=_headline(run.row, run.document),
-        words=(said,) if said else (),
+        headline=said or (kinds.headline(run.document) if run.row.kind == "bench" else ""),
         facts=tuple(_facts(run)),
         commands=tuple(_commands(run, others.get(run.row.parent or ""))),
         notes=tuple(map(str, run.document.get("notes") or ())),
@@ -88,7 +87,7 @@ def _again(row: RunRow, parent: RunRow | None) -> str:
 
 
 _WORDS = {"bench": "beside other libraries", "ab": "an experiment", "retune": "retuned"}
-"""What tells a run from one that tuned the same."""
+"""Added to the title of a run that is no tuning."""
 
 
 def _title(row: RunRow) -> str:
@@ -96,18 +95,8 @@ def _title(row: RunRow) -> str:
     return f"{row.problem.get('name') or row.id} on {row.target}{f', {words}' if words else ''}"
 
 
-def _headline(row: RunRow, document: Json) -> str:
-    ratio, _, bounds = interval(document.get("speedup")).partition(" ")
-    if not ratio:
-        return kinds.headline(document) if row.kind == "bench" else ""
-    over = "A" if row.kind == "ab" else "the default"
-    who = "" if document.get("verdict") == "win" or row.kind == "ab" else "the best candidate is "
-    return f"{who}{ratio} times as fast as {over} {bounds}".rstrip()
-
-
 def _standing(run: Run) -> str:
-    """Of a run without an end. One that was killed in this workspace is known to be; in a database of many workspaces
-    another's is not."""
+    """The state of an unfinished run: it goes on, or it was cut short."""
     timed = f"{count(_total(run, 'timed'), 'candidate')} timed"
     if run.row.status == "running":
         return f"This run goes on: {timed} so far."
@@ -116,7 +105,7 @@ def _standing(run: Run) -> str:
 
 
 def _total(run: Run, what: str) -> int:
-    """With those of its parts."""
+    """Its parts included."""
     return sum(one[what] for one in (run.record, *run.record["runs"]))
 
 
@@ -150,7 +139,7 @@ def _facts(run: Run) -> list[tuple[str, str]]:
 
 
 def _time(us: object, run: Run) -> str:
-    """With the rate, and what part that is of what the device can do."""
+    """With the rate, and its share of the device's peak."""
     time, flops = number(us), number(run.row.problem.get("flops"))
     if time is None:
         return ""

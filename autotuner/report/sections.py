@@ -1,5 +1,5 @@
-"""The sections that every run may have: search, knobs, finalists, failures, environment, candidates. One that has
-nothing to show is None."""
+"""The sections that every run may have: search, knobs, finalists, failures, environment, candidates. An
+empty one is None."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def search(run: Run) -> Section | None:
 
 
 def _screened(run: Run) -> tuple[str, ...]:
-    """Where there are other figures of the same: which these are."""
+    """Says which times these are where the race has others."""
     return (_SCREENED,) if run.finalists else ()
 
 
 def knobs(run: Run) -> Section | None:
-    """Which of them matter."""
+    """Which knobs matter."""
     chart = charts.importance(varied(run))
     return Section("knobs", "Knobs", charts=(chart,)) if chart else None
 
 
 def finalists(run: Run) -> Section | None:
-    """What was raced against the default; without a device, what the machine code promises."""
+    """What was raced against the default; without a device, the static scores."""
     chart, ranking = charts.finalists(run), _ranking(run)
     if chart is None and not ranking.rows:
         return None
@@ -87,7 +87,7 @@ def environment(run: Run) -> Section | None:
 
 
 def candidates(run: Run) -> Section | None:
-    """The fastest first: what became of each."""
+    """All candidates, the fastest first."""
     if not run.candidates:
         return None
     table = candidates_table(run.row, run.candidates, run.isa, ratios=not run.finalists)

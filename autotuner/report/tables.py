@@ -1,4 +1,4 @@
-"""Tables, said once and shown on pages and on terminals: each column has a title and says what its cells are.
+"""Tables for pages and terminals: each column has a title and a kind.
 
 It imports no page and no numbers: `autotune history` must not wait for them.
 """
@@ -40,7 +40,7 @@ TONES: Mapping[str, Tone] = {
 """The colour of a word; others have none."""
 _STYLES: Mapping[Tone, str] = {"good": "green", "warn": "yellow", "bad": "red"}
 _WHOLE = 1e4
-"""From here on a number is told without a point, and never by powers of ten."""
+"""From here on a number has no decimals."""
 STATIC_ROWS = 50
 """Rows of a table that stand in a page's own text; the others are data that its script shows."""
 
@@ -112,12 +112,12 @@ def _cell(column: Field, cell: str) -> Text:
 
 
 def number(value: Any) -> float | None:
-    """What a stored document calls a number, where it is one."""
+    """The value as a number; None if it is not a finite one."""
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def text(value: object) -> str:
-    """Whatever a document holds."""
+    """Any value as text."""
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) < _WHOLE else f"{value:.0f}"
     return "" if value is None else str(value)
@@ -130,13 +130,13 @@ def us(value: object) -> str:
 
 
 def fixed(value: object, digits: int) -> str:
-    """So many digits behind the point."""
+    """With so many decimals."""
     known = number(value)
     return "" if known is None else f"{known:.{digits}f}"
 
 
 def error(value: object) -> str:
-    """A relative error: its size counts."""
+    """A relative error, to its order of magnitude."""
     known = number(value)
     return "" if known is None else f"{known:.1e}"
 

@@ -304,7 +304,7 @@ def test_a_comparison_has_a_row_for_each_library(store: Store) -> None:
 def test_a_comparison_over_problems_says_of_how_many(store: Store) -> None:
     summary = {"numpy": {"by": "tuned", "problems": 1, "geometric_mean": 2.0}}
     run = read(store, a_search(store, kind="bench", more={"problems": [{}, {}], "summary": summary}))
-    assert kinds.headline(run.document) == "tuned is 2.000 times as fast as numpy (of 1 problem), in the geometric mean"
+    assert kinds.headline(run.document) == "tuned is 2.00x faster than numpy (of 1 problem), in the geometric mean"
 
 
 def test_a_retuning_says_what_became_of_each_entry(store: Store) -> None:

@@ -62,7 +62,7 @@ class LeftOut:
     install: str = ""
 
     def __str__(self) -> str:
-        return f"{self.name} is left out: {self.reason}{f'. Run: {self.install}' if self.install else ''}"
+        return f"{self.name}: {self.reason}{f'. Run: {self.install}' if self.install else ''}"
 
     def to_json(self) -> dict[str, Any]:
         return {"backend": self.name, "reason": self.reason, "install": self.install or None}

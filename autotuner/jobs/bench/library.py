@@ -158,7 +158,7 @@ def _missing(library: Library, python: Path) -> Callable[[str, str], AutotuneErr
         other = f"name another by --python {library.name}=PYTHON."
         if _ABSENT in why:
             install = library.install.removeprefix("pip ")
-            said = f"{library.name} is not installed in {python} ({last_line(why)})."
+            said = f"{library.name} is not installed in {python}: {last_line(why)}."
             return EnvironmentFailure(said, remedy=f"Run: {python} -m pip {install}; or {other}")
         said = f"{library.name} does not start on {device} in {python}: {last_line(why)}."
         return EnvironmentFailure(said, remedy=f"Leave it out of --backends, or {other}")

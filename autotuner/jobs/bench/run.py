@@ -109,7 +109,7 @@ class _Bench:
         """With the libraries' processes; those that are not there are named."""
         with process.until(account.clock.latest), Libraries.open(terms, target, session) as libraries:
             for missing in libraries.left_out:
-                account.note(str(missing))
+                account.remark(str(missing))
             yield cls(terms, target, options, session, account, libraries)
 
     # --- what is timed --------------------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ def test_people_read_the_reason_where_there_is_no_time_and_the_line_that_would_b
     found.facts["notes"] = (*found.facts["notes"], str(triton))
     said = str(found)
     assert "not-supported: numpy has no conv" in said
-    assert said.count("triton is left out: it is not there. Run: pip install triton") == 1
+    assert said.count("left out   triton: it is not there. Run: pip install triton") == 1
     assert "2.00x" in said
     assert "hot" in found.printer().text(verbose=True)
 
