@@ -30,7 +30,7 @@ from autotuner.targets.catalog import peak_of
 from autotuner.targets.naming import TWIN
 
 BATCH, LEAST_BATCHES, MOST_BATCHES = 64, 2, 6
-"""Rounds are called in batches until they tell; what so many do not tell, more would hardly. The least where no time is
+"""Rounds are called in batches until they decide; more than these would hardly help. The least where no time is
 left."""
 SECONDS = 0.5
 """Of one batch: of longer calls there are fewer, at the least eight."""

@@ -1,7 +1,7 @@
-"""IREE's default on every device: chips of one product differ, so a candidate's time is told by its own device's.
+"""IREE's default on every device: chips of one product differ, so a candidate counts relative to its device's default.
 
-The device that a problem was calibrated on is its home. A time of another device is divided by what the default takes
-there, relative to what it takes at home: what is compared are times as they would be at home.
+A problem is calibrated on the first device. A time of another device is divided by the default's time there, relative
+to that on the first: all times are compared as they would be on the first device.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ class OnDevice(Generic[M]):
     calibration: Calibration[M]
     """With this device."""
     arrived: Timing | None
-    """The default, when the device first took part; None at home, where it is a candidate like others."""
+    """The default, when the device first took part; None on the first device, where it is a candidate like others."""
 
 
 @dataclass(eq=False)
 class Baselines(Generic[M]):
     """The devices that have taken part in a problem's search."""
 
-    home: Calibration[M]
-    home_us: Callable[[], float | None]
-    """What the default takes at home."""
+    first: Calibration[M]
+    first_us: Callable[[], float | None]
+    """The default's time on the first device."""
     _known: dict[str, OnDevice[M]] = field(default_factory=dict, init=False)
 
     def measure(self, module: M, device: Device, *, best_us: float) -> Measured:
-        """A candidate on a device; `best_us` is told as it would be at home. A new device times the default, too."""
+        """A candidate on a device; `best_us` is a time of the first device. A new device times the default, too."""
         new = device.uri not in self._known
         here = self.on(device)
         best = best_us * self.ratio(device.uri)
@@ -47,31 +47,31 @@ class Baselines(Generic[M]):
     def on(self, device: Device) -> OnDevice[M]:
         """How this device times; one that is new here times the default first."""
         if device.uri not in self._known:
-            home = device.uri == self.home.device.uri
-            self._known[device.uri] = OnDevice(self.home, None) if home else self._arrive(device)
+            first = device.uri == self.first.device.uri
+            self._known[device.uri] = OnDevice(self.first, None) if first else self._arrive(device)
         return self._known[device.uri]
 
     def ratio(self, uri: str) -> float:
-        """What the default takes on a device, of what it takes at home."""
-        known, home = self._known.get(uri), self.home_us()
-        if known is None or known.arrived is None or not home:
+        """The default's time on a device, over that on the first."""
+        known, first = self._known.get(uri), self.first_us()
+        if known is None or known.arrived is None or not first:
             return 1.0
-        return known.arrived.median / home
+        return known.arrived.median / first
 
     def us(self) -> Mapping[str, float]:
         """What the default takes, by device."""
-        home = self.home_us()
-        if not home:
+        first = self.first_us()
+        if not first:
             return {}
-        return {uri: home * self.ratio(uri) for uri in (self.home.device.uri, *self._known)}
+        return {uri: first * self.ratio(uri) for uri in (self.first.device.uri, *self._known)}
 
     def _arrive(self, device: Device) -> OnDevice[M]:
-        """What is right at home and does not run here, or is wrong here, says that this device is at fault."""
-        home = self.home
-        here = replace(home, device=device, checker=replace(home.checker, device=device))
+        """A default that is right on the first device and fails here shows that this device is at fault."""
+        first = self.first
+        here = replace(first, device=device, checker=replace(first.checker, device=device))
         check = here.checker.check(here.baseline.vmfb)
         timing = device.time(here.baseline, here.benchmark, repetitions=LISTENED)
-        if (not check.ok and home.default.ok) or not timing.ok:
+        if (not check.ok and first.default.ok) or not timing.ok:
             raise DeviceError(
                 f"IREE's default runs on another device and not on {device.uri!r}: "
                 f"{failed_because(check.detail or timing.detail)}",

@@ -22,7 +22,7 @@ COLD_TIMINGS = 2 * 3 * ROUNDS + 6
 """What all of it takes at most, in timings: of two modules, with single calls of about two of them each time; and the
 device has to settle after the confirmation."""
 MOST_PAIRS, LEAST_PAIRS, PAIRS_US = 20, 3, 250_000.0
-"""Single calls of one round: so many as fit into this time, within these bounds."""
+"""Single calls of one round: as many as fit into this time, within these bounds."""
 NOT_EXCEEDED = (
     "the buffers of a cold timing do not exceed the last level cache twice: there is too little memory for it, or the "
     "problem is too small"

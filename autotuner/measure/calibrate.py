@@ -28,7 +28,7 @@ _LENGTHENED = 2
 
 
 class Thoroughness(Protocol):
-    """How thoroughly a run measures: an effort at home says so, and a bundle for the machine that runs it."""
+    """How thoroughly a run measures, by its effort or by its bundle."""
 
     @property
     def race_entrants(self) -> int: ...
@@ -55,7 +55,7 @@ class Made(Module, Protocol):
 
 M = TypeVar("M", bound=Made)
 Make = Callable[[int, M | None], M]
-"""IREE's default with so many repeats of its dispatches; the second is what is there, and stays where it will do."""
+"""IREE's default with this many repeats of its dispatches; the second is an earlier build, which may do."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Calibration(Generic[M]):
     repeat: int
     """How often candidates repeat their dispatches."""
     baseline: M
-    """With so many repeats."""
+    """With this many repeats."""
     timing_seconds: float
     """What one timing costs in wall time, the process included."""
     isolated_seconds: float

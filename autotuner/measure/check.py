@@ -32,7 +32,7 @@ _ROUNDED_RMS = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What the comparison with the reference came to."""
+    """The result of the comparison with the reference."""
 
     failure: FailureClass | None
     error: float

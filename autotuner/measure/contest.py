@@ -27,12 +27,12 @@ OnTiming = Callable[[str, int, Timing], None]
 
 
 class TimingFailed(Exception):
-    """One timing of one entrant came to nothing (crash, time-out): it leaves, the others go on."""
+    """A timing of one entrant failed (crash, time-out): it leaves, the others go on."""
 
 
 @dataclass(frozen=True)
 class Turns(BlockTimes):
-    """What a contest came to."""
+    """The result of a contest."""
 
     failed: Mapping[str, str] = field(default_factory=dict)
     """Who left because it could not be timed, and why."""

@@ -1,4 +1,4 @@
-"""Evidence that holds whenever it is looked at: whoever times pairs side by side may stop at any of them.
+"""Evidence that holds at any time: timing may stop after any pair.
 
 Log ratios of pairs are bet against "the mean is at most mu". The capital is the mean of two bets, each a fair game
 where that is true: it ever reaches 1/alpha with a probability of alpha at most (Ville), however often anybody looks.
@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 
 SPREAD = 0.02
-"""Of the prior, one over its variance: the smaller, the sooner large gains are told and the later small ones.
+"""Of the prior, one over its variance: the smaller it is, the sooner large gains are certain, and the later small ones.
 With 0.02 three pairs tell what is far beyond the noise."""
 ODDS = (0.6, 0.7, 0.8, 0.9, 0.97)
 """Of a pair being above mu: the bets on signs, in equal parts."""

@@ -27,7 +27,7 @@ _NEARLY = 1.05
 
 @dataclass(frozen=True)
 class Finals(Generic[C]):
-    """What the candidates of a search came to, before they are judged."""
+    """The results of a search's candidates, before they are judged."""
 
     outcomes: Mapping[str, C]
     """By id, IREE's default among them."""
@@ -39,11 +39,11 @@ class Finals(Generic[C]):
     reporter: Reporter
     record: Record
     last: Callable[[Sequence[str]], Mapping[str, Module]]
-    """Modules of these that each last long enough; of those that could be had in time."""
+    """Modules that each last long enough, of those that were built in time."""
     whole: bool
     """All that there is was tried, or as many as were asked for."""
     once: Callable[[Sequence[str]], Mapping[str, Module]] | None = None
-    """Modules of these that do each dispatch once; None where none can be had."""
+    """Modules with each dispatch once; None where there are none."""
     refuse: Callable[[str, Check], None] = lambda *_: None
     """Writes down that one of them cannot be believed."""
     missed: int = 0

@@ -66,7 +66,7 @@ class Judge:
     record: Record = _unrecorded
     stage: Callable[[str], None] = _unheard
     audit: Audit | None = None
-    """Whether a win can be believed; None: whoever asks does so itself."""
+    """Whether a win can be believed; None: the caller decides."""
     spent: Callable[[], float] = lambda: 0.0
     """Seconds that the run has taken."""
 
@@ -115,7 +115,7 @@ class Judge:
             raise _baseline_failed(failure) from failure
 
     def lead(self) -> Judgement:
-        """Who is ahead when something larger is the judge: a few blocks of all, and no verdict."""
+        """A ranking from a few blocks, without a verdict: the whole model is judged later."""
         contest = self.contest
         try:
             race = self._race(share=1.0, most=LEAD_BLOCKS, drops=False)
@@ -185,7 +185,7 @@ class Judge:
             return replace(found, reason=f"the fastest failed: {turns.failed[name]}", cause="failed")
         found = replace(found, over_stock=self._over_stock(turns, name))
         if speedup is None:
-            short = f"ran out of time: {count(turns.blocks, 'pair')} of timings tell nothing"
+            short = f"ran out of time: {count(turns.blocks, 'pair')} of timings are too few"
             return replace(found, reason=short, out_of_time=not self.stop.requested)
         found = replace(found, reason=speedup.over(contest.over))
         if speedup.low > rules.worth:

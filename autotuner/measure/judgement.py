@@ -27,7 +27,7 @@ class Contest:
     chosen: str | None = None
     """Who is to be confirmed without a race: it was chosen elsewhere."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """What people are told in place of an entrant's id."""
+    """Names of entrants in messages."""
 
     def __post_init__(self) -> None:
         names = [entrant.id for entrant in self.entrants]
@@ -92,7 +92,7 @@ class Judgement:
     stock: str
     winner: str | None = None
     leader: str | None = None
-    """Who is ahead, where nothing but that was asked."""
+    """A ranking, where no verdict was asked for."""
     us: Mapping[str, float] = field(default_factory=dict)
     """Median µs of those that were timed side by side, from the last time that they were."""
     speedup: Interval | None = None
@@ -106,7 +106,7 @@ class Judgement:
     audited: Audited | None = None
     """What calls on changing inputs said of the winner."""
     out_of_time: bool = False
-    """More time might have told more."""
+    """More time might decide it."""
 
     def without_speedup(self) -> Judgement:
         """Where the one that was confirmed is out."""

@@ -95,7 +95,7 @@ class Clock:
         return self.at(self.budget + _PROOF_SECONDS)
 
     def phase(self, name: Phase, *, before: float | None = None, least: float = 0.0) -> float:
-        """The end of a phase that begins now: it has its share of what is left, but so many seconds at the least."""
+        """The end of a phase that begins now: it has its share of what is left, but at least these seconds."""
         seconds = SHARES[name] * self.until(self.end if before is None else before)
         return self.at(self.elapsed + max(seconds, least))
 
@@ -135,7 +135,7 @@ class Clock:
     # --- words ----------------------------------------------------------------------------------------------------
 
     def longer(self, times: float = 2.0) -> str:
-        """What to ask for the next time, where so many times the budget would do."""
+        """The advice where this many times the budget would do."""
         return longer(times * (self.budget if math.isfinite(self.budget) else self.elapsed), part=self.part)
 
 
@@ -169,7 +169,7 @@ class Schedule:
         return replace(self, room=self.clock.left)
 
     def with_cold(self, seconds: float) -> Schedule:
-        """With so many seconds for a cold cache after the verdict; a short run goes without."""
+        """With these seconds for a cold cache after the verdict; a short run has none."""
         fits = self.clock.fits(seconds, before=self.clock.phase("cold"))
         return replace(self, shipping=self.shipping + seconds) if fits else self
 
@@ -195,7 +195,7 @@ class Schedule:
         return self.fresh + self._rival(self.fresh)
 
     def block(self, rivals: int) -> float:
-        """The baseline and so many others, as they race."""
+        """The baseline and this many others, as they race."""
         return self.timing + rivals * self.rival
 
     # --- what the end takes ---------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ class Schedule:
 
     @property
     def racing(self) -> int:
-        """How many race: so many that there is time to tell them apart; fewer than two are not raced."""
+        """How many race: as many as the time can tell apart; fewer than two do not race."""
         room = RACE_SHARE * max(self.clock.left - self.shipping, 0.0)
         return max((n for n in range(2, 2 * self.entrants + 1) if self._racing(n) <= room), default=1)
 
@@ -295,13 +295,13 @@ class Schedule:
         return f"ran out of time: a comparison needs {max(self.least, 1.0):.0f} s. {self.would_do(self.enough)}"
 
     def would_do(self, missing: float) -> str:
-        """The budget for the same and so many seconds more."""
+        """The budget with these seconds more."""
         budget = self.clock.budget if math.isfinite(self.clock.budget) else 0.0
         return longer(max(self.clock.elapsed + missing, budget), part=self.clock.part)
 
 
 def timing_seconds(seconds: float) -> float:
-    """Of one timing, where a call takes so many: with one to warm up, unless a call is a measurement by itself."""
+    """Seconds of one timing, by those of a call: with a warm-up call, unless a call is a measurement by itself."""
     return seconds if seconds * 1e6 > SLOW_US else (REPETITIONS + 1) * seconds
 
 
@@ -322,7 +322,7 @@ def before_modules(seconds: float, lengths: int) -> float:
 
 
 def longer(seconds: float, *, part: bool = False) -> str:
-    """What to ask for the next time, where so many seconds would do; of a `part` of a run that is no user's budget."""
+    """The advice where these seconds would do; for a `part` of a run there is none."""
     if part:
         return "Try a longer --budget"
     return f"Try --budget {math.ceil(_AIR * seconds / 5) * 5}s"

@@ -37,7 +37,7 @@ class Contestant(Protocol):
 
     @property
     def label(self) -> str:
-        """What people are told in place of its id."""
+        """Its name in messages."""
 
     @property
     def complexity(self) -> int: ...
@@ -61,7 +61,7 @@ class Contestant(Protocol):
 
     @property
     def contends(self) -> bool:
-        """It may enter the race: right, timed, and nobody's twin."""
+        """It may enter the race: right, timed, and no duplicate."""
 
 
 C = TypeVar("C", bound=Contestant)

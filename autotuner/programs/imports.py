@@ -81,7 +81,7 @@ def import_benchmark(path: Path, folder: Path, *, name: str) -> Path:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}.", remedy="Is the path right?") from error
+        raise UsageError(f"{path} cannot be read: {error}.", remedy="Check the path.") from error
     write_whole(program, dispatch_program(text, path=path))
     return program
 

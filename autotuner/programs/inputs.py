@@ -80,7 +80,7 @@ def refuse_absent(text: str) -> None:
     """An input whose file is not there."""
     path = input_file(text)
     if path is not None and not path.is_file():
-        raise UsageError(f"--input {text}: there is no file {path}.", remedy="Is the path right?")
+        raise UsageError(f"--input {text}: there is no file {path}.", remedy="Check the path.")
 
 
 def input_shapes(given: Sequence[str]) -> list[tuple[int, ...] | None]:
@@ -187,7 +187,7 @@ def load_array(path: Path, said: str) -> Array:
     try:
         return read_npy(path, mapped=True)
     except OSError as error:
-        raise UsageError(f"{said}: {error.strerror or error}.", remedy="Is the path right?") from error
+        raise UsageError(f"{said}: {error.strerror or error}.", remedy="Check the path.") from error
     except SeveralArraysError as error:
         raise UsageError(f"{said} holds several arrays.", remedy="Write each with numpy.save.") from error
     except ValueError as error:

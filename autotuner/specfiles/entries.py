@@ -108,7 +108,7 @@ def read_text(path: Path) -> str:
     except UnicodeError as error:
         raise UsageError(f"{path} is not text.", remedy="A spec is an .mlir file.") from error
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Is the path right?") from error
+        raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Check the path.") from error
 
 
 def read(path: Path) -> SpecFile:

@@ -176,7 +176,7 @@ class Flagfile:
         except (UnicodeError, ValueError) as error:
             raise UsageError(f"{path} is not a flagfile: {error}.", remedy="It has one flag a line.") from error
         except OSError as error:
-            raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Is the path right?") from error
+            raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Check the path.") from error
         if not trust and (why := objection([flag for flag in flags if flag not in known])):
             raise UsageError(f"{path}: {why}.", remedy=TRUST)
         return cls(path, flags)

@@ -72,7 +72,7 @@ def find(text: str) -> Target:
     wanted = _plain(text)
     if (later := _NO_CODE.get(wanted)) is not None:
         raise UsageError(
-            f"IREE has no code generation for {text} ({later}).",
+            f"IREE has no code generation for {text if wanted == later else f'{text} ({later})'}.",
             remedy=f"Use --target {_runs_there(later)}: its code runs there through the driver's JIT. Without the "
             f"device at hand add --chip {later} for microkernels.",
         )

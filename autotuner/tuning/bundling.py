@@ -1,4 +1,4 @@
-"""Split by file: what a run builds and proves here goes into a bundle, for another machine to time."""
+"""Bundles: candidates are built and proven here, for another machine to time."""
 
 from __future__ import annotations
 
@@ -96,10 +96,10 @@ def _with_bundle(steps: SingleRun, result: Result, file: Path) -> Result:
 
 
 def travelling(outcomes: Mapping[str, Outcome], ranking: Sequence[str | None]) -> list[Outcome]:
-    """The default, the stock routes and the candidates, the most promising first; nobody's twins."""
+    """The default, the stock routes and the candidates, the most promising first; no duplicates."""
     ranks = {name: place for place, name in enumerate(ranking)}
     default = outcomes.get(BASELINE)
-    # A route with the default's own code may have been built first: then the default is its twin, and travels for both.
+    # A route with the default's own code may have been built first: then the default is its twin and goes for both.
     twin = default.duplicate_of if default is not None else None
     found = [o for o in outcomes.values() if o.built and (o.duplicate_of is None or o is default) and o.id != twin]
     first = [o for kind in ("baseline", "stock") for o in found if o.kind == kind]

@@ -18,7 +18,7 @@ from autotuner.tuning.run import Question
 from autotuner.tuning.session import Session
 
 SHARE = 4
-"""At most one in so many trials is spent on what earlier runs suggest."""
+"""At most one in this many trials comes from earlier runs."""
 
 
 # --- what a run asks: --resume finds an earlier one by it -----------------------------------------------------------

@@ -36,7 +36,7 @@ REFUSALS = (UsageError, ObjectRefusalError)
 
 @dataclass
 class Evaluator:
-    """Builds candidates, proves and deduplicates them, and remembers what became of each. Once IREE's default is
+    """Builds candidates, proves and deduplicates them, and keeps the state of each. Once IREE's default is
     calibrated, it has them checked and timed as well."""
 
     plan: Plan
@@ -117,7 +117,7 @@ class Evaluator:
         return unfinished
 
     def _identify(self, row: CandidateRow) -> Candidate | None:
-        """The candidate that a row stands for; None when this version of the space does not have it."""
+        """The candidate of a row; None when this version of the space does not have it."""
         if row.kind == "baseline":
             return self.plan.baseline
         if row.kind == "stock":
@@ -204,7 +204,7 @@ class Evaluator:
         return False
 
     def _follow(self, outcome: Outcome, original: Outcome) -> None:
-        """What a candidate with the same binary came to."""
+        """Takes over the result of the candidate with the same binary."""
         outcome.duplicate_of = original.candidate.id
         outcome.us, outcome.failure = original.us, original.failure
         self.store.record_duplicate(outcome.row, of=original.row)

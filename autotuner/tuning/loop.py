@@ -109,7 +109,7 @@ class Loop:
             self._run(self._lane())
 
     def _lane(self) -> SearchLane:
-        """The search over the space, told what is known already.
+        """The search over the space, with the results that are known.
 
         A run that goes on tells a new study what its rows say: they have what was timed again, and all that failed.
         """
@@ -212,7 +212,7 @@ class Loop:
             return False
         return self.schedule.too_late(build.seconds if build is not None else 0.0)
 
-    # --- what is told -------------------------------------------------------------------------------------------
+    # --- progress -----------------------------------------------------------------------------------------------
 
     def clocked(self, what: str) -> AbstractContextManager[None]:
         return clocked(self.seconds, what)
@@ -268,7 +268,7 @@ class _Listed:
 
 @dataclass
 class SearchLane(_Listed):
-    """A search that is asked for more, and told what became of each; what is left over from before comes first."""
+    """A search that proposes candidates and learns their results; those left from before come first."""
 
     search: Search = field(kw_only=True)
     _exhausted: bool = field(default=False, init=False)

@@ -61,5 +61,5 @@ class Outcome:
 
     @property
     def contends(self) -> bool:
-        """It may enter the race: right, timed, and nobody's twin."""
+        """It may enter the race: right, timed, and no duplicate."""
         return self.failure is None and self.duplicate_of is None and self.us is not None

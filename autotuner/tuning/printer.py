@@ -87,7 +87,7 @@ class Printer:
     # --- what all results have in common ------------------------------------------------------------------------------
 
     def verdict(self, result: AnyResult, *, what: str = "problem", more: str = "") -> None:
-        """The verdict, of what, and what was allowed for it."""
+        """The verdict, the problem, and the precision that was allowed."""
         self.line("verdict", f"{result.verdict}: {result.reason}", style=VERDICTS.get(result.verdict, "bold"))
         allowed = result.problem.get("allow_precision")
         more += f", results of {allowed} accuracy accepted" if allowed else ""
@@ -216,7 +216,7 @@ def knobs(config: Mapping[str, Value]) -> str:
 
 
 def _candidates(counts: Counts) -> str:
-    """What became of those that were asked for; IREE's default is one of the routes."""
+    """How the candidates ended; IREE's default is one of the routes."""
     failed = {str(name): n for name, n in counts.failed.items() if n}
     reasons = f" ({', '.join(f'{name} {n}' for name, n in failed.items())})" if failed else ""
     searched = f"{counts.asked - counts.routes} of {count(counts.space, 'configuration')}"

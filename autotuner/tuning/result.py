@@ -104,7 +104,7 @@ class Details(Protocol):
 
 
 class RunFacts(TypedDict):
-    """What a result has of its run, whatever the run came to."""
+    """What every result has of its run."""
 
     run: str
     problem: Mapping[str, Any]

@@ -191,7 +191,7 @@ class Run:
             yield begun
         except AutotuneError as error:
             document = {"verdict": "failed", "reason": str(error), "exit_code": error.exit_code}
-            with suppress(StorageError):  # what is told is why the run ends, not that its end could not be written
+            with suppress(StorageError):  # the error that ends the run counts, not that its end could not be written
                 store.finish_run(run, "failed", result=document)
             if session.log is not None and session.log.file is not None and session.parent is None:
                 error.add_note(f"{session.log.file} has the log.")

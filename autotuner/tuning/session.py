@@ -92,7 +92,7 @@ class Session:
         options: Options,
         **watched: Unpack[Watched],
     ) -> Iterator[Session]:
-        """Without a watcher nobody is told, without a stop nobody stops it, and the programs are those of `options`."""
+        """Without a watcher nothing is reported, without a stop nothing interrupts it; tools are those of `options`."""
         began = options.began if options.began is not None else time.monotonic()
         if options.cluster is None:
             target.choose_devices(options.device)  # what cannot be meant is refused before anything is written

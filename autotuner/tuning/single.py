@@ -191,7 +191,7 @@ class SingleRun:
         self.first = self.calibrator.first_build()
 
     def _default(self, repeat: int, known: Compiled | None) -> Compiled:
-        """With so many repeats; what is known stays where it will do."""
+        """With this many repeats; what is known is used again."""
         timeout = self.options.effort.compile_timeout
         job = self.plan.job(self.plan.baseline, timeout=timeout, repeat=repeat, timed=True)
         if known is not None and known.repeat == job.repeat:  # not all may be repeated
@@ -231,7 +231,7 @@ class SingleRun:
         return (judge_finalists if self.task.race else lead_of_search)(self.loop, self.options.effort)
 
     def ended(self, judgement: Judgement, caches: Caches | None) -> Result:
-        """What is shipped and told of a verdict."""
+        """The result of a verdict, with the files that ship."""
         if judgement.winner is not None:
             self.chosen = self._outcome(judgement.winner).candidate
         elif judgement.verdict == "inconclusive":

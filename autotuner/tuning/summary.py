@@ -1,4 +1,4 @@
-"""The result of one problem's run, made of what its candidates came to."""
+"""The result of one problem's run, made of its candidates' results."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ def test_time_that_is_up_leaves_the_interval_as_it_stands() -> None:
 def test_too_few_pairs_tell_nothing() -> None:
     found, _ = judged({BASE: steady(1.0), "a": steady(2.0)}, budget=4.0)
     assert (found.verdict, found.speedup, found.out_of_time) == ("inconclusive", None, True)
-    assert found.reason == "ran out of time: 2 pairs of timings tell nothing"
+    assert found.reason == "ran out of time: 2 pairs of timings are too few"
 
 
 def test_what_many_pairs_cannot_tell_apart_is_inconclusive_and_no_matter_of_time() -> None:

@@ -176,5 +176,5 @@ def parse_arm(
 def _file(text: str, what: str) -> Path:
     path = Path(text)
     if not path.is_file():
-        raise UsageError(f"there is no file {text or '(an empty name)'}, meant as {what}.", remedy="Is the path right?")
+        raise UsageError(f"there is no file {text or '(an empty name)'} ({what}).", remedy="Check the path.")
     return path.absolute()

@@ -53,7 +53,7 @@ class ArmRun:
         return self.arm.name
 
     def facts(self, benchmark: Sequence[str] = ()) -> ArmFacts:
-        """What is told of it; `benchmark` times it in its folder."""
+        """Its part of the document; `benchmark` times it in its folder."""
         error = self.answer.check.error if self.answer is not None else math.inf
         how, enter = self.recipe, f"cd {shell_line([str(self.folder)])}"
         return ArmFacts(

@@ -45,7 +45,7 @@ class Recipe:
     counts: tuple[int, ...] = ()
     """How often the program has each of the kernel's calls."""
     targets: tuple[str, ...] = ()
-    """The target's own flags, which are not told of each arm."""
+    """The target's own flags, which both arms have."""
     notes: tuple[str, ...] = ()
 
     @property

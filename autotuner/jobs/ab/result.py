@@ -14,7 +14,7 @@ from autotuner.tuning.printer import Printer, shown
 from autotuner.tuning.result import D, Result
 
 _NEXT = {"win": "compile as B", "no-winner": "stay with A"}
-"""Where the general advice speaks of IREE's default and of a search; here there are two arms."""
+"""The next step for two arms, where the general one names IREE's default or a search."""
 
 
 SIDES = A, B = "a", "b"
@@ -23,7 +23,7 @@ COMMANDS = "command.txt"
 
 @dataclass(frozen=True)
 class ArmFacts:
-    """What is told of an arm."""
+    """One arm of the document."""
 
     name: str
     kind: ArmKind
@@ -82,7 +82,7 @@ AbResult = Result[AbDetails]
 
 
 def with_details(result: Result[Any], details: D, **changed: Any) -> Result[D]:
-    """What a part of a run came to, as the result of the whole."""
+    """The result of a part, as the result of the whole."""
     values = {f.name: getattr(result, f.name) for f in fields(result)}
     return Result(**{**values, **changed, "details": details})
 

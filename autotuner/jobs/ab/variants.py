@@ -77,7 +77,7 @@ def failure(wanted: Experiment, result: AbResult) -> AutotuneError | None:
 
 
 def _details(found: Found, kernel: Kernel, session: Session) -> AbDetails:
-    """The default and the fastest variant, be it slower than the default; without a device the most promising one."""
+    """The default and the fastest variant; without a device the most promising one."""
     result, plan = found.result, found.plan
     rows = session.store.candidates(result.run)
     default = ArmFacts(DEFAULT.name, DEFAULT.kind, result.baseline.us, result.baseline.flags)

@@ -1,6 +1,6 @@
 """Other libraries, each in a process of its own: started once for a command, and again after it is gone.
 
-Who is not there is left out by name, or is an error where the user has named it.
+A missing library is left out by name, or is an error where the user has named it.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class LibraryProcess:
         return Side(answer["how"], elements, computed, partial(self.timed, manner), timed_cold)
 
     def timed(self, manner: Manner, repetitions: int, *, sets: int = 1) -> Timing:
-        """On so many copies of the inputs in turn, in the state in which all are timed."""
+        """On this many copies of the inputs in turn, in the state in which all are timed."""
         manner.device.lend(busy=True)
         steady = None if manner.on_host else dict(child_base.STEADY)
         asked = {"ask": "time", "repetitions": repetitions, "seconds": manner.seconds, "steady": steady, "sets": sets}

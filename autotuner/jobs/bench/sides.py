@@ -65,9 +65,9 @@ class Side:
     computed: Computed
     """The results of one call."""
     time: Callable[[int], Timing]
-    """A block of so many repetitions."""
+    """A block of this many repetitions."""
     time_cold: Callable[[float], Timing | None]
-    """The same on inputs that are not in the last level cache, given the warm time; None where that cannot be had."""
+    """The same on inputs outside the last level cache, given the warm time; None where there is no memory for them."""
     recipe: Recipe | None = None
     """How IREE compiled it; None of another library."""
     once: Compiled | None = None

@@ -21,7 +21,7 @@ _TILE_AND_FUSE = "TileAndFuse"
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What came of a bucket's configuration at one M, or (`m` None) with an M that is known only when it runs."""
+    """The result of a bucket's configuration at one M, or (`m` None) with an M that is known only when it runs."""
 
     m: int | None
     failure: str = ""
@@ -68,7 +68,7 @@ def for_all_rows(info: CompilationInfo) -> CompilationInfo:
 
 @dataclass(frozen=True)
 class BucketResult:
-    """What became of one bucket."""
+    """The state of one bucket."""
 
     bucket: Bucket
     result: Result | None

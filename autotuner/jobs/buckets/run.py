@@ -92,7 +92,7 @@ class _FamilyRun:
     family: Family
     run: Run
     failures: list[AutotuneError] = field(default_factory=list)
-    """Of buckets that came to nothing."""
+    """Causes of buckets without a result."""
 
     def __post_init__(self) -> None:
         self.target, self.options, self.session = self.run.target, self.run.options, self.run.session

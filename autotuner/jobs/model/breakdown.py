@@ -60,7 +60,7 @@ class Breakdown:
 
 @dataclass(frozen=True, slots=True)
 class TimeTable:
-    """The default model and what came of it, side by side."""
+    """The default model and the tuned one, side by side."""
 
     before: Breakdown | None = None
     after: Breakdown | None = None

@@ -36,7 +36,7 @@ from autotuner.tuning.ship import ESTIMATED
 
 @dataclass(frozen=True)
 class Entry:
-    """A dispatch, or several with the same root, that is better off with this configuration."""
+    """A dispatch, or several with the same root, that is faster with this configuration."""
 
     label: str
     group: Group
@@ -65,11 +65,11 @@ class KernelEntry:
     variants: Variants = field(repr=False)
     config: Config = field(repr=False)
     result: Result | None = None
-    """None where there was no time for a search: what it does elsewhere speaks for it."""
+    """None without a search: it is taken by its defaults."""
 
     @cached_property
     def call(self) -> Call:
-        """Its object is built by whoever asks first."""
+        """Its object is built when it is first needed."""
         return self.variants.call(self.config)
 
     def provenance(self, context: Context, command: str) -> Provenance:
@@ -170,7 +170,7 @@ class Place:
     constant: bool
     """The weights of all of them are constants."""
     group: Group | None = None
-    """The dispatches that the compiler makes of them; None where they could not be told."""
+    """The dispatches that the compiler makes of them; None where they are not known."""
 
 
 @dataclass(frozen=True)

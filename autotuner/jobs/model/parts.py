@@ -50,7 +50,7 @@ _KIND = {"contraction": "matmul", "convolution": "conv", "attention": "attention
 
 @dataclass
 class PartSearch:
-    """The parts of a model on one route, ranked, and what became of each."""
+    """The parts of a model on one route, ranked, with the result of each."""
 
     context: Context
     route: Route
@@ -284,10 +284,10 @@ class PartSearch:
         own = {kernel.name: kernel for kernel in self.context.options.microkernels}
         return tuple(own.get(name, Kernel(name)) for name in names)
 
-    # --- what came of it --------------------------------------------------------------------------------------------
+    # --- results ----------------------------------------------------------------------------------------------------
 
     def _ended(self, label: str, came_to: Found | AutotuneError | None, seconds: float) -> Found | None:
-        """What a search came to; where it came to nothing its row says why."""
+        """The result of a part's search; without one its row has the reason."""
         context = self.context
         if came_to is None or isinstance(came_to, OutOfTimeError):
             # Nothing but the budget is in the way.

@@ -42,7 +42,7 @@ class ModelDetails:
     """Where the time goes, before and after."""
     entries: tuple[Entry, ...] = ()
     kernels: tuple[KernelRow, ...] = ()
-    """The operations that microkernels compute, and what became of each."""
+    """The operations that microkernels compute, with their states."""
     shipped_kernels: tuple[KernelEntry, ...] = ()
     applied: int = 0
     error: float | None = None
@@ -107,7 +107,7 @@ ModelResult = Result[ModelDetails]
 
 
 def tell_model(result: ModelResult, printer: Printer) -> None:
-    """The verdict, the times and the files; what became of each dispatch and each kernel is in the details."""
+    """The verdict, the times and the files; -v adds dispatches and kernels."""
     details = result.details
     printer.verdict(result, what="model")
     wrong = details.routes[0].us if details.default_is_wrong and details.routes else None

@@ -1,7 +1,7 @@
 """Which routes are tried on a model: the user's, what won before, what is expected to win; then the best with one knob
 turned, then what gained alone.
 
-The search asks and is told; it compiles and times nothing.
+It compiles and times nothing.
 """
 
 from __future__ import annotations
@@ -126,14 +126,14 @@ class RouteSearch:
     """inf: it failed."""
 
     def ask(self, count: int) -> list[Route]:
-        """The next routes; fewer than asked for where there are no more until more is told, or none at all."""
+        """The next routes; fewer, or none, where the others wait for results."""
         found: list[Route] = []
         while len(found) < count and (route := self._next()) is not None:
             found.append(route)
         return found
 
     def tell(self, route: Route, us: float | None) -> None:
-        """What came of a route; None: it does not compile, does not run or computes something else."""
+        """Takes a route's time; None: it does not compile, does not run or is wrong."""
         self._us[self._names(route)] = math.inf if us is None else us
 
     @property

@@ -28,7 +28,7 @@ from autotuner.system.settings import usable_cores
 from autotuner.targets import PLAIN, Route
 
 GIVE_UP = 1.5
-"""A route that takes so many times what the best does is timed by one repetition and no more."""
+"""A route this many times slower than the best is timed once."""
 _SIDE = 8
 """Compiles at once, at most: each holds the model's weights."""
 
@@ -238,7 +238,7 @@ class RouteRace:
         return replace(one, failure="wrong-result", detail=check.detail)
 
     def _time(self, one: Contestant, *, give_up_us: float) -> Contestant:
-        """Three repetitions, or only one where that is not near the best."""
+        """Three repetitions, or one where it is far from the best."""
         with self.context.clocked("time"):
             timing = self.context.session.runner.time(one.module, self.benchmark, give_up_us=give_up_us)
         if not timing.ok:

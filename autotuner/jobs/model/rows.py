@@ -1,4 +1,4 @@
-"""The parts of a model, one line each: a dispatch, or an operation that a microkernel computes; what became of it."""
+"""The parts of a model, one line each: a dispatch, or an operation that a microkernel computes; its state."""
 
 from __future__ import annotations
 

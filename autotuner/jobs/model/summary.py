@@ -61,7 +61,7 @@ class Summary:
         return self.context.called.arbiter if self.context.called is not None else None
 
     def judged(self, judgement: Judgement) -> ModelResult:
-        """What is shipped and told of a verdict."""
+        """The result of a verdict, with the files that ship."""
         reason = self.lineup.reason_of(judgement, self.arbiter.words) if self.arbiter else judgement.reason
         if judgement.verdict != "win" or judgement.winner is None:
             return self.result(judgement.verdict, reason, judgement)
@@ -136,7 +136,7 @@ class Summary:
         for one in self.tuned:
             if one.id in us:
                 context.session.store.set_us(one.row, us[one.id])
-        # The times that are told are of what the speedup is of.
+        # The times shown are those that the speedup compares.
         compared = judgement.confirmed_name if judgement else None
         shown = made or (lineup.outcomes[compared] if compared else self.tuned[0] if self.tuned else None)
         # Where a route wins that was not tuned itself, the ranking is of the one that was.
@@ -182,7 +182,7 @@ class Summary:
 
 
 def _settled(row: R, shown: Contestant | None) -> R:
-    """As the model that is told of has it: what a microkernel was to compute, it computes there or not."""
+    """As the shown model has it: whether a microkernel computes it there."""
     if shown is None or shown.kernels or not (row.state == "taken" or row.reason == COMPUTED):
         return row
     return replace(row, state="left-out", reason="the fastest model has no microkernels", applied=0)

@@ -50,7 +50,7 @@ class WholeModel:
         return shell_line(["autotune", *self.context.options.command[1:]])
 
     def make(self, name: str, entries: Sequence[Entry], kernels: Sequence[KernelEntry] = ()) -> Contestant | None:
-        """The model with what holds up of these; None when nothing does."""
+        """The model with those that stay applied and right; None when none does."""
         context, route = self.context, self.on.route
         what = count(len(kernels), "microkernel") if kernels else count(len(entries), "entry")
         context.stage(f"compiling the model with {what} on route {route.name}")

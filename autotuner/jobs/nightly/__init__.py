@@ -1,1 +1,1 @@
-"""What is run night after night: suites and models from one file, and a history of what they came to."""
+"""Suites and models from one file, run every night, and the history of their results."""

@@ -1,4 +1,4 @@
-"""One night: what is due is run, each part in a process of its own; what it came to is one JSON object a line."""
+"""One night: what is due is run, each part in a process of its own; its result is a line of JSON."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ GRACE_SECONDS = 900.0
 BUG_EXIT = 1
 
 Runner = Callable[[Sequence[str], float], Finished]
-"""Runs `autotune` with these words, for at most so many seconds."""
+"""Runs `autotune` with these words and this time limit in seconds."""
 
 
 def run_autotune(words: Sequence[str], timeout: float, *, folder: Path) -> Finished:
@@ -137,7 +137,7 @@ def run_night(
 
 
 def _ended(plan: Plan, part: Part, begun: Entry, runner: Runner, known: set[str], *, resume: bool) -> Entry:
-    """What a part came to. Nothing that it does wrong is let through."""
+    """The result of a part; every error becomes one."""
     plain = replace(begun, status="failed", time=_now())
     try:
         entry = _attempt(plan, part, plain, runner, resume=resume)

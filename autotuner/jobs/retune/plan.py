@@ -62,7 +62,7 @@ class Part:
         return self.problem.name if self.problem is not None else self.model.name if self.model else ""
 
     def row(self, key: Key, state: State, reason: str, **more: Any) -> EntryRow:
-        """What became of one of its entries; one that is skipped stays as it is."""
+        """The state of one of its entries; a skipped one stays as it is."""
         entry, old = self.entries[key], self.entries[key].provenance
         if state == "skipped":
             more["said"] = old or Provenance()

@@ -72,7 +72,7 @@ class Raced:
 
 @dataclass(frozen=True)
 class EntryRow:
-    """One entry, and what became of it."""
+    """One entry, and its state."""
 
     spec: Path
     """The file that it stands in."""
@@ -141,7 +141,7 @@ class RetuneDetails:
 
     @property
     def exit_code(self) -> int:
-        """0, unless entries failed and none came to an end: as for a suite."""
+        """0, unless entries failed and none finished."""
         return EnvironmentFailure.exit_code if set(self.counted) - {"skipped"} == {"failed"} else 0
 
     def to_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Retuning: every entry proven, raced, searched again where that is worth it, and what stays written anew."""
+"""Retuning: every entry is proven, raced and, if it lost, searched again; what stays is written to new files."""
 
 from __future__ import annotations
 

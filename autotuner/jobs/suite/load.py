@@ -60,7 +60,7 @@ def load(text: str, *, dtype: str = "") -> Workload:
         entries, skipped = _read(path, form, dtype)
         sha256 = file_digest(path)
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Is the path right?") from error
+        raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Check the path.") from error
     if not entries:
         reasons = f" (first: {skipped[0]})" if skipped else ""
         raise UsageError(

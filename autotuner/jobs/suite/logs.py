@@ -32,7 +32,7 @@ Read = tuple[tuple[Entry, ...], tuple[Skipped, ...]]
 
 
 def _read_lines(file: BinaryIO, read: Callable[[str], Entry]) -> Read:
-    """Lines that are left out for the same reason are told by the first of them."""
+    """Lines with the same reason are reported once, by the first."""
     entries: dict[Problem, int] = {}
     skipped: dict[str, Skipped] = {}
     for number, text in _lines(file):

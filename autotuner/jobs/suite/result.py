@@ -1,4 +1,4 @@
-"""What a suite comes to: winners as few files, rows, uplift, and the JSON document over all of it."""
+"""A suite's result: winners as few files, rows, uplift, and the JSON document over all of it."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class SuiteDetails:
-    """What a suite's run tells beside the contract's document."""
+    """What a suite's document has beside the contract's."""
 
     workload: Workload
     rows: tuple[Row, ...]
@@ -137,7 +137,7 @@ class SuiteDetails:
 
     @property
     def exit_code(self) -> int:
-        """0, unless problems failed and none came to an end: then what they failed with."""
+        """0, unless problems failed and none finished: then the code of the first."""
         failed = [row.exit_code for row in self.rows if row.verdict == "failed"]
         return failed[0] if failed and not any(row.verdict in TUNED for row in self.rows) else 0
 
@@ -251,7 +251,7 @@ def _speedup(details: SuiteDetails) -> Interval | None:
 
 
 def shared(rows: Sequence[Row]) -> str:
-    """What these have of the workload's time, in words."""
+    """Their share of the workload's time, in words."""
     known = [row.share for row in rows if row.share is not None]
     return f"{sum(known):.3g} % of the time" if known else "their share is not known"
 

@@ -1,4 +1,4 @@
-"""What became of each problem of a suite, as its tables and its document have it.
+"""The result of each problem of a suite, as its tables and its document have it.
 
 Shares and uplifts are per cent of the time that all calls take by default.
 """
@@ -95,7 +95,7 @@ class Row:
         return self.result.best.measured.flags if self.result and self.result.best else ()
 
     def ended(self, result: Result, *, store: Store) -> Row:
-        """With what its run came to."""
+        """With the result of its run."""
         best = result.best
         won = next((row for row in store.candidates(result.run) if best is not None and _is(row, best)), None)
         builds = store.builds(result.run) if won is not None else ()

@@ -220,7 +220,7 @@ class SuiteRun:
     # --- tuning -------------------------------------------------------------------------------------------------
 
     def _tune(self) -> None:
-        """The largest share first; what one leaves of its time the others have, be it those that had none before."""
+        """The largest share first; time that one leaves goes to the others."""
         queue = sorted(self.waiting, key=_share, reverse=True)
         ends = self.run.clock.phase("parts")
         parts = self.run.parts(

@@ -33,7 +33,7 @@ class Skipped:
     reason: str
     line: int | None = None
     lines: int = 1
-    """How many lines of the file it stands for."""
+    """How many lines of the file are alike."""
     entry: Entry | None = None
     """The problem, where it is one that only this target refuses."""
 
@@ -48,7 +48,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Workload:
-    """What a suite's name or a file stands for."""
+    """The problems of a named suite or of a file."""
 
     name: str
     source: str

@@ -140,7 +140,7 @@ def read_source(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Is the path right?") from error
+        raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Check the path.") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not text in UTF-8.", remedy="Is it the source?") from error
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from autotuner.jobs.bench.libraries.child import Call, Message, Task, Timer
 
 GRAPH_SECONDS, MOST_CALLS = 0.01, 1000
-"""A graph lasts about so long, and has at most so many calls on each copy of the inputs."""
+"""How long a graph lasts, about, and its most calls on each copy of the inputs."""
 TYPES = {
     "f64": "float64",
     "f32": "float32",
