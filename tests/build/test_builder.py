@@ -19,7 +19,6 @@ from autotuner.iree.folder import write_inputs
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
-from autotuner.system.cache import Cache
 from autotuner.targets import Target
 from autotuner.tuning.plan import Candidate, Plan
 from tests.support.other_compiler import instead_of_compiler
@@ -34,12 +33,6 @@ SMALL = Gemm.parse(shape="16x16x16", dtype="f32")
 @pytest.fixture
 def job() -> BuildJob:
     return BuildJob(problem_mlir(SMALL), Target.parse("cpu").compile_flags, timeout=120)
-
-
-@pytest.fixture
-def fresh(tools: Tools, tmp_path: Path) -> Builder:
-    """With an empty cache of its own."""
-    return Builder(tools, Cache(tmp_path / "cache"))
 
 
 def test_a_build_gives_a_module_leaves_nothing_else_and_is_kept(fresh: Builder, job: BuildJob) -> None:

@@ -18,11 +18,9 @@ from autotuner.build import Builder, BuildJob, Isa
 from autotuner.carriers.carrier import SpecCarrier
 from autotuner.iree.folder import write_inputs
 from autotuner.iree.isa import REMARKS, read_isa, split_remarks
-from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
 from autotuner.space.dispatch import CompilationInfo
-from autotuner.system.cache import Cache
 from autotuner.system.process import CUT
 from autotuner.targets import Target
 from autotuner.tuning.plan import Candidate, Plan
@@ -82,12 +80,6 @@ def dump(builder: Builder, tmp_path_factory: pytest.TempPathFactory) -> Callable
         return made[chip, problem]
 
     return make
-
-
-@pytest.fixture
-def fresh(tools: Tools, tmp_path: Path) -> Builder:
-    """With an empty cache of its own."""
-    return Builder(tools, Cache(tmp_path / "cache"))
 
 
 Dump = Callable[..., Dumped]

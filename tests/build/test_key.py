@@ -52,11 +52,6 @@ def job(kernel: Path) -> BuildJob:
     return make_job(kernel)
 
 
-@pytest.fixture
-def fresh(tools: Tools, tmp_path: Path) -> Builder:
-    return Builder(tools, Cache(tmp_path / "cache"))
-
-
 Change = Callable[[BuildJob], BuildJob]
 CHANGES: dict[str, Change] = {
     "problem": lambda job: replace(job, program="another problem"),
