@@ -1,19 +1,25 @@
-"""What several jobs do: models are opened, read and called; modules are made to last long enough to be timed."""
+"""What several jobs do: models are opened, read and called; modules are made to last long enough, raced and judged."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from autotuner.build import Compiled
-from autotuner.devices.device import INVOCATION_US, MAX_REPEAT, Device, Timing, choose_repeat
+from autotuner.devices.device import INVOCATION_US, MAX_REPEAT, Computed, Device, Timing, choose_repeat
 from autotuner.iree.run import Benchmark, Invocation
+from autotuner.measure.audit import Audit, shortest_us
+from autotuner.measure.check import Check
+from autotuner.measure.contest import timed_by
+from autotuner.measure.judge import Judge, JudgePhase, unheard
+from autotuner.measure.judgement import Contest, Judgement
 from autotuner.measure.reference import WORDS
-from autotuner.measure.schedule import Clock
+from autotuner.measure.schedule import Clock, Schedule
 from autotuner.problems import Problem
 from autotuner.programs.arbiter import Arbiter, HostAnswer, compute_on_host
 from autotuner.programs.inputs import load_expected, wider
 from autotuner.programs.model import Model, ModelBuilder, call_of
-from autotuner.programs.program import ModelProgram
+from autotuner.programs.program import ModelProgram, Program
 from autotuner.programs.structure import ModelStructure, expected_error
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
@@ -49,6 +55,53 @@ def lengthened(
             break
         module, timing = made, device.time(made, benchmark, repetitions=1)
     return module, timing
+
+
+@dataclass(frozen=True)
+class Racer:
+    """A program compiled in one way, as it is raced."""
+
+    id: str
+    row: int
+    timed: Compiled
+    """It may repeat its dispatches."""
+    once: Compiled
+    """It does each once, as users call it."""
+    call_us: float
+    """What a call of the one that is timed takes."""
+
+
+def judged(
+    contest: Contest,
+    racers: Sequence[Racer],
+    program: Program,
+    benchmark: Benchmark,
+    run: Run,
+    schedule: Schedule,
+    *,
+    stage: Callable[[str], None] = unheard,
+    agree: Callable[[Computed, Computed], Check] | None = None,
+    refused: Callable[[str, Check], None] = lambda *_: None,
+) -> Judgement:
+    """The verdict, with every timing written down; a win is called on inputs that change, and must `agree`. Who does
+    not is `refused`."""
+    store, runner, rows = run.session.store, run.session.runner, {one.id: one.row for one in racers}
+
+    def record(phase: JudgePhase, name: str, block: int, timing: Timing) -> None:
+        store.record_timing(rows[name], timing, phase=phase, block=block)
+
+    def refuse(name: str, check: Check) -> None:
+        store.record_failure(rows[name], check.failure or "", stderr=check.detail)
+        refused(name, check)
+
+    calls = {one.id: one.call_us for one in racers}
+    takes = timed_by(runner, benchmark, {one.id: one.timed for one in racers}, call_us=calls)
+    least = shortest_us(program.problem, runner.uri) if program.problem is not None and program.repeated else 0.0
+    once, same = {one.id: one.once for one in racers}, agree or program.agree
+    audit = Audit(runner, benchmark.invocation, program.storage, once, same, benchmark.timeout, refuse, least)
+    left, stop = schedule.judging, run.session.stop
+    judge = Judge(contest, takes, left, stop, schedule.pair, record, stage, audit, lambda: run.clock.elapsed)
+    return schedule.with_advice(judge.verdict())
 
 
 def compile_timeout(options: Options, clock: Clock) -> float:

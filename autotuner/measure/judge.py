@@ -48,7 +48,7 @@ def _unrecorded(phase: JudgePhase, name: str, block: int, timing: Timing) -> Non
     del phase, name, block, timing
 
 
-def _unheard(text: str) -> None:
+def unheard(text: str) -> None:
     del text
 
 
@@ -64,7 +64,7 @@ class Judge:
     block_seconds: float = 0.0
     """For timing the baseline and one other, as it is confirmed."""
     record: Record = _unrecorded
-    stage: Callable[[str], None] = _unheard
+    stage: Callable[[str], None] = unheard
     audit: Audit | None = None
     """Whether a win can be believed; None: the caller decides."""
     spent: Callable[[], float] = lambda: 0.0

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+from autotuner.carriers.outputs import SPEC, Outputs
 from autotuner.devices.environment import capture
 from autotuner.errors import AutotuneError, BusyError, StorageError, ToolMissingError
+from autotuner.iree.compile import shell_line
 from autotuner.measure.schedule import Clock
 from autotuner.space.table import Config
 from autotuner.store.rows import CandidateRow, Json, Kind, NewRun, RunKind, RunRow, Status
@@ -22,7 +24,7 @@ from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.pool import WORK
 from autotuner.tuning.result import RunFacts
-from autotuner.tuning.session import Session
+from autotuner.tuning.session import Session, Watched
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -40,13 +42,6 @@ class Account:
     clock: Clock
     notes: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STEPS, 0.0))
-
-    @classmethod
-    def opened(cls, session: Session, options: Options, *, otherwise: float | None = None) -> Account:
-        """Of a command or of a part of one, from its beginning; `otherwise` are its seconds where a user gives none:
-        the effort's, unless the job knows better."""
-        seconds = options.budget or otherwise or options.effort.budget
-        return cls(session.reporter, Clock(seconds, session.began, part=session.parent is not None))
 
     def stage(self, text: str) -> None:
         self.reporter.stage(text)
@@ -126,6 +121,42 @@ class Document(Protocol):
 
 
 @dataclass(frozen=True)
+class Job:
+    """A command or a part of one, before there is a run: for what it works, how, where, and in what time."""
+
+    target: Target
+    options: Options
+    session: Session
+    account: Account
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls, target: Target, options: Options | None, watched: Watched, *, otherwise: float | None = None
+    ) -> Iterator[Job]:
+        """A command."""
+        options = options or Options()
+        with Session.open(target, options, **watched) as session:
+            yield cls.within(session, target, options, otherwise=otherwise)
+
+    @classmethod
+    def within(cls, session: Session, target: Target, options: Options, *, otherwise: float | None = None) -> Job:
+        """`otherwise` are its seconds where a user gives none: the effort's, unless the job knows better."""
+        seconds = options.budget or otherwise or options.effort.budget
+        clock = Clock(seconds, session.began, part=session.parent is not None)
+        return cls(target, options, session, Account(session.reporter, clock))
+
+    def begin(self, question: Question) -> AbstractContextManager[Run]:
+        return Run.begin(question, session=self.session, options=self.options, account=self.account)
+
+    def outputs(self, name: str, suffixes: tuple[str, ...] = SPEC) -> Outputs:
+        """Where its files go: to -o, or by this name among the workspace's specs."""
+        options, workspace = self.options, self.session.workspace
+        default = workspace.specs / f"{name}-{self.target.name}.mlir"
+        return Outputs.at(options.output or default, workspace, suffixes, force=options.force)
+
+
+@dataclass(frozen=True)
 class Turn(Generic[P]):
     """A part of a run whose turn has come."""
 
@@ -135,9 +166,9 @@ class Turn(Generic[P]):
     options: Options
     """With the seconds that it has."""
 
-    @property
-    def account(self) -> Account:
-        return Account.opened(self.session, self.options)
+    def job(self, target: Target, *, otherwise: float | None = None) -> Job:
+        """The part as a job of its own."""
+        return Job.within(self.session, target, self.options, otherwise=otherwise)
 
 
 @dataclass(frozen=True)
@@ -248,6 +279,11 @@ class Run:
     @property
     def stopped(self) -> bool:
         return self.session.stop.requested
+
+    @property
+    def command(self) -> str:
+        """As a user types it."""
+        return shell_line(("autotune", *self.options.command[1:]))
 
     @property
     def folder(self) -> Path:

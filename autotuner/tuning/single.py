@@ -33,7 +33,7 @@ from autotuner.tuning.options import Options, Task
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE, Candidate, Plan
 from autotuner.tuning.result import Files, Result
-from autotuner.tuning.run import Account, Run
+from autotuner.tuning.run import Job, Run
 from autotuner.tuning.session import Session
 from autotuner.tuning.ship import Winner, outputs, reproduced_by, ship
 from autotuner.tuning.summary import NOTHING, Summary
@@ -69,7 +69,8 @@ class SingleRun:
         self.device, self.reporter, self.stop = self.session.device, self.session.reporter, self.session.stop
         self.tools, self.workspace = self.session.tools, self.session.workspace
         self.store, self.executor = self.session.store, self.session.executor
-        self.account = Account.opened(self.session, self.options)
+        self.job = Job.within(self.session, self.target, self.options)
+        self.account = self.job.account
         self.clock = self.account.clock
         self.seconds = self.account.seconds
         default = effort.compile_only_trials if self.device == NO_DEVICE else effort.trials
@@ -129,7 +130,7 @@ class SingleRun:
 
     def begun(self) -> AbstractContextManager[Run]:
         asked = question(self.plan, self.task, self.session)
-        return Run.begin(asked, session=self.session, options=self.options, account=self.account)
+        return self.job.begin(asked)
 
     def go(self, run: Run) -> Result:
         self.open(run)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+from autotuner.carriers.outputs import MODEL
 from autotuner.devices.device import Computed
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.tools import Tools
-from autotuner.jobs.model.context import model_outputs
 from autotuner.jobs.model.route_search import choose
 from autotuner.measure.check import Check
 from autotuner.problems import Array
@@ -22,9 +23,10 @@ from autotuner.programs.arbiter import same_outputs
 from autotuner.programs.inputs import input_shapes
 from autotuner.programs.model import Model, call_of
 from autotuner.programs.signature import Argument, Signature
-from autotuner.system.workspace import Workspace
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
+from autotuner.tuning.run import Account, Job
+from tests.support.bare_model import BareContext
 
 IMAGE = Signature("main", (Argument((1, 4), "f32"), Argument((None, 2), "i64")), ("f32",))
 
@@ -43,8 +45,9 @@ def test_each_function_of_a_file_has_results_and_files_of_its_own(tmp_path: Path
     names = ["llm", "llm_prefill", "llm_decode_bs4"]
     assert [model.name for model in models] == names
     assert [model.opened(folder=tmp_path, tools=Tools.find()).describe(flops=0)["name"] for model in models] == names
-    files = [model_outputs(model, target, Options(), Workspace.open(tmp_path)).spec for model in models]
-    assert [file.name for file in files] == [f"{name}-cpu.mlir" for name in names]
+    job = Job(target, Options(), BareContext(root=tmp_path).session, cast(Account, None))
+    files = [job.outputs(model.name, MODEL) for model in models]
+    assert [file.spec.name for file in files] == [f"{name}-cpu.mlir" for name in names]
 
 
 def test_inputs_that_have_only_a_shape_are_filled_and_others_passed_on(tmp_path: Path) -> None:

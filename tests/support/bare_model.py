@@ -86,7 +86,7 @@ class BareContext(Context):
         timed: bool = True,
         root: Path = Path(),
     ) -> None:
-        super().__init__(model or Model(Path("m.mlir")), cast(ModelBuilder, None), cast(Run, None))
+        super().__init__(model or Model(Path("m.mlir")), cast(ModelBuilder, None), cast(Run, None), cast(Any, None))
         self.said: list[str] = []
         self.rows = Rows()
         self._clock = clock or Simulated(1e6)

@@ -27,8 +27,7 @@ from autotuner.system.text import times
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.dry_run import Rehearsal
 from autotuner.tuning.options import Options
-from autotuner.tuning.run import Account, Question, Run
-from autotuner.tuning.session import Session
+from autotuner.tuning.run import Job, Question, Run
 
 
 @dataclass(frozen=True)
@@ -70,33 +69,31 @@ class Opened:
     subject: Callable[[Run], Program]
 
 
-def open_program(wanted: Experiment, target: Target, options: Options, session: Session, account: Account) -> Opened:
+def open_program(wanted: Experiment, job: Job) -> Opened:
     """What both arms compile: a model, or a problem on its own, with a reference."""
     if wanted.model is not None:
-        return open_model(wanted, wanted.model, target, options, session, account)
+        return open_model(wanted, wanted.model, job)
     problem = wanted.problem
     if problem is None:
         raise Bug("an experiment has neither a problem nor a model.")
-    question = _question(wanted, target, session, problem.describe(), problem.arguments())
-    timeout = options.effort.run_timeout
+    session, options = job.session, job.options
 
     def subject(run: Run) -> Program:
-        return ProblemProgram(problem, session.runner, options.seed, timeout, run.folder)
+        return ProblemProgram(problem, session.runner, options.seed, options.effort.run_timeout, run.folder)
 
-    return Opened(question, subject)
+    return Opened(_question(wanted, job, problem.describe(), problem.arguments()), subject)
 
 
-def open_model(
-    wanted: Experiment, model: Model, target: Target, options: Options, session: Session, account: Account
-) -> Opened:
+def open_model(wanted: Experiment, model: Model, job: Job) -> Opened:
     """A model: arm A is the reference."""
+    session, account = job.session, job.account
     account.stage("reading the model")
     model.check_words()
     try:
         with account.clocked("space"):
             builder = open_model_file(model, session)
-            timeout, timed = compile_timeout(options, account.clock), session.device != NO_DEVICE
-            structure = read_beside(target, builder, session.executor, timeout=timeout, timed=timed)
+            timeout, timed = compile_timeout(job.options, account.clock), session.device != NO_DEVICE
+            structure = read_beside(job.target, builder, session.executor, timeout=timeout, timed=timed)
     except OutOfTimeError as error:
         late = f"ran out of time before {model.path.name} was read."
         raise OutOfTimeError(late) from error
@@ -106,21 +103,19 @@ def open_model(
     def subject(run: Run) -> Program:
         return model_program(model, structure, builder, run, first=first, problem=wanted.problem)
 
-    return Opened(_question(wanted, target, session, description, builder.program.inputs), subject)
+    return Opened(_question(wanted, job, description, builder.program.inputs), subject)
 
 
-def _question(
-    wanted: Experiment, target: Target, session: Session, problem: Mapping[str, object], arguments: tuple[str, ...]
-) -> Question:
+def _question(wanted: Experiment, job: Job, problem: Mapping[str, object], arguments: tuple[str, ...]) -> Question:
     arms = (wanted.a, wanted.b)
     read = [path for arm in arms for path in arm.reads]
     read += [path for path in wanted.model.expected if path.is_file()] if wanted.model is not None else []
     return Question(
         kind="ab",
         problem=problem,
-        target=target,
+        target=job.target,
         asks={**problem, "arguments": (*arguments, "ab", wanted.a.name, wanted.b.name)},
-        reads=(*session.tools.programs, *(path_digest(path) for path in read)),
+        reads=(*job.session.tools.programs, *(path_digest(path) for path in read)),
         space_size=len(arms),
     )
 

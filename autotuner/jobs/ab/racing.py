@@ -14,13 +14,11 @@ from autotuner.iree.run import Benchmark
 from autotuner.jobs.ab.arms import DEFAULT, Arm
 from autotuner.jobs.ab.recipe import Recipe
 from autotuner.jobs.ab.result import COMMANDS, A, ArmFacts, B, divisor
-from autotuner.measure.audit import Audit, shortest_us
+from autotuner.jobs.opening import Racer, judged
 from autotuner.measure.blocks import Entrant, Rules
 from autotuner.measure.cache_timer import CacheTimer, Modules
 from autotuner.measure.caches import Caches
 from autotuner.measure.check import Check
-from autotuner.measure.contest import timed_by
-from autotuner.measure.judge import Judge, JudgePhase
 from autotuner.measure.judgement import Contest, Judgement
 from autotuner.measure.schedule import SHIPPED, Schedule, timing_seconds
 from autotuner.microkernels.library import is_shipped
@@ -70,6 +68,11 @@ class ArmRun:
             kernels=how.kernels,
         )
 
+    def racer(self, benchmark: Benchmark) -> Racer:
+        """Single calls where they are timed with a cold cache."""
+        timed = self.once if benchmark.cache == "cold" else self.module
+        return Racer(self.key, self.row, timed, self.once, (self.us or 0.0) * timed.repeat)
+
     def write_commands(self, benchmark: Sequence[str] = ()) -> None:
         """The files of a candidate's folder that say how it was made."""
         lines = [f"cd {shell_line([str(self.folder)])}", shell_line(self.module.command)]
@@ -98,15 +101,9 @@ def race_sides(sides: Sequence[ArmRun], program: Program, benchmark: Benchmark, 
         seed=run.options.seed,
         labels={side.key: "IREE's default" if side.arm == DEFAULT else side.name for side in sides},
     )
-    rows = {side.key: side.row for side in sides}
-
-    def record(phase: JudgePhase, name: str, block: int, timing: Timing) -> None:
-        store.record_timing(rows[name], timing, phase=phase, block=block)
-
-    modules = {side.key: side.once if benchmark.cache == "cold" else side.module for side in sides}
     us = {side.key: side.us or 0.0 for side in sides}
-    calls = {name: us[name] * modules[name].repeat for name in modules}
-    one = timing_seconds(max(calls[A] / 1e6, benchmark.seconds))
+    raced = [side.racer(benchmark) for side in sides]
+    one = timing_seconds(max(raced[0].call_us / 1e6, benchmark.seconds))
     schedule = Schedule(
         run.clock,
         one,
@@ -116,36 +113,17 @@ def race_sides(sides: Sequence[ArmRun], program: Program, benchmark: Benchmark, 
         lasting=benchmark.seconds,
         shipping=SHIPPED * b.once.took if b.recipe.kernel is not None else 0.0,
     )
-    takes = timed_by(run.session.runner, benchmark, modules, call_us=calls)
-    judge = Judge(
-        contest,
-        takes,
-        schedule.judging,
-        run.session.stop,
-        schedule.pair,
-        record,
-        audit=_audit(sides, program, benchmark, run),
-        spent=lambda: run.clock.elapsed,
-    )
-    judgement = schedule.with_advice(judge.verdict())
+
+    def refused(name: str, check: Check) -> None:
+        side = sides[name == B]
+        side.refused, side.failure = check, check.failure or ""
+
+    judgement = judged(contest, raced, program, benchmark, run, schedule, refused=refused)
     for side in sides:
         side.us = judgement.us.get(side.key, side.us)
         if side.us is not None:
             store.set_us(side.row, side.us)
     return judgement
-
-
-def _audit(sides: Sequence[ArmRun], program: Program, benchmark: Benchmark, run: Run) -> Audit:
-    once, device = {side.key: side.once for side in sides}, run.session.runner
-
-    def refuse(name: str, check: Check) -> None:
-        side = sides[name == B]
-        side.refused, side.failure = check, check.failure or ""
-        run.session.store.record_failure(side.row, side.failure, stderr=check.detail)
-
-    least = shortest_us(program.problem, device.uri) if program.problem is not None and program.repeated else 0.0
-    how = (program.storage, once, program.agree, benchmark.timeout, refuse, least)
-    return Audit(device, benchmark.invocation, *how)
 
 
 def time_sides_cold(sides: Sequence[ArmRun], benchmark: Benchmark, run: Run, *, won: bool) -> Caches | None:

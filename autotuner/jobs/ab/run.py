@@ -29,7 +29,7 @@ from autotuner.system.digests import file_digest
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.result import Best, Counts, Files, FinalVerdict, Measured, Result
-from autotuner.tuning.run import Account, Run
+from autotuner.tuning.run import Job, Run
 from autotuner.tuning.session import Session, Watched
 
 ONCE = "once.vmfb"
@@ -53,10 +53,10 @@ def experiment(wanted: Experiment, target: Target, *, options: Options, session:
     problem = target.prepare(wanted.problem) if wanted.problem is not None else None
     wanted = replace(wanted, problem=problem)
     claim(wanted, target, options, session.workspace)
-    account = Account.opened(session, options)
-    with process.until(account.clock.latest):
-        opened = open_program(wanted, target, options, session, account)
-        with Run.begin(opened.question, session=session, options=options, account=account) as run:
+    job = Job.within(session, target, options)
+    with process.until(job.account.clock.latest):
+        opened = open_program(wanted, job)
+        with job.begin(opened.question) as run:
             return _ExperimentRun(run, wanted, opened.subject(run)).go()
 
 

@@ -11,7 +11,6 @@ from autotuner.carriers.carrier import MicrokernelCarrier, Said
 from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.outputs import MICROKERNEL, Outputs, files_in
 from autotuner.carriers.provenance import Provenance, machine_of, today
-from autotuner.iree.compile import shell_line
 from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.racing import ArmRun
@@ -47,7 +46,6 @@ def ship(
 ) -> tuple[Path, Path]:
     """(spec, flagfile); what does not give the code that won is not left behind."""
     files = outputs(subject.name, side.arm, run.target, run.options, run.session.workspace)
-    command = shell_line(("autotune", *run.options.command[1:]))
     speedup, tools = judgement.speedup, run.session.tools
     provenance = Provenance(
         problem=subject.name,
@@ -57,7 +55,7 @@ def ship(
         us=judgement.us.get(B),
         baseline_us=judgement.us.get(A),
         seconds=run.clock.elapsed,
-        command=command,
+        command=run.command,
     ).stamped(tools, speedup, run.environment)
     interval = f"{speedup}, 95 % confidence" if speedup else ""
     header = [
@@ -67,7 +65,7 @@ def ship(
         f"machine:    {machine_of(run.environment)}",
         f"verdict:    {judgement.verdict}, {interval}",
         f"date:       {today()}",
-        f"made by:    {command}",
+        f"made by:    {run.command}",
         f"use:        {use_line(files.flagfile, program=subject.source if isinstance(subject.source, Path) else None)}",
     ]
     lines = [" ".join(line.splitlines()) for line in header]

@@ -31,8 +31,8 @@ from autotuner.store.rows import Json, RunKind
 from autotuner.system import process
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
-from autotuner.tuning.run import Account, Question, Run, Turn
-from autotuner.tuning.session import Session, Watched
+from autotuner.tuning.run import Job, Question, Run, Turn
+from autotuner.tuning.session import Watched
 
 
 @dataclass(frozen=True)
@@ -62,23 +62,16 @@ def bench(
     workload: Workload, terms: Terms, target: Target, *, options: Options | None = None, **watched: Unpack[Watched]
 ) -> BenchResult:
     """Times a problem, or all of a workload, on the backends that a user wants."""
-    options = options or Options()
-    with Session.open(target, options, **watched) as session:
-        account = Account.opened(session, options, otherwise=math.inf)
-        with _Bench.opened(terms, target, options, session, account) as comparison:
-            items = [comparison.problem(entry) for entry in workload.entries]
-            return comparison.timed(items, items[0].described if len(items) == 1 else workload.describe())
+    with Job.open(target, options, watched, otherwise=math.inf) as job, _Bench.opened(terms, job) as comparison:
+        items = [comparison.problem(entry) for entry in workload.entries]
+        return comparison.timed(items, items[0].described if len(items) == 1 else workload.describe())
 
 
 def bench_model(
     model: Model, terms: Terms, target: Target, *, options: Options | None = None, **watched: Unpack[Watched]
 ) -> BenchResult:
     """Times a model on the backends that a user wants: of libraries those that take ONNX."""
-    options = options or Options()
-    with (
-        Session.open(target, options, **watched) as session,
-        _Bench.opened(terms, target, options, session, Account.opened(session, options)) as comparison,
-    ):
+    with Job.open(target, options, watched) as job, _Bench.opened(terms, job) as comparison:
         item = comparison.model(model)
         return comparison.timed([item], item.described)
 
@@ -88,10 +81,7 @@ class _Bench:
     """All problems, one after the other; for a GPU all are compiled at once."""
 
     terms: Terms
-    target: Target
-    options: Options
-    session: Session
-    account: Account
+    job: Job
     libraries: Libraries
     items: Sequence[Item] = ()
     todo: list[int] = field(default_factory=list)
@@ -103,14 +93,16 @@ class _Bench:
 
     @classmethod
     @contextmanager
-    def opened(
-        cls, terms: Terms, target: Target, options: Options, session: Session, account: Account
-    ) -> Iterator[_Bench]:
+    def opened(cls, terms: Terms, job: Job) -> Iterator[_Bench]:
         """With the libraries' processes; those that are not there are named."""
-        with process.until(account.clock.latest), Libraries.open(terms, target, session) as libraries:
+        until, opening = process.until(job.account.clock.latest), Libraries.open(terms, job.target, job.session)
+        with until, opening as libraries:
             for missing in libraries.left_out:
-                account.remark(str(missing))
-            yield cls(terms, target, options, session, account, libraries)
+                job.account.remark(str(missing))
+            yield cls(terms, job, libraries)
+
+    def __post_init__(self) -> None:
+        self.target, self.options, self.session = self.job.target, self.job.options, self.job.session
 
     # --- what is timed --------------------------------------------------------------------------------------------
 
@@ -135,7 +127,7 @@ class _Bench:
     def model(self, model: Model) -> Item:
         options = self.options
         experiment = Experiment(DEFAULT, DEFAULT, model=model)
-        opened = open_model(experiment, model, self.target, options, self.session, self.account)
+        opened = open_model(experiment, model, self.job)
 
         def given(run: Run, folder: Path) -> Given:
             program = opened.subject(run)
@@ -144,7 +136,7 @@ class _Bench:
             return given_model(program, self.terms.onnx or model.path, folder / "inputs")
 
         file = model.opened_in(self.session.workspace, self.session.tools)
-        compiling = compile_timeout(options, self.account.clock)
+        compiling = compile_timeout(options, self.job.account.clock)
         site = ArmSite.within(self.session, self.target, program=file.source, timeout=compiling)
         described, timeout = opened.question.problem, run_timeout(options)
         return Item(described, str(model.path), site, given, MIN_TIME, timeout, tuned_by=("model", "ab"))
@@ -155,7 +147,7 @@ class _Bench:
         """All of them, to the end or as far as the time goes."""
         self.items, self.todo = items, [*range(len(items))]
         with (
-            self._begin(described, self.session, self.account) as run,
+            self._begin(described, self.job) as run,
             self.session.builder.cache.scratch() as folder,
         ):
             work = partial(self._one, run, folder)
@@ -175,9 +167,8 @@ class _Bench:
             run.finish(result)
             return result
 
-    def _begin(self, described: Json, session: Session, account: Account) -> AbstractContextManager[Run]:
-        question = Question("bench", described, self.target, asks=described, reads=())
-        return Run.begin(question, session=session, options=self.options, account=account)
+    def _begin(self, described: Json, job: Job) -> AbstractContextManager[Run]:
+        return job.begin(Question("bench", described, self.target, asks=described, reads=()))
 
     def _unreached(self, run: Run) -> str:
         """How many problems are left out, and what would do."""
@@ -199,12 +190,12 @@ class _Bench:
 
     def _one(self, run: Run, folder: Path, turn: Turn[int]) -> bool:
         """One problem: a run of its own, unless it is alone. Whether it was reached."""
-        number, account = turn.what, Account.opened(turn.session, turn.options, otherwise=math.inf)
+        number, job = turn.what, turn.job(self.target, otherwise=math.inf)
         compiled = self._compile(number, run)
         if len(self.items) == 1:
             return self._time(run, number, compiled, folder)
         try:
-            with self._begin(self.items[number].described, turn.session, account) as part:
+            with self._begin(self.items[number].described, job) as part:
                 reached = self._time(part, number, compiled, folder)
                 rows = (self.rows[number],) if reached else ()
                 part.finish(BenchResult(part.facts(), rows, blocks=self.terms.blocks))
@@ -212,7 +203,7 @@ class _Bench:
                 turn.session.reporter.stage(row.line())
             return reached
         finally:
-            run.account.add(account.seconds)
+            run.account.add(job.account.seconds)
 
     def _compile(self, number: int, run: Run) -> Mapping[str, Backend]:
         """Begins with what is not begun; on a processor it is done before anything is timed."""

@@ -25,7 +25,7 @@ from autotuner.errors import (
     UsageError,
     WrongResultError,
 )
-from autotuner.iree.compile import first_error, shell_line
+from autotuner.iree.compile import first_error
 from autotuner.jobs.ab.arms import DEFAULT, SpecArm
 from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.result import with_details
@@ -41,8 +41,8 @@ from autotuner.system.digests import read_by_flags
 from autotuner.targets import Target
 from autotuner.tuning.options import Options, Task
 from autotuner.tuning.result import Counts, Files, FinalVerdict, Result
-from autotuner.tuning.run import Account, Question, Run, Turn
-from autotuner.tuning.session import Session, Watched
+from autotuner.tuning.run import Job, Question, Run, Turn
+from autotuner.tuning.session import Watched
 from autotuner.tuning.ship import ESTIMATED
 from autotuner.tuning.tune import search
 
@@ -69,8 +69,9 @@ def tune_family(
     options, target = replace(options, microkernels=()), plain_only(target)
     for bucket in family.buckets:
         target.prepare(family.member(bucket.at))
-    with Session.open(target, options, **watched) as session:
-        account = Account.opened(session, options, otherwise=math.inf)
+    with Job.open(target, options, watched, otherwise=math.inf) as job:
+        session, files = job.session, job.outputs(family.name)
+        files.claim(files_in(target.user_flags))
         arguments = (*family.arguments(), *(str(bucket.at) for bucket in family.buckets))
         question = Question(
             kind="buckets",
@@ -83,22 +84,20 @@ def tune_family(
             ),
             recalls=True,
         )
-        with Run.begin(question, session=session, options=options, account=account) as run:
-            return _FamilyRun(family, run).go()
+        with job.begin(question) as run:
+            return _FamilyRun(family, run, files).go()
 
 
 @dataclass
 class _FamilyRun:
     family: Family
     run: Run
+    files: Outputs
     failures: list[AutotuneError] = field(default_factory=list)
     """Causes of buckets without a result."""
 
     def __post_init__(self) -> None:
         self.target, self.options, self.session = self.run.target, self.run.options, self.run.session
-        output = self.options.output or self.session.workspace.specs / f"{self.family.name}-{self.target.name}.mlir"
-        self.files = Outputs.at(output, self.session.workspace, force=self.options.force)
-        self.files.claim(files_in(self.target.user_flags))
 
     def go(self) -> FamilyResult:
         done: list[BucketResult] = []
@@ -126,7 +125,7 @@ class _FamilyRun:
     # --- one bucket -----------------------------------------------------------------------------------------------
 
     def _bucket(self, turn: Turn[Bucket]) -> BucketResult:
-        bucket, clock, session = turn.what, turn.account.clock, turn.session
+        bucket, clock, session = turn.what, turn.job(self.target).account.clock, turn.session
         options = replace(turn.options, budget=clock.until(clock.phase("bucket")))
         problem = self.target.prepare(self.family.member(bucket.at))
         found = search(problem, self.target, options=options, session=session, task=Task(ship=False, recall=True))
@@ -209,10 +208,6 @@ class _FamilyRun:
                 return f"in the form that fits all sizes its winner gains nothing certain {where}"
         return ""
 
-    @property
-    def _command(self) -> str:
-        return shell_line(("autotune", *self.options.command[1:]))
-
     def _provenance(self, bucket: Bucket, result: Result, members: Sequence[Member]) -> Provenance:
         own = next((member for member in members if member.m == bucket.at), Member(bucket.at))
         return Provenance(
@@ -222,7 +217,7 @@ class _FamilyRun:
             verdict=ESTIMATED if result.verdict == "compile-only" else result.verdict,
             us=own.us,
             baseline_us=own.baseline_us,
-            command=self._command,
+            command=self.run.command,
         ).stamped(self.session.tools, own.speedup, self.run.environment if own.us is not None else None)
 
     # --- one file -------------------------------------------------------------------------------------------------
@@ -231,7 +226,7 @@ class _FamilyRun:
         made_by = [
             f"problem:    {self.family.name}, M in {len(self.family.buckets)} ranges",
             *(f"  {one.bucket.text}: {one.kept} ({one.reason})" for one in done),
-            f"made by:    {self._command}",
+            f"made by:    {self.run.command}",
             f"use:        {use_line(self.files.flagfile)}",
         ]
         merged = merge(self._texts(done), tools=self.session.tools, made_by=made_by)

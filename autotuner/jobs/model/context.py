@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autotuner.carriers.outputs import MODEL, Outputs
+from autotuner.carriers.outputs import Outputs
 from autotuner.iree.compile import Compiled
 from autotuner.iree.run import DispatchTime
 from autotuner.jobs.opening import compile_timeout, run_timeout
@@ -16,7 +16,6 @@ from autotuner.programs.model import Model, ModelBuilder
 from autotuner.programs.program import ModelProgram
 from autotuner.programs.structure import ModelStructure, read_structure, structure_in
 from autotuner.store.rows import BuildRow, Kind
-from autotuner.system.workspace import Workspace
 from autotuner.targets import Route, Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.result import RunFacts
@@ -31,6 +30,8 @@ class Context:
     model: Model
     builder: ModelBuilder
     run: Run
+    files: Outputs
+    """Where the tuned model's files go."""
     timing_seconds: float = 0.2
     """What one timing of a whole model costs in wall time, in a process of its own."""
     called: ModelProgram | None = None
@@ -69,10 +70,6 @@ class Context:
     @property
     def run_timeout(self) -> float:
         return run_timeout(self.options)
-
-    @property
-    def files(self) -> Outputs:
-        return model_outputs(self.model, self.target, self.options, self.session.workspace)
 
     def flags(self, route: Route) -> list[str]:
         return [*self.target.compile_flags, *route.flags]
@@ -125,9 +122,3 @@ class Context:
         with self.clocked("space"):
             flags = [*self.flags(route), *more]
             return read_structure(self.builder, flags, target=self.target.name, timeout=self.compile_timeout)
-
-
-def model_outputs(model: Model, target: Target, options: Options, workspace: Workspace) -> Outputs:
-    """Where the tuned model's files go."""
-    default = workspace.specs / f"{model.name}-{target.name}.mlir"
-    return Outputs.at(options.output or default, workspace, MODEL, force=options.force)

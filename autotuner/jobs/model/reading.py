@@ -15,17 +15,15 @@ from autotuner.programs.structure import KINDS, ModelStructure, read_beside
 from autotuner.system.digests import known_digest
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.options import Options
-from autotuner.tuning.run import Account, Question
-from autotuner.tuning.session import Session
+from autotuner.tuning.run import Job, Question
 
 
-def read_model(
-    model: Model, target: Target, options: Options, session: Session, account: Account
-) -> tuple[ModelBuilder, ModelStructure]:
+def read_model(model: Model, job: Job) -> tuple[ModelBuilder, ModelStructure]:
     """How it is compiled, and its dispatches; what imports it keeps to the budget, too.
 
     What is timed needs the default's module anyway: the dispatches are read from the compile that makes it.
     """
+    target, options, session, account = job.target, job.options, job.session, job.account
     account.stage("reading the model")
     check_words(model, target, options, workspace=session.workspace.root)
     with account.clocked("space"):
@@ -45,9 +43,9 @@ def check_words(model: Model, target: Target, options: Options, *, workspace: Pa
     model.check_words()
 
 
-def question_of(model: Model, target: Target, session: Session, plain: ModelStructure) -> Question:
+def question_of(model: Model, job: Job, plain: ModelStructure) -> Question:
     asks = model.describe(flops=plain.flops)
     expected = (known_digest(path) for path in model.expected if path.is_file())
-    reads = (*session.tools.programs, *model.reads(), *expected)
+    reads = (*job.session.tools.programs, *model.reads(), *expected)
     problem = {**asks, "ops": sorted(plain.ops)}
-    return Question("model", problem, target, asks=asks, reads=reads, recalls=True)
+    return Question("model", problem, job.target, asks=asks, reads=reads, recalls=True)

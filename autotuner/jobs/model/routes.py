@@ -15,11 +15,9 @@ from autotuner.iree.run import Benchmark, failed_because, known_remedy
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.route_search import Routes, RouteSearch
-from autotuner.measure.audit import Audit, unknown
 from autotuner.measure.check import Check
-from autotuner.measure.contest import SLOW_US, Takes, timed_by
+from autotuner.measure.contest import SLOW_US
 from autotuner.measure.schedule import beginning
-from autotuner.measure.standing import BASELINE
 from autotuner.programs.arbiter import Arbiter
 from autotuner.programs.program import ModelProgram
 from autotuner.system import process
@@ -94,25 +92,6 @@ class RouteRace:
     @property
     def best_us(self) -> float:
         return self.right[0].us or math.inf if self.right else math.inf
-
-    def takes(self, *some: Contestant) -> Takes:
-        """How these are timed in turns."""
-        modules = {one.id: one.module for one in some}
-        call_us = {one.id: one.us for one in some if one.us is not None}
-        return timed_by(self.context.session.runner, self.benchmark, modules, call_us=call_us)
-
-    def audit(self, *some: Contestant) -> Audit:
-        """How these are called to see whether a win can be believed."""
-        modules, benchmark = {one.id: one.module for one in some}, self.benchmark
-        runner, program = self.context.session.runner, self.program
-        rows = {one.id: one.row for one in some}
-        wrong = self.arbiter.default_is_wrong and some[0].id == BASELINE
-        agree = unknown if wrong else program.agree
-
-        def refuse(name: str, check: Check) -> None:
-            self.context.session.store.record_failure(rows[name], check.failure or "", stderr=check.detail)
-
-        return Audit(runner, program.call, program.storage, modules, agree, benchmark.timeout, refuse)
 
     def check(self, build: Compiled) -> Check:
         """Does it compute what is right? What is known of others may change with the answer."""

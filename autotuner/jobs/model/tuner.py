@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Unpack
 
-from autotuner.devices.device import Timing
+from autotuner.carriers.outputs import MODEL
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.run import Benchmark
 from autotuner.jobs.model.contestant import Contestant
-from autotuner.jobs.model.context import Context, model_outputs
+from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.entries import Entry, KernelEntry, Library
 from autotuner.jobs.model.kernels import KERNELS, kernels_first, rank_beside_kernels, try_kernels, worth_tuning
 from autotuner.jobs.model.parts import PartSearch
@@ -23,17 +23,18 @@ from autotuner.jobs.model.routes import RouteRace
 from autotuner.jobs.model.shares import measure_shares
 from autotuner.jobs.model.summary import Summary, nothing_faster, without_device
 from autotuner.jobs.model.whole import WholeModel
-from autotuner.jobs.opening import MIN_TIME, model_program
-from autotuner.measure.judge import Judge, JudgePhase
+from autotuner.jobs.opening import MIN_TIME, Racer, judged, model_program
+from autotuner.measure.audit import unknown
 from autotuner.measure.judgement import Judgement
 from autotuner.measure.schedule import SHIPPED, Schedule, beginning, late
+from autotuner.measure.standing import BASELINE
 from autotuner.programs.model import Model
 from autotuner.programs.structure import ModelStructure
 from autotuner.system import process
 from autotuner.targets import PLAIN, Target
 from autotuner.tuning.options import Options
-from autotuner.tuning.run import Account, Run
-from autotuner.tuning.session import Session, Watched
+from autotuner.tuning.run import Job
+from autotuner.tuning.session import Watched
 
 
 def tune_model(
@@ -44,21 +45,17 @@ def tune_model(
     **watched: Unpack[Watched],
 ) -> ModelResult:
     """Makes a model faster: by flags, and by a spec for the dispatches that take its time."""
-    options = options or Options()
-    with Session.open(target, options, **watched) as session:
-        return tune_within(model, target, options=options, session=session)
-
-
-def tune_within(model: Model, target: Target, *, options: Options, session: Session) -> ModelResult:
-    """The same within a session."""
-    model_outputs(model, target, options, session.workspace).claim(model.files(target))
-    account = Account.opened(session, options)
-    with process.until(account.clock.latest), process.ended_by_an_error():
+    with (
+        Job.open(target, options, watched) as job,
+        process.until(job.account.clock.latest),
+        process.ended_by_an_error(),
+    ):
+        files = job.outputs(model.name, MODEL)
+        files.claim(model.files(target))
         with beginning("reading the model"):
-            builder, plain = read_model(model, target, options, session, account)
-        question = question_of(builder.program, target, session, plain)
-        with Run.begin(question, session=session, options=options, account=account) as run:
-            context = Context(model, builder, run)
+            builder, plain = read_model(model, job)
+        with job.begin(question_of(builder.program, job, plain)) as run:
+            context = Context(model, builder, run, files)
             return _ModelRun(context, plain, Summary(context)).go()
 
 
@@ -177,27 +174,18 @@ class _ModelRun:
         if len(lineup.racing) < 2:
             us = {one.id: one.us or 0.0 for one in lineup.racing}
             return replace(lineup.without_rivals() or nothing_faster(self.found), us=us)
-        schedule, rows = self._schedule, {one.id: one.row for one in lineup.racing}
-
-        def record(phase: JudgePhase, name: str, block: int, timing: Timing) -> None:
-            context.session.store.record_timing(rows[name], timing, phase=phase, block=block)
-
+        schedule = self._schedule
         contest = lineup.contest(smallest_gain=context.options.effort.smallest_gain, seed=context.options.seed)
         if schedule.racing < len(contest.rivals):
             contest = replace(contest, chosen=contest.rivals[0])
-        judge = Judge(
-            contest,
-            race.takes(*lineup.racing),
-            schedule.judging,
-            context.session.stop,
-            schedule.pair,
-            record,
-            stage=lambda text: context.stage(f"{text}, as whole models"),
-            audit=race.audit(*lineup.racing),
-            spent=lambda: context.clock.elapsed,
-        )
+        racers = [Racer(one.id, one.row, one.module, one.module, one.us or 0.0) for one in lineup.racing]
+        agree = unknown if race.arbiter.default_is_wrong and contest.baseline == BASELINE else None
         with context.clocked("time"):
-            return schedule.with_advice(judge.verdict())
+            return judged(
+                *(contest, racers, race.program, race.benchmark, context.run, schedule),
+                stage=lambda text: context.stage(f"{text}, as whole models"),
+                agree=agree,
+            )
 
     # --- without one ------------------------------------------------------------------------------------------------
 

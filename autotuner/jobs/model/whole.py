@@ -45,10 +45,6 @@ class WholeModel:
     def context(self) -> Context:
         return self.parts.context
 
-    @property
-    def _command(self) -> str:
-        return shell_line(["autotune", *self.context.options.command[1:]])
-
     def make(self, name: str, entries: Sequence[Entry], kernels: Sequence[KernelEntry] = ()) -> Contestant | None:
         """The model with those that stay applied and right; None when none does."""
         context, route = self.context, self.on.route
@@ -139,7 +135,7 @@ class WholeModel:
             entries = _moved(entries, structure)
         flag = context.target.spec_flag
         parts = assemble(
-            entries, structure.configured, tools=context.session.tools, command=self._command, spec_flag=flag
+            entries, structure.configured, tools=context.session.tools, command=self.context.run.command, spec_flag=flag
         )
         parts = parts.with_kernels(brought) if brought is not None else parts
         flags = [*context.flags(self.on.route), *write_parts(self._files(name), parts)]
@@ -168,7 +164,7 @@ class WholeModel:
         return tuple(entry for entry in kernels if entry.label not in failed)
 
     def _kernel_parts(self, kernels: Sequence[KernelEntry]) -> Parts:
-        return kernel_parts(self.context, kernels, self.parts.executable_target, command=self._command)
+        return kernel_parts(self.context, kernels, self.parts.executable_target, command=self.context.run.command)
 
     # --- what loses in it -------------------------------------------------------------------------------------------
 

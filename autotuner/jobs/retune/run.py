@@ -17,26 +17,25 @@ from autotuner.jobs.retune.unit import Key, Proof, Prover, Unit
 from autotuner.system import process
 from autotuner.targets import NO_DEVICE
 from autotuner.tuning.options import Options
-from autotuner.tuning.run import Account, Question, Run, Turn
-from autotuner.tuning.session import Session, Watched
+from autotuner.tuning.run import Job, Question, Run, Turn
+from autotuner.tuning.session import Watched
 
 
 def retune(wanted: Wanted, *, options: Options | None = None, **watched: Unpack[Watched]) -> RetuneResult:
     """Proves and races every entry with this IREE, and writes what stays."""
     options = options or Options()
     plan = read_plan(wanted, options)
-    with Session.open(plan.target, options, **watched) as session:
+    with Job.open(plan.target, options, watched, otherwise=plan.seconds) as job:
         name = wanted.path.resolve().stem
         question = Question(
             kind="retune",
             problem={"op": "retune", "name": name, "flops": 0, "bytes": 0},
             target=plan.target,
             asks={"retune": str(wanted.path.resolve()), "model": str(wanted.model.path) if wanted.model else ""},
-            reads=(*session.tools.programs, *plan.reads),
+            reads=(*job.session.tools.programs, *plan.reads),
             recalls=True,
         )
-        account = Account.opened(session, options, otherwise=plan.seconds)
-        with Run.begin(question, session=session, options=options, account=account) as run:
+        with job.begin(question) as run:
             return _RetuneRun(wanted, plan, run).go()
 
 

@@ -15,7 +15,7 @@ from autotuner.carriers.outputs import MODEL, WRITTEN, Outputs
 from autotuner.carriers.provenance import Provenance, today
 from autotuner.carriers.render import SUBSTITUTION
 from autotuner.errors import EnvironmentFailure
-from autotuner.iree.compile import Compiled, shell_line
+from autotuner.iree.compile import Compiled
 from autotuner.jobs.retune.plan import Part, Wanted
 from autotuner.jobs.retune.result import Written
 from autotuner.jobs.retune.unit import Key, Unit
@@ -86,7 +86,7 @@ class Writer:
             f"machine:    {environment.get('device_name') or 'none'}",
             f"from:       {unit.spec}",
             f"date:       {today()}",
-            f"made by:    {shell_line(('autotune', *self.run.options.command[1:]))}",
+            f"made by:    {self.run.command}",
             *([f"precision:  results of {allow} accuracy were accepted"] if allow else []),
         ]
 

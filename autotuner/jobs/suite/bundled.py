@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,8 +23,8 @@ from autotuner.tuning.bringing import BundleResult, import_within, refuse_unknow
 from autotuner.tuning.bundling import bundle_within, claim_bundle
 from autotuner.tuning.options import Options
 from autotuner.tuning.result import Result
-from autotuner.tuning.run import Turn
-from autotuner.tuning.session import Session, Watched
+from autotuner.tuning.run import Job, Turn
+from autotuner.tuning.session import Watched
 
 
 def bundle_suite(
@@ -34,11 +35,11 @@ def bundle_suite(
     options = replace(options, device=NO_DEVICE)
     chosen = wanted.on(target, seed=options.seed)
     with (
-        Session.open(target, options, **watched) as session,
+        Job.open(target, options, watched, otherwise=math.inf) as job,
         TemporaryDirectory(prefix="autotune-bundle-") as folder,
     ):
         way = partial(_Bundled, file=file, folder_of_parts=Path(folder))
-        return go_through(chosen, target, options=options, session=session, wanted=wanted, way=way)
+        return go_through(chosen, job, wanted, way)
 
 
 def import_suite_result(file: Path, *, options: Options, **watched: Unpack[Watched]) -> SuiteResult:
@@ -63,18 +64,13 @@ def import_suite_result(file: Path, *, options: Options, **watched: Unpack[Watch
         tuple(Entry(one.problem, calls[name]) for name, one in found.items()),
         tuple(Skipped(name, "it has no result") for name in calls if name not in found),
     )
-    with Session.open(first.target(), replace(options, device=NO_DEVICE), **watched) as session:
+    with Job.open(first.target(), replace(options, device=NO_DEVICE), watched) as here:
+        session = replace(here.session, named=first.report.device, environment=first.report.environment)
         refuse_unknown(session, suite.run, digest, file)
         for one in found.values():
             refuse_unknown(session, one.manifest.run, one.report.bundle, file)
-        return go_through(
-            workload,
-            first.target(first.manifest.flags),
-            options=options,
-            session=replace(session, named=first.report.device, environment=first.report.environment),
-            wanted=Selection(workload),
-            way=partial(_Imported, found=found),
-        )
+        job = Job.within(session, first.target(first.manifest.flags), options, otherwise=math.inf)
+        return go_through(workload, job, Selection(workload), partial(_Imported, found=found))
 
 
 @dataclass

@@ -29,8 +29,8 @@ from autotuner.system.text import count, csv_text
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.result import Result, read_result
-from autotuner.tuning.run import Account, Question, Run, Turn
-from autotuner.tuning.session import Session, Watched
+from autotuner.tuning.run import Job, Question, Run, Turn
+from autotuner.tuning.session import Watched
 from autotuner.tuning.tune import search
 
 _ANOTHER_TARGET = "Try another --target."
@@ -75,26 +75,22 @@ def tune_suite(
     """
     options = options or Options()
     chosen = wanted.on(target, seed=options.seed)
-    with Session.open(target, options, **watched) as session:
-        return go_through(chosen, target, options=options, session=session, wanted=wanted)
+    with Job.open(target, options, watched, otherwise=math.inf) as job:
+        return go_through(chosen, job, wanted)
 
 
 def go_through(
     chosen: Workload,
-    target: Target,
-    *,
-    options: Options,
-    session: Session,
+    job: Job,
     wanted: Selection,
     way: Callable[[Workload, float, Run, Path, Outputs], SuiteRun] | None = None,
 ) -> SuiteResult:
     """One run over these problems; `way` is another than to tune each here."""
-    merged = options.output or session.workspace.specs / f"{chosen.name}-{target.name}.mlir"
-    outputs = Outputs.at(merged, session.workspace, force=options.force)
+    target, session, outputs = job.target, job.session, job.outputs(chosen.name)
     outputs.claim(files_in(target.user_flags))
     folder = session.workspace.results / "suites" / f"{chosen.name}-{target.name}"
     for name in (RAW, FINAL):
-        claim(folder / name, OUR_TABLE, force=options.force)
+        claim(folder / name, OUR_TABLE, force=job.options.force)
     question = Question(
         kind="suite",
         problem=chosen.describe(),
@@ -106,8 +102,7 @@ def go_through(
         ),
         recalls=True,
     )
-    account = Account.opened(session, options, otherwise=math.inf)
-    with Run.begin(question, session=session, options=options, account=account) as run:
+    with job.begin(question) as run:
         return (way or SuiteRun)(chosen, wanted.threshold, run, folder, outputs).go()
 
 

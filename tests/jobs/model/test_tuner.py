@@ -23,7 +23,7 @@ from autotuner.jobs.model.route_search import routes_that_won
 from autotuner.programs.model import Model
 from autotuner.specfiles.entries import read
 from autotuner.store.store import Store
-from autotuner.system.progress import Progress, Stop
+from autotuner.system.progress import LOG, Progress, Stop
 from tests.support.contract import COUNTS, KEYS
 from tests.support.fake_tools import CPU, ONE_ROUTE, SPEC
 from tests.support.models import EXAMPLES, fake_tools, iree_compile, run
@@ -73,7 +73,7 @@ def test_a_model_is_tuned_by_entries_that_are_proven_and_shipped(won: ModelResul
     assert "matmul_64x128x96_f32" in report
     workspace = result.flagfile.parents[1]
     folder = workspace / "candidates" / result.run
-    assert {path.name for path in folder.iterdir()} == {"inputs", "tuned-plain"}
+    assert {path.name for path in folder.iterdir()} == {"inputs", "tuned-plain", LOG}
     commands = (folder / "tuned-plain" / "command.txt").read_text().splitlines()
     assert [Path(line.split()[0]).name for line in commands] == ["iree-compile", "iree-benchmark-module"]
     with Store.open(None, workspace=workspace) as store:
