@@ -172,7 +172,8 @@ def document(recorded: Recorded) -> str:
         load=recorded.load,
         busy=recorded.busy,
         decomposed="decomposed" in line_of(printed["model"], "best"),
-        flags_alone=not line_of(printed["model"], "spec"),
+        kernels=bool(line_of(printed["model"], "kernels")),
+        flags_alone=not line_of(printed["model"], "spec") and not line_of(printed["model"], "kernels"),
         shape_spec=bool(line_of(printed["shape"], "spec")),
     )
 

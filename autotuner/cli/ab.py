@@ -32,21 +32,17 @@ class Wanted:
         ),
     ] = None
     second: Annotated[str | None, typer.Argument(metavar="B", help="Another of these: then A is the baseline.")] = None
-    model: Annotated[
-        Path | None, option("--model", "Do it inside this .mlir, .mlirbc or .onnx; --shape narrows it.")
-    ] = None
+    model: Annotated[Path | None, option("--model", "Do it inside this .mlir, .mlirbc or .onnx.")] = None
     said: ModelWords = field(default_factory=ModelWords)
     objects: Annotated[
         list[Path] | None, option("--object", "Your own object (hsaco, PTX, cubin, .o) for the microkernel.")
     ] = None
     symbol: Annotated[str | None, option("--symbol", "The kernel's name in that object.")] = None
     show_all: Annotated[bool, option("--list", "List the microkernels there are.")] = False
-    inspect: Annotated[Path | None, option("--inspect", "Print the kernels of an object: hsaco, PTX, cubin or .o.")] = (
-        None
-    )
-    new: Annotated[str | None, option("--new", "Begin a microkernel of this name: writes a commented manifest.")] = None
-    in_c: Annotated[bool, option("--c", "With --new: a kernel in C, which works as it is.")] = False
-    in_cuda: Annotated[bool, option("--cuda", "With --new: a kernel in CUDA C++, which works as it is.")] = False
+    inspect: Annotated[Path | None, option("--inspect", "Print the kernels of an hsaco, PTX, cubin or .o.")] = None
+    new: Annotated[str | None, option("--new", "Write the manifest of a new microkernel.")] = None
+    in_c: Annotated[bool, option("--c", "With --new: a kernel in C that works.")] = False
+    in_cuda: Annotated[bool, option("--cuda", "With --new: a kernel in CUDA C++ that works.")] = False
     words: Mapping[str, Any] = field(default_factory=dict)
     """The problem's options, as gemm, conv or attention take them."""
 

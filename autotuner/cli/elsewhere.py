@@ -1,5 +1,6 @@
 """`autotune bundle` and `worker`: work on other machines, by files and by a cluster."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ from typer.models import OptionInfo
 import autotuner.bundles as w
 from autotuner.cli import options as o
 from autotuner.cli.options import examples, option
-from autotuner.cli.request import Request
+from autotuner.cli.request import CLUSTER, Request, tuning_command
 from autotuner.errors import UsageError
 
 bundle = typer.Typer(
@@ -41,41 +42,34 @@ def run(
     command.run(bundle, output=output, force=force, device=device, budget=budget, as_json=as_json, quiet=quiet)
 
 
-@bundle.command("import", epilog=examples("bundle import"))
-def bring(
-    result: Annotated[Path, typer.Argument(metavar="RESULT", help="What `autotune bundle run` wrote.")],
-    output: o.Output = None,
-    force: o.Force = False,
-    workspace: o.Workspace = Path(),
-    storage: o.Storage = None,
-    jobs: o.Jobs = None,
-    as_json: o.Json = False,
-    verbose: o.Verbose = False,
-    quiet: o.Quiet = False,
-    fail_if_no_winner: o.Fail = False,
-) -> None:
+@dataclass(frozen=True)
+class ImportWords:
     """Import a bundle's result. Its timings join the results, and the winner's files are written."""
+
+    result: Annotated[Path, typer.Argument(metavar="RESULT", help="What `autotune bundle run` wrote.")]
+
+
+def run_import(words: ImportWords, request: Request) -> None:
+    """Imports a result and ends the process with the contract's exit code."""
     from autotuner.bundles.archive import is_suite
     from autotuner.cli.tuning import carry_out
     from autotuner.jobs.suite.bundled import import_suite_result
     from autotuner.tuning.bringing import import_bundle_result
 
-    request = Request(
-        output=output,
-        force=force,
-        workspace=workspace,
-        storage=storage,
-        jobs=jobs,
-        as_json=as_json,
-        verbose=verbose,
-        quiet=quiet,
-        fail_if_no_winner=fail_if_no_winner,
-    )
-    options = request.options()
-    if is_suite(result):
-        carry_out(request, lambda watch: import_suite_result(result, options=options, **watch))
+    file, options = words.result, request.options()
+    if is_suite(file):
+        carry_out(request, lambda watch: import_suite_result(file, options=options, **watch))
     else:
-        carry_out(request, lambda watch: import_bundle_result(result, options=options, **watch))
+        carry_out(request, lambda watch: import_bundle_result(file, options=options, **watch))
+
+
+_OF_THE_BUNDLE = (
+    *("target", "chip", "device", "effort", "trials", "budget", "seed", "sampler", "cache", "isolate", "flags"),
+    *("resume", "keep", "microkernels", "allow_precision", "iree_tools", "dry_run"),
+)
+bundle.command("import", epilog=examples("bundle import"))(
+    tuning_command(ImportWords, run_import, without=(*_OF_THE_BUNDLE, *CLUSTER))
+)
 
 
 def worker(

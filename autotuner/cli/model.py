@@ -18,10 +18,10 @@ def model(
     path: Annotated[Path, typer.Argument(metavar="MODEL", help="An .mlir, .mlirbc or .onnx file.")],
     said: ModelWords,
     top: Annotated[int | None, option("--top", "Tune the first N of the ranking.")] = None,
-    min_share: Annotated[float, option("--min-share", "Tune what takes at least so many per cent of the time.")] = 1.0,
+    min_share: Annotated[float, option("--min-share", "Tune what takes at least this % of the time.")] = 1.0,
     routes: Annotated[
         list[str] | None,
-        option("--route", "NAME (settings: im2col+O3) keeps to these routes, 'NAME=--flag …' adds one; repeatable."),
+        option("--route", "Only NAME (im2col+O3), or add 'NAME=--flag …'."),
     ] = None,
 ) -> "Model":
     """Tune a whole model: its flags, and a spec for its dispatches."""

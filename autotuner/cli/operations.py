@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 _ATTENTION_SIZES = 5
 """Sizes of its --shape; a product has three, a convolution a --filter."""
-_DTYPE = "[default: f32 on cpu, f16 elsewhere]"
+_DTYPE = "[f32 on cpu, else f16]"
 Dtype = Annotated[str, option("--dtype", f"f32, f16, bf16, i8 or f8. {_DTYPE}")]
-Out = Annotated[str | None, option("--out", "Round the result to f16 or bf16. [default: the accumulator's type]")]
+Out = Annotated[str | None, option("--out", "Round the result to f16 or bf16.")]
 Epilogue = Annotated[
     str,
     option(
         "--epilogue",
-        "bias, residual, relu, clip=LOW:HIGH, an activation (docs/options.md); bias,relu or more.",
+        "bias,residual,relu and more: docs/options.md.",
     ),
 ]
 
@@ -41,12 +41,10 @@ def gemm(
     batch: Annotated[int, option("--batch", "How many products at once.")] = 1,
     dtype: Dtype = "",
     acc: Annotated[str | None, option("--acc", "Accumulator: f32, i32 or f16. [default: by dtype]")] = None,
-    layout: Annotated[str, option("--layout", "nn, nt, tn or tt: is A, is B transposed?")] = "nn",
+    layout: Annotated[str, option("--layout", "nn, nt, tn or tt; t: transposed.")] = "nn",
     out: Out = None,
     epilogue: Epilogue = "",
-    bucket_m: Annotated[
-        str | None, option("--bucket-m", "Bounds of M, such as 16,32,64,any: one spec with an entry for each range.")
-    ] = None,
+    bucket_m: Annotated[str | None, option("--bucket-m", "Bounds of M, such as 16,32,64,any, in one spec.")] = None,
 ) -> "Gemm | Family":
     """Tune a matrix product: from a shape to a proven spec file."""
     from autotuner.problems import Gemm
@@ -60,12 +58,12 @@ def gemm(
 
 
 def conv(
-    shape: Annotated[str, option("--shape", "NxHxWxC of the image, whatever its layout.")],
+    shape: Annotated[str, option("--shape", "NxHxWxC of the image.")],
     filter: Annotated[str, option("--filter", "KHxKWxF, such as 3x3x64.")],
     stride: Annotated[str, option("--stride", "SHxSW.")] = "1x1",
     dilation: Annotated[str, option("--dilation", "DHxDW.")] = "1x1",
-    pad: Annotated[str, option("--pad", "PHxPW: rows and columns of zeros on each side.")] = "0x0",
-    groups: Annotated[int, option("--groups", "Groups of channels; as many as channels: depthwise.")] = 1,
+    pad: Annotated[str, option("--pad", "PHxPW of zeros on each side.")] = "0x0",
+    groups: Annotated[int, option("--groups", "Groups of channels.")] = 1,
     dtype: Dtype = "",
     layout: Annotated[str, option("--layout", "nhwc-hwcf or nchw-fchw.")] = "nhwc-hwcf",
     out: Out = None,
@@ -174,7 +172,7 @@ def words_of(op: str) -> dict[str, inspect.Parameter]:
 
 
 _ANY = {
-    "shape": "MxNxK of a product, NxHxWxC (with --filter), or BxHxSQxSKVxD of attention.",
+    "shape": "MxNxK, NxHxWxC (with --filter) or BxHxSQxSKVxD.",
     "layout": "nn, nt, tn or tt of a product; nhwc-hwcf or nchw-fchw of a convolution.",
 }
 

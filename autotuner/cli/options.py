@@ -48,15 +48,15 @@ class GroupedCommand(TyperCommand):
                     formatter.write_dl(records)
 
 
-Workspace = Annotated[Path, option("--workspace", "Where candidates/, results/ and specs/ are written.")]
+Workspace = Annotated[Path, option("--workspace", "For candidates/, results/ and specs/.")]
 Storage = Annotated[
     str | None,
     option(
         "--storage",
-        "sqlite:///FILE or postgresql://USER@HOST/DATABASE. [default: in the workspace]",
+        "sqlite:///FILE or postgresql://…. [in the workspace]",
     ),
 ]
-Output = Annotated[Path | None, option("-o --output", "Where the spec goes. [default: specs/<name>-<target>.mlir]")]
+Output = Annotated[Path | None, option("-o --output", "The spec. [default: specs/<name>-<target>.mlir]")]
 Force = Annotated[bool, option("--force", FORCE.help)]
 Jobs = Annotated[int | None, option("--jobs", "Compiles at once. [default: usable cores]")]
 Flags = Annotated[list[str] | None, option("--flag", "Passed on to iree-compile, as --flag=--name=value; repeatable.")]
@@ -82,7 +82,7 @@ Trust = Annotated[
 ]
 Json = Annotated[bool, option(" ".join(JSON.names), JSON.help)]
 Quiet = Annotated[bool, option(" ".join(QUIET.names), QUIET.help)]
-Verbose = Annotated[bool, option("-v --verbose", "All of the result: every row, cold cache, counts, notes, seconds.")]
+Verbose = Annotated[bool, option("-v --verbose", "All of the result: every row, counts, notes.")]
 Fail = Annotated[bool, option("--fail-if-no-winner", "Exit 6 unless the verdict is `win`.")]
 
 EXAMPLES = """\

@@ -74,18 +74,18 @@ class Given:
 class Request:
     """The options that every tuning command takes, as typed: these fields are their declaration."""
 
-    target: Annotated[str, option("--target", "cpu, a chip (gfx942, sm_80, …) or a product (mi300x, …).")] = "cpu"
+    target: Annotated[str, option("--target", "cpu, a chip (sm_80) or a product (mi300x).")] = "cpu"
     chip: Annotated[
         str | None,
-        option("--chip", "The chip that will time, where it is not here. [default: the target]"),
+        option("--chip", "The chip that will time. [default: the target]"),
     ] = None
     device: Annotated[
         str | None,
-        option("--device", "IREE device URIs, comma separated; `none` builds and proves only."),
+        option("--device", "IREE device URIs; `none` builds and proves only."),
     ] = None
-    effort: Annotated[str, option("--effort", "quick, normal or full: how long to search.")] = "normal"
+    effort: Annotated[str, option("--effort", "quick, normal or full.")] = "normal"
     trials: Annotated[int | None, option("--trials", "At most this many candidates of a problem.")] = None
-    budget: Annotated[str | None, option("--budget", "At most this long for all of it: 90s, 10m, 1h30m.")] = None
+    budget: Annotated[str | None, option("--budget", "At most this long: 90s, 10m, 1h30m.")] = None
     jobs: o.Jobs = None
     seed: Annotated[int, option("--seed", "The same seed asks the same first batch.")] = 0
     sampler: Annotated[
@@ -102,9 +102,9 @@ class Request:
     force: o.Force = False
     storage: o.Storage = None
     flags: o.Flags = None
-    resume: Annotated[bool, option("--resume/--fresh", "Go on with an unfinished run of the same words.")] = False
-    keep: Annotated[str, option("--keep", "Candidates' folders that stay: all, failed, best or none.")] = "best,failed"
-    microkernels: Annotated[str, option("--microkernels", "Those that join the search: names, auto or none.")] = "auto"
+    resume: Annotated[bool, option("--resume/--fresh", "Continue the unfinished run.")] = False
+    keep: Annotated[str, option("--keep", "Folders kept: all, failed, best or none.")] = "best,failed"
+    microkernels: Annotated[str, option("--microkernels", "Those to try: names, auto or none.")] = "auto"
     allow_precision: Annotated[
         str | None, option("--allow-precision", "Accept results of tf32 or f16 accuracy. [default: the types' own]")
     ] = None
@@ -113,16 +113,14 @@ class Request:
         str | None,
         option(
             "--cluster",
-            "Dask scheduler (tls://HOST:PORT) whose workers build and time.",
+            "Dask scheduler to build and time: tls://HOST:PORT.",
         ),
     ] = None
     insecure_cluster: o.Insecure = False
     tls_ca_file: o.CaFile = None
     tls_cert: o.Cert = None
     tls_key: o.Key = None
-    dry_run: Annotated[
-        bool, option("--dry-run", "Print what would be done, with a sample and the commands; build nothing.")
-    ] = False
+    dry_run: Annotated[bool, option("--dry-run", "Print what would be done; build nothing.")] = False
     as_json: o.Json = False
     verbose: o.Verbose = False
     quiet: o.Quiet = False
@@ -188,7 +186,7 @@ class ProblemRequest(Request):
         Path | None,
         option(
             "--bundle",
-            "FILE.zip: build here, for `autotune bundle run` on another machine.",
+            "FILE.zip: build here, `bundle run` it elsewhere.",
         ),
     ] = None
 
@@ -213,7 +211,7 @@ class ModelWords:
     function: Annotated[str | None, option("--function", "Which function of the model. [default: the only one]")] = None
     inputs: Annotated[
         list[str] | None,
-        option("--input", "SHAPExTYPE, SHAPExTYPE=VALUES or @FILE.npy, once for each input, in order."),
+        option("--input", "SHAPExTYPE[=VALUES] or @FILE.npy, for each input."),
     ] = None
     parameters: Annotated[
         list[str] | None, option("--parameters", "SCOPE=FILE of a model's weights, as IREE's tools take it.")

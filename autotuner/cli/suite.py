@@ -34,9 +34,7 @@ class SuiteWords:
     ] = None
     show: Annotated[bool, option("--list", "List the suites, or the problems of NAME|FILE.")] = False
     sample: Annotated[int | None, option("--sample", "Only so many problems, chosen by --seed.")] = None
-    threshold: Annotated[
-        float, option("--threshold", "Leave out what contributes less than this per cent of the time.")
-    ] = THRESHOLD
+    threshold: Annotated[float, option("--threshold", "Leave out what takes less than this % of the time.")] = THRESHOLD
 
 
 def run_suite(wanted: SuiteWords, request: ProblemRequest) -> None:

@@ -24,7 +24,7 @@ BASELINE = "baseline"
 
 
 class Contestant(Protocol):
-    """What it is, and how far it came on the device."""
+    """What it is, and its state on the device."""
 
     @property
     def id(self) -> str: ...

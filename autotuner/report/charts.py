@@ -76,14 +76,13 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A row for each mark: a dot with its interval, or `solid` a bar; `line` is where nothing has changed."""
+    """A row for each mark: a dot with its interval; `line` is where nothing has changed."""
 
     title: str
     marks: Sequence[Mark]
     scale: Scale
     note: str = ""
     line: float | None = None
-    solid: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +160,6 @@ def progress(run: Run) -> Plot | None:
 def _point(at: int, row: CandidateRow, run: Run) -> Point:
     us = time_of(row) or math.inf
     return Point(at, us, f"{name_of(row)}: {us:.4g} µs", _COLOURS.get(row.kind, "c5"), run.link(row.ordinal))
-
-
-def importance(shares: Mapping[str, float | None]) -> Rows | None:
-    """The share of the spread that each knob explains."""
-    told = [(name, round(100 * share, 1)) for name, share in shares.items() if share is not None]
-    marks = [Mark(name, share, 0.0, share, "c1", f"{share:g} %") for name, share in told]
-    note = "Per cent of the spread of log time that a knob's values explain by themselves, beyond chance."
-    return Rows("Which knobs matter", marks, Scale(0.0, 100.0), note, solid=True) if marks else None
 
 
 def finalists(run: Run) -> Rows | None:

@@ -6,18 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import median, pvariance
+from statistics import median
 from typing import Any
 
 from autotuner.iree.figures import Isa
 from autotuner.measure.blocks import Interval
 from autotuner.report.history import run_records
-from autotuner.space.table import ABSENT, Value
 from autotuner.store.reader import Reader
 from autotuner.store.rows import LEFT_OUT, CandidateRow, Json, RunRow
-
-LEAST = 8
-"""With fewer timed configurations no share of the spread is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,26 +100,3 @@ def _finalists(store: Reader, run: str, candidates: Sequence[CandidateRow]) -> t
                 ratio, known = math.exp(median(logs)), Interval.of(logs)
                 found.append(Finalist(name_of(row), row.ordinal, phase, ratio, known, len(logs)))
     return tuple(found)
-
-
-def varied(run: Run) -> dict[str, float | None]:
-    """The knobs that took several values among the timed candidates, the one that explains most of the spread of log
-    time first. None where there are too few candidates to tell."""
-    times: dict[str, dict[Value, list[float]]] = {}
-    for row in run.timed:
-        for name, value in row.config.as_dict().items() if row.kind in ("codegen", "microkernel") else ():
-            if value != ABSENT:
-                times.setdefault(name, {}).setdefault(value, []).append(math.log(row.us or 1.0))
-    found = {name: _share(list(groups.values())) for name, groups in times.items() if len(groups) > 1}
-    return dict(sorted(found.items(), key=lambda one: -(one[1] or 0.0)))
-
-
-def _share(groups: Sequence[Sequence[float]]) -> float | None:
-    """Epsilon squared: the correlation ratio, corrected for chance."""
-    every = [time for group in groups for time in group]
-    if len(every) < LEAST or len(every) <= len(groups):
-        return None
-    total = len(every) * pvariance(every)
-    within = sum(len(group) * pvariance(group) for group in groups)
-    noise = within / (len(every) - len(groups))
-    return min(1.0, max(0.0, (total - within - (len(groups) - 1) * noise) / total)) if total > 0.0 else 0.0

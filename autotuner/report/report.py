@@ -26,7 +26,6 @@ OVERVIEW = 1000
 """Runs that the overview lists."""
 _SECTIONS = (
     sections.search,
-    sections.knobs,
     sections.finalists,
     sections.failures,
     sections.environment,

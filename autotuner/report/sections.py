@@ -9,7 +9,7 @@ from dataclasses import replace
 from autotuner.report import charts
 from autotuner.report.history import candidates_table
 from autotuner.report.page import Section
-from autotuner.report.reading import Run, varied
+from autotuner.report.reading import Run
 from autotuner.report.tables import Field, Table, fixed, number, text
 from autotuner.system.text import clean, count
 
@@ -32,12 +32,6 @@ def search(run: Run) -> Section | None:
 def _screened(run: Run) -> tuple[str, ...]:
     """Says which times these are where the race has others."""
     return (_SCREENED,) if run.finalists else ()
-
-
-def knobs(run: Run) -> Section | None:
-    """Which knobs matter."""
-    chart = charts.importance(varied(run))
-    return Section("knobs", "Knobs", charts=(chart,)) if chart else None
 
 
 def finalists(run: Run) -> Section | None:

@@ -60,7 +60,7 @@ def claim_bundle(file: Path, options: Options) -> None:
 def bundle_within(problem: Problem, target: Target, file: Path, *, options: Options, session: Session) -> Result:
     """The same as a run of this session, which has no device."""
     prepared = target.prepare(problem)
-    budget = before_modules(options.budget or options.effort.budget, len(ladder(prepared.flops)))
+    budget = before_modules(options.budget or options.effort.budget, len(repeat_counts(prepared.flops)))
     if session.tools.folder is not None:
         raise UsageError(
             f"a bundle is for IREE's wheels, and {session.tools.folder} is a build of one's own.",
@@ -78,11 +78,11 @@ def bundle_within(problem: Problem, target: Target, file: Path, *, options: Opti
 
 def _with_bundle(steps: SingleRun, result: Result, file: Path) -> Result:
     steps.reporter.stage("finishing modules of several lengths")
-    outcomes = travelling(steps.evaluator.outcomes, [entry.candidate for entry in result.ranking])
+    outcomes = bundled(steps.evaluator.outcomes, [entry.candidate for entry in result.ranking])
     if not outcomes or outcomes[0].id != BASELINE:
         raise OutOfTimeError("ran out of time before IREE's default was built.")
     built = _built(steps, outcomes)
-    modules = {known_digest(one.vmfb): one.vmfb for rungs in built.values() for one in rungs.values()}
+    modules = {known_digest(one.vmfb): one.vmfb for lengths in built.values() for one in lengths.values()}
     manifest = _manifest(steps, [(o, built[o.id]) for o in outcomes]).to_bytes()
     archive.write(file, {archive.MANIFEST: manifest}, modules, force=steps.options.force)
     searched = sum(outcome.kind in SEARCHED for outcome in outcomes)
@@ -95,7 +95,7 @@ def _with_bundle(steps: SingleRun, result: Result, file: Path) -> Result:
     return replace(result, verdict="compile-only", reason=reason, bundle=bundle, cause=None)
 
 
-def travelling(outcomes: Mapping[str, Outcome], ranking: Sequence[str | None]) -> list[Outcome]:
+def bundled(outcomes: Mapping[str, Outcome], ranking: Sequence[str | None]) -> list[Outcome]:
     """The default, the stock routes and the candidates, the most promising first; no duplicates."""
     ranks = {name: place for place, name in enumerate(ranking)}
     default = outcomes.get(BASELINE)
@@ -107,7 +107,7 @@ def travelling(outcomes: Mapping[str, Outcome], ranking: Sequence[str | None]) -
     return [*first, *(o for o in best if o.kind in SEARCHED)]
 
 
-def ladder(flops: int) -> list[int]:
+def repeat_counts(flops: int) -> list[int]:
     """The repeats that modules come with: on a fast chip a small problem needs many, and a large one none."""
     most = choose_repeat(flops / _FASTEST, invocation_us=2 * INVOCATION_US)
     steps = math.ceil(math.log(most, _STEP) - 1e-9) if most > 1 else 0
@@ -116,16 +116,17 @@ def ladder(flops: int) -> list[int]:
 
 def _built(steps: SingleRun, outcomes: Sequence[Outcome]) -> dict[str, dict[int, Compiled]]:
     """By candidate and repeats. What cannot be repeated has one module."""
-    rungs = ladder(steps.problem.flops)
+    lengths = repeat_counts(steps.problem.flops)
     with process.however_late():  # the time for it was kept
         jobs = {
-            o.id: [steps.evaluator.start_build(o.candidate, steps.executor, repeat=r) for r in rungs] for o in outcomes
+            o.id: [steps.evaluator.start_build(o.candidate, steps.executor, repeat=r) for r in lengths]
+            for o in outcomes
         }
         found = {name: [job.result() for job in some] for name, some in jobs.items()}
     return {name: {one.repeat: one for one in some if one.ok or one.repeat == 1} for name, some in found.items()}
 
 
-def _manifest(steps: SingleRun, travelling: Sequence[tuple[Outcome, dict[int, Compiled]]]) -> Manifest:
+def _manifest(steps: SingleRun, bundled: Sequence[tuple[Outcome, dict[int, Compiled]]]) -> Manifest:
     target, effort, tools = steps.target, steps.options.effort, steps.tools
     chip = steps.session.chip
     if target.backend.on_host:
@@ -147,11 +148,11 @@ def _manifest(steps: SingleRun, travelling: Sequence[tuple[Outcome, dict[int, Co
         race_entrants=effort.race_entrants,
         run_timeout=effort.run_timeout,
         repetition_seconds=effort.repetition_seconds,
-        entries=tuple(_entry(outcome, rungs) for outcome, rungs in travelling),
+        entries=tuple(_entry(outcome, lengths) for outcome, lengths in bundled),
     )
 
 
-def _entry(outcome: Outcome, rungs: dict[int, Compiled]) -> Entry:
+def _entry(outcome: Outcome, lengths: dict[int, Compiled]) -> Entry:
     candidate = outcome.candidate
     return Entry(
         id=candidate.id,
@@ -161,5 +162,5 @@ def _entry(outcome: Outcome, rungs: dict[int, Compiled]) -> Entry:
         complexity=candidate.complexity,
         config=candidate.config.items,
         binary=outcome.build.binary if outcome.build else "",
-        modules={repeat: known_digest(one.vmfb) for repeat, one in rungs.items()},
+        modules={repeat: known_digest(one.vmfb) for repeat, one in lengths.items()},
     )

@@ -276,7 +276,7 @@ class Evaluator:
         return best.candidate if ahead and best is not None else None
 
     def counts(self) -> Counts:
-        """How many candidates came how far."""
+        """Counts of candidates by state."""
         outcomes = list(self.outcomes.values())
         built = [o for o in outcomes if o.built or o.checked or o.us is not None or o.duplicate_of]
         lost = [o for o in outcomes if not o.duplicate_of and o.us is None]  # a wrong default counts as timed

@@ -1,4 +1,4 @@
-"""How far one candidate came: built, failed, another's twin, checked, timed."""
+"""The state of one candidate: built, failed, a duplicate, checked, timed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from autotuner.tuning.plan import KERNEL, SEARCHED, Candidate
 
 @dataclass
 class Outcome:
-    """How far a candidate came."""
+    """The state of a candidate."""
 
     candidate: Candidate
     row: int

@@ -205,7 +205,7 @@ class Pool:
         with clocked(self.seconds, "device"), clocked(self._spent, "device"), self.devices.busy(device):
             return measure(device)
 
-    # --- what came of it ----------------------------------------------------------------------------------------
+    # --- results ------------------------------------------------------------------------------------------------
 
     def _collect(self, done: set[Future[Any]], *, last: bool = False) -> None:
         """Takes up what is finished, in the order in which it was begun; what is cut off stays a row for --resume."""

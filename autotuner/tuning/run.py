@@ -31,7 +31,7 @@ R = TypeVar("R")
 OF_ALL = (StorageError, ToolMissingError, BusyError)
 """Errors that are not the fault of the part in which they are met."""
 STEPS = ("space", "build", "time", "search", *WORK)
-"""What a run's seconds are counted for; the last ones say how busy device and builders were while candidates came."""
+"""What a run's seconds are counted for; the last ones say how busy device and builders were during the search."""
 
 
 @dataclass(frozen=True)
@@ -307,27 +307,27 @@ class Run:
     ) -> Iterator[tuple[P, R | AutotuneError | None]]:
         """Does the work on one part after the other, each in its share of the time `before` that moment.
 
-        Yields what each came to: what goes wrong with one is its own end. None: its turn did not come, since the run
+        Yields each part with its result or its error. None: its turn did not come, because the run
         was stopped or the time was up.
         """
         shares, ends = [share(one) for one in parts], self.clock.end if before is None else before
         for number, one in enumerate(parts):
             seconds = self.clock.turn(shares[number:], before=ends, least=least, first=number == 0)
-            came_to: R | AutotuneError | None = None
+            part_result: R | AutotuneError | None = None
             if seconds and not self.stopped:
                 session = self.session.within(self.id, f"{number + 1}/{len(parts)} {name(one)}: ", self.environment)
                 budget = None if math.isinf(seconds) else seconds
                 try:
                     with process.until(self.clock.latest):
-                        came_to = work(Turn(one, session, replace(self.options, budget=budget, output=None)))
+                        part_result = work(Turn(one, session, replace(self.options, budget=budget, output=None)))
                 except OF_ALL:
                     raise
                 except AutotuneError as error:
-                    came_to = error
-            yield one, came_to
+                    part_result = error
+            yield one, part_result
 
     def candidate(self, kind: Kind, route: str, config: Config | None = None) -> int:
-        """The row of something that is about to be tried; a run that goes on has it already if it came so far."""
+        """The row of something that is about to be tried; a resumed run may have it already."""
         config = config or Config(())
         for row in self._rows:
             if (row.kind, row.route, row.config) == (kind, route, config):

@@ -47,7 +47,7 @@ def test_help_by_its_short_name_ends_with_two_examples(command: str) -> None:
 
 @pytest.mark.parametrize("command", sorted(SHOWN))
 def test_help_fits_two_screens(command: str) -> None:
-    shown = CliRunner().invoke(app, [*command.split(), "--help"], prog_name="autotune", terminal_width=100).output
+    shown = CliRunner().invoke(app, [*command.split(), "--help"], prog_name="autotune", terminal_width=80).output
     assert len(shown.splitlines()) <= 60
 
 

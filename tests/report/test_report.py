@@ -23,7 +23,7 @@ from autotuner.targets.catalog import PEAKS, all_targets, peak_of
 from tests.support.command_line import in_this_process
 from tests.support.stored_runs import HOSTILE, RACED, a_search
 
-SECTIONS = (*("Search", "Knobs", "Finalists", "Failures", "Environment", "Candidates"),)
+SECTIONS = (*("Search", "Finalists", "Failures", "Environment", "Candidates"),)
 
 
 @pytest.fixture
@@ -86,24 +86,6 @@ def test_best_so_far_only_falls_and_ends_at_the_fastest(run: Run) -> None:
     assert list(down) == sorted(down, reverse=True)
     assert list(along) == sorted(along)
     assert (along[-1], down[-1]) == (len(run.timed), fastest)
-
-
-def test_a_knob_that_decides_the_time_matters_most(run: Run) -> None:
-    shares = reading.varied(run)
-    assert set(shares) == {"tile_m", "tile_n", "peel"}  # `route` has one value
-    assert next(iter(shares)) == "tile_m"
-    assert (shares["tile_m"] or 0) > 0.8 > 0.2 > (shares["peel"] or 0)
-    chart = charts.importance(shares)
-    assert chart is not None
-    assert [mark.row for mark in chart.marks] == [*shares]
-
-
-def test_a_knob_without_effect_has_no_share_by_chance(store: Store) -> None:
-    run = read(store, a_search(store, candidates=400))
-    noise = (Config.of({"noise": (place * 7919) % 13}) for place in range(len(run.timed)))
-    candidates = [replace(row, config=one) for row, one in zip(run.timed, noise, strict=True) if row.kind == "codegen"]
-    (share,) = reading.varied(replace(run, candidates=tuple(candidates))).values()
-    assert (share or 0.0) < 0.05
 
 
 def test_without_a_device_what_was_proven_is_listed_by_its_estimate(run: Run) -> None:

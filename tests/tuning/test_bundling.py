@@ -22,7 +22,7 @@ from autotuner.cli.elsewhere import bundle as cli
 from autotuner.measure.judgement import Judgement
 from autotuner.system.execution import done
 from autotuner.targets import PLAIN
-from autotuner.tuning.bundling import ladder, travelling
+from autotuner.tuning.bundling import bundled, repeat_counts
 from autotuner.tuning.evaluate import Evaluator
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import Candidate
@@ -190,9 +190,9 @@ def test_the_default_travels_also_where_a_route_of_the_same_code_was_built_first
         outcome("c0004", "microkernel"),
         outcome("c0005", "microkernel", ok=False),
     ]
-    found = travelling({one.id: one for one in all_of_them}, ["c0003"])
+    found = bundled({one.id: one for one in all_of_them}, ["c0003"])
     assert [one.id for one in found] == [BASELINE, "stock-2", "c0003", "c0002", "c0004"]
-    assert [one.id for one in travelling({one.id: one for one in all_of_them[:2]}, [])] == ["stock-1", "stock-2"]
+    assert [one.id for one in bundled({one.id: one for one in all_of_them[:2]}, [])] == ["stock-1", "stock-2"]
 
 
 def test_bundle_run_has_the_same_words_where_typer_is_not_installed() -> None:
@@ -205,6 +205,6 @@ def test_bundle_run_has_the_same_words_where_typer_is_not_installed() -> None:
 
 
 def test_modules_repeat_as_often_as_a_fast_chip_needs() -> None:
-    assert ladder(2 * 64**3) == [1, 8, 64, 512, 2048]
-    assert ladder(2 * 8192**3) == [1, 8, 64, 512]
-    assert ladder(10**15) == [1]
+    assert repeat_counts(2 * 64**3) == [1, 8, 64, 512, 2048]
+    assert repeat_counts(2 * 8192**3) == [1, 8, 64, 512]
+    assert repeat_counts(10**15) == [1]

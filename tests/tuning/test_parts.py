@@ -58,7 +58,7 @@ def test_what_goes_wrong_with_one_is_its_own_end(job: Run) -> None:
             raise DeviceError("it is lost")
         return turn.what.upper()
 
-    a, b, c = (came_to for _, came_to in job.parts(["a", "b", "c"], fails, name=str))
+    a, b, c = (part_result for _, part_result in job.parts(["a", "b", "c"], fails, name=str))
     assert (a, c) == ("A", "C")
     assert isinstance(b, DeviceError)
 
@@ -78,7 +78,7 @@ def test_whose_turn_does_not_come_in_time_is_told_and_the_first_says_itself_that
     def late(_: Turn[str]) -> None:
         raise OutOfTimeError
 
-    first, second = (came_to for _, came_to in job.parts(["a", "b"], late, name=str))
+    first, second = (part_result for _, part_result in job.parts(["a", "b"], late, name=str))
     assert isinstance(first, OutOfTimeError)
     assert second is None
 

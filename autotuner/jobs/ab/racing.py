@@ -28,7 +28,7 @@ from autotuner.tuning.run import Run
 
 @dataclass
 class ArmRun:
-    """An arm as far as it came."""
+    """An arm and its state so far."""
 
     key: str
     arm: Arm

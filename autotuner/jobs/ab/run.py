@@ -307,7 +307,7 @@ class _ExperimentRun:
         )
 
     def _counts(self) -> Counts:
-        """How far both arms came; equal code is timed once."""
+        """The states of both arms; equal code is timed once."""
         both, timed = len(self.sides), sum(side.us is not None for side in self.sides)
         return Counts(
             space=both,

@@ -25,7 +25,7 @@ Take = Callable[["Part", Side], Timing | None]
 
 @dataclass
 class Part:
-    """A backend, and how far it came."""
+    """A backend and its state."""
 
     row: BackendRow
     id: int

@@ -105,7 +105,7 @@ class BenchResult:
     left_out: tuple[LeftOut, ...] = ()
     blocks: int = 0
     not_reached: tuple[str, ...] = ()
-    """Problems that the end came before, by name."""
+    """Problems that were not reached, by name."""
     verdict: str = field(default="measured", init=False)
 
     @property

@@ -151,13 +151,13 @@ class _Bench:
             self.session.builder.cache.scratch() as folder,
         ):
             work = partial(self._one, run, folder)
-            for number, came_to in run.parts([*self.todo], work, name=lambda number: items[number].name):
-                if isinstance(came_to, AutotuneError) and not isinstance(came_to, OutOfTimeError):
+            for number, part_result in run.parts([*self.todo], work, name=lambda number: items[number].name):
+                if isinstance(part_result, AutotuneError) and not isinstance(part_result, OutOfTimeError):
                     if len(items) == 1:
-                        raise came_to
-                    run.account.note(f"{items[number].name} failed: {came_to}")
+                        raise part_result
+                    run.account.note(f"{items[number].name} failed: {part_result}")
                     self.todo.remove(number)
-                elif came_to is True:
+                elif part_result is True:
                     self.todo.remove(number)
                     self._keep(run)
                 shutil.rmtree(folder / str(number), ignore_errors=True)

@@ -103,14 +103,14 @@ class _FamilyRun:
         done: list[BucketResult] = []
         self.run.tell_resumed("bucket")
         buckets, ends = self.family.buckets, self.run.clock.phase("parts")
-        for bucket, came_to in self.run.parts(
+        for bucket, part_result in self.run.parts(
             buckets, self._bucket, name=lambda one: f"bucket {one.name}", before=ends
         ):
-            if isinstance(came_to, AutotuneError):
-                self.failures.append(came_to)
-                done.append(BucketResult(bucket, None, reason=came_to.message))
-            elif came_to is not None:
-                done.append(came_to)
+            if isinstance(part_result, AutotuneError):
+                self.failures.append(part_result)
+                done.append(BucketResult(bucket, None, reason=part_result.message))
+            elif part_result is not None:
+                done.append(part_result)
             elif not self.run.stopped:
                 done.append(BucketResult(bucket, None, reason="ran out of time before its turn"))
         files = Files()

@@ -238,7 +238,7 @@ class PartSearch:
             before=ends,
             least=LEAST_BUDGET,
         )
-        found = {row.label: self._ended(row.label, came_to, seconds) for row, came_to in parts}
+        found = {row.label: self._ended(row.label, part_result, seconds) for row, part_result in parts}
         entries = [self._entry(row, found[row.label]) for row in self.dispatches if row.label in found]
         searched = [self._kernel(row, found[row.label]) for row in self.places if row.label in found]
         kernels = self._stand(standing, [one for one in searched if one is not None])
@@ -286,24 +286,24 @@ class PartSearch:
 
     # --- results ----------------------------------------------------------------------------------------------------
 
-    def _ended(self, label: str, came_to: Found | AutotuneError | None, seconds: float) -> Found | None:
+    def _ended(self, label: str, part_result: Found | AutotuneError | None, seconds: float) -> Found | None:
         """The result of a part's search; without one its row has the reason."""
         context = self.context
-        if came_to is None or isinstance(came_to, OutOfTimeError):
+        if part_result is None or isinstance(part_result, OutOfTimeError):
             # Nothing but the budget is in the way.
             reason = f"no time for it: all dispatches together have {seconds:.0f} s (--budget)"
             self.set_row(label, state="left-out", reason=reason, out_of_time=True)
             return None
-        if isinstance(came_to, AutotuneError):
-            self.set_row(label, state="skipped", reason=came_to.message)
-            context.note(f"{label}: {came_to.message}")
+        if isinstance(part_result, AutotuneError):
+            self.set_row(label, state="skipped", reason=part_result.message)
+            context.note(f"{label}: {part_result.message}")
             return None
-        result = came_to.result
+        result = part_result.result
         self.results.append(result)
         context.run.account.add(result.seconds)
         context.session.reporter.log(f"{label}: {result.verdict}, {result.reason}")
         self.set_row(label, result=result)
-        return came_to
+        return part_result
 
     def _entry(self, row: DispatchRow, found: Found | None) -> Entry | None:
         """What becomes of a dispatch in the whole model, which is the judge of it."""

@@ -117,7 +117,8 @@ def tell_model(result: ModelResult, printer: Printer) -> None:
     if details.executables is not None:
         printer.line("executable", f"{shown(details.executables)} (they fit this very model only)")
     if details.kernel_spec is not None and details.objects is not None:
-        printer.line("kernels", f"{shown(details.kernel_spec)}, objects in {shown(details.objects)}")
+        own = "" if details.kernel_spec == result.spec else f"{shown(details.kernel_spec)}, "
+        printer.line("kernels", f"{own}objects in {shown(details.objects)}")
     if details.candidate is not None:
         printer.line("candidate", f"{shown(details.candidate)} (spec.mlir); with -o FILE.mlir it is written there")
     printer.files(result, program=details.program)

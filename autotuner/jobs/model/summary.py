@@ -1,4 +1,4 @@
-"""The result of a model's run, made of what its routes and tuned models came to, the files of what wins, and what is
+"""The result of a model's run, made of the results of its routes and tuned models, the files of what wins, and what is
 said where nothing is left to race."""
 
 from __future__ import annotations

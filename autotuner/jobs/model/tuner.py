@@ -117,7 +117,7 @@ class _ModelRun:
     # --- with a device ----------------------------------------------------------------------------------------------
 
     def _timed(self) -> ModelResult:
-        """Routes; the dispatches of the one that promises most; more routes; the race of what came out."""
+        """Routes; the dispatches of the most promising one; more routes; the race."""
         stop = self.context.session.stop
         race = self._routes()
         if not stop.requested:

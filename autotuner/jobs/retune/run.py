@@ -62,12 +62,12 @@ class _RetuneRun:
             self.writer.claim(plan.units)
         run.tell_resumed("part")
         self.rows += plan.left if not run.stopped else ()
-        for part, came_to in run.parts(plan.parts, self._part, name=lambda part: part.name):
-            if isinstance(came_to, AutotuneError):
-                why = f"it cannot be proven: {came_to.message}"
+        for part, part_result in run.parts(plan.parts, self._part, name=lambda part: part.name):
+            if isinstance(part_result, AutotuneError):
+                why = f"it cannot be proven: {part_result.message}"
                 self.rows += [part.row(key, "skipped", why) for key in part.entries]
-            elif came_to is not None:
-                self.rows += came_to
+            elif part_result is not None:
+                self.rows += part_result
             elif not run.stopped:
                 self.rows += [part.row(key, "skipped", "ran out of time before its turn") for key in part.entries]
         if writes and not run.stopped:

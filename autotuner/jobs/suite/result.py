@@ -117,7 +117,7 @@ def _apart(rows: Sequence[Row]) -> Group:
 _UNTRIED = ("below-threshold", "left-out", "skipped", "waiting")
 _REASONS = {
     "compile-only": "no device: built and proven, not timed; shares are an estimate by flops",
-    "inconclusive": "no problem gained 3 %, and not all came to a verdict",
+    "inconclusive": "no problem gained 3 %, and not all have a verdict",
     "no-winner": "no problem gained 3 %",
 }
 

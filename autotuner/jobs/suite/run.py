@@ -221,12 +221,12 @@ class SuiteRun:
         parts = self.run.parts(
             queue, self.tune_one, name=lambda row: row.name, share=_share, before=ends, least=LEAST_SECONDS
         )
-        for row, came_to in parts:
-            if isinstance(came_to, AutotuneError):
-                self._fail(row.name, came_to)
-                self.run.account.remark(f"{row.name} failed: {came_to}")
-            elif came_to is not None:
-                self.rows[row.name] = row.ended(came_to, store=self.session.store)
+        for row, part_result in parts:
+            if isinstance(part_result, AutotuneError):
+                self._fail(row.name, part_result)
+                self.run.account.remark(f"{row.name} failed: {part_result}")
+            elif part_result is not None:
+                self.rows[row.name] = row.ended(part_result, store=self.session.store)
             elif not self.run.stopped:
                 self._set(row.name, verdict="left-out", reason="--budget was used up before its turn")
             self._write()
