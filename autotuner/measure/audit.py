@@ -1,4 +1,4 @@
-"""Whether a win can be believed: what was timed is called once more as its users will call it, and compared.
+"""The calls after a win: winner and baseline are called as users call them, and compared.
 
 A timing repeats a dispatch on the same inputs, into the same storage. Code that knows such a call again need not
 compute. So a winner and what it beats are called in turns on inputs that no call has seen (`devices/live.py`): results
@@ -46,9 +46,9 @@ class Finding:
     audited: Audited
     check: Check
     certain: bool = False
-    """Single calls are certain to gain what is worth it."""
+    """Single calls certainly gain enough."""
     settled: bool = False
-    """More of them would hardly tell more."""
+    """More of them would hardly help."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,11 @@ class Audit:
     agree: Callable[[Computed, Computed], Check]
     timeout: float
     refuse: Callable[[str, Check], None] = lambda *_: None
-    """Writes down why an entrant is out."""
+    """Records why an entrant is out."""
     shortest_us: float = 0.0
-    """What is faster has not computed it."""
+    """Nothing faster can have computed it."""
     seed: int = field(default_factory=lambda: secrets.randbits(62))
-    """Nobody knows it before."""
+    """It is drawn after the race."""
 
     def of(
         self,

@@ -59,7 +59,7 @@ class Baselines(Generic[M]):
         return known.arrived.median / first
 
     def us(self) -> Mapping[str, float]:
-        """What the default takes, by device."""
+        """The default's time by device."""
         first = self.first_us()
         if not first:
             return {}

@@ -19,7 +19,7 @@ from autotuner.measure.contest import TimingFailed, take_turns
 
 ROUNDS = 3
 COLD_TIMINGS = 2 * 3 * ROUNDS + 6
-"""What all of it takes at most, in timings: of two modules, with single calls of about two of them each time; and the
+"""Its most cost, in timings: of two modules, with single calls of about two of them each time; and the
 device has to settle after the confirmation."""
 MOST_PAIRS, LEAST_PAIRS, PAIRS_US = 20, 3, 250_000.0
 """Single calls of one round: as many as fit into this time, within these bounds."""
@@ -31,7 +31,7 @@ NO_TIME = "no time was left to time a cold cache"
 
 
 def cold_seconds(device: Device, timing_seconds: float, *, compiling: float = 0.0) -> float:
-    """What it takes to time two modules both ways; nothing where nothing stays open for that."""
+    """Seconds to time two modules both ways; 0 where no device stays open."""
     return compiling + COLD_TIMINGS * timing_seconds if device.isolated is not device else 0.0
 
 
@@ -56,14 +56,14 @@ class CacheTimer:
     device: Device
     benchmark: Benchmark
     record: Callable[[str, int, Timing], None]
-    """Writes a cold time down: whose, the round, and the time."""
+    """Records a cold time: of which entrant, in which round."""
     exceeds: bool = True
     """Whether all cold timings went over more than the cache."""
 
     def tell(
         self, modules: Mapping[str, Modules], *, baseline: str, won: bool
     ) -> tuple[Caches | None, tuple[str, ...]]:
-        """The baseline and one other, if there is one; and what a user must know of it."""
+        """Times of the baseline and one other, if there is one, and notes for the user."""
         try:
             found = self._time(modules, baseline)
         except OutOfTimeError:
@@ -74,7 +74,7 @@ class CacheTimer:
         return found, tuple(note for note in notes if note is not None)
 
     def _time(self, modules: Mapping[str, Modules], baseline: str) -> Caches | None:
-        """None where nothing stays open on the device, or one of them does not run any more."""
+        """None where no device stays open, or one of them does not run any more."""
         if self.device.isolated is self.device:
             return None
         extra: dict[str, list[float]] = {name: [] for name in modules}

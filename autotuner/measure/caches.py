@@ -1,4 +1,4 @@
-"""What a warm and a cold last level cache make of a run's default and its best."""
+"""Times of a run's default and its best with a warm and a cold last level cache."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Caches:
     cold: Pair
 
     def words(self, baseline: str = "default", best: str = "best") -> str:
-        """For people, who know the two by these names."""
+        """In words, with names of the two."""
         return f"{self.cold.words(baseline, best)}; warm in the same turns: {self.warm.words(baseline, best)}"
 
     def disagreement(self, *, won: bool, judged: Cache) -> str | None:

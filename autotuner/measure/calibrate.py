@@ -1,4 +1,4 @@
-"""Before anything is compared: the baseline must run, and say how the device is to be timed.
+"""Calibration: the baseline must run; its times say how the device is to be timed.
 
 Where its modules come from is another's matter: a builder makes one that lasts so long, a bundle has some of each.
 """
@@ -70,9 +70,9 @@ class Calibration(Generic[M]):
     baseline: M
     """With this many repeats."""
     timing_seconds: float
-    """What one timing costs in wall time, the process included."""
+    """Wall time of one timing, the process included."""
     isolated_seconds: float
-    """What one costs in a process of its own."""
+    """The same in a process of its own."""
     heard: Timing
     """The baseline against itself."""
     default: Check
@@ -87,7 +87,7 @@ class Calibration(Generic[M]):
         shipping: float = 0.0,
         judges: bool = True,
     ) -> Schedule:
-        """For what comes now, by what the default took."""
+        """For the rest of the run, by the default's times."""
         # The race's modules last long enough for iree-benchmark-module as well; those of a short comparison need not.
         longer = judges and self.device.isolated is not self.device
         timing = self.timing_seconds + ((REPETITIONS + 1) * INVOCATION_US / 1e6 if longer else 0.0)
@@ -107,7 +107,7 @@ class Calibration(Generic[M]):
 
 @dataclass(frozen=True)
 class Calibrator(Generic[M]):
-    """Finds out on IREE's default how a device is to be timed."""
+    """Calibrates a device on IREE's default."""
 
     make: Make[M]
     device: Device
@@ -116,9 +116,9 @@ class Calibrator(Generic[M]):
     seconds: dict[str, float]
     """What timing takes is added to `time`."""
     on_cores: bool
-    """What computes beside a timing disturbs it: the device is the processor itself."""
+    """Other work disturbs its timings: the device is the processor itself."""
     look: str = NO_DEVICE_HERE
-    """What a user does whose device does not run the default."""
+    """The remedy where a device does not run the default."""
     confirmed: bool = True
     """A win is confirmed in processes of their own; not so where something larger is the judge."""
     cache: CacheState = "warm"
@@ -142,7 +142,7 @@ class Calibrator(Generic[M]):
         return built
 
     def calibrated(self, first: M) -> Calibration[M]:
-        """What the default, as it was first built, says on the device."""
+        """The first run of the default on the device."""
         lasting = self.thoroughness.repetition_seconds * (1.0 if self.on_cores else _ON_GPU)
         benchmark = Benchmark(self.data.invocation(), lasting, self.thoroughness.run_timeout)
         checker, check, rough = self._first_run(first, benchmark)
@@ -211,7 +211,7 @@ class Calibrator(Generic[M]):
         return checker, check, rough
 
     def _checker(self, build: M) -> tuple[Checker, Check]:
-        """What holds all to the right answers, and what it says of the baseline."""
+        """The checker, and its answer for the baseline."""
         knows = self._answers()
         checker = self.data.checker(self.device, timeout=self.thoroughness.run_timeout)
         with beginning("the first run of IREE's default"):

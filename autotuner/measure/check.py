@@ -45,7 +45,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Expected:
-    """The right answer to a set of inputs, and how near to it rounding leaves a right kernel."""
+    """The right answer to a set of inputs, and the bound that rounding gives."""
 
     reference: Array
     bound: Bound
@@ -117,7 +117,7 @@ class Data:
         return Invocation(FUNCTION, texts, tuple(output.element.mlir for output in self.problem.outputs))
 
     def checker(self, device: Device, *, timeout: float) -> Checker:
-        """What holds modules on this device to these answers."""
+        """A checker of modules on this device."""
         return Checker(device, self, timeout)
 
 
@@ -170,7 +170,7 @@ def _chunks(out: Array, reference: Array, bound: Bound) -> Iterator[tuple[int, A
 
 @dataclass(frozen=True)
 class Checker:
-    """Has modules run, and compares what they compute."""
+    """Runs modules and compares their results."""
 
     device: Device
     data: Data
@@ -250,7 +250,7 @@ class Checker:
         return next((check for check in checks if not check.ok), max(checks, key=lambda check: check.error))
 
     def _computed(self, vmfb: Path) -> dict[str, Computed]:
-        """What the module computes, or why it does not, by set of inputs."""
+        """The module's results, or its failure, by set of inputs."""
         names = list(self.data.inputs)
         invocations = [self.data.invocation(name) for name in names]
         return dict(zip(names, self.device.check(vmfb, invocations, timeout=self.timeout), strict=True))

@@ -21,9 +21,9 @@ SLOW_US = 200_000.0
 Take = Callable[[str], Timing]
 """Times an entrant. TimingFailed takes the entrant out."""
 Still = Callable[["Turns"], Collection[str]]
-"""Who is timed in the next block, by what there is; nobody: it is over."""
+"""The entrants of the next block, by the times so far; none: the contest is over."""
 OnTiming = Callable[[str, int, Timing], None]
-"""Writes a timing down when it is taken: entrant, block (from 1), the timing itself."""
+"""Records a timing: entrant, block (from 1), the timing itself."""
 
 
 class TimingFailed(Exception):
@@ -35,11 +35,11 @@ class Turns(BlockTimes):
     """The result of a contest."""
 
     failed: Mapping[str, str] = field(default_factory=dict)
-    """Who left because it could not be timed, and why."""
+    """Entrants that could not be timed, with the reason."""
 
 
 def unrecorded(name: str, block: int, timing: Timing) -> None:
-    """For those whose timings nobody keeps."""
+    """Records nothing."""
     del name, block, timing
 
 
@@ -87,11 +87,11 @@ class Pacer:
     """Whether one more block fits: it is asked before each, and sees how long the last ones took."""
 
     left: Callable[[], float]
-    """Seconds that there are."""
+    """Seconds that are available."""
     kept: float = 0.0
     """Of these, for what comes after."""
     first: float = 0.0
-    """Seconds that the first is expected to take."""
+    """Expected seconds of the first block."""
     _before: float = field(default=math.nan, init=False)
 
     def fits(self) -> bool:
@@ -106,7 +106,7 @@ class Pacer:
 
 @dataclass(frozen=True)
 class Takes:
-    """How entrants are timed: in the race on the open device, and in fresh processes when what it says is confirmed."""
+    """How entrants are timed: in the race on the open device, in the confirmation in fresh processes."""
 
     race: Take
     confirm: Take

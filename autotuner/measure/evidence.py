@@ -69,7 +69,7 @@ def _lowest(logs: Sequence[float], needed: float) -> float | None:
 
 
 def _border(refuted: Callable[[float], bool], low: float, high: float) -> float:
-    """Where what is refuted ends: `low` is, `high` is not."""
+    """The end of what is refuted: `low` is, `high` is not."""
     for _ in range(_STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if refuted(middle) else (low, middle)

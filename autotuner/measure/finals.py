@@ -1,4 +1,4 @@
-"""The end of a search: who is picked for the race, what the judge is asked, and what is said where nothing can race."""
+"""The end of a search: who races, what the judge is asked, and the reason where nothing can race."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from autotuner.system.progress import Reporter, Stop
 from autotuner.system.text import count
 
 _NEARLY = 1.05
-"""A stock route that takes no longer than this, over the best candidate, is the favourite: flags are simpler."""
+"""A stock route within this ratio of the best candidate is preferred: flags are simpler."""
 
 
 @dataclass(frozen=True)
@@ -41,15 +41,15 @@ class Finals(Generic[C]):
     last: Callable[[Sequence[str]], Mapping[str, Module]]
     """Modules that each last long enough, of those that were built in time."""
     whole: bool
-    """All that there is was tried, or as many as were asked for."""
+    """The whole space was tried, or as many candidates as were asked for."""
     once: Callable[[Sequence[str]], Mapping[str, Module]] | None = None
     """Modules with each dispatch once; None where there are none."""
     refuse: Callable[[str, Check], None] = lambda *_: None
-    """Writes down that one of them cannot be believed."""
+    """Records that one of them cannot be believed."""
     missed: int = 0
     """Candidates that there was no time for."""
     no_knobs: str = ""
-    """Why there was nothing to choose from; empty where there was."""
+    """Why there was nothing to choose from; empty if there was."""
 
     @property
     def standing(self) -> Standing[C]:
@@ -113,7 +113,7 @@ class Finals(Generic[C]):
         )
 
     def _call_us(self, modules: Mapping[str, Module]) -> dict[str, float]:
-        """What a call of each takes, about: it repeats its dispatches."""
+        """Seconds of a call of each, about; calls repeat their dispatches."""
         return {name: (self.outcomes[name].us or 0.0) * module.repeat for name, module in modules.items()}
 
     def contest(self, names: Iterable[str], *, baseline: str, stock: str) -> Contest:
@@ -130,12 +130,12 @@ class Finals(Generic[C]):
         )
 
     def picked(self, *, first: Sequence[str], count: int) -> list[str]:
-        """Those that come first in any case, and the fastest of the search."""
+        """Those that always race, and the fastest of the search."""
         rivals = sorted((one for one in self.standing.right if one.id != BASELINE), key=lambda one: one.us or math.inf)
         return list(dict.fromkeys([*first, *(one.id for one in rivals[:count])]))
 
     def _favourite(self, stock: str, *, base: str) -> str | None:
-        """Who races alone where there is no time for more; None where there is nobody but the baseline."""
+        """The one to confirm where there is no time for a race; None if there is only the baseline."""
         rivals = self.picked(first=(), count=len(self.outcomes))
         best = next((name for name in rivals if name != base), None)
         if best is None or stock == base:

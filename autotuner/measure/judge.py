@@ -54,7 +54,7 @@ def unheard(text: str) -> None:
 
 @dataclass(frozen=True)
 class Judge:
-    """Takes timings of a contest and says what they come to."""
+    """Times the entrants of a contest and judges them."""
 
     contest: Contest
     takes: Takes

@@ -1,4 +1,4 @@
-"""What is put before the judge, and what comes of it."""
+"""What the judge is asked, and its answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Contest:
     rules: Rules = DEFAULT_RULES
     seed: int = 0
     chosen: str | None = None
-    """Who is to be confirmed without a race: it was chosen elsewhere."""
+    """The one to confirm without a race: it was chosen elsewhere."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Names of entrants in messages."""
 
@@ -59,7 +59,7 @@ class Contest:
 
     @property
     def over(self) -> str:
-        """What a speedup is over, for people."""
+        """What a speedup is over, in words."""
         return self.labels.get(self.baseline, DEFAULT)
 
 

@@ -1,4 +1,4 @@
-"""What results are compared with, and what that says of IREE's default: of problems, models and experiments alike."""
+"""The reference of results, and whether IREE's default agrees with it, for problems, models and experiments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Reference:
 
     source: Source
     default_is_right: bool
-    """As far as is known."""
+    """As far as it is known."""
     default_error: float | None
     """Relative; None where it is no number."""
     default_us: float | None = None

@@ -44,14 +44,14 @@ _PROOF_SECONDS = 8.0
 LEAST_PAIRS = 3
 """Of a confirmation: so few tell what is far beyond the noise."""
 RACE_BLOCKS = 8
-"""In which a race mostly tells who is ahead."""
+"""In this many blocks a race mostly finds its leader."""
 LEADERS = 4
-"""Candidates that are compared where nothing is judged."""
+"""Candidates that are compared where no verdict is asked for."""
 _END_SHARE, _VERDICT_SHARE = 0.35, 0.6
 """Of the time after the default is timed, for the end: of a run that has little of it, and at most where so much is
 needed for a verdict. The rest is for the search."""
 _AIR = 1.2
-"""Timings are not all alike; and what is advised has some room."""
+"""Timings vary, and an advised budget has some room."""
 SHIPPED, FINALIST = 1.5, 0.25
 """In compiles of the default: what shipping takes; a finalist, of which only the repeats change."""
 
@@ -104,7 +104,7 @@ class Clock:
         return max(moment - self.at(self.elapsed), 0.0)
 
     def given_up(self, moment: float) -> float:
-        """The moment at which what was to be over before that one is given up."""
+        """The moment at which work that should have ended by then is given up."""
         return min(self.at(1.1 * (moment - self.started)), self.end)
 
     @property
@@ -112,11 +112,11 @@ class Clock:
         return self.left <= 0
 
     def add(self, seconds: float) -> None:
-        """What was done elsewhere took so long."""
+        """Adds seconds that were spent on another machine."""
         self.started -= seconds
 
     def fits(self, seconds: float, *, before: float | None = None) -> bool:
-        """So many seconds from now are not too late."""
+        """Is there time for this many seconds?"""
         return self.at(self.elapsed + seconds) <= (self.latest if before is None else before)
 
     # --- parts ----------------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ class Schedule:
     fresh: float
     """The same in a process of its own."""
     baseline_us: float = 0.0
-    """What a call of the baseline takes, and one of the best so far."""
+    """Seconds of a call of the baseline, and of the best so far."""
     best_us: float = 0.0
     lasting: float = 0.0
     """Seconds of a repetition; a call that is shorter is repeated."""
@@ -160,9 +160,9 @@ class Schedule:
     shipping: float = 0.0
     """Seconds after the verdict, for what wins."""
     judges: bool = True
-    """Without, the best of the search are only compared, and something larger is the judge."""
+    """Without it the best of the search are only compared, and the whole model is judged."""
     room: float = math.inf
-    """Seconds that were left when the default had been timed."""
+    """Seconds left after the default was timed."""
 
     def opened(self) -> Schedule:
         """The default is timed: from here on nothing new begins in the last part of the budget."""
@@ -213,12 +213,12 @@ class Schedule:
 
     @property
     def enough(self) -> float:
-        """Seconds in which a verdict can be counted on."""
+        """Seconds that suffice for a verdict."""
         return self._confirming(PAIRS) if self.judges else self.comparing
 
     @property
     def full(self) -> float:
-        """Seconds of an end that lacks nothing."""
+        """Seconds of a complete end."""
         return self._racing(self.entrants) + self._confirming(PAIRS) if self.judges else self.comparing
 
     @property
@@ -258,11 +258,11 @@ class Schedule:
         return min(_AIR * (self.enough - self.shipping) + self.shipping, _VERDICT_SHARE * budget)
 
     def too_late(self, building: float = 0.0) -> bool:
-        """No verdict fits into what is left, whatever is found; a rival takes so long to build."""
+        """No verdict fits into the time left; a rival takes this long to build."""
         return not self.clock.fits(self.least + building)
 
     def given_up(self, search_ends: float) -> float:
-        """The moment at which a candidate that hangs is given up; each has twice what a timing takes."""
+        """The moment at which a hanging candidate is given up: twice the time of a timing."""
         return self.clock.phase("candidate", before=search_ends, least=2 * self.timing)
 
     def judging(self) -> float:
@@ -276,7 +276,7 @@ class Schedule:
         return max((n for n in range(2, 2 * self.entrants + 1) if self._racing(n) <= room), default=1)
 
     def leading(self) -> int:
-        """How many are compared with the default where nothing is judged: better few, to the end."""
+        """How many are compared with the default where no verdict is asked for."""
         room = max(self.clock.left, 0.0) / LEAD_BLOCKS - self.timing
         return max(1, min(LEADERS, int(room / self.rival))) if self.rival else LEADERS
 
@@ -291,7 +291,7 @@ class Schedule:
         return replace(judgement, reason=f"{judgement.reason}. {self.would_do(missing)}")
 
     def too_short(self) -> str:
-        """Why there is no verdict, and what would do."""
+        """Why there is no verdict, and which budget would do."""
         return f"ran out of time: a comparison needs {max(self.least, 1.0):.0f} s. {self.would_do(self.enough)}"
 
     def would_do(self, missing: float) -> str:
@@ -337,7 +337,7 @@ class BeginningError(OutOfTimeError):
 
 @contextmanager
 def beginning(what: str) -> Iterator[None]:
-    """Says what was under way when the time was up."""
+    """Names the step that the end of the time interrupted."""
     began = time.monotonic()
     try:
         yield
@@ -349,7 +349,7 @@ def beginning(what: str) -> Iterator[None]:
 
 
 def late(error: OutOfTimeError, clock: Clock) -> str:
-    """Why a run has no verdict, and the budget that would do: most of it is still to come where it had just begun."""
+    """Why a run has no verdict, and the budget that would do."""
     if isinstance(error, BeginningError):
         return f"{error.message}. {clock.longer(4)}"
     return f"ran out of time. {clock.longer()}"

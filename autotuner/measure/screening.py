@@ -11,7 +11,7 @@ from autotuner.measure.check import Check
 
 @dataclass(frozen=True)
 class Measured:
-    """What the device said of a candidate."""
+    """The device's check and time of a candidate."""
 
     check: Check
     timing: Timing | None = None
@@ -28,7 +28,7 @@ class Measured:
 
 
 def measure(calibration: Calibration[M], module: M, *, best_us: float) -> Measured:
-    """Check, then time. Nothing is written down: it may run in a thread."""
+    """Check, then time. It writes nothing, so it may run in a thread."""
     known_wrong = module is calibration.baseline and not calibration.default.ok
     check = calibration.default if known_wrong else calibration.checker.check(module.vmfb)
     if check.failure is not None and not known_wrong:

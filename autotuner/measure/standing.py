@@ -122,7 +122,7 @@ class Standing(Generic[C]):
 
     @property
     def over(self) -> str:
-        """What a win is over, for people."""
+        """What a win is over, in words."""
         if self.base is self.default or self.base is None:
             return "IREE's default"
         return f"route {self.base.route_name}, the best of the routes that are right"
@@ -163,7 +163,7 @@ class Standing(Generic[C]):
         return right_but_slower(base.route_name, base.us, default.us)
 
     def require_right(self, reason: str) -> None:
-        """Nothing can be won where neither the default nor anything else is right."""
+        """Raises where neither the default nor anything else is right."""
         if self.default_is_wrong and not self.right:
             raise WrongResultError(
                 f"{self.words}, and nothing right was found: {reason}.",

@@ -35,7 +35,7 @@ _STEP = 8
 """Between the repeats of a candidate's modules: the device takes those that last long enough, and at most so much
 longer."""
 _FASTEST = 4e9
-"""Operations in a µs, more than any chip of today does: no module need repeat more than that asks for."""
+"""Operations in a µs, more than any chip does today: it bounds the repeats."""
 
 
 def make_bundle(
@@ -108,7 +108,7 @@ def bundled(outcomes: Mapping[str, Outcome], ranking: Sequence[str | None]) -> l
 
 
 def repeat_counts(flops: int) -> list[int]:
-    """The repeats that modules come with: on a fast chip a small problem needs many, and a large one none."""
+    """The repeats of modules: a small problem needs many on a fast chip, a large one none."""
     most = choose_repeat(flops / _FASTEST, invocation_us=2 * INVOCATION_US)
     steps = math.ceil(math.log(most, _STEP) - 1e-9) if most > 1 else 0
     return [min(_STEP**step, MAX_REPEAT) for step in range(steps + 1)]

@@ -1,4 +1,4 @@
-"""What earlier runs say: which one a run goes on with, a result that stands, configurations to begin with."""
+"""Earlier runs: the one to resume, a finished result to reuse, configurations to begin with."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ RANKED = 10
 
 @dataclass(frozen=True)
 class Untimed:
-    """What a run without a device comes to."""
+    """The result of a run without a device."""
 
     verdict: FinalVerdict
     reason: str
@@ -185,7 +185,7 @@ class Untimed:
 
 
 def without_device(evaluator: Evaluator) -> Untimed:
-    """Nothing was timed: what is said rests on builds, their proofs and an estimate."""
+    """Nothing was timed: the result rests on builds, their proofs and an estimate."""
     plan = evaluator.plan
     if not len(plan.space):
         return Untimed("no-winner", plan.no_knobs, cause="nothing-to-tune")
@@ -211,7 +211,7 @@ def without_device(evaluator: Evaluator) -> Untimed:
 
 
 def default_estimate(evaluator: Evaluator) -> Estimate | None:
-    """What the compiler's own choice promises, with the machine code that it makes."""
+    """The estimate of the compiler's own choice, with its machine code."""
     plan, baseline = evaluator.plan, evaluator.outcomes.get(BASELINE)
     if baseline is None or baseline.build is None or not baseline.build.ok:
         return None

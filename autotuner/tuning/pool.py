@@ -36,13 +36,13 @@ WORK = ("device", "builders", "loop")
 TURN_SECONDS = 1.0
 """Where builds and timings take turns: no build is begun so long after the first of its turn."""
 AHEAD = 2
-"""What is handed to a device's thread: one that runs, one that follows at once."""
+"""The work in a device's thread: one that runs, one that follows."""
 _READY = 2
 """Finished builds that wait for each device beside those in its thread, so that it never waits for them."""
 _GLANCE = 0.2
 """Seconds after which a request to stop is seen."""
 _MARGIN = 1.5
-"""Builds take unequally long: so much more than their mean is kept under way."""
+"""Builds take unequally long: this much more than their mean is kept under way."""
 
 Measure = Callable[[Device], Measured]
 """What a device does for one candidate; it is called in the device's thread."""
@@ -53,16 +53,16 @@ class Lane(Protocol):
 
     @property
     def room(self) -> int:
-        """How many candidates may be asked for now."""
+        """How many candidates the search may propose now."""
 
     def ask(self, count: int) -> list[tuple[Outcome, Future[Compiled]]]:
         """Candidates with their builds, which have begun."""
 
     def settle_build(self, outcome: Outcome, build: Compiled) -> Measure | None:
-        """Writes the build down; what a device has to do for it, where it is to be measured."""
+        """Records the build; returns the device's work if it is to be measured."""
 
     def settle(self, outcome: Outcome, measured: Measured) -> None:
-        """Writes down what a device said, and tells the search."""
+        """Records a device's answer, and gives it to the search."""
 
 
 @dataclass(eq=False)
@@ -208,7 +208,7 @@ class Pool:
     # --- results ------------------------------------------------------------------------------------------------
 
     def _collect(self, done: set[Future[Any]], *, last: bool = False) -> None:
-        """Takes up what is finished, in the order in which it was begun; what is cut off stays a row for --resume."""
+        """Takes finished work in the order of its start; what is cut off stays a row for --resume."""
         for future in [future for future in self._builds if future in done]:
             outcome = self._builds.pop(future)
             with suppress(OutOfTimeError):
@@ -241,7 +241,7 @@ class Pool:
     # --- waiting ------------------------------------------------------------------------------------------------
 
     def _watched(self, future: Future[T]) -> Future[T]:
-        """Its end wakes the pool, which looks at nothing that has not ended."""
+        """Its end wakes the pool."""
         future.add_done_callback(self._ended.put)
         return future
 

@@ -39,7 +39,7 @@ VERDICTS = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What a line is about, and what it says; without a name it belongs to the line before."""
+    """A line's name and text; without a name it continues the line before."""
 
     name: str
     text: str
@@ -47,7 +47,7 @@ class Line:
 
 
 class Printer:
-    """Collects what is said of a result, in order; what all results have in common is here."""
+    """Collects the lines of a result, and has those that all results share."""
 
     def __init__(self) -> None:
         self.screen: list[Line | Listing] = []
@@ -78,7 +78,7 @@ class Printer:
                 console.print(text, style=part.style, highlight=False, markup=False, soft_wrap=True)
 
     def text(self, *, verbose: bool = False) -> str:
-        """As it goes into a file."""
+        """As plain text for a file."""
         console = Console(color_system=None, force_terminal=False, force_jupyter=False, highlight=False, emoji=False)
         with console.capture() as captured:
             self.show(console, verbose=verbose)
@@ -110,7 +110,7 @@ class Printer:
         self.line(name, "  ".join(part for part in (f"{microseconds(us):>10}", f"{rate:>12}", words) if part.strip()))
 
     def files(self, result: AnyResult, *, spec: str = "spec", note: str = "", program: Path | None = None) -> None:
-        """What was written and how it is used, or what to do next."""
+        """The written files and how to use them, or the next step."""
         if result.spec is not None:
             self.line(spec, f"{shown(result.spec)}{note}")
         if result.flagfile is not None:
@@ -183,7 +183,7 @@ def tell_problem(result: AnyResult, printer: Printer) -> None:
 
 
 def best_words(kind: str, config: Mapping[str, Value], route: str | None) -> str:
-    """Who makes the best code."""
+    """Where the best code comes from."""
     if not config:
         return "by flags alone" if route else ""
     return "by a microkernel" if kind == "microkernel" else "by the compiler's own code, tuned"
@@ -203,7 +203,7 @@ def _program(result: AnyResult) -> Path | None:
 
 
 def shown(path: Path) -> str:
-    """A path as short as it can be pasted here."""
+    """A path, relative to the current folder where that is shorter."""
     try:
         return str(path.relative_to(Path.cwd())) if path.is_absolute() else str(path)
     except (ValueError, OSError):
@@ -211,7 +211,7 @@ def shown(path: Path) -> str:
 
 
 def knobs(config: Mapping[str, Value]) -> str:
-    """The knobs that a configuration has: those of other parts of the space say nothing of it."""
+    """The knobs of a configuration, without those of other parts of the space."""
     return ", ".join(f"{name}={value}" for name, value in config.items() if value != ABSENT)
 
 

@@ -46,7 +46,7 @@ def search(problem: Problem, target: Target, *, options: Options, session: Sessi
 def searched(
     problem: Problem, target: Target, *, options: Options, session: Session, task: Task = WHOLE
 ) -> Iterator[Found]:
-    """A run that the caller finishes, with what it has to add; what goes wrong within is written down as the run's end.
+    """A run that the caller finishes; an error within ends the run and is recorded.
 
     With --resume, a finished run of the same problem stands when `recall` is set.
     """
