@@ -104,7 +104,12 @@ RULES: dict[str, Rule] = {
         _one_of("matmul", "scaled_matmul", "convolution"), repeats=True
     ),
     "--iree-dispatch-creation-fuse-multi-use": _SWITCH,
+    "--iree-dispatch-creation-split-matmul-reduction": _matches(r"\d{1,6}", "a number"),
     "--iree-hal-indirect-command-buffers": _SWITCH,
+    "--iree-codegen-enable-default-tuning-specs": _SWITCH,
+    "--iree-rocm-enable-tensor-ukernels": _SWITCH,
+    "--iree-rocm-llvm-global-isel": _SWITCH,
+    "--iree-rocdl-enable-buffer-instructions": _SWITCH,
     "--iree-preprocessing-pass-pipeline": Rule(_pipeline, f"a pipeline of {', '.join(PASSES)}"),
     # Carriers. What they name is looked into as well: see `vetting`.
     TUNING_SPEC: _MLIR,

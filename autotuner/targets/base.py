@@ -178,9 +178,10 @@ class Target:
         return self.flags + self.user_flags
 
     def routes_for(self, problem: Problem) -> tuple[Route, ...]:
-        """The plain route; for a single problem on a processor also those that its operation names."""
+        """The plain route; for a single problem also those that its operation (on processors) or the backend names."""
         there = {setting.name for knob in self.knobs for setting in knob.settings}
-        names = problem.routes if self.backend.on_host and isinstance(problem, Operation) else ()
+        own = problem.routes if self.backend.on_host and isinstance(problem, Operation) else self.backend.routes
+        names = own if isinstance(problem, Operation) else ()
         return (PLAIN, *(named_route(self.knobs, name) for name in names if there.issuperset(name.split(JOINED))))
 
     def model_routes(self, ops: Collection[str], known: Collection[type[Operation]]) -> tuple[Route, ...]:

@@ -109,7 +109,7 @@ KNOBS = (
     ),
     Knob(
         "kernels",
-        "the compiler's own kernels for packed operands",
+        "the compiler's own kernels",
         (
             Setting(
                 "ukernels",
@@ -124,7 +124,36 @@ KNOBS = (
                 needs=("data-tiling", "global-data-tiling"),
                 models=False,
             ),
+            # Where one takes a product, IREE ignores a tuning spec without a word.
+            Setting("tensor-ukernels", ("--iree-rocm-enable-tensor-ukernels",), everywhere=False, reachable=False),
         ),
+        _PRODUCTS,
+    ),
+    Knob(
+        "depth",
+        "products whose depth is shared by several workgroups",
+        (
+            Setting(
+                "split-reduction",
+                ("--iree-dispatch-creation-split-matmul-reduction=4",),
+                everywhere=False,
+                reachable=False,
+            ),
+        ),
+        ("gemm",),
+    ),
+    Knob(
+        "code generation",
+        "how LLVM makes AMD's instructions",
+        (
+            Setting("plain-loads", ("--iree-rocdl-enable-buffer-instructions=false",), everywhere=False),
+            Setting("global-isel", ("--iree-rocm-llvm-global-isel",), everywhere=False),
+        ),
+    ),
+    Knob(
+        "specs of IREE",
+        "the tuning specs that come with IREE",
+        (Setting("default-specs", ("--iree-codegen-enable-default-tuning-specs",), everywhere=False, reachable=False),),
         _PRODUCTS,
     ),
     Knob(

@@ -106,7 +106,7 @@ class Plan:
         plain = BuildJob(source, (*problem.flags, *target.compile_flags), timeout, stop=CONFIGURED, dumps=())
         jobs = {
             route: executor.inspect(replace(plain, flags=(*plain.flags, *route.flags, ROOT_ATTRIBUTES)))
-            for route in routes
+            for route in (routes if target.backend.on_host else (PLAIN,))  # of GPUs no other route is searched
         }
         texts: dict[Route, str] = {}
         for route, job in jobs.items():

@@ -11,7 +11,9 @@ import pytest
 from autotuner import Target
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
+from autotuner.problems import Gemm
 from autotuner.problems.operations import OPERATIONS
+from autotuner.problems.render import problem_mlir
 from autotuner.specfiles.flagfile import objection
 from autotuner.targets.knobs import KNOBS, named_route, route_of, sensible
 from tests.support.patience import ENOUGH
@@ -71,6 +73,23 @@ def test_what_usually_wins_comes_first() -> None:
     for chip in ("sm_80", "gfx942"):
         assert names(Target.parse(chip), "conv", "gemm")[1] == "channels-last+O3"
         assert names(Target.parse(chip), "gemm")[1] == "O3"
+
+
+@pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
+def test_the_kernel_that_iree_has_for_a_product_on_amds_chips_is_a_rival(chip: str, tmp_path: Path) -> None:
+    target, problem = Target.parse(chip), Gemm.parse(shape="2048x2048x2048", layout="nt")
+    routes = {route.name: route for route in target.routes_for(problem)}
+    assert not routes["tensor-ukernels"].reachable, "IREE ignores specs there"
+    source = tmp_path / "problem.mlir"
+    source.write_text(problem_mlir(problem))
+
+    def configured(route: str) -> str:
+        flags = [*target.compile_flags, *routes[route].flags, "--compile-to=executable-configurations"]
+        command = [Tools.find().iree_compile, source, *flags, "-o", "-"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=ENOUGH, check=True).stdout
+
+    assert "pingpong" not in configured("plain")
+    assert "pingpong" in configured("tensor-ukernels")
 
 
 def test_what_the_user_sets_is_no_knob() -> None:

@@ -131,6 +131,8 @@ class Backend:
     """What it needs beside the device and the chip."""
     settings: tuple[str, ...] = ()
     """The settings of whole programs that it has and others have not, by their names in `targets.knobs`."""
+    routes: tuple[str, ...] = ()
+    """What IREE's own flags may gain for a single problem; of processors the operation says which."""
     free_knobs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """What IREE's constraints pin and the backend honours, with the values that give different code."""
     on_host: bool = False
