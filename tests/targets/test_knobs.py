@@ -15,6 +15,7 @@ from autotuner.problems import Gemm
 from autotuner.problems.operations import OPERATIONS
 from autotuner.problems.render import problem_mlir
 from autotuner.specfiles.flagfile import objection
+from autotuner.system import process
 from autotuner.targets.knobs import KNOBS, named_route, route_of, sensible
 from tests.support.patience import ENOUGH
 
@@ -85,8 +86,8 @@ def test_the_kernel_that_iree_has_for_a_product_on_amds_chips_is_a_rival(chip: s
 
     def configured(route: str) -> str:
         flags = [*target.compile_flags, *routes[route].flags, "--compile-to=executable-configurations"]
-        command = [Tools.find().iree_compile, source, *flags, "-o", "-"]
-        return subprocess.run(command, capture_output=True, text=True, timeout=ENOUGH, check=True).stdout
+        command = [str(Tools.find().iree_compile), str(source), *flags, "-o", "-"]
+        return process.run(command, timeout=ENOUGH).stdout
 
     assert "pingpong" not in configured("plain")
     assert "pingpong" in configured("tensor-ukernels")
