@@ -161,7 +161,7 @@ def _alone(name: str) -> typer.Typer:
 
 
 def _refuse_bytes(words: Sequence[str]) -> None:
-    """File names may be any bytes; what is written about them, and IREE's programs, want UTF-8."""
+    """File names may be any bytes; messages and IREE's programs need UTF-8."""
     for word in words:
         if not is_text(word):
             raise UsageError(f"{word!a} is not valid UTF-8.", remedy="Rename it, or use another name.")

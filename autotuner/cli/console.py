@@ -1,4 +1,4 @@
-"""What people see: a live line on a terminal while a run goes, plain lines elsewhere, tables and documents at the end.
+"""Output: a live line on a terminal while a run goes, plain lines elsewhere, tables and documents at the end.
 
 Progress and notes never go to stdout.
 """
@@ -112,7 +112,7 @@ def make_reporter(console: Console, *, quiet: bool) -> QuietReporter:
 
 
 class _Clean(Console):
-    """A console that shows text as text: what files, tools and databases bring can neither steer the terminal nor
+    """A console that shows text as text: text from files, tools and databases can neither steer the terminal nor
     be taken for markup."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:

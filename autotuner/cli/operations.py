@@ -162,7 +162,7 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {"gemm": gemm, "conv": conv, "atten
 TUNING = {op: tuning_command(parse, run_problem, request=ProblemRequest) for op, parse in COMMANDS.items()}
 """The commands by name."""
 _NOT_OF_A_PROBLEM = frozenset({"bucket_m"})
-"""What makes more than one problem of the words."""
+"""Options that make more than one problem."""
 
 
 def words_of(op: str) -> dict[str, inspect.Parameter]:

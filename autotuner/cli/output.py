@@ -45,7 +45,7 @@ class _Guarded:
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Within, both streams write what their encoding does not have as an escape, and fail only by OutputError."""
+    """Within, both streams escape what their encoding lacks, and fail only by OutputError."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = _guard(before[0], optional=False), _guard(before[1], optional=True)
     try:

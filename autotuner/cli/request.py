@@ -43,7 +43,7 @@ class Given:
 
     spelt: Mapping[str, str] = field(default_factory=dict)
     at: float = field(default_factory=time.monotonic, compare=False)
-    """When the command began, or when they were read: what is imported from then on is part of its time."""
+    """When the command began, or when they were read; imports count from then on."""
 
     @classmethod
     def of(cls, context: typer.Context) -> "Given":
@@ -144,7 +144,7 @@ class Request:
         return Target.parse(self.target, flags=flags, chip=self.chip)
 
     def scheduler(self) -> "Scheduler | None":
-        """Of the cluster that is to work; what belongs to one is refused without it."""
+        """The cluster's scheduler; options of one are refused without it."""
         from autotuner.cluster.address import Scheduler
 
         if self.cluster is None:

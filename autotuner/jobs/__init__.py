@@ -1,1 +1,1 @@
-"""What is made of many problems: models, suites, experiments, families of shapes."""
+"""Jobs over many problems: models, suites, experiments, families of shapes."""

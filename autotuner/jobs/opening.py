@@ -68,7 +68,7 @@ class Racer:
     once: Compiled
     """It does each once, as users call it."""
     call_us: float
-    """What a call of the one that is timed takes."""
+    """Seconds of a call of the module that is timed."""
 
 
 def judged(

@@ -58,7 +58,7 @@ class Trend:
 
 
 def trends(entries: Sequence[Entry]) -> tuple[Trend, ...]:
-    """Of what was timed with a warm cache; of several figures of a night the last counts."""
+    """Trends of warm timings; of several figures of a night the last counts."""
     found: dict[tuple[tuple[str, ...], ...], dict[str, Point]] = {}
     for entry in entries:
         for figure in entry.figures:
@@ -219,7 +219,7 @@ def _recent(entries: Sequence[Entry]) -> ResultSet:
 
 
 def page(night: Night) -> str:
-    """One file that stands alone: what changed first, what did not folded away."""
+    """One file: changes first, the rest folded away."""
     compared = night.compared
     changed, same = (
         replace(kernels(replace(compared, rows=tuple(rows))), caption=caption)

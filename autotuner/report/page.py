@@ -1,4 +1,4 @@
-"""One file that opens by itself, in light and dark, without asking anything of a network: what every page is made of.
+"""The parts of every page: one file, in light and dark, that needs no network.
 
 A page is one `View` or several: what was found, in a summary, and sections of words, facts, charts and tables.
 
@@ -46,7 +46,7 @@ class Section:
     """Side by side where there is room."""
     tables: tuple[Table, ...] = ()
     folded: tuple[Table, ...] = ()
-    """Shown when they are asked for: what is as it was."""
+    """Folded away: tables without changes."""
     blocks: tuple[tuple[str, str], ...] = ()
     """A heading and text as it came."""
     facts: tuple[tuple[str, str], ...] = ()

@@ -19,7 +19,7 @@ from tests.support.stored_runs import HOSTILE, a_search
 
 REQUIRED = "AUTOTUNE_TEST_CHROMIUM"
 """Set in CI: a browser that is missing is a failure there."""
-SECTIONS = (*("search", "knobs", "finalists", "failures", "environment", "candidates"),)
+SECTIONS = (*("search", "finalists", "failures", "environment", "candidates"),)
 MARKS = ".plot a, .track b"
 WIDE = "document.documentElement.scrollWidth"
 FOCUSABLE = "a[href]:not([tabindex='-1']), button:not([disabled]), input, summary, [tabindex='0']"

@@ -51,7 +51,7 @@ def with_kernel(at: ArmSite, kernel: Kernel) -> Recipe:
 
 
 def _fitting(at: ArmSite, kernel: Kernel, operations: Sequence[Operation], made_for: str) -> Fitting:
-    """What the kernel can compute of each operation: the most of it that it can."""
+    """The largest part of each operation that the kernel can compute."""
     found: dict[Problem, tuple[Variants, list[Reading]]] = {}
     reasons = []
     for operation in operations:

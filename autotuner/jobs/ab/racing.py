@@ -1,4 +1,4 @@
-"""Both arms on their way through the experiment: what is known of each, and B against A before the judge."""
+"""The state of both arms, and B against A before the judge."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ArmRun:
     """As it was timed last; before that, of the call whose outputs were compared."""
     failure: str = ""
     refused: Check | None = None
-    """What calls on changing inputs say against it."""
+    """The objection of calls on changing inputs."""
 
     @property
     def name(self) -> str:

@@ -41,7 +41,7 @@ class Recipe:
     applied: int = 0
     """Operations or dispatches that its spec is proven to reach."""
     kernel: MicrokernelCarrier | None = None
-    """What is written where it wins; of others the files are there."""
+    """The files that it ships if it wins; the others exist already."""
     counts: tuple[int, ...] = ()
     """How often the program has each of the kernel's calls."""
     targets: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class Recipe:
         return self._with_kernel(BuildJob(program, self.flags, timeout, repeat=repeat, timed=self.repeatable))
 
     def command(self, program: str | Path, tools: Tools) -> tuple[str, ...]:
-        """What makes its module by hand."""
+        """The command that makes its module by hand."""
         return self._with_kernel(BuildJob(program, self.flags, math.inf, dumps=(BINARIES,))).by_hand(tools)
 
     def _with_kernel(self, job: BuildJob) -> BuildJob:
@@ -90,7 +90,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class ArmSite:
-    """What an arm compiles."""
+    """The program of an arm."""
 
     program: str | Path
     flags: tuple[str, ...]
@@ -101,9 +101,9 @@ class ArmSite:
     workspace: Path
     timeout: float
     problem: Problem | None
-    """What a kernel is to compute; None: whatever it fits."""
+    """The problem that a kernel computes; None: every one that it fits."""
     allow: Precision
-    """The accuracy that is accepted of what it computes."""
+    """The accuracy that is accepted of its results."""
 
     @classmethod
     def within(
@@ -132,7 +132,7 @@ class ArmSite:
 
     @property
     def name(self) -> str:
-        """What messages call the program."""
+        """The program's name in messages."""
         return self.program.name if isinstance(self.program, Path) else PROBLEM
 
     @property
@@ -190,7 +190,7 @@ class ArmSite:
         return count
 
     def _unapplied(self, spec: Path, uses: Sequence[Use], flags: Sequence[str]) -> NoCandidateError:
-        """What the spec wants, and what the program has."""
+        """The operations that the spec matches, and those of the program."""
         wanted = listed([f"{use.entry.name} ({use.entry.text})" for use in uses])
         what = f"none of its {len(uses)} entries matches. They want: {'; '.join(wanted)}"
         for use in uses:

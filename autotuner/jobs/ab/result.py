@@ -1,4 +1,4 @@
-"""What an experiment comes to: the contract's JSON document, with both arms beside it."""
+"""The result of an experiment: the contract's JSON document, with both arms beside it."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class ArmFacts:
 
 @dataclass(frozen=True)
 class AbDetails:
-    """What an experiment tells beside the contract's document: `baseline` is arm A, `best` is arm B."""
+    """What an experiment's document has beside the contract's: `baseline` is arm A, `best` is arm B."""
 
     arms: tuple[ArmFacts, ...] = ()
     difference: float | None = None
-    """Relative error between what both arms compute."""
+    """Relative error between the results of both arms."""
     same_code: bool = False
     written: bool = False
     """The files that the result names are this run's own."""

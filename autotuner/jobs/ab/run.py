@@ -206,7 +206,7 @@ class _ExperimentRun:
             self.difference = difference(a.answer, b.answer)
 
     def _wrong(self, side: ArmRun, failure: str, detail: str) -> None:
-        """What does not run, or computes something else, ends the experiment."""
+        """An arm that does not run or is wrong ends the experiment."""
         run, subject = self.run, self.subject
         self._fail(side, failure, detail)
         if failure != "wrong-result":

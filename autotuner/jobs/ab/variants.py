@@ -36,7 +36,7 @@ def run_ab(wanted: Experiment, target: Target, *, options: Options, **watched: U
 
 
 def rehearse_ab(wanted: Experiment, target: Target, *, options: Options) -> Rehearsal:
-    """What would be done, without doing it."""
+    """A rehearsal."""
     if wanted.searched is None or wanted.problem is None:
         return rehearse_experiment(wanted, target, options=options)
     return rehearse(wanted.problem, target, options=_search(wanted.searched, options), task=ALONE)

@@ -35,7 +35,7 @@ class Library:
         return Path(__file__).with_name("libraries") / f"{self.name}_library.py"
 
     def objection(self, target: Target) -> str:
-        """Why it does not run there, whatever is installed; empty where it may."""
+        """Why it cannot run on that target; empty if it can."""
         on_host = target.backend.on_host
         where = "GPUs" if on_host and not self.on_host else "the processor" if not on_host and not self.on_gpu else ""
         return f"{self.name} computes on {where}, and the target is {target.name}" if where else ""

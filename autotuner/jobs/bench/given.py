@@ -1,4 +1,4 @@
-"""What all backends of a comparison are given: the inputs, as files, and the answer that each must come to."""
+"""The inputs of all backends of a comparison, as files, and the right answer."""
 
 from __future__ import annotations
 

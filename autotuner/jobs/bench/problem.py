@@ -139,7 +139,7 @@ class ProblemBench:
             self.parts[name].row = replace(self.parts[name].row, cold_us=us)
 
     def _in_turns(self, phase: Phase, take: Take, *, most: int) -> Turns:
-        """So many blocks at most; who cannot be timed leaves."""
+        """This many blocks at most; an entrant that cannot be timed leaves."""
         pacer, names = Pacer(lambda: self.run.clock.left), self._alive
 
         def still(turns: Turns) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""What a comparison comes to: a row for each backend of each problem, as JSON and for people."""
+"""The result of a comparison: a row for each backend of each problem, as JSON and as text."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class ProblemRows:
         return {row.name: row for row in self.rows}
 
     def line(self) -> str:
-        """Each backend with its time, or what kept it from one."""
+        """Each backend with its time, or the reason why it has none."""
         return ", ".join(f"{row.name} {microseconds(row.us) if row.us else row.failure}" for row in self.rows)
 
     def gflops(self, row: BackendRow) -> float | None:

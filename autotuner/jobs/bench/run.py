@@ -171,7 +171,7 @@ class _Bench:
         return job.begin(Question("bench", described, self.target, asks=described, reads=()))
 
     def _unreached(self, run: Run) -> str:
-        """How many problems are left out, and what would do."""
+        """How many problems are left out, and which budget would do."""
         missing, problems, clock = len(self.todo), len(self.items), run.clock
         left = f"{missing} of {problems} problems were not reached" if problems > 1 else "nothing was timed"
         if run.stopped:
@@ -180,7 +180,7 @@ class _Bench:
         return f"ran out of time: {left}. {clock.longer(problems / max(problems - missing, 0.5))}"
 
     def _keep(self, run: Run) -> BenchResult:
-        """What is there if nothing follows: a kill ends the command, not what was measured."""
+        """Records the result so far: a kill then loses nothing that was measured."""
         rows = tuple(self.rows[number] for number in sorted(self.rows))
         names = tuple(self.items[number].name for number in self.todo)
         result = BenchResult(run.facts(), rows, self.libraries.left_out, self.terms.blocks, not_reached=names)
@@ -206,7 +206,7 @@ class _Bench:
             run.account.add(job.account.seconds)
 
     def _compile(self, number: int, run: Run) -> Mapping[str, Backend]:
-        """Begins with what is not begun; on a processor it is done before anything is timed."""
+        """Starts the compiles that have not begun; on a processor they end before anything is timed."""
         on_host, version = self.target.backend.on_host, str(run.environment.get("iree", ""))
         with process.behind_timings():
             for one in [number] if on_host else [other for other in self.todo if other not in self.compiled]:

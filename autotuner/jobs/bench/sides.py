@@ -59,7 +59,7 @@ class Side:
     """One backend with one problem: it was called once, and can be timed."""
 
     how: str
-    """What computes it, in a few words."""
+    """How it is computed, in a few words."""
     elements: tuple[str, ...]
     """The type of each result."""
     computed: Computed

@@ -1,4 +1,4 @@
-"""Ranges of M: which there are, where each is tuned, and where its winner must not harm."""
+"""Ranges of M: their bounds, where each is tuned, and where its winner must not be slower."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a bucket: its winner at other sizes than where it was tuned, and the document of all buckets."""
+"""A bucket's result: its winner at other sizes than where it was tuned, and the document of all buckets."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class BucketResult:
     reason: str
     members: tuple[Member, ...] = ()
     spec: str = ""
-    """Its winner's, for all sizes; empty where the default is kept."""
+    """The winner's, for all sizes; empty where the default is kept."""
     dispatch: Dispatch | None = None
 
     @property

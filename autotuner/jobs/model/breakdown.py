@@ -18,7 +18,7 @@ from autotuner.programs.structure import STATISTICS
 CONV, GEMM, ATTENTION, PACKING = "conv", "gemm", "attention", "packing"
 OTHER, MICROKERNEL = "elementwise, reduction", "microkernels"
 BETWEEN = "launch and waiting"
-"""What is left of the model's time, between the dispatches."""
+"""The model's time between its dispatches."""
 _PRODUCTS = "(batch_|quantized_|scaled_)*(matmul|mmt4d|matvec|vecmat)|(horizontal_multi_)?contract|inner_tiled"
 _NAMED: Mapping[str, str] = {
     ATTENTION: "(online_)?attention",

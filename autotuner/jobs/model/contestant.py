@@ -1,4 +1,4 @@
-"""What is timed against each other in a model's run: the model compiled in one way, with how it ships."""
+"""A contestant of a model's run: the model compiled in one way, with how it ships."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FILES = 100
 """What a spec weighs beside flags: a file to keep and to renew. As much a microkernel, which is code of one's own."""
 
 Member = Entry | KernelEntry
-"""What is put into a model."""
+"""The entries and kernels that go into a model."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Contestant:
 
     @property
     def ok(self) -> bool:
-        """It is right, as far as is known, and was timed."""
+        """It is right, as far as it is known, and was timed."""
         return self.failure is None and self.us is not None
 
     @property
@@ -67,7 +67,7 @@ class Contestant:
         return self.kernels or self.entries
 
     def without(self, labels: Collection[str]) -> tuple[list[Entry], list[KernelEntry]]:
-        """What is in it beside these."""
+        """Its other contents."""
         entries = [entry for entry in self.entries if entry.label not in labels]
         return entries, [entry for entry in self.kernels if entry.label not in labels]
 
@@ -104,7 +104,7 @@ class Contestant:
         return not all(entry.variants.shipped for entry in self.kernels)
 
     def measured(self, us: float | None) -> Measured:
-        """With its time in the race; with that of before where it was not in one."""
+        """With its time in the race, or the earlier one without a race."""
         return Measured(self.us if us is None else us, tuple(self.route.flags), self.route.name)
 
     def to_json(self) -> dict[str, object]:
@@ -129,7 +129,7 @@ class Lineup(Standing[Contestant]):
 
     @property
     def racing(self) -> list[Contestant]:
-        """What a win is over, and its rivals, the one that is thought to be the fastest first."""
+        """The baseline and its rivals, the likely fastest first."""
         base, stock = self.base, self.stock
         tuned = [one for one in self.outcomes.values() if not one.by_flags]
         routes = [stock] if stock is not None and stock.route not in (PLAIN, base.route if base else PLAIN) else []

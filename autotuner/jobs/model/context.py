@@ -33,11 +33,11 @@ class Context:
     files: Outputs
     """Where the tuned model's files go."""
     timing_seconds: float = 0.2
-    """What one timing of a whole model costs in wall time, in a process of its own."""
+    """Wall seconds of one timing of a whole model, in a process of its own."""
     called: ModelProgram | None = None
     """How the model is called, and whose outputs are right; None without a device."""
     read: dict[Path, Mapping[str, DispatchTime]] = field(default_factory=dict)
-    """What the runtime's statistics said last of each module that was asked about."""
+    """The runtime's last statistics by module."""
 
     @property
     def target(self) -> Target:
@@ -85,7 +85,7 @@ class Context:
         self.run.account.stage(text)
 
     def note(self, text: str) -> None:
-        """What explains the result to those who ask."""
+        """A note for -v and the log."""
         self.run.account.remark(text)
 
     def clocked(self, what: str) -> AbstractContextManager[None]:
@@ -102,7 +102,7 @@ class Context:
         )
 
     def statistics(self, build: Compiled | None) -> Mapping[str, DispatchTime] | None:
-        """What each dispatch of a module takes; None where there is no device, or it keeps no statistics."""
+        """The time of each dispatch of a module; None without a device or without statistics."""
         if build is None or self.called is None:
             return None
         with self.clocked("time"):

@@ -1,4 +1,4 @@
-"""What is put into the whole model: tuned dispatches, and microkernels where they fit; their files, and the proof that
+"""The contents of a tuned model: tuned dispatches, and microkernels where they fit; their files, and the proof that
 they arrive."""
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class Library:
     executable_target: str
     """What the compiler makes code for, on a processor."""
     allow: Precision = ""
-    """The accuracy that is accepted of what they compute."""
+    """The accuracy that is accepted of their results."""
     _first: dict[Problem, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod

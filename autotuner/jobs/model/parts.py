@@ -44,7 +44,7 @@ PACKED = "packed"
 COMPUTED = "a microkernel computes it"
 """Why a dispatch is not searched beside the microkernels of the model."""
 EXPECTED_GAIN = 0.3
-"""The part of its time that tuning is thought to save of what nothing is known of."""
+"""The part of a dispatch's time that tuning may save, where nothing is known."""
 _KIND = {"contraction": "matmul", "convolution": "conv", "attention": "attention"}
 
 
@@ -92,7 +92,7 @@ class PartSearch:
         self.rows[label] = replace(self.rows[label], **values)  # type: ignore[arg-type]
 
     def rank(self, shares: Shares) -> None:
-        """By these, which tell more than what was known before; nothing is tuned yet."""
+        """Ranked by these, which are better known; nothing is tuned yet."""
         self.shares = shares
         timed = self.context.timed and not shares.estimated
         dispatches: dict[str, Row] = {}
@@ -306,7 +306,7 @@ class PartSearch:
         return part_result
 
     def _entry(self, row: DispatchRow, found: Found | None) -> Entry | None:
-        """What becomes of a dispatch in the whole model, which is the judge of it."""
+        """The state of a dispatch in the whole model, which is the judge."""
         if found is None:
             return None
         result, winner = found.result, found.chosen
@@ -372,6 +372,6 @@ def _label(group: Group, *, taken: Collection[str]) -> str:
 
 
 def executable_target_of(context: Context, structure: ModelStructure) -> str:
-    """What the compiler makes code for on a processor; empty elsewhere, and where a model has no executable."""
+    """The processor features that the compiler uses; empty on GPUs, and where a model has no executable."""
     text = next(iter(structure.configured.values()), "") if context.target.backend.on_host else ""
     return executable_target(text) if text else ""

@@ -35,7 +35,7 @@ def read_model(model: Model, job: Job) -> tuple[ModelBuilder, ModelStructure]:
 
 
 def check_words(model: Model, target: Target, options: Options, *, workspace: Path) -> None:
-    """Refuses what the words alone tell: names of routes and microkernels, files that cannot be what is wanted."""
+    """Refuses wrong names of routes and microkernels, and wrong files, before anything is compiled."""
     choose(target, model.routes, set(KINDS.values()))
     for kernel in options.microkernels:
         if kernel.name != AUTO:

@@ -1,4 +1,4 @@
-"""What tuning a model comes to: the contract's JSON document with routes, dispatches and entries, and what people are
+"""The result of tuning a model: the contract's JSON document with routes, dispatches and entries, and what people are
 told, on the screen and in a report."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ROUTES = ("route", "time of the model", "error", "")
 
 @dataclass(frozen=True)
 class ModelDetails:
-    """What a run over a model tells beside the contract's document."""
+    """What a model's document has beside the contract's."""
 
     routes: tuple[Contestant, ...] = ()
     rows: tuple[DispatchRow, ...] = ()
@@ -94,7 +94,7 @@ class ModelDetails:
         tell_model(result, printer)
 
     def code(self, row: DispatchRow) -> str:
-        """Who makes the code of a dispatch in what is shipped: `default`, `codegen`, a microkernel, or some of each."""
+        """The source of a dispatch's shipped code: `default`, `codegen`, a microkernel, or some of each."""
         taken = {entry.label for entry in self.shipped_kernels}
         own = [one for one in self.kernels if one.label in taken and one.place.group == row.group]
         words = list(dict.fromkeys(one.kernel for one in own))
@@ -141,7 +141,7 @@ def tell_model(result: ModelResult, printer: Printer) -> None:
 
 
 def _best(result: ModelResult) -> str:
-    """What the best model is made of."""
+    """The parts of the best model, in words."""
     details, best = result.details, result.best
     if best is None:
         return ""
@@ -152,7 +152,7 @@ def _best(result: ModelResult) -> str:
 
 
 def report_text(result: ModelResult) -> str:
-    """The run as a page of Markdown: what the screen says, and what takes more room."""
+    """The run as a page of Markdown: the screen's lines and the long tables."""
     details = result.details
     head = [MARK, f"# {result.problem['name']} on {result.target} ({result.device})", ""]
     head += [f"**{result.verdict}**: {result.reason}", "", f"made by: `{shell_line(details.commands)}`", ""]

@@ -138,7 +138,7 @@ class RouteSearch:
 
     @property
     def best(self) -> Names:
-        """Where the search stands: the fastest, or the first of those that noise cannot tell from it."""
+        """The base of the next routes: the fastest, or the first that noise cannot tell from it."""
         finished = [names for names, us in self._us.items() if math.isfinite(us) and self._is_product(names)]
         fastest = min((self._us[names] for names in finished), default=math.inf)
         return next((names for names in finished if self._us[names] <= (1 + GAIN) * fastest), ())
@@ -171,7 +171,7 @@ class RouteSearch:
         return {setting.name for knob in self.knobs for setting in knob.settings}.issuperset(names)
 
     def _together(self) -> Iterator[Names]:
-        """What gained alone on the same route, all of it at once."""
+        """All knobs that gained alone on the same route, at once."""
         origin = self._origin.get(self.best, ())
         base = self._us.get(origin, math.inf)
         gained = [n for n, us in self._us.items() if self._origin.get(n) == origin and us < base / (1 + GAIN)]

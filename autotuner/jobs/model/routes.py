@@ -94,7 +94,7 @@ class RouteRace:
         return self.right[0].us or math.inf if self.right else math.inf
 
     def check(self, build: Compiled) -> Check:
-        """Does it compute what is right? What is known of others may change with the answer."""
+        """Is its output right? The answer may change what is known of others."""
         return self._judged(self.program.outputs(build.vmfb))
 
     @property
@@ -158,7 +158,7 @@ class RouteRace:
         return timed if check.ok else self._found_wrong(timed, check)
 
     def _timing_seconds(self, timed: Contestant) -> float:
-        """What a timing takes in a process of its own, as a confirmation takes it: of a slow model that is known."""
+        """Seconds of a timing in a process of its own; those of a slow model are known."""
         if (timed.us or 0.0) > SLOW_US:
             return (timed.us or 0.0) / 1e6
         started = time.monotonic()
@@ -177,7 +177,7 @@ class RouteRace:
         return self.measured(one)
 
     def measured(self, one: Contestant) -> Contestant:
-        """Compared with what is right, and timed."""
+        """Checked and timed."""
         self.context.stage(f"timing {one.label}")
         check = self.check(one.module)
         one = replace(one, error=_error(check))
@@ -199,7 +199,7 @@ class RouteRace:
         return check
 
     def _judge_again(self) -> None:
-        """What was compared with the default is compared with what is right."""
+        """Checks again what was compared with the default."""
         for number, one in enumerate(self.tried):
             if not one.ok:
                 continue

@@ -39,7 +39,7 @@ OBSTACLES = ("skipped", "no-knobs")
 
 @dataclass
 class Summary:
-    """What a run has found so far; its steps add to it."""
+    """The state of a run; its steps add to it."""
 
     context: Context
     tried: list[Contestant] = field(default_factory=list)
@@ -205,7 +205,7 @@ def _headed(text: str | None, lines: Sequence[str]) -> str | None:
 
 
 def nothing_faster(found: Summary) -> Judgement:
-    """The verdict where nothing is left to race against the default, and what it rests on."""
+    """The verdict where nothing can race the default, with its reason."""
     rows, results = found.dispatches, [result for parts in found.parts for result in parts.results]
     routes = sum(one.contends and one.route != PLAIN for one in found.tried)
     configurations = sum(result.counts.rivals for result in results)

@@ -79,7 +79,7 @@ class _ModelRun:
         return result
 
     def _clean(self) -> None:
-        """What is left of a run: the tuned models and their inputs, unless --keep wants none."""
+        """The folders that stay: the tuned models and their inputs, unless --keep wants none."""
         folder = self.context.folder
         if "none" in self.context.options.keep:
             shutil.rmtree(folder, ignore_errors=True)

@@ -31,7 +31,7 @@ from autotuner.system.text import count
 
 @dataclass
 class WholeModel:
-    """Puts entries and kernels into the model on one route and takes out again what does not hold up there."""
+    """Puts entries and kernels into the model on one route, and takes out those that lose there."""
 
     parts: PartSearch
     on: Contestant
@@ -108,7 +108,7 @@ class WholeModel:
         return None
 
     def _applies(self, entry: Entry, made: Contestant) -> bool:
-        """An entry that is nowhere in the compiled model is dropped."""
+        """Entries that the compiled model does not have are dropped."""
         often, why = applied(made.module, entry)
         self.parts.set_row(entry.label, applied=often)
         if not often:
@@ -169,7 +169,7 @@ class WholeModel:
     # --- what loses in it -------------------------------------------------------------------------------------------
 
     def _without_losers(self, made: Contestant) -> Contestant | None:
-        """The model without what is slower inside it than the compiler's own code, by the runtime's statistics."""
+        """The model without entries that are slower inside it than the compiler's code, by the runtime's statistics."""
         lost = self._losers(made) if self.race is not None and self.on.build is not None else {}
         if not lost:
             return made
@@ -185,7 +185,7 @@ class WholeModel:
         return fewer
 
     def _losers(self, made: Contestant) -> dict[str, str]:
-        """None where the runtime tells nothing: the race judges the whole."""
+        """None without the runtime's statistics: the race judges the whole."""
         self.context.stage("looking for what loses inside the model")
         before, after = self._readings(self.on.module, made.module)
         if before is None or after is None:
@@ -214,7 +214,7 @@ class WholeModel:
     # --- compared and timed -----------------------------------------------------------------------------------------
 
     def _timed(self, race: RouteRace, made: Contestant) -> Contestant | None:
-        """With its time, and how far its outputs are from those that are right; None where they are wrong."""
+        """With its time and the error of its outputs; None where they are wrong."""
         with process.however_late():  # one call of what took a compile, and one timing
             made = race.measured(made)
         if made.failure == "wrong-result":

@@ -44,7 +44,7 @@ class Part:
 
     name: str
     command: tuple[str, ...]
-    """What `autotune` is given, without workspace and output."""
+    """The words of the command, without workspace and output."""
     budget: float
 
 

@@ -84,7 +84,7 @@ def nights(entries: Sequence[Entry]) -> list[str]:
 
 
 GRACE_SECONDS = 900.0
-"""What a part may take beyond its budget, importing and shipping included; then it is ended."""
+"""Seconds that a part may take beyond its budget; then it is ended."""
 BUG_EXIT = 1
 
 Runner = Callable[[Sequence[str], float], Finished]
@@ -92,7 +92,7 @@ Runner = Callable[[Sequence[str], float], Finished]
 
 
 def run_autotune(words: Sequence[str], timeout: float, *, folder: Path) -> Finished:
-    """In a process of its own: a crash, or what a driver leaves behind, costs one part."""
+    """Runs a part in a process of its own: a crash costs one part."""
     return process.run(process.own_module("autotuner", *words), timeout=timeout, cwd=folder)
 
 
@@ -197,5 +197,5 @@ def _now() -> str:
 
 
 def command_line(plan: Plan, part: Part) -> list[str]:
-    """What a person types to repeat a part."""
+    """The command line that repeats a part."""
     return ["autotune", *part.command, f"--workspace={plan.workspace.resolve()}"]

@@ -1,4 +1,4 @@
-"""What is retuned, for which problem or model, and what cannot be; and how long it may take."""
+"""The plan of a retuning: which entries, for which problem or model, and for how long."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _recorded_target(units: Sequence[Unit]) -> Target:
 
 
 def _parts(unit: Unit, wanted: Wanted, folders: Sequence[Path]) -> tuple[list[Part], list[EntryRow]]:
-    """What can be proven again, by what each entry says of itself; and what cannot, with the reason."""
+    """The entries that can be proven again, by their provenance; and the others, with the reason."""
     words = next((_split(one.command) for one in unit.provenances if one.command), ())
     if wanted.model is not None or words[1:2] == ("model",) or "--model" in words:
         model = wanted.model or model_of_command(words, folders)

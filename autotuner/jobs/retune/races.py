@@ -1,4 +1,4 @@
-"""The runs below a retuning (old winner against new default, a search), and what follows from them."""
+"""The runs below a retuning: old winner against new default, and a search."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def decide(*, lost: str, raced: Raced | None, searched: Searched | None) -> tupl
 
 @dataclass(frozen=True)
 class Races:
-    """What is timed for one part after the other."""
+    """The races, one program after the other."""
 
     run: Run
     trust: bool

@@ -1,4 +1,4 @@
-"""What retuning comes to: the contract's JSON document, with every entry beside it."""
+"""The result of retuning: the contract's JSON document, with every entry beside it."""
 
 from __future__ import annotations
 
@@ -84,15 +84,15 @@ class EntryRow:
     applied: int = 0
     """How many operations it is proven to reach."""
     old: Provenance | None = None
-    """What it says of itself: an entry of a model, of its dispatch alone."""
+    """Its recorded figures; an entry of a model has those of its dispatch alone."""
     raced: Raced | None = None
     """Against the new default: the whole of a model."""
     alone: bool = True
     """Its problem was raced, and not a model that has it."""
     id: str = ""
-    """What tells it from others of its file."""
+    """Its key among the entries of its file."""
     said: Provenance | None = None
-    """What it says of itself from now on; None where it does not stay."""
+    """Its new provenance; None where it does not stay."""
 
     def to_json(self) -> dict[str, Any]:
         raced, old = self.raced, self.old
@@ -128,7 +128,7 @@ class Written:
 
 @dataclass(frozen=True)
 class RetuneDetails:
-    """What retuning tells beside the contract's document."""
+    """What retuning's document has beside the contract's."""
 
     rows: tuple[EntryRow, ...] = ()
     written: tuple[Written, ...] = ()

@@ -22,7 +22,7 @@ from autotuner.tuning.session import Watched
 
 
 def retune(wanted: Wanted, *, options: Options | None = None, **watched: Unpack[Watched]) -> RetuneResult:
-    """Proves and races every entry with this IREE, and writes what stays."""
+    """Proves and races every entry with this IREE, and writes those that stay."""
     options = options or Options()
     plan = read_plan(wanted, options)
     with Job.open(plan.target, options, watched, otherwise=plan.seconds) as job:
@@ -49,7 +49,7 @@ class _RetuneRun:
     rows: list[EntryRow] = field(default_factory=list)
     written: list[Written] = field(default_factory=list)
     raced: list[tuple[Part, str]] = field(default_factory=list)
-    """What stays, with the code that was raced."""
+    """The entries that stay, with the code that was raced."""
 
     def __post_init__(self) -> None:
         self.races = Races(self.run, self.wanted.trust)

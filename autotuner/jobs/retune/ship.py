@@ -1,4 +1,4 @@
-"""Writes what stays, and compiles it once more: it must give the code that was raced."""
+"""Writes the entries that stay, and compiles once more: that must give the code that was raced."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Writer:
         return Outputs.at(spec, workspace, MODEL, force=self.run.options.force)
 
     def claim(self, units: Sequence[Unit]) -> None:
-        """Before anything is compiled: what cannot be written is no surprise at the end."""
+        """Claims the places of all files before anything is compiled."""
         for unit in units:
             self.place(unit).claim(unit.reads)
 
@@ -70,7 +70,7 @@ class Writer:
         return Written(unit.spec, Files(shipped.spec, shipped.flagfile, shipped.carrier))
 
     def _compile(self, part: Part, flagfile: Path) -> Future[Compiled]:
-        """What a user's compile gives."""
+        """The result of a user's compile."""
         run = self.run
         program, own = part.program(run.session, run.target)
         flags, timeout, executor = (*own, f"@{flagfile}"), run.options.effort.compile_timeout, run.session.executor

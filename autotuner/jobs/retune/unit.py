@@ -1,4 +1,4 @@
-"""What is retuned: a spec with all that was shipped beside it; and which of its entries still apply."""
+"""A spec with its shipped files, and which of its entries still apply."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Unit:
     spec: Path
     """What was named: the spec, or where it would be beside a flagfile of microkernels or executables."""
     flagfile: Flagfile | None
-    """What it names and is not there is looked for beside it: files are moved together."""
+    """Files that it names are also looked for beside it: files are moved together."""
     files: Mapping[Path, SpecFile]
     """The spec that tunes or substitutes, the one that calls microkernels, a model's executables."""
     objects: Path | None = None
@@ -57,7 +57,7 @@ class Unit:
         return tuple(dict.fromkeys([*own, *([self.objects] if self.objects else [])]))
 
     def flags(self, target: Target) -> tuple[str, ...]:
-        """What a user compiles with, but for the flags that name files of it."""
+        """A user's flags, without those that name its files."""
         if self.flagfile is None:
             return target.compile_flags
         return file_flags(target, self.flagfile.others, path=self.flagfile.path)
@@ -139,7 +139,7 @@ class Prover:
         return {key: Proof(0, wrong) if wrong else _proof(uses.get(key[1])) for key in keys}
 
     def _unfit(self, file: SpecFile, text: str, *, name: str) -> list[str]:
-        """What is wrong with the code that a file brings, or names the processor of."""
+        """The fault of a file's code, or of its processor; empty without one."""
         carrier, target, objects = file.carrier, self.target, self.unit.objects
         found = list(check_objects(file, objects, target)) if carrier.brings_objects and objects else []
         if target.backend.on_host and (carrier.brings_objects or carrier.by_name):
@@ -147,7 +147,7 @@ class Prover:
         return [one.text for one in found if one.level == "error"]
 
     def _uses(self, file: SpecFile, text: str) -> tuple[Use, ...]:
-        """A tuning spec is for what microkernels leave: they go in before."""
+        """A tuning spec is proven after the microkernels, which go in first."""
         unit, brings = self.unit, file.carrier.brings_objects
         flags = [*self.own, *unit.flags(self.target)]
         if unit.objects is not None and not brings:

@@ -1,4 +1,4 @@
-"""How long IREE's default takes for each problem: what the shares of a workload are made of."""
+"""The time of IREE's default for each problem, which makes the shares of a workload."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class DefaultTimer:
     seed: int
 
     def time(self, problems: Sequence[Problem]) -> Iterator[tuple[Problem, float | AutotuneError]]:
-        """What each problem's default takes in µs, or why that is not known, in order, until somebody stops it."""
+        """The default's time of each problem in µs, or its error, in order, until the run is stopped."""
         size = 2 * self.session.jobs
         for start in range(0, len(problems), size):
             some = problems[start : start + size]
@@ -82,7 +82,7 @@ class DefaultTimer:
         return timing.median
 
     def _timed(self, problem: Problem, build: Compiled, benchmark: Benchmark) -> Timing:
-        """All on the first device, so that shares are of one chip; on the next one where that is lost."""
+        """All on one device, so that shares are of one chip; on the next if it is lost."""
 
         def repeated(repeat: int) -> Compiled:
             return self.session.executor.start(self._job(problem, repeat)).result()

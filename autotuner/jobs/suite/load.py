@@ -93,7 +93,7 @@ def _read(path: Path, form: str, dtype: str) -> Read:
 
 
 def _name(path: Path) -> str:
-    """What the file's results are called: it becomes a folder."""
+    """The name of the file's results; also of their folder."""
     clean = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in path.stem).strip(".")
     return clean[:100] or "suite"
 

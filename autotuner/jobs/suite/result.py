@@ -93,7 +93,7 @@ class Shipper:
         return replace(plain, us_saved=gain, spec=shipped.spec, flagfile=shipped.flagfile, lost=lost)
 
     def _compile(self, row: Row, flagfile: Path) -> Future[Compiled]:
-        """A problem, compiled with what a flagfile has."""
+        """A problem, compiled with a flagfile's flags."""
         target, session = self.run.target, self.run.session
         flags = Flagfile.read(flagfile, known=target.user_flags).flags
         source = problem_mlir(target.prepare(row.entry.problem))
@@ -152,7 +152,7 @@ class SuiteDetails:
 
     @property
     def us_saved(self) -> float | None:
-        """By one compile; what is not in it is counted at its default's time."""
+        """By one compile; other problems count at their default's time."""
         return None if self.uplift.us_total is None else self.groups[0].us_saved if self.groups else 0.0
 
     @property

@@ -53,7 +53,7 @@ class Row:
     binary: str = ""
     """The code that won."""
     exit_code: int = 0
-    """What a failure would have ended a run of this problem alone with."""
+    """The exit code of a failed run of this problem alone."""
 
     @property
     def name(self) -> str:

@@ -146,7 +146,7 @@ class SuiteRun:
         return result
 
     def _recall(self, earlier: Sequence[CandidateRow]) -> None:
-        """The defaults that were timed, and what is finished; what failed or was cut short is tried again."""
+        """Takes over timed defaults and finished problems; others are tried again."""
         store, root = self.session.store, self.session.workspace.root
         for own in earlier:
             name = str(own.config.as_dict().get("problem", ""))
@@ -173,7 +173,7 @@ class SuiteRun:
     # --- weighing -----------------------------------------------------------------------------------------------
 
     def time_defaults(self) -> None:
-        """Largest first by flops: when the time does not suffice, what is left out is small."""
+        """Largest first by flops, so that the problems left out are small."""
         store = self.session.store
         todo = sorted((row for row in self.waiting if row.default_us is None), key=_work, reverse=True)
         if not todo:
@@ -266,7 +266,7 @@ class SuiteRun:
         return self.ids[name]
 
     def _fail(self, name: str, error: AutotuneError) -> None:
-        """Written down in the suite's own row: it may have failed before there was a run of its own."""
+        """Recorded in the suite's own row: it may have failed before its own run began."""
         self.rows[name] = self.rows[name].failed(error)
         self.session.store.record_failure(self._own(name), "failed", stderr=str(error))
 

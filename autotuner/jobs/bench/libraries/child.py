@@ -53,7 +53,7 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLI
 
 
 class Arrays:
-    """What all libraries on numpy's arrays have."""
+    """Common code of libraries on numpy's arrays."""
 
     def array(self, one: Message) -> Any:
         if one["element"] not in ELEMENTS:
