@@ -132,22 +132,6 @@ def test_every_problem_is_replaced_by_its_kernel(tools: Tools, executor: Executo
     assert {name: job.result() for name, job in jobs.items()} == dict.fromkeys(CASES, "")
 
 
-@pytest.mark.parametrize(
-    ("scratch", "results"),
-    [
-        ({3: False}, ["-1", "tensor<64x96xf32>, tensor<128xi8>", "%called#0"]),
-        ({2: True, 4: False}, ["-1 : index, -1 : index, 5", "f32>, tensor<128xi8>, tensor<128xi8>)", "%called#0"]),
-        ({0: False}, ["-1 : index, 3 : index", "tensor<64x96xf32>, tensor<128xi8>", "%called#0"]),
-    ],
-)
-def test_scratch_is_a_result_that_nobody_reads(scratch: Mapping[int, bool], results: list[str]) -> None:
-    text = spec_mlir([Call(instance(GEMM, scratch=scratch), GEMM)])
-    for words in results:
-        assert words in text
-    assert text.count("<storage_buffer>") == 1 + len(scratch)
-    assert text.count("linalg.fill ins(%zero") == sum(scratch.values())
-
-
 def test_a_model_keeps_what_is_not_meant(tools: Tools, tmp_path: Path) -> None:
     """Named and generic products are found; a sum that goes on, a shape of another layout and a pad of ones are not."""
     transposed = replace(GEMM, layout="nt")

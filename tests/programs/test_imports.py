@@ -24,9 +24,9 @@ def dumped(name: str, target: str, folder: Path) -> list[Path]:
     return sorted(folder.glob("*_benchmark.mlir"))
 
 
-@pytest.mark.parametrize("target", ["cpu", "gfx942"])
-def test_the_dispatch_of_a_benchmark_takes_and_returns_tensors(target: str, tmp_path: Path) -> None:
-    files = dumped("three", target, tmp_path)
+def test_the_dispatch_of_a_benchmark_takes_and_returns_tensors(tmp_path: Path) -> None:
+    """One for a GPU is tuned below."""
+    files = dumped("three", "cpu", tmp_path)
     assert len(files) == 3
     first, *others = (dispatch_program(file.read_text(), path=file) for file in files)
     for text in (first, *others):
@@ -38,7 +38,7 @@ def test_the_dispatch_of_a_benchmark_takes_and_returns_tensors(target: str, tmp_
     )
     program = tmp_path / "again.mlir"
     program.write_text(first)
-    flags = Target.parse(target).compile_flags
+    flags = Target.parse("cpu").compile_flags
     again = process.run([Tools.find().iree_compile, program, *flags, "-o", tmp_path / "again.vmfb"], timeout=60)
     assert again.ok, again.stderr
 
