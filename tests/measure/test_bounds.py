@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,41 +26,38 @@ def sequential(unit: float, k: int) -> Array:
     return variance
 
 
-def test_sums_in_f32_round_one_after_the_other() -> None:
-    bound = sum_bound(ENDS, SPREAD, Sums(100, F32, "f32", "f32"))
-    assert np.allclose(bound.deviation, np.sqrt(sequential(U32, 100)), rtol=1e-12, atol=0)
-    assert np.allclose(bound.slack, U32 * np.abs(ENDS), rtol=1e-12, atol=0)
+ONE_BY_ONE, SLACK = sequential(U32, 100), U32 * np.abs(ENDS)
+PATH = 100 * (ENDS**2 / 3 + SPREAD**2 / 6)
+CUT = (0.72 * U32 * 100 / 4) ** 2 * (ENDS**2 / 4 + SPREAD**2 / 12)
+FACTORS = 2 * (0.42 * U16) ** 2 * SPREAD**2
+IN_F16 = Sums(100, F16, "f16", "f16")
+
+
+@pytest.mark.parametrize(
+    ("sums", "more", "variance", "slack"),
+    [
+        (Sums(100, F32, "f32", "f32"), {}, ONE_BY_ONE, SLACK),
+        (Sums(100, F32, "f32", "f32"), {"rounded_reference": True}, ONE_BY_ONE + (0.42 * U32) ** 2 * PATH, SLACK),
+        (Sums(100, F32, "f32", "f32"), {"kernels": 2}, 2 * ONE_BY_ONE, 2 * SLACK),
+        (Sums(100, F16, "f32", "f32"), {}, ONE_BY_ONE + CUT, SLACK),
+        (Sums(100, BF16, "f32", "f32"), {}, ONE_BY_ONE + CUT, SLACK),
+        (IN_F16, {}, sequential(U16, 100), U16 * np.abs(ENDS) + 2.0**-25),
+        (Sums(100, F32, "f32", "f32", "tf32"), {}, ONE_BY_ONE + FACTORS, SLACK),
+        (Sums(100, F32, "f32", "f32", "f16"), {}, sequential(U16, 100) + FACTORS, SLACK),
+    ],
+    ids=[
+        "sums in f32 round one after the other",
+        "a reference that rounds is allowed for",
+        "and another kernel",
+        *("matrix units cut sums of f16 off", "and of bf16", "sums in f16"),
+        *("a precision that is allowed rounds both factors", "and f16 the sums, too"),
+    ],
+)
+def test_the_bound_of_sums(sums: Sums, more: dict[str, Any], variance: Array, slack: Array) -> None:
+    bound = sum_bound(ENDS, SPREAD, sums, **more)
+    assert np.allclose(np.square(bound.deviation), variance, rtol=1e-12, atol=0)
+    assert np.allclose(bound.slack, slack, rtol=1e-12, atol=0)
     assert (bound.worst, bound.mean) == (None, 1.5)
-
-
-def test_a_reference_that_rounds_and_another_kernel_are_allowed_for() -> None:
-    sums = Sums(100, F32, "f32", "f32")
-    path = 100 * (ENDS**2 / 3 + SPREAD**2 / 6)
-    rounded = sum_bound(ENDS, SPREAD, sums, rounded_reference=True)
-    assert np.allclose(
-        np.square(rounded.deviation), sequential(U32, 100) + (0.42 * U32) ** 2 * path, rtol=1e-12, atol=0
-    )
-    twice = sum_bound(ENDS, SPREAD, sums, kernels=2)
-    assert np.allclose(np.square(twice.deviation), 2 * sequential(U32, 100), rtol=1e-12, atol=0)
-    assert np.allclose(twice.slack, 2 * U32 * np.abs(ENDS), rtol=1e-12, atol=0)
-
-
-def test_matrix_units_cut_sums_of_narrow_types_off() -> None:
-    cut = (0.72 * U32 * 100 / 4) ** 2 * (ENDS**2 / 4 + SPREAD**2 / 12)
-    for element in (F16, BF16):
-        bound = sum_bound(ENDS, SPREAD, Sums(100, element, "f32", "f32"))
-        assert np.allclose(np.square(bound.deviation), sequential(U32, 100) + cut, rtol=1e-12, atol=0)
-    in_f16 = sum_bound(ENDS, SPREAD, Sums(100, F16, "f16", "f16"))
-    assert np.allclose(np.square(in_f16.deviation), sequential(U16, 100), rtol=1e-12, atol=0)
-    assert np.allclose(in_f16.slack, U16 * np.abs(ENDS) + 2.0**-25, rtol=1e-12, atol=0)
-
-
-def test_a_precision_that_is_allowed_rounds_both_factors_and_f16_the_sums_too() -> None:
-    factors = 2 * (0.42 * U16) ** 2 * SPREAD**2
-    tf32 = sum_bound(ENDS, SPREAD, Sums(100, F32, "f32", "f32", "tf32"))
-    assert np.allclose(np.square(tf32.deviation), sequential(U32, 100) + factors, rtol=1e-12, atol=0)
-    f16 = sum_bound(ENDS, SPREAD, Sums(100, F32, "f32", "f32", "f16"))
-    assert np.allclose(np.square(f16.deviation), sequential(U16, 100) + factors, rtol=1e-12, atol=0)
 
 
 def test_integers_have_no_bound() -> None:

@@ -24,7 +24,7 @@ from autotuner.microkernels.library import find
 from autotuner.microkernels.manifest import Manifest
 from autotuner.microkernels.providers.c import find_compiler
 from autotuner.microkernels.variants import Variants
-from autotuner.problems import Gemm, Problem
+from autotuner.problems import Array, Gemm, Problem
 from autotuner.problems.conv import Conv
 from autotuner.problems.epilogue import ACTIVATIONS
 from autotuner.problems.operations import OPERATIONS
@@ -134,20 +134,26 @@ WIDE = np.concatenate(
 """Numbers of all sizes, the smallest of all and those that are none."""
 
 
+def assert_activated(found: Array, name: str, features: object = None) -> None:
+    """It is what the activation makes of WIDE, wherever that is a number."""
+    activation = ACTIVATIONS[name]
+    with np.errstate(all="ignore"):
+        wanted = activation.function(WIDE.astype(np.float64))
+    assert np.array_equal(np.isnan(found), np.isnan(wanted)), features
+    sure = np.isfinite(wanted) & (np.abs(wanted) < np.finfo(np.float32).max)
+    limit = activation.slack(WIDE[sure].astype(np.float64)) / 4 + 2.0**-126
+    assert np.all(np.abs(found[sure] - wanted[sure]) <= limit), features
+    ends = np.isinf(WIDE) & ~np.isnan(wanted)
+    assert np.array_equal(found[ends], wanted[ends]), features
+
+
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_an_activation_is_right_for_all_numbers(name: str, tmp_path: Path) -> None:
     """A product of one row with the number 1: nothing but the activation rounds."""
     problem = Gemm.parse(shape=f"1x{WIDE.size}x1", dtype="f32", epilogue=name)
     inputs = (np.ones((1, 1), np.float32), WIDE[None])
-    with np.errstate(all="ignore"):
-        wanted = ACTIVATIONS[name].function(WIDE.astype(np.float64))
     for features in {host_features(), ()} if name in ("gelu", "silu") else {host_features()}:
-        found = result_of(SGEMM, problem, inputs, tmp_path, features=features)[0]
-        assert np.array_equal(np.isnan(found), np.isnan(wanted))
-        sure = np.isfinite(wanted) & (np.abs(wanted) < np.finfo(np.float32).max)
-        limit = ACTIVATIONS[name].slack(WIDE[sure].astype(np.float64)) / 4 + 2.0**-126
-        assert np.all(np.abs(found[sure] - wanted[sure]) <= limit)
-        assert np.array_equal(found[np.isinf(WIDE) & ~np.isnan(wanted)], wanted[np.isinf(WIDE) & ~np.isnan(wanted)])
+        assert_activated(result_of(SGEMM, problem, inputs, tmp_path, features=features)[0], name, features)
 
 
 ACTIVATED: dict[str, tuple[Manifest, Problem]] = {

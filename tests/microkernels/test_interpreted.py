@@ -21,7 +21,7 @@ from autotuner.problems import Array, Gemm
 from autotuner.problems.attention import Attention
 from autotuner.problems.epilogue import ACTIVATIONS
 from autotuner.problems.operations import OPERATIONS
-from tests.microkernels.test_c_kernels import WIDE
+from tests.microkernels.test_c_kernels import WIDE, assert_activated
 from tests.support.kernels import request
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
@@ -56,13 +56,7 @@ def test_an_activation_is_right_for_all_numbers(name: str, interpret: Interpret,
     np.save(given, WIDE)
     (bits,) = struct.unpack("<I", struct.pack("<f", activation.factor))
     interpret("epilogue", given, out, activation.number, bits)
-    found = np.load(out)
-    with np.errstate(all="ignore"):
-        wanted = activation.function(WIDE.astype(np.float64))
-    assert np.array_equal(np.isnan(found), np.isnan(wanted))
-    sure = np.isfinite(wanted) & (np.abs(wanted) < np.finfo(np.float32).max)
-    limit = activation.slack(WIDE[sure].astype(np.float64)) / 4 + 2.0**-126
-    assert np.all(np.abs(found[sure] - wanted[sure]) <= limit)
+    assert_activated(np.load(out), name)
 
 
 def assert_right(

@@ -39,6 +39,13 @@ def read(emit: Emit, target: str, problem: tuple[str, *tuple[int, ...]]) -> Disp
     return read_dispatch_space(emit(kind, target, *shape), backend=backend_of(target))
 
 
+def chosen(gpu: DispatchSpace) -> tuple[Config, CompilationInfo]:
+    """The compiler's own choice in a space."""
+    default = gpu.default()
+    assert default is not None
+    return default, gpu.compilation_info(default)
+
+
 def rejects(text: str, backend: Backend, rule: Rule) -> bool:
     """Whether this rule rejects some of what the constraints allow."""
     every, kept = (GpuSpace.read(text, backend=backend, rules=rules).space for rules in ((), (rule,)))
@@ -70,9 +77,7 @@ def test_default_is_exactly_what_the_compiler_chose_and_random_attributes_parse_
     kind, *shape = problem
     text = emit(kind, target, *shape)
     gpu = read(emit, target, problem)
-    default = gpu.default()
-    assert default is not None
-    info = gpu.compilation_info(default)
+    _, info = chosen(gpu)
     assert f"lowering_config = {info.lowering_config}" in text
     if info.decomposition_config is not None:
         assert f"decomposition_config = {info.decomposition_config}" in text
@@ -116,18 +121,14 @@ def test_free_knobs_reach_the_attributes(emit: Emit) -> None:
         "reorder_workgroups_strategy = <Transpose>",
     ):
         assert part in text
-    plain = gpu.default()
-    assert plain is not None
-    assert "llvm_func_attrs" not in gpu.compilation_info(plain).translation_info
+    assert "llvm_func_attrs" not in chosen(gpu)[1].translation_info
 
 
 def test_gfx950_can_copy_operands_by_dma_as_the_compiler_does(emit: Emit) -> None:
     text = emit("gemm", "gfx950", 4096, 4096, 4096)
     gpu = read(emit, "gfx950", GEMM)
-    default = gpu.default()
-    assert default is not None
+    default, info = chosen(gpu)
     assert default["operand_copies"] == "dma-swizzled"
-    info = gpu.compilation_info(default)
     assert f"lowering_config = {info.lowering_config}" in text
     assert f"translation_info = {info.translation_info}" in text
     by_threads = gpu.compilation_info(Config.of({**default.as_dict(), "operand_copies": "threads"}))
@@ -145,10 +146,8 @@ def test_an_image_that_is_no_multiple_of_the_tile_is_padded_as_the_compiler_does
     text = emit("conv", target, 1, 56, 64, 64)
     gpu = read(emit, target, ("conv", 1, 56, 64, 64))
     assert gpu.space.knobs[0].values[:2] == ("TileAndFuse", "TileAndFuse/igemm")
-    default = gpu.default()
-    assert default is not None
+    default, info = chosen(gpu)
     assert default["pipeline"] == "TileAndFuse/igemm"
-    info = gpu.compilation_info(default)
     assert "padding_conv = [2, 64, " in info.lowering_config
     assert info.lowering_config in text
     # A direct convolution is padded as one; the product's padding would tear its window.
@@ -175,9 +174,7 @@ def test_a_convolution_with_strides_is_a_matrix_product_first(emit: Emit) -> Non
     gpu = read(emit, "gfx942", ("conv", 2, 16, 128, 128, 2))
     assert gpu.space.knobs[0].values == ("TileAndFuse/igemm",)
     assert rejects(emit("conv", "gfx942", 2, 16, 128, 128, 2), ROCM, STRIDED)
-    default = gpu.default()
-    assert default is not None
-    assert gpu.compilation_info(default).lowering_config in emit("conv", "gfx942", 2, 16, 128, 128, 2)
+    assert chosen(gpu)[1].lowering_config in emit("conv", "gfx942", 2, 16, 128, 128, 2)
 
 
 @pytest.mark.parametrize("target", ["gfx1100", "sm_80"])

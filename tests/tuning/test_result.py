@@ -51,19 +51,23 @@ RESULT: Result = Result(
 )
 
 
+BARE = replace(
+    RESULT,
+    problem={"name": "x"},
+    reason="",
+    baseline=Measured(),
+    stock=Measured(),
+    best=None,
+    speedup=None,
+    speedup_over_stock=None,
+    notes=(),
+    files=Files(),
+)
+
+
 def test_what_is_read_back_from_a_document_is_what_was_written() -> None:
     estimated = Best(Measured(isa=Isa(), estimate={"score": 1.5}), {"tile_m": 4}, candidate="c0001")
-    bare = replace(
-        RESULT,
-        verdict="compile-only",
-        best=estimated,
-        speedup=None,
-        speedup_over_stock=None,
-        confidence=0.0,
-        baseline=Measured(),
-        files=Files(),
-        ranking=(estimated,),
-    )
+    bare = replace(BARE, verdict="compile-only", best=estimated, confidence=0.0, ranking=(estimated,))
     for result in (RESULT, bare, replace(RESULT, best=None)):
         document = json.loads(json.dumps(result.to_json()))
         assert read_result(document, workspace=Path("w"), storage=None) == replace(result, cause=result.ended)
@@ -194,20 +198,6 @@ def test_a_model_that_microkernels_alone_won_has_the_ratio_to_the_best_route() -
 
 WRONG = Reference("numpy", default_is_right=False, default_error=1.0)
 DOCS = (Path(__file__).parents[2] / "docs" / "verdicts.md").read_text()
-
-
-BARE = replace(
-    RESULT,
-    problem={"name": "x"},
-    reason="",
-    baseline=Measured(),
-    stock=Measured(),
-    best=None,
-    speedup=None,
-    speedup_over_stock=None,
-    notes=(),
-    files=Files(),
-)
 
 
 def result(verdict: FinalVerdict, *, timed: int = 0, interrupted: bool = False) -> Result:
