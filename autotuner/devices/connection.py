@@ -37,14 +37,6 @@ class Unanswered(Exception):
         super().__init__(detail)
 
 
-class Lost(Unanswered):
-    """The child gave none."""
-
-
-class Refused(Unanswered):
-    """The child's answer is why the module does not run."""
-
-
 @dataclass(eq=False)
 class Connection:
     """One child. Requests wait for one another."""
@@ -74,10 +66,8 @@ class Connection:
             self._open()
 
     def ask(self, request: Message, *, timeout: float) -> Message:
-        """The answer. Refused where there is an error in its place, Lost where there is none. EnvironmentFailure where
-        the machine is at fault.
-
-        OutOfTimeError where the run's deadline cuts it off.
+        """The answer; Unanswered where there is an error in its place, or none. EnvironmentFailure where the machine is
+        at fault, OutOfTimeError where the run's deadline cuts it off.
         """
         with self._lock:
             answer = self._asked(request, timeout=timeout)
@@ -86,7 +76,7 @@ class Connection:
                     self.close()
                 if "remedy" in answer:
                     raise EnvironmentFailure(answer["error"], remedy=answer["remedy"])
-                raise Refused("run-error", answer["error"])
+                raise Unanswered("run-error", answer["error"])
             return answer
 
     def _asked(self, request: Message, *, timeout: float) -> Message:
@@ -94,7 +84,7 @@ class Connection:
         try:
             self._open()
             return self._exchange(request, timeout=timeout)
-        except Lost as lost:
+        except Unanswered as lost:
             if lost.failure == "run-timeout":
                 raise
         self._open()
@@ -119,7 +109,7 @@ class Connection:
         try:
             self.opened = self._exchange({"ask": "open", "device": iree_uri(self.uri)}, timeout=OPEN_SECONDS)
             why = self.opened.get("error", "")
-        except Lost as lost:
+        except Unanswered as lost:
             why = str(lost)
         if why:
             self.close()
@@ -137,7 +127,7 @@ class Connection:
             self.close()
             if cut_off:
                 raise OutOfTimeError from None
-            raise Lost("run-timeout", f"killed after {timeout:.0f} s") from None
+            raise Unanswered("run-timeout", f"killed after {timeout:.0f} s") from None
         except BaseException:
             self.close()
             raise
@@ -145,11 +135,11 @@ class Connection:
     def _answer(self, request: Message, ends: float) -> Message:
         running = self._child
         if running is None or running.stdin is None:
-            raise Lost("run-error", "the device's process is gone")
+            raise Unanswered("run-error", "the device's process is gone")
         try:
             running.stdin.write(frame(request))
         except OSError:
-            raise Lost("run-error", self._last_words(running)) from None
+            raise Unanswered("run-error", self._last_words(running)) from None
         (size,) = LENGTH.unpack(self._read(running, LENGTH.size, ends))
         answer: Message = json.loads(self._read(running, size, ends))
         return answer
@@ -163,7 +153,7 @@ class Connection:
                 raise TimeoutError
             part = os.read(running.stdout.fileno(), size - len(data))
             if not part:
-                raise Lost("run-error", self._last_words(running))
+                raise Unanswered("run-error", self._last_words(running))
             data += part
         return data
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from autotuner._version import __version__
+from autotuner.devices.sampling import open_sampler
 from autotuner.iree.tools import Tools
 from autotuner.system import machine
 from autotuner.system.settings import usable_cores
@@ -36,8 +37,8 @@ def capture(device_uri: str, tools: Tools) -> dict[str, Any]:
         "machine": platform.machine(),
         "cpu": machine.processor(),
         "cores": usable_cores(),
-        "governor": _cpu_file("scaling_governor"),
-        "mhz": _cpu_mhz(),
+        "governor": machine.read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "mhz": open_sampler("local-task")().mhz,
         "load": round(machine.load() or 0.0, 2),
         "device": device_uri,
         "device_name": device.name,
@@ -58,14 +59,3 @@ def _user() -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:  # a container's user without a passwd entry
         return str(os.getuid())
-
-
-def _cpu_file(name: str) -> str:
-    return machine.read(f"/sys/devices/system/cpu/cpu0/cpufreq/{name}")
-
-
-def _cpu_mhz() -> float | None:
-    kilohertz = machine.number(_cpu_file("scaling_cur_freq"))
-    if kilohertz is not None:
-        return kilohertz / 1000
-    return machine.number(machine.field(machine.read("/proc/cpuinfo"), "cpu MHz"))

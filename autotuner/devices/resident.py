@@ -48,12 +48,13 @@ _IN_NUMPY = ("f64", "f32", "f16", "i64", "i32", "i16", "i8", "i1")
 class Tensor:
     """One input."""
 
-    file: Path
+    file: str
     shape: tuple[int, ...]
     element: str
 
-    def to_json(self) -> dict[str, Any]:
-        return {"file": str(self.file), "shape": list(self.shape), "element": self.element}
+    @property
+    def bytes(self) -> int:
+        return Path(self.file).stat().st_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +64,6 @@ class Call:
     function: str
     inputs: tuple[Tensor, ...]
     parameters: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        inputs = [one.to_json() for one in self.inputs]
-        return {"function": self.function, "inputs": inputs, "parameters": list(self.parameters)}
 
 
 @dataclass(eq=False)
@@ -233,7 +230,7 @@ class ResidentDevice:
         return Computed(arrays, digest=" ".join(one["digest"] for one in results))
 
     def _ask(self, request: Message, vmfb: Path, call: Call, *, timeout: float) -> Message:
-        whole = {**request, "module": str(vmfb.absolute()), "call": call.to_json()}
+        whole = {**request, "module": str(vmfb.absolute()), "call": asdict(call)}
         return self.connection.ask(whole, timeout=timeout)
 
     def _call(self, invocation: Invocation) -> Call | None:
@@ -260,7 +257,7 @@ class ResidentDevice:
 
     def _rotation(self, call: Call) -> Rotation:
         """Over how many copies of a call's inputs a cold timing goes: two at the least, or it would be a warm one."""
-        found = self._sizes.rotation(sum(one.file.stat().st_size for one in call.inputs))
+        found = self._sizes.rotation(sum(one.bytes for one in call.inputs))
         return replace(found, sets=max(2, found.sets))
 
     def _load_again(self) -> None:
@@ -320,7 +317,7 @@ def _tensor(text: str, folder: Path) -> Tensor | None:
     file = Path(value[1:])
     wanted = math.prod(shape) * element.bytes
     fits = file.suffix != ".npy" and file.is_file() and file.stat().st_size == wanted
-    return Tensor(file, shape, element.mlir) if fits else None
+    return Tensor(str(file), shape, element.mlir) if fits else None
 
 
 def _numpy_file(path: Path, folder: Path) -> Tensor | None:
@@ -354,4 +351,4 @@ def _written(array: Array, element: str, folder: Path) -> Tensor:
     file = folder / f"{hashlib.sha256(data).hexdigest()}.bin"
     if not file.exists():
         file.write_bytes(data)
-    return Tensor(file, array.shape, element)
+    return Tensor(str(file), array.shape, element)

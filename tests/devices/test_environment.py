@@ -112,7 +112,7 @@ def test_no_tool_and_no_such_device_are_no_failure(tools: Path, uri: str) -> Non
 def test_an_arm_processor_is_named_by_lscpu_and_else_by_its_numbers(
     tools: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine, "read", lambda path: ARM_CPUINFO if path == "/proc/cpuinfo" else "")
+    monkeypatch.setattr(machine, "read", lambda path: ARM_CPUINFO if str(path) == "/proc/cpuinfo" else "")
     tool(tools, "lscpu", "echo 'Vendor ID:  ARM'; echo '  Model name:  Neoverse-V1'")
     assert capture("local-task")["cpu"] == "Neoverse-V1"
     tool(tools, "lscpu", "exit 1")
@@ -140,5 +140,5 @@ def test_frequency_is_in_megahertz_from_either_source(monkeypatch: pytest.Monkey
     monkeypatch.setattr(machine, "read", lambda path: files.get(Path(path).name, ""))
     facts = capture("local-task")
     assert (facts["mhz"], facts["governor"]) == (3400.0, "performance")
-    monkeypatch.setattr(machine, "read", lambda path: "cpu MHz\t\t: 2100.5\n" if path == "/proc/cpuinfo" else "")
+    monkeypatch.setattr(machine, "read", lambda path: "cpu MHz\t\t: 2100.5\n" if str(path) == "/proc/cpuinfo" else "")
     assert capture("local-task")["mhz"] == 2100.5

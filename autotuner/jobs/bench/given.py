@@ -79,7 +79,7 @@ def given_problem(problem: Problem, folder: Path, *, seed: int) -> Given:
         return compare(out.reshape(reference.shape), reference, replace(bound, slack=bound.slack + more))
 
     paths = zip(data.paths(RANDOM), problem.operands[: -problem.results], strict=False)
-    tensors = tuple(Tensor(path, operand.shape, operand.element.mlir) for path, operand in paths)
+    tensors = tuple(Tensor(str(path), operand.shape, operand.element.mlir) for path, operand in paths)
     return Given(task_of(problem), data.invocation(), tensors, (wanted,), right)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,10 @@ import numpy as np
 from autotuner.devices import child_base
 from autotuner.devices.child_base import Message
 from autotuner.devices.conditions import Conditions
-from autotuner.devices.connection import OPEN_SECONDS, Connection, Lost, Refused
+from autotuner.devices.connection import OPEN_SECONDS, Connection, Unanswered
 from autotuner.devices.device import Computed, Timing
 from autotuner.devices.sampling import open_sampler, sampled, sizes_of
 from autotuner.errors import AutotuneError, EnvironmentFailure
-from autotuner.iree.compile import FailureClass
 from autotuner.jobs.bench.backends import LIBRARIES, LeftOut, Library, Terms
 from autotuner.jobs.bench.given import Given
 from autotuner.jobs.bench.result import UNSUPPORTED
@@ -67,11 +66,11 @@ class LibraryProcess:
         """It may compile or choose a kernel when it first sees a problem: that takes as long as to open a device."""
         manner.device.lend(busy=False)
         self._prepared = None
-        inputs = [one.to_json() for one in given.tensors]
+        inputs = [asdict(one) for one in given.tensors]
         request = {"ask": "prepare", "task": given.task, "inputs": inputs, "folder": str(self.folder)}
         answer = self.ask(request, timeout=OPEN_SECONDS)
         self._prepared = request
-        footprint = sum(one.file.stat().st_size for one in given.tensors)
+        footprint = sum(one.bytes for one in given.tensors)
         rotation = sizes_of(self.device).rotation(footprint)
         sets = max(2, rotation.sets) if rotation.exceeds else 0
         elements = tuple(one["element"] for one in answer["results"])
@@ -105,9 +104,8 @@ class LibraryProcess:
             process.go_on(self.connection.pid)
         try:
             answer = self.connection.ask(request, timeout=timeout)
-        except (Lost, Refused) as error:
-            failure: FailureClass = error.failure if isinstance(error, Lost) else "run-error"
-            raise NoSideError(failure, str(error)) from error
+        except Unanswered as error:
+            raise NoSideError(error.failure, str(error)) from error
         finally:
             self.halt()
         if "refused" in answer:
