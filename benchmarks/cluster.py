@@ -70,7 +70,7 @@ class Sleeper(WorkerState):
         made = Compiled(None, "", BUILD_SECONDS, (), Path(), binary=name.hex(), key=key, took=BUILD_SECONDS)
         return made, name * (MODULE_BYTES // len(name))
 
-    def _opened(self, session: str, isolate: bool) -> tuple[Path, str, DeviceState, float]:
+    def open(self, session: str, isolate: bool) -> tuple[Path, str, DeviceState, float]:
         del isolate
         self._device, self._for = cast(Device, SleepingDevice(self.slower)), session
         return self.folder, self.uri, "sustained", 3000.0

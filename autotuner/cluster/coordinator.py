@@ -34,24 +34,6 @@ TAKE_SECONDS = 0.1
 """How long a lease is waited for that another coordinator may have."""
 
 
-@contextmanager
-def connected(scheduler: Scheduler) -> Iterator[Client]:
-    """A client of the scheduler, until the end of the command."""
-    # What Dask logs is for whoever runs the cluster: here an error is one line.
-    for name in ("distributed", "distributed.client", "tornado.application"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    security = scheduler.security()
-    try:
-        client = Client(scheduler.address, security=security, set_as_default=False)
-    except (OSError, ValueError) as error:  # a time-out is an OSError; certificates may be unreadable
-        raise scheduler.unreachable(error) from error
-    try:
-        yield client
-    finally:
-        with suppress(Exception):
-            client.close()
-
-
 @dataclass(eq=False)
 class Cluster:
     """What a run has of a cluster. Dask gives builds to whichever worker has room, and again where one is lost."""
@@ -79,14 +61,23 @@ class Cluster:
         cls, scheduler: Scheduler, own: Facts, target: Target, *, timed: bool, wanted: str, note: Note
     ) -> Iterator[Cluster]:
         """Joined as its coordinator, with at least one worker that can be used."""
-        with connected(scheduler) as client:
-            cluster = cls(client, scheduler, Roster(own, target, timed, wanted), note)
+        # What Dask logs is for whoever runs the cluster: here an error is one line.
+        for name in ("distributed", "distributed.client", "tornado.application"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        security = scheduler.security()
+        try:
+            client = Client(scheduler.address, security=security, set_as_default=False)
+        except (OSError, ValueError) as error:  # a time-out is an OSError; certificates may be unreadable
+            raise scheduler.unreachable(error) from error
+        cluster = cls(client, scheduler, Roster(own, target, timed, wanted), note)
+        try:
             client.subscribe_topic("all", lambda event: cluster._told(event[1]))
-            try:
-                cluster._gather()
-                yield cluster
-            finally:
-                cluster._answers.shutdown(wait=False)
+            cluster._gather()
+            yield cluster
+        finally:
+            cluster._answers.shutdown(wait=False)
+            with suppress(Exception):
+                client.close()
 
     # --- who is there -------------------------------------------------------------------------------------------
 

@@ -61,7 +61,7 @@ class WorkerState(WorkerPlugin):  # type: ignore[misc]
     _device: Device | None = field(default=None, init=False, repr=False)
     _for: str = field(default="", init=False, repr=False)
     """The coordinator that has the device."""
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+    _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
 
     def setup(self, worker: Worker) -> None:
         self.folder = Path(worker.local_directory)
@@ -86,15 +86,26 @@ class WorkerState(WorkerPlugin):  # type: ignore[misc]
             part.rename(self.folder / name)
 
     def open(self, session: str, isolate: bool) -> tuple[Path, str, DeviceState, float]:
-        """For a coordinator: it has taken the device's lease, so whoever had it before is gone."""
-        with self._lock:
-            return self._opened(session, isolate)
+        """For a coordinator, which has taken the device's lease: whoever had it before is gone.
+
+        Where files go, the device's URI, in which state it times, and how long an invocation must last.
+        """
+        cache = self.builder.cache
+        with self._lock, ExitStack() as stack:
+            self.close(self._for)
+            stack.enter_context(device_lock(self.uri, cache.root, timeout=1.0))
+            alone = ProcessDevice(self.builder.tools, self.uri, stack.enter_context(cache.scratch()))
+            device = stack.enter_context(open_device(alone, isolate=isolate))
+            device.open()
+            self._device, self._for, self._open = device, session, stack.pop_all()
+            return self.folder, self.uri, device.state, device.invocation_us
 
     def close(self, session: str) -> None:
         """Ends the device's process, unless another coordinator has it by now."""
         with self._lock:
             if self._for == session:
-                self._let_go()
+                self._device, self._for = None, ""
+                self._open.close()
 
     def ask(
         self,
@@ -116,23 +127,6 @@ class WorkerState(WorkerPlugin):  # type: ignore[misc]
                 rows = tuple(tuple(_sent(one, frozenset()) for one in row) for row in found.results)
                 return replace(found, results=rows)
             return [_sent(one, known) for one in found] if method == "check" else found
-
-    def _opened(self, session: str, isolate: bool) -> tuple[Path, str, DeviceState, float]:
-        """Where files go, its URI, in which state it times, and how long an invocation must last."""
-        self._let_go()
-        cache = self.builder.cache
-        with ExitStack() as stack:
-            stack.enter_context(device_lock(self.uri, cache.root, timeout=1.0))
-            alone = ProcessDevice(self.builder.tools, self.uri, stack.enter_context(cache.scratch()))
-            device = stack.enter_context(open_device(alone, isolate=isolate))
-            device.open()
-            self._open = stack.pop_all()
-        self._device, self._for = device, session
-        return self.folder, self.uri, device.state, device.invocation_us
-
-    def _let_go(self) -> None:
-        self._device, self._for = None, ""
-        self._open.close()
 
 
 def _sent(computed: Computed, known: frozenset[str]) -> Computed:

@@ -22,7 +22,7 @@ from autotuner.problems.render import problem_mlir
 from autotuner.store.store import Store
 from autotuner.system.cache import Cache
 from autotuner.system.execution import local_executor
-from autotuner.system.progress import Progress
+from autotuner.system.progress import Progress, Stop
 from autotuner.targets import Target
 from autotuner.tuning.options import Options, parse_effort
 from autotuner.tuning.tune import tune
@@ -31,6 +31,7 @@ from tests.support.fake_tools import ONE_ROUTE
 from tests.support.patience import ENOUGH, wait_until
 
 CPU = Target.parse("cpu")
+SMALL = Gemm.parse(shape="16x16x16", dtype="f32")
 
 
 @pytest.fixture(scope="module")
@@ -126,9 +127,10 @@ def test_a_device_is_one_coordinators(cluster: LocalCluster, tools: Tools) -> No
 
 @dataclass
 class Disaster:
-    """Ends a worker when the search begins."""
+    """Ends a worker when the search begins; what has raced is confirmed in few pairs."""
 
     cluster: LocalCluster
+    stop: Stop = field(default_factory=Stop)
     notes: list[str] = field(default_factory=list)
     happened: bool = False
 
@@ -136,6 +138,8 @@ class Disaster:
         if text.startswith("searching"):
             self.happened = True
             self.cluster.kill("cpu-0")
+        elif text.startswith("confirming"):
+            self.stop.request()
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -150,15 +154,15 @@ def test_a_product_is_tuned_to_a_verdict_though_a_worker_dies(cluster: LocalClus
     disaster = Disaster(cluster)
     options = Options(
         effort=replace(parse_effort("quick"), race_entrants=2),
-        trials=4,
-        budget=60.0,
+        trials=2,
+        budget=ENOUGH,
         cache="warm",
         device="cpu",
         workspace=tmp_path,
         cluster=scheduler_of(cluster),
         microkernels=(),
     )
-    result = tune(Gemm.parse(shape="256x256x512", dtype="f32"), ONE_ROUTE, options=options, reporter=disaster)
+    result = tune(SMALL, ONE_ROUTE, options=options, reporter=disaster, stop=disaster.stop)
     assert disaster.happened
     assert result.verdict in ("win", "no-winner", "inconclusive")
     assert result.environment["cluster"] == cluster.address

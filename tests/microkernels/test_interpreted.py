@@ -34,7 +34,7 @@ Interpret = Callable[..., None]
 @pytest.fixture(scope="module")
 def interpret() -> Iterator[Interpret]:
     """Has the one interpreter of all tests here compute something."""
-    command = [sys.executable, "-m", "tests.support.interpreter"]
+    command = [sys.executable, "-m", "tests.microkernels.interpreter"]
     with subprocess.Popen(command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin is not None
         assert child.stdout is not None

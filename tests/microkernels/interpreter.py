@@ -1,5 +1,6 @@
 """Runs kernels in Triton's interpreter, which needs no GPU: a process of its own, for Triton reads its setting when
-it is imported. `python -m tests.support.interpreter` reads a list of words a line, in JSON, and answers with a line:
+it is imported. `python -m tests.microkernels.interpreter` reads a list of words a line, in JSON, and answers with
+a line:
 
     ["epilogue", "NUMBERS.npy", "RESULTS.npy", "ACTIVATION", "FACTOR_BITS"]
     ["gemm", "INPUTS.npz", "RESULT.npy", "NUMBERS.json"]
