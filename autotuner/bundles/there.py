@@ -14,7 +14,7 @@ from autotuner.devices.environment import capture
 from autotuner.devices.many import open_device
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import DeviceError, EnvironmentFailure, UsageError
-from autotuner.iree.tools import RuntimeTools
+from autotuner.iree.tools import Tools, runtime_programs
 from autotuner.measure.check import Data
 from autotuner.measure.schedule import Clock
 from autotuner.problems import Problem
@@ -25,6 +25,27 @@ from autotuner.system.progress import Reporter, Stop
 from autotuner.system.settings import cache_dir
 from autotuner.targets import Target
 from autotuner.targets.naming import which_device
+
+
+@dataclass(frozen=True)
+class RuntimeTools(Tools):
+    """The programs of a machine that only runs modules; another machine compiles them."""
+
+    compiled_by: str = ""
+    """Its release."""
+
+    @classmethod
+    def installed(cls, *, compiled_by: str) -> RuntimeTools:
+        run, benchmark = runtime_programs()
+        return cls(run.with_name("iree-compile"), run, benchmark, compiled_by=compiled_by)
+
+    @property
+    def release(self) -> str:
+        return self.compiled_by
+
+    @property
+    def build(self) -> str:
+        return self.compiled_by
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +11,6 @@ from iree.compiler import ir
 
 from autotuner.iree.mlir import text_context
 from autotuner.iree.tools import Tools
-from autotuner.system.text import printable
 
 ENTRY = "__autotune_entry__"
 """Without a dot: an attribute with one must belong to a dialect that every tool knows."""
@@ -70,49 +68,6 @@ class Provenance:
                 elif value:
                     values[name] = ir.StringAttr.get(value)
             return str(ir.DictAttr.get(values))
-
-    @classmethod
-    def read(cls, attribute: Any) -> Provenance | None:
-        """From an attribute that may have been made by anybody: what does not fit is left out."""
-        if not isinstance(attribute, ir.DictAttr):
-            return None
-        given = {entry.name: entry.attr for entry in attribute}
-        values: dict[str, Any] = {}
-        for field in fields(cls):
-            value = given.get(field.name)
-            if field.type == "str" and isinstance(value, ir.StringAttr):
-                values[field.name] = printable(value.value_bytes.decode(errors="replace")).strip()
-            elif field.type != "str" and isinstance(value, ir.FloatAttr) and 0 < value.value < math.inf:
-                values[field.name] = float(value.value)
-        return cls(**values)
-
-    @property
-    def has_figures(self) -> bool:
-        return self.us is not None or self.median is not None
-
-    def to_json(self) -> dict[str, Any]:
-        known = asdict(self)
-        interval = {name: known.pop(name) for name in ("low", "median", "high")}
-        return {**known, "speedup": interval if self.median is not None else None}
-
-    def figures(self) -> str:
-        """Times and interval, in words."""
-        words = []
-        if self.us is not None and self.baseline_us is not None:
-            words.append(f"{self.us:.1f} µs, default {self.baseline_us:.1f} µs")
-        elif self.us is not None:
-            words.append(f"{self.us:.1f} µs")
-        if self.median is not None:
-            interval = f" ({self.low:.3f} to {self.high:.3f})" if self.low is not None and self.high is not None else ""
-            words.append(f"{self.median:.3f}x{interval}")
-        if self.cold_us is not None and self.baseline_cold_us is not None:
-            words.append(f"cold {self.cold_us:.1f} µs, default {self.baseline_cold_us:.1f} µs")
-        return ", ".join(words) or "no figures"
-
-    def line(self) -> str:
-        """All of it for a comment."""
-        parts = (self.problem, self.target, f"IREE {self.iree}" if self.iree else "", self.verdict)
-        return "; ".join([*(part for part in parts if part), self.figures(), *([self.date] if self.date else [])])
 
 
 def machine_of(environment: Mapping[str, Any]) -> str:

@@ -91,6 +91,7 @@ def show(spec: Spec, as_json: o.Json = False) -> None:
     from autotuner.carriers.provenance import Provenance
     from autotuner.cli import console
     from autotuner.specfiles.entries import read
+    from autotuner.specfiles.provenance import figures_of
     from autotuner.system.listing import Listing
 
     file = read(spec)
@@ -103,7 +104,7 @@ def show(spec: Spec, as_json: o.Json = False) -> None:
     rows = []
     for entry in file.entries:
         source = entry.provenance or Provenance()
-        figures = source.figures() if entry.provenance else "no provenance"
+        figures = figures_of(source) if entry.provenance else "no provenance"
         if not file.carrier.brings_objects and not entry.compilation_info:
             figures = "sets no configuration"
         rows.append((entry.name, entry.text, source.target, source.verdict, figures, source.date))

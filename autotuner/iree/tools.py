@@ -55,7 +55,7 @@ class Tools:
             compiler = Path(find_tool("iree-compile"))
         except (ImportError, ValueError) as error:
             raise ToolMissingError("iree-compile is not installed.", remedy=INSTALL_IREE) from error
-        programs = (compiler, *_runtime_programs())
+        programs = (compiler, *runtime_programs())
         for path in programs:
             if not path.is_file():
                 raise ToolMissingError(f"{path.name} is missing from {path.parent}.", remedy=INSTALL_IREE)
@@ -165,27 +165,6 @@ class Tools:
         return found
 
 
-@dataclass(frozen=True)
-class RuntimeTools(Tools):
-    """The programs of a machine that only runs modules; another machine compiles them."""
-
-    compiled_by: str = ""
-    """Its release."""
-
-    @classmethod
-    def installed(cls, *, compiled_by: str) -> RuntimeTools:
-        run, benchmark = _runtime_programs()
-        return cls(run.with_name("iree-compile"), run, benchmark, compiled_by=compiled_by)
-
-    @property
-    def release(self) -> str:
-        return self.compiled_by
-
-    @property
-    def build(self) -> str:
-        return self.compiled_by
-
-
 def _runtime_folder() -> Path | None:
     """Where the installed wheel has its programs."""
     try:
@@ -196,7 +175,7 @@ def _runtime_folder() -> Path | None:
         return None
 
 
-def _runtime_programs() -> tuple[Path, Path]:
+def runtime_programs() -> tuple[Path, Path]:
     """What runs modules and what times them, of the installed wheel."""
     folder = _runtime_folder()
     if folder is None:

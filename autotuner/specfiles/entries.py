@@ -16,6 +16,7 @@ from autotuner.carriers.render import MARKER
 from autotuner.errors import UsageError
 from autotuner.iree.mlir import symbol, walk
 from autotuner.specfiles.matchers import Matches, describe, key, symbols
+from autotuner.specfiles.provenance import read_provenance, to_json
 from autotuner.specfiles.vetting import vet_spec
 from autotuner.system.text import nesting, printable
 from autotuner.system.workspace import refuse_endless
@@ -66,7 +67,7 @@ class Entry:
             "compilation_info": self.compilation_info or None,
             "decomposition_config": self.decomposition_config or None,
             "objects": list(self.objects),
-            "provenance": self.provenance.to_json() if self.provenance else None,
+            "provenance": to_json(self.provenance) if self.provenance else None,
         }
 
 
@@ -239,7 +240,7 @@ def _first(reference: Any) -> str:
 
 
 def _provenance(op: Any) -> Provenance | None:
-    return Provenance.read(op.attributes[ENTRY]) if ENTRY in op.attributes else None
+    return read_provenance(op.attributes[ENTRY]) if ENTRY in op.attributes else None
 
 
 def _entry(pair: Pair) -> Entry:

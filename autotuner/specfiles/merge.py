@@ -22,6 +22,7 @@ from autotuner.iree.tools import Tools
 from autotuner.specfiles.entries import CONFIG, FOREACH, Entry, Foreach, parse_spec, read_module, read_text, verifies
 from autotuner.specfiles.flagfile import Flagfile, tuning_flag
 from autotuner.specfiles.matchers import body_key, symbols
+from autotuner.specfiles.provenance import has_figures, line_of
 from autotuner.specfiles.vetting import vet_spec
 from autotuner.system.text import printable
 
@@ -240,15 +241,15 @@ def _better(old: Choice, new: Choice, *, force: bool) -> tuple[bool, str]:
     mine, yours = _said(old.entry), _said(new.entry)
     same_place = mine.target and (mine.target, mine.device) == (yours.target, yours.device)
     if _configuration(old.entry) == _configuration(new.entry):
-        return yours.has_figures and not mine.has_figures, "the same configuration as in {}"
+        return has_figures(yours) and not has_figures(mine), "the same configuration as in {}"
     if mine.us is not None and yours.us is not None and same_place:
         slow, fast = max(mine.us, yours.us), min(mine.us, yours.us)
         return yours.us < mine.us, f"slower: {slow:.1f} µs, {{}} has {fast:.1f} µs"
     if mine.median is not None and yours.median is not None:
         less, more = min(mine.median, yours.median), max(mine.median, yours.median)
         return yours.median > mine.median, f"gains less: {less:.3f}x, {{}} has {more:.3f}x"
-    if mine.has_figures != yours.has_figures:
-        return yours.has_figures, "it has no figures, and {} was timed"
+    if has_figures(mine) != has_figures(yours):
+        return has_figures(yours), "it has no figures, and {} was timed"
     if force:
         return True, "by --force: {} comes later and matches the same"
     raise UsageError(
@@ -331,7 +332,7 @@ def _header(kept: Sequence[Choice], count: int, made_by: Sequence[str], tools: T
     for one in kept:
         source = one.entry.provenance
         lines.append(f"entry @{one.entry.name}: {one.entry.text}")
-        lines.append(f"  {source.line() if source else 'no provenance'}")
+        lines.append(f"  {line_of(source) if source else 'no provenance'}")
         if source and source.command:
             lines.append(f"  made by: {source.command}")
     return lines

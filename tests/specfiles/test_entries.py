@@ -16,6 +16,7 @@ from autotuner.problems import Gemm, Problem
 from autotuner.problems.attention import Attention
 from autotuner.problems.conv import Conv
 from autotuner.specfiles.entries import read, read_spec
+from autotuner.specfiles.provenance import read_provenance
 from autotuner.tuning.plan import Plan
 from tests.support.spec_files import TIMED, Answer, make_spec, microkernel_call
 
@@ -108,8 +109,8 @@ def test_what_is_no_spec_is_an_error_of_one_line(tmp_path: Path, text: str, word
 def test_provenance_from_a_stranger_is_taken_only_as_far_as_it_makes_sense() -> None:
     with ir.Context():
         odd = '{problem = "a\\1B[31m\\0Ab", us = -3.0 : f64, low = "x", verdict = 7, median = 0x7FF0000000000000 : f64}'
-        assert Provenance.read(ir.Attribute.parse(odd)) == Provenance(problem="a [31m b")
-        assert Provenance.read(ir.Attribute.parse("3 : i32")) is None
+        assert read_provenance(ir.Attribute.parse(odd)) == Provenance(problem="a [31m b")
+        assert read_provenance(ir.Attribute.parse("3 : i32")) is None
 
 
 def test_show_lists_entries_with_their_figures(

@@ -16,6 +16,7 @@ from autotuner.carriers.provenance import Provenance
 from autotuner.errors import EnvironmentFailure
 from autotuner.measure.blocks import ALPHA, Interval
 from autotuner.measure.causes import CAUSES
+from autotuner.specfiles.provenance import to_json
 from autotuner.system.listing import Listing
 from autotuner.system.text import count, microseconds
 from autotuner.tuning.printer import shown
@@ -110,7 +111,7 @@ class EntryRow:
             "run": raced.run if raced else "",
             "before_us": before.us if before else None,
             "before_baseline_us": before.baseline_us if before else None,
-            "old": old.to_json() if old else None,
+            "old": to_json(old) if old else None,
         }
 
 

@@ -14,6 +14,7 @@ from autotuner.jobs.retune.races import Races, Searched, decide, standing
 from autotuner.jobs.retune.result import EntryRow, Raced, RetuneDetails, RetuneResult, Written, retune_result
 from autotuner.jobs.retune.ship import OtherCodeError, Writer
 from autotuner.jobs.retune.unit import Key, Proof, Prover, Unit
+from autotuner.specfiles.provenance import line_of
 from autotuner.system import process
 from autotuner.targets import NO_DEVICE
 from autotuner.tuning.options import Options
@@ -138,7 +139,7 @@ class _RetuneRun:
             us=figures.us if figures else None,
             baseline_us=figures.baseline_us if figures else None,
             command=before.command or shell_line(run.options.command),
-            earlier=old.line() if old else "",
+            earlier=line_of(old) if old else "",
         ).stamped(run.session.tools, figures.speedup if figures else None, run.environment if run.timed else None)
 
     # --- what stays -----------------------------------------------------------------------------------------------
