@@ -14,10 +14,11 @@ from autotuner.errors import DeviceError, OutOfTimeError
 from autotuner.iree.run import failed_because
 from autotuner.measure.calibrate import Calibration, Calibrator
 from autotuner.measure.check import Check, Data
+from autotuner.measure.clock import Clock
 from autotuner.measure.finals import Finals
 from autotuner.measure.judge import JudgePhase
 from autotuner.measure.judgement import Judgement
-from autotuner.measure.schedule import BeginningError, Clock, Schedule, beginning, late
+from autotuner.measure.schedule import BeginningError, Schedule, beginning, late
 from autotuner.measure.screening import Measured, measure
 from autotuner.measure.standing import BASELINE, Standing
 from autotuner.system.progress import Reporter, Stop

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import autotuner.bundles as w
-from autotuner.errors import EXIT_INTERRUPTED, AutotuneError, ToolMissingError, UsageError
+from autotuner.errors import EXIT_INTERRUPTED, AutotuneError, OutOfTimeError, ToolMissingError, UsageError
 from autotuner.system.progress import Progress, Stop, stopping
 from autotuner.system.text import clean
 
@@ -147,32 +147,37 @@ def _timed(bundle: Path, here: Here) -> Timed:
 def _suite_timed(bundle: Path, here: Here) -> Timed:
     """A bundle of many problems, one after the other. What goes wrong with one is told, and leaves it out."""
     from autotuner.bundles import archive
-    from autotuner.bundles.documents import SuiteManifest
+    from autotuner.bundles.documents import Listed, SuiteManifest
+    from autotuner.measure.clock import Clock
 
     unpacked = archive.unpack(bundle, here.folder)
     suite = SuiteManifest.read(unpacked.document(archive.SUITE, file=bundle), f"{bundle}: {archive.SUITE}")
     if len(unpacked.parts) != len(suite.problems):
         raise archive.refusal(bundle, f"it has {len(unpacked.parts)} parts for {len(suite.problems)} problems")
-    done, said, lines, failures = [], [], [], []
+    done, said, failures = [], [], []
+    lines: list[str] = []
     results = here.folder / "results"
     results.mkdir()
-    ends = time.monotonic() + here.budget if here.budget is not None else None
-    for number, (part, listed) in enumerate(zip(unpacked.parts, suite.problems, strict=True)):
-        here.reporter.stage(f"{number + 1}/{len(suite.problems)} {listed.problem}")
+
+    def work(one: tuple[Path, Listed], seconds: float) -> Timed:
+        part, listed = one
+        here.reporter.stage(f"{suite.problems.index(listed) + 1}/{len(suite.problems)} {listed.problem}")
         folder = here.folder / part.stem
         folder.mkdir()
-        left = None if ends is None else max(0.0, ends - time.monotonic()) / (len(suite.problems) - number)
-        try:
-            timed = _timed(part, replace(here, folder=folder, budget=left))
-        except AutotuneError as error:
-            failures.append(error)
-            said.append({"problem": listed.problem, "error": str(error)})
-            lines.append(f"{listed.problem} failed: {error}")
+        return _timed(part, replace(here, folder=folder, budget=None if math.isinf(seconds) else seconds))
+
+    parts = [*zip(unpacked.parts, suite.problems, strict=True)]
+    for (part, listed), came_to in Clock(here.budget or math.inf).in_turn(parts, work):
+        if isinstance(came_to, Timed):
+            archive.write(results / part.name, came_to.documents, {})
+            done.append(results / part.name)
+            said.append({"problem": listed.problem, **came_to.said})
+            lines += came_to.lines
             continue
-        archive.write(results / part.name, timed.documents, {})
-        done.append(results / part.name)
-        said.append({"problem": listed.problem, **timed.said})
-        lines += timed.lines
+        error = came_to or OutOfTimeError("ran out of time before its turn.")
+        failures.append(error)
+        said.append({"problem": listed.problem, "error": str(error)})
+        lines.append(f"{listed.problem} failed: {error}")
     if not done:
         raise failures[0]
     return Timed(

@@ -16,7 +16,7 @@ from autotuner.devices.process import ProcessDevice
 from autotuner.errors import DeviceError, EnvironmentFailure, UsageError
 from autotuner.iree.tools import Tools, runtime_programs
 from autotuner.measure.check import Data
-from autotuner.measure.schedule import Clock
+from autotuner.measure.clock import Clock
 from autotuner.problems import Problem
 from autotuner.problems.operations import problem_named
 from autotuner.system import process

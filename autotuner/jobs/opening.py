@@ -10,11 +10,12 @@ from autotuner.devices.device import INVOCATION_US, MAX_REPEAT, Computed, Device
 from autotuner.iree.run import Benchmark, Invocation
 from autotuner.measure.audit import Audit, shortest_us
 from autotuner.measure.check import Check
+from autotuner.measure.clock import Clock
 from autotuner.measure.contest import timed_by
 from autotuner.measure.judge import Judge, JudgePhase, unheard
 from autotuner.measure.judgement import Contest, Judgement
 from autotuner.measure.reference import WORDS
-from autotuner.measure.schedule import Clock, Schedule
+from autotuner.measure.schedule import Schedule
 from autotuner.problems import Problem
 from autotuner.programs.arbiter import Arbiter, HostAnswer, compute_on_host
 from autotuner.programs.inputs import load_expected, wider

@@ -14,8 +14,9 @@ from autotuner.devices.device import INVOCATION_US, NO_DEVICE_HERE, Device, Modu
 from autotuner.errors import DeviceError, NoCandidateError, WrongResultError
 from autotuner.iree.run import Benchmark, CacheState, failed_because
 from autotuner.measure.check import Check, Checker, Data
+from autotuner.measure.clock import Clock
 from autotuner.measure.contest import REPETITIONS
-from autotuner.measure.schedule import Clock, Schedule, beginning
+from autotuner.measure.schedule import Schedule, beginning
 from autotuner.system.execution import local_executor
 from autotuner.system.progress import clocked
 

@@ -13,10 +13,11 @@ from autotuner.measure.audit import Audit, shortest_us, unknown
 from autotuner.measure.blocks import Entrant, Rules
 from autotuner.measure.calibrate import Calibration, Thoroughness
 from autotuner.measure.check import Check
+from autotuner.measure.clock import Clock
 from autotuner.measure.contest import timed_by
 from autotuner.measure.judge import Judge, Record
 from autotuner.measure.judgement import Contest, Judgement
-from autotuner.measure.schedule import Clock, Schedule
+from autotuner.measure.schedule import Schedule
 from autotuner.measure.standing import BASELINE, C, Standing
 from autotuner.system.progress import Reporter, Stop
 from autotuner.system.text import count

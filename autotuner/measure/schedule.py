@@ -1,46 +1,23 @@
-"""The budget of a job: its phases and parts, what is kept for the verdict and what ships, what would have done.
+"""The time of one comparison: what the search may use, what is kept for the verdict and what ships.
 
-Nobody else computes with a budget's seconds: a job asks a `Clock` when a phase ends, whether something still fits, and
-what a part of it gets; a comparison asks a `Schedule` when its search must end. The judge may stop at any time, so that
-nothing has to be kept for it but about eight pairs of timings; what the search leaves beyond that goes to a race of
-more entrants.
+The judge may stop at any time, so that nothing has to be kept for it but about eight pairs of timings; what the search
+leaves beyond that goes to a race of more entrants.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, replace
 
 from autotuner.errors import OutOfTimeError
+from autotuner.measure.clock import AIR, LATE_SECONDS, Clock, longer
 from autotuner.measure.contest import REPETITIONS, SLOW_US
 from autotuner.measure.judge import LEAD_BLOCKS, PAIRS, RACE_SHARE
 from autotuner.measure.judgement import Judgement
-from autotuner.system.progress import LEAST_BUDGET
 
-Phase = Literal[
-    "defaults", "parts", "bucket", "routes", "ranking", "answers", "dispatches", "finalists", "candidate", "cold"
-]
-SHARES: Mapping[Phase, float] = {
-    "defaults": 0.5,  # of a suite: IREE's default of every problem is timed; then those that matter are tuned
-    "parts": 0.9,  # of a suite and of buckets, all of them; then what won is merged and proven
-    "bucket": 0.8,  # the search at its bound; then its other sizes
-    "routes": 0.25,  # of a model, before any dispatch is tuned
-    "ranking": 0.1,  # of a model whose device keeps no statistics: dispatches are timed alone
-    "answers": 0.2,  # of a model whose builds disagree: it is computed on the host
-    "dispatches": 0.7,  # of a model without a device; then the whole is compiled
-    "finalists": 0.4,  # after a search they are built to last longer; then they race
-    "candidate": 0.25,  # one that hangs, of what its search has
-    "cold": 0.1,  # timings with a cold cache; where that does not do, a run goes without
-}
-"""Of the time that is left when a phase begins, at most; the rest is for what comes after it."""
-LATE_SECONDS = 3.0
-"""How far beyond its budget a run may still measure."""
-_PROOF_SECONDS = 8.0
-"""How far beyond it what ships may still be compiled once more."""
 LEAST_PAIRS = 3
 """Of a confirmation: so few tell what is far beyond the noise."""
 RACE_BLOCKS = 8
@@ -50,93 +27,8 @@ LEADERS = 4
 _END_SHARE, _VERDICT_SHARE = 0.35, 0.6
 """Of the time after the default is timed, for the end: of a run that has little of it, and at most where so much is
 needed for a verdict. The rest is for the search."""
-_AIR = 1.2
-"""Timings vary, and an advised budget has some room."""
 SHIPPED, FINALIST = 1.5, 0.25
 """In compiles of the default: what shipping takes; a finalist, of which only the repeats change."""
-
-
-@dataclass
-class Clock:
-    """The time that a job, or a part of one, may take."""
-
-    budget: float
-    """Seconds; infinity: nobody gave any."""
-    started: float = field(default_factory=lambda: time.monotonic())
-    part: bool = False
-    """Of something longer: a user gave the budget of all of it, not this one."""
-
-    @property
-    def elapsed(self) -> float:
-        return time.monotonic() - self.started
-
-    @property
-    def left(self) -> float:
-        return self.budget - self.elapsed
-
-    # --- moments of `time.monotonic()` ----------------------------------------------------------------------------
-
-    def at(self, elapsed: float) -> float:
-        """So many seconds after the start."""
-        return self.started + elapsed
-
-    @property
-    def end(self) -> float:
-        return self.at(self.budget)
-
-    @property
-    def latest(self) -> float:
-        """What still runs is cut off: a timing that is nearly done may end."""
-        return self.at(self.budget + LATE_SECONDS)
-
-    @property
-    def proven(self) -> float:
-        """The compile of what ships is cut off, the last thing that a run does."""
-        return self.at(self.budget + _PROOF_SECONDS)
-
-    def phase(self, name: Phase, *, before: float | None = None, least: float = 0.0) -> float:
-        """The end of a phase that begins now: it has its share of what is left, but at least these seconds."""
-        seconds = SHARES[name] * self.until(self.end if before is None else before)
-        return self.at(self.elapsed + max(seconds, least))
-
-    def until(self, moment: float) -> float:
-        """Seconds from now."""
-        return max(moment - self.at(self.elapsed), 0.0)
-
-    def given_up(self, moment: float) -> float:
-        """The moment at which work that should have ended by then is given up."""
-        return min(self.at(1.1 * (moment - self.started)), self.end)
-
-    @property
-    def up(self) -> bool:
-        return self.left <= 0
-
-    def add(self, seconds: float) -> None:
-        """Adds seconds that were spent on another machine."""
-        self.started -= seconds
-
-    def fits(self, seconds: float, *, before: float | None = None) -> bool:
-        """Is there time for this many seconds?"""
-        return self.at(self.elapsed + seconds) <= (self.latest if before is None else before)
-
-    # --- parts ----------------------------------------------------------------------------------------------------
-
-    def turn(self, shares: Sequence[float], *, before: float, least: float = 0.0, first: bool = False) -> float:
-        """Seconds for the next of these parts, all of which end before that moment; 0: there is no time for it.
-
-        It has all where that is less than `least`. In less than the least budget nothing can be timed: the first part
-        says so itself, no other begins.
-        """
-        left = self.until(before)
-        if left < LEAST_BUDGET and not first:
-            return 0.0
-        return left if math.isinf(left) else share_of(left, shares, least=min(least, left))
-
-    # --- words ----------------------------------------------------------------------------------------------------
-
-    def longer(self, times: float = 2.0) -> str:
-        """The advice where this many times the budget would do."""
-        return longer(times * (self.budget if math.isfinite(self.budget) else self.elapsed), part=self.part)
 
 
 @dataclass(frozen=True)
@@ -229,7 +121,7 @@ class Schedule:
     def reserve(self, left: float) -> float:
         """Of `left` seconds, when the default is timed: those that the search leaves for the end."""
         room = max(left - self.shipping, 0.0)
-        least, enough, full = (_AIR * (one - self.shipping) for one in (self.least, self.enough, self.full))
+        least, enough, full = (AIR * (one - self.shipping) for one in (self.least, self.enough, self.full))
         needed = max(min(enough, _VERDICT_SHARE * room), min(least, room))
         return self.shipping + max(needed, min(full, _END_SHARE * room))
 
@@ -255,7 +147,7 @@ class Schedule:
 
     def kept_of(self, budget: float) -> float:
         """The same where all that comes before is known to want every second: no more than a verdict needs."""
-        return min(_AIR * (self.enough - self.shipping) + self.shipping, _VERDICT_SHARE * budget)
+        return min(AIR * (self.enough - self.shipping) + self.shipping, _VERDICT_SHARE * budget)
 
     def too_late(self, building: float = 0.0) -> bool:
         """No verdict fits into the time left; a rival takes this long to build."""
@@ -303,29 +195,6 @@ class Schedule:
 def timing_seconds(seconds: float) -> float:
     """Seconds of one timing, by those of a call: with a warm-up call, unless a call is a measurement by itself."""
     return seconds if seconds * 1e6 > SLOW_US else (REPETITIONS + 1) * seconds
-
-
-def share_of(seconds: float, shares: Sequence[float], *, least: float = 0.0) -> float:
-    """Seconds for the first of these, the largest: by its share among those that can have `least` each; 0 for none."""
-    fitting = min(len(shares), int(seconds // least)) if least else len(shares)
-    if not fitting or seconds <= 0:
-        return 0.0
-    total = sum(shares[:fitting])
-    own = seconds * (shares[0] / total if total else 1 / fitting)
-    return max(min(own, seconds - least * (fitting - 1)), least)
-
-
-def before_modules(seconds: float, lengths: int) -> float:
-    """Of a bundle's budget, for its search: after that each module is finished in so many lengths, which takes 0.07
-    of its compile on GPUs and 0.12 on a processor."""
-    return seconds / (1 + 0.1 * lengths)
-
-
-def longer(seconds: float, *, part: bool = False) -> str:
-    """The advice where these seconds would do; for a `part` of a run there is none."""
-    if part:
-        return "Try a longer --budget"
-    return f"Try --budget {math.ceil(_AIR * seconds / 5) * 5}s"
 
 
 # --- before anything is timed -------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from autotuner.bundles import archive
 from autotuner.bundles.documents import Entry, Manifest
 from autotuner.devices.device import INVOCATION_US, MAX_REPEAT, choose_repeat
 from autotuner.errors import OutOfTimeError, UsageError
-from autotuner.measure.schedule import before_modules
+from autotuner.measure.clock import before_modules
 from autotuner.measure.standing import SEARCHED
 from autotuner.problems import Problem
 from autotuner.system import process

@@ -16,7 +16,8 @@ from autotuner.build import Compiled
 from autotuner.devices.device import Device
 from autotuner.errors import DeviceError
 from autotuner.iree.run import failed_because
-from autotuner.measure.schedule import Clock, Schedule
+from autotuner.measure.clock import Clock
+from autotuner.measure.schedule import Schedule
 from autotuner.measure.screening import Measured
 from autotuner.system import process
 from autotuner.system.progress import Progress, clocked

@@ -11,13 +11,12 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from autotuner.carriers.outputs import SPEC, Outputs
 from autotuner.devices.environment import capture
-from autotuner.errors import AutotuneError, BusyError, StorageError, ToolMissingError
+from autotuner.errors import AutotuneError, StorageError
 from autotuner.iree.compile import shell_line
-from autotuner.measure.schedule import Clock
+from autotuner.measure.clock import Clock
 from autotuner.space.table import Config
 from autotuner.store.rows import CandidateRow, Json, Kind, NewRun, RunKind, RunRow, Status
 from autotuner.store.store import run_key
-from autotuner.system import process
 from autotuner.system.progress import Watcher, clocked
 from autotuner.system.text import count
 from autotuner.targets import NO_DEVICE, Target
@@ -28,8 +27,6 @@ from autotuner.tuning.session import Session, Watched
 
 P = TypeVar("P")
 R = TypeVar("R")
-OF_ALL = (StorageError, ToolMissingError, BusyError)
-"""Errors that are not the fault of the part in which they are met."""
 STEPS = ("space", "build", "time", "search", *WORK)
 """What a run's seconds are counted for; the last ones say how busy device and builders were during the search."""
 
@@ -310,21 +307,16 @@ class Run:
         Yields each part with its result or its error. None: its turn did not come, because the run
         was stopped or the time was up.
         """
-        shares, ends = [share(one) for one in parts], self.clock.end if before is None else before
-        for number, one in enumerate(parts):
-            seconds = self.clock.turn(shares[number:], before=ends, least=least, first=number == 0)
-            part_result: R | AutotuneError | None = None
-            if seconds and not self.stopped:
-                session = self.session.within(self.id, f"{number + 1}/{len(parts)} {name(one)}: ", self.environment)
-                budget = None if math.isinf(seconds) else seconds
-                try:
-                    with process.until(self.clock.latest):
-                        part_result = work(Turn(one, session, replace(self.options, budget=budget, output=None)))
-                except OF_ALL:
-                    raise
-                except AutotuneError as error:
-                    part_result = error
-            yield one, part_result
+        numbers = iter(range(1, len(parts) + 1))
+
+        def begun(one: P, seconds: float) -> R:
+            prefix = f"{next(numbers)}/{len(parts)} {name(one)}: "
+            session = self.session.within(self.id, prefix, self.environment)
+            budget = None if math.isinf(seconds) else seconds
+            return work(Turn(one, session, replace(self.options, budget=budget, output=None)))
+
+        stop = self.session.stop
+        return self.clock.in_turn(parts, begun, share=share, before=before, least=least, stopped=lambda: stop.requested)
 
     def candidate(self, kind: Kind, route: str, config: Config | None = None) -> int:
         """The row of something that is about to be tried; a resumed run may have it already."""

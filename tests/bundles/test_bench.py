@@ -18,8 +18,8 @@ from autotuner.devices.device import Computed, Device, Module, Timing
 from autotuner.errors import DeviceError, WrongResultError
 from autotuner.iree.run import Benchmark, Invocation
 from autotuner.measure.check import Data
+from autotuner.measure.clock import Clock
 from autotuner.measure.judgement import Judgement
-from autotuner.measure.schedule import Clock
 from autotuner.system.progress import Silent, Stop
 from tests.bundles.documents import MANIFEST, plain
 from tests.support.bare_device import BareDevice

@@ -16,7 +16,7 @@ from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.entries import KernelEntry, Place
 from autotuner.jobs.model.routes import RouteRace
-from autotuner.measure.schedule import Clock
+from autotuner.measure.clock import Clock
 from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import Variants

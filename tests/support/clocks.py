@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from autotuner.measure.schedule import Clock
+from autotuner.measure.clock import Clock
 
 
 @dataclass

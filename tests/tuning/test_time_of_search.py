@@ -17,7 +17,8 @@ from autotuner.devices.many import Devices
 from autotuner.iree.run import Benchmark, Invocation
 from autotuner.measure.calibrate import Calibration
 from autotuner.measure.check import Check
-from autotuner.measure.schedule import Clock, Schedule
+from autotuner.measure.clock import Clock
+from autotuner.measure.schedule import Schedule
 from autotuner.space import Config, Space
 from autotuner.space.table import Knob
 from autotuner.system.progress import Progress, Silent, Stop

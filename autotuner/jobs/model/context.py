@@ -11,7 +11,7 @@ from autotuner.carriers.outputs import Outputs
 from autotuner.iree.compile import Compiled
 from autotuner.iree.run import DispatchTime
 from autotuner.jobs.opening import compile_timeout, run_timeout
-from autotuner.measure.schedule import Clock
+from autotuner.measure.clock import Clock
 from autotuner.programs.model import Model, ModelBuilder
 from autotuner.programs.program import ModelProgram
 from autotuner.programs.structure import ModelStructure, read_structure, structure_in

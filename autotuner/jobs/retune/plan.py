@@ -14,7 +14,7 @@ from autotuner.carriers.provenance import Provenance
 from autotuner.errors import AutotuneError, UsageError
 from autotuner.jobs.retune.result import EntryRow, State
 from autotuner.jobs.retune.unit import Key, Unit, find_specs, read_unit
-from autotuner.measure.schedule import share_of
+from autotuner.measure.clock import share_of
 from autotuner.problems import Problem
 from autotuner.problems.operations import problem_named
 from autotuner.problems.render import problem_mlir

@@ -12,10 +12,11 @@ from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.run import experiment
 from autotuner.jobs.retune.plan import Part
 from autotuner.jobs.retune.result import Raced, State
+from autotuner.measure.clock import OF_ALL
 from autotuner.store.rows import RunRow
 from autotuner.tuning.options import Options, Task
 from autotuner.tuning.result import Files
-from autotuner.tuning.run import OF_ALL, Run, Turn
+from autotuner.tuning.run import Run, Turn
 from autotuner.tuning.tune import search
 
 

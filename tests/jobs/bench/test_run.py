@@ -22,7 +22,7 @@ from autotuner.jobs.bench.run import bench, bench_model
 from autotuner.jobs.bench.sides import Manner, Side
 from autotuner.jobs.suite.workload import Entry, Workload
 from autotuner.measure.check import Check
-from autotuner.measure.schedule import Clock
+from autotuner.measure.clock import Clock
 from autotuner.problems import Gemm
 from autotuner.programs.model import Model
 from autotuner.store.store import Store

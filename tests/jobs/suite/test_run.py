@@ -24,7 +24,7 @@ from autotuner.jobs.suite import result as suite_result
 from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.result import SuiteResult
 from autotuner.jobs.suite.run import Selection, tune_suite
-from autotuner.measure.schedule import Clock
+from autotuner.measure.clock import Clock
 from autotuner.problems.render import problem_mlir
 from autotuner.store.store import Store
 from autotuner.system.settings import cache_dir

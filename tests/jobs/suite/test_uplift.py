@@ -13,7 +13,7 @@ from autotuner.jobs.suite.logs import read_log
 from autotuner.jobs.suite.rows import Row, RowVerdict, Uplift, shares
 from autotuner.jobs.suite.workload import Entry
 from autotuner.measure.blocks import Interval
-from autotuner.measure.schedule import share_of
+from autotuner.measure.clock import share_of
 from autotuner.problems import Gemm
 from tests.support.logs import line
 
