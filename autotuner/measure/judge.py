@@ -192,7 +192,7 @@ class Judge:
             return self._concluded(name, replace(found, verdict="win"))
         if speedup.high < rules.worth:
             return replace(found, verdict="no-winner")
-        guess = "probably faster" if speedup.low > 1 else "perhaps faster" if speedup.median > 1 else "probably slower"
+        guess = "probably faster" if speedup.low > 1 else "perhaps faster" if speedup.median > 1 else "perhaps slower"
         late = turns.blocks < MOST_PAIRS and not self.stop.requested
         reason = f"{guess} ({speedup.bounds}), not proven"
         return replace(found, reason=reason, out_of_time=late, cause=None if late else "noise")
