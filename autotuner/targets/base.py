@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -224,27 +225,9 @@ def decomposed_attention() -> tuple[str, ...]:
 
 def with_absolute_files(flag: str) -> str:
     """The flag, with a file of the current folder by its whole path; a word without `/` or `.` stays a word."""
-    for before, value in _values(flag):
-        if _is_path(value) and _exists(value):
-            return f"{before}={Path(value).absolute()}"
+    value = flag.partition("=")[2]
+    for word in (value, value.partition("=")[2]):  # FILE, and NAME=FILE
+        with suppress(OSError, ValueError):  # too long to be a path, or with a NUL in it
+            if ("/" in word or "." in word) and not Path(word).is_absolute() and Path(word).exists():
+                return f"{flag.removesuffix(word)}{Path(word).absolute()}"
     return flag
-
-
-def _values(flag: str) -> Iterator[tuple[str, str]]:
-    """(what stands before it, value): all after the first `=`, and after a second, as in `NAME=FILE`."""
-    name, _, value = flag.partition("=")
-    yield name, value
-    key, more, inner = value.partition("=")
-    if more:
-        yield f"{name}={key}", inner
-
-
-def _is_path(value: str) -> bool:
-    return ("/" in value or "." in value) and not Path(value).is_absolute()
-
-
-def _exists(value: str) -> bool:
-    try:
-        return Path(value).exists()
-    except (OSError, ValueError):
-        return False
