@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Any
 
 from distributed import Client, KilledWorker, Semaphore
+from distributed.comm import CommClosedError
 
 from autotuner.build.builder import Builder, BuildJob
 from autotuner.build.executor import Answer, BuildExecutor
@@ -234,7 +235,7 @@ class Cluster:
             return await self.client.run(on_worker, method, *words, workers=[member.address])
 
         if member.address in self._lost or self.client.status != "running":
-            raise self._lost_with(member, "it is gone")
+            raise self._lost_with(member)
         under_way = asyncio.run_coroutine_threadsafe(ask(), self.client.loop.asyncio_loop)
         try:
             left = process.seconds_left()
@@ -246,14 +247,15 @@ class Cluster:
         except AutotuneError as error:
             raise type(error)(f"worker {member.name}: {error.message}", remedy=error.remedy) from None
         except (OSError, CancelledError) as error:
-            raise self._lost_with(member, str(error)) from None
+            raise self._lost_with(member, "" if isinstance(error, CommClosedError) else str(error)) from None
         finally:
             under_way.cancel()  # where this thread was interrupted
 
-    def _lost_with(self, member: Member, why: str) -> AutotuneError:
+    def _lost_with(self, member: Member, why: str = "") -> AutotuneError:
         """What is raised where a device's worker does not answer any more."""
         self._workers()
-        said = f"worker {member.name} is lost ({member.facts.model or member.facts.device}): {why}."
+        device = member.facts.model or member.facts.device
+        said = f"worker {member.name} is lost ({device}){f': {why}' if why else ''}."
         return self._nobody() if self._down else DeviceError(said, remedy="Start it again, and go on with --resume.")
 
 

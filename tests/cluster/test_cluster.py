@@ -14,7 +14,7 @@ from autotuner.build import Builder, BuildJob
 from autotuner.cluster.address import Scheduler
 from autotuner.cluster.coordinator import Cluster
 from autotuner.cluster.facts import Facts
-from autotuner.errors import EnvironmentFailure
+from autotuner.errors import DeviceError, EnvironmentFailure
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
 from autotuner.problems import Gemm
@@ -123,6 +123,18 @@ def test_a_device_is_one_coordinators(cluster: LocalCluster, tools: Tools) -> No
             assert wait_until(lambda: "another coordinator" in "".join(notes[-1:]))
             assert not waiting.done()
         assert waiting.result(ENOUGH) == "cpu-1"
+
+
+def test_a_call_of_a_device_ends_with_its_worker(cluster: LocalCluster, tools: Tools) -> None:
+    cluster.start("cpu-2", "--jobs", "1", "--device", "local-task")
+    cluster.join("cpu-2")
+    with joined(cluster, tools, []) as made, made.devices(isolate=True) as devices, local_executor(1) as beside:
+        (device,) = (one for one in devices if one.worker == "cpu-2")
+        cluster.workers["cpu-2"].process.send_signal(signal.SIGSTOP)
+        asked = beside.submit(device.renew)
+        cluster.kill("cpu-2")
+        with pytest.raises(DeviceError, match=r"worker cpu-2 is lost \(.+\)\. Start it again, and go on with --resume"):
+            asked.result(ENOUGH)
 
 
 @dataclass
