@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import autotuner
 from autotuner.errors import OutOfTimeError
-from autotuner.measure.clock import SHARES, Phase, longer
+from autotuner.measure.clock import SHARES, Phase, longer, share_of
 from autotuner.measure.judge import PAIRS
 from autotuner.measure.judgement import Judgement
 from autotuner.measure.schedule import LEADERS, BeginningError, Schedule, beginning, late
@@ -160,6 +160,24 @@ def test_what_a_part_leaves_the_others_have(shares: list[float], end: float, lea
         clock.now += seconds
 
 
+@pytest.mark.parametrize(
+    ("seconds", "shares", "least", "own"),
+    [
+        (200.0, [98.0, 1.0, 1.0], 30.0, 140.0),
+        (70.0, [50.0, 30.0, 20.0], 30.0, 40.0),
+        (20.0, [60.0, 40.0], 20.0, 20.0),
+        (20.0, [60.0, 40.0], 30.0, 0.0),
+        (-1.0, [60.0, 40.0], 30.0, 0.0),
+        (90.0, [1.0, 1.0, 1.0], 0.0, 30.0),
+        (math.inf, [1.0, 1.0], 0.0, math.inf),
+    ],
+)
+def test_small_shares_keep_the_least_and_the_large_one_has_the_rest(
+    seconds: float, shares: list[float], least: float, own: float
+) -> None:
+    assert share_of(seconds, shares, least=least) == pytest.approx(own)
+
+
 def test_in_less_than_the_least_budget_only_the_first_part_begins_and_without_one_each_has_no_end() -> None:
     clock = At(100.0, now=97.0)
     assert clock.turn([1.0, 1.0], before=clock.end, first=True) == pytest.approx(1.5)
@@ -178,7 +196,7 @@ def test_what_was_to_be_over_before_a_moment_is_given_up_a_little_later_and_neve
 
 COMPUTED = {
     "clock": ("budget", "started", "elapsed", "left", "end", "latest", "proven"),
-    **dict.fromkeys(("options", "effort", "manifest"), ("budget",)),
+    **dict.fromkeys(("options", "effort", "manifest", "here"), ("budget",)),
 }
 """Whose seconds are a budget's: the schedule's own."""
 

@@ -39,6 +39,7 @@ def test_each_has_its_share_and_what_one_leaves_the_others_have(job: Run) -> Non
     def takes(turn: Turn[str]) -> float:
         assert turn.options.output is None, "what ships is the job's"
         assert turn.session.parent == job.id
+        assert process.deadline() == job.clock.latest
         clock_of(job).now += 10.0
         return turn.options.budget or 0.0
 

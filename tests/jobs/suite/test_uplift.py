@@ -13,7 +13,6 @@ from autotuner.jobs.suite.logs import read_log
 from autotuner.jobs.suite.rows import Row, RowVerdict, Uplift, shares
 from autotuner.jobs.suite.workload import Entry
 from autotuner.measure.blocks import Interval
-from autotuner.measure.clock import share_of
 from autotuner.problems import Gemm
 from tests.support.logs import line
 
@@ -81,21 +80,3 @@ def test_the_weighted_uplift_is_the_part_of_the_time_that_is_saved(rows: list[tu
     after = sum(us / ratio for us, ratio in rows)
     assert uplift.us_saved == pytest.approx(sum(times) - after, rel=1e-6, abs=1e-6 * sum(times))
     assert 0 <= uplift.weighted < 100
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shares", "least", "own"),
-    [
-        (200.0, [98.0, 1.0, 1.0], 30.0, 140.0),
-        (70.0, [50.0, 30.0, 20.0], 30.0, 40.0),
-        (20.0, [60.0, 40.0], 20.0, 20.0),
-        (20.0, [60.0, 40.0], 30.0, 0.0),
-        (-1.0, [60.0, 40.0], 30.0, 0.0),
-        (90.0, [1.0, 1.0, 1.0], 0.0, 30.0),
-        (math.inf, [1.0, 1.0], 0.0, math.inf),
-    ],
-)
-def test_small_shares_keep_the_least_and_the_large_one_has_the_rest(
-    seconds: float, shares: list[float], least: float, own: float
-) -> None:
-    assert share_of(seconds, shares, least=least) == pytest.approx(own)
