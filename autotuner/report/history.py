@@ -12,6 +12,7 @@ from typing import Any
 
 from autotuner.iree.figures import Isa
 from autotuner.report.tables import Field, Table, error, interval, us
+from autotuner.store.listing import runs_below, tallies_of
 from autotuner.store.reader import ALL_RUNS, Reader, RunFilter
 from autotuner.store.rows import NO_CANDIDATES, CandidateRow, RunRow, Tally
 from autotuner.system.text import count
@@ -32,9 +33,9 @@ def history_records(store: Reader, limit: int | None = 20, *, which: RunFilter =
 
 def run_records(store: Reader, runs: Sequence[RunRow]) -> list[Record]:
     """These runs, each with its parts."""
-    parts = store.below(run.id for run in runs)
+    parts = runs_below(store, (run.id for run in runs))
     known = {run.id: run for group in (runs, *parts.values()) for run in group}
-    tallies = store.tallies(known)
+    tallies = tallies_of(store, known)
 
     def record(run: RunRow, *, above: Collection[str] = ()) -> Record:
         own = _record(run, tallies.get(run.id, NO_CANDIDATES))

@@ -15,6 +15,7 @@ from autotuner.report.history import run_records, runs_table
 from autotuner.report.page import View, render
 from autotuner.report.reading import Run, read
 from autotuner.report.tables import interval, number, text, tone
+from autotuner.store.listing import owners_of
 from autotuner.store.reader import Reader
 from autotuner.store.rows import RunRow
 from autotuner.system.text import count, microseconds
@@ -35,7 +36,7 @@ _SECTIONS = (
 
 def report(store: Reader, runs: Sequence[str] = ()) -> str:
     """The page of these runs with their parts, or of all top-level runs; the first are shown in full."""
-    rows = {row.id: row for run in runs for row in store.owners(run)} or {
+    rows = {row.id: row for run in runs for row in owners_of(store, run)} or {
         r.id: r for r in store.runs(OVERVIEW, top=True)
     }
     shown = [*rows.values()][:FULL]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from autotuner.devices.conditions import Sample
 from autotuner.iree.figures import NO_FIGURES
 from autotuner.store.figures import RunFigures, kernel_of
+from autotuner.store.listing import owners_of, timings_by_candidate
 from autotuner.store.reader import Reader
 from autotuner.store.rows import CandidateRow, RunRow, TimingRow
 from autotuner.system.text import cells
@@ -33,14 +34,14 @@ Record = dict[str, Any]
 
 def export_records(store: Reader, run: str | None = None) -> list[Record]:
     """One object per timed candidate, of one run with its parts or of all, oldest run first."""
-    owners = store.owners(run)
+    owners = owners_of(store, run)
     environments = store.environments(owner.id for owner in owners)
     return [record for owner in owners for record in _of_run(store, owner, environments.get(owner.id, {}))]
 
 
 def _of_run(store: Reader, run: RunRow, environment: Mapping[str, Any]) -> list[Record]:
     rows = [row for row in store.candidates(run.id) if row.us is not None]
-    isa, timings = store.isa(run.id), store.timings_by_candidate(run.id)
+    isa, timings = store.isa(run.id), timings_by_candidate(store, run.id)
     right = tuple(row for row in rows if row.state != "failed")
     figures = RunFigures(run, environment, right, lambda candidate: timings.get(candidate, []))
     baseline = min((row.us for row in rows if row.kind == "baseline" and row.us), default=None)

@@ -10,6 +10,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from autotuner.measure.blocks import Interval
+from autotuner.store.listing import owners_of
 from autotuner.store.reader import Reader
 from autotuner.store.rows import CandidateRow, RunRow, TimingRow
 from autotuner.targets import PLAIN
@@ -103,7 +104,7 @@ def measurements(store: Reader, run: str | None = None) -> Measurements:
 
     A model's parts are left out: they are pieces of it, and differ with the route it takes.
     """
-    owners = store.owners(run)
+    owners = owners_of(store, run)
     models = {owner.id for owner in owners if owner.kind == "model"}
     figures: list[Figure] = []
     failures: list[Failure] = []

@@ -21,8 +21,6 @@ from sqlalchemy import (
     Executable,
     Row,
     Select,
-    case,
-    func,
     select,
     update,
 )
@@ -47,7 +45,6 @@ from autotuner.store.rows import (
     BUILDS,
     CANDIDATES,
     ENVIRONMENT,
-    LEFT_OUT,
     RUNS,
     TIMINGS,
     BuildRow,
@@ -56,7 +53,6 @@ from autotuner.store.rows import (
     Phase,
     RunKind,
     RunRow,
-    Tally,
     TimingRow,
     read_build,
     read_candidate,
@@ -114,26 +110,6 @@ def times_query(kinds: Sequence[str]) -> Select[Any]:
     worked = CANDIDATES.c.us.is_not(None) & (CANDIDATES.c.us > 0) & (CANDIDATES.c.failure == "")
     query = select(CANDIDATES.c.run, CANDIDATES.c.id, CANDIDATES.c.us)
     return query.where(worked, CANDIDATES.c.kind.in_(kinds)).order_by(CANDIDATES.c.run, CANDIDATES.c.ordinal)
-
-
-def tally_query() -> Select[Any]:
-    """One row for each run that has candidates. A suite's first looks at defaults are left out: they are counted in the
-    runs of its problems."""
-    failed = (CANDIDATES.c.state == "failed") & CANDIDATES.c.failure.not_in(LEFT_OUT)
-    tuned = CANDIDATES.c.kind.in_(("codegen", "microkernel")) & (CANDIDATES.c.state != "failed")
-    counts = select(
-        CANDIDATES.c.run,
-        func.count().label("asked"),
-        func.count(CANDIDATES.c.us).label("timed"),
-        func.count(case((failed, 1))).label("failed"),
-        func.min(case((CANDIDATES.c.kind == "baseline", CANDIDATES.c.us))).label("baseline_us"),
-        func.min(case((tuned, CANDIDATES.c.us))).label("best_us"),
-    )
-    return counts.where(CANDIDATES.c.kind != "default").group_by(CANDIDATES.c.run)
-
-
-def read_tally(row: Row[Any]) -> Tally:
-    return Tally(**{name: value for name, value in row._mapping.items() if name != "run"})
 
 
 class Reader:
@@ -219,19 +195,6 @@ class Reader:
         query = select(RUNS).where(RUNS.c.problem["name"].as_string() == problem, RUNS.c.kind.in_(kinds))
         return self._rows(query.where(RUNS.c.status == "finished").order_by(RUNS.c.started.desc()), read_run)
 
-    def below(self, runs: Iterable[str]) -> dict[str, list[RunRow]]:
-        """The parts of these runs, by the run that they belong to, and the parts of those."""
-        found: dict[str, list[RunRow]] = {}
-        above = list(runs)
-        while above:
-            query = select(RUNS).order_by(RUNS.c.started, RUNS.c.id)
-            with self.intact():
-                parts = [read_run(row) for row in self._among(query, RUNS.c.parent, above)]
-            for part in parts:
-                found.setdefault(str(part.parent), []).append(part)
-            above = [part.id for part in parts if part.id not in found]
-        return found
-
     def parts(self, run: str) -> list[RunRow]:
         """The runs that are parts of a run, oldest first: a suite's problems, a model's dispatches, buckets."""
         query = select(RUNS).where(RUNS.c.parent == run).order_by(RUNS.c.started, RUNS.c.id)
@@ -244,7 +207,7 @@ class Reader:
     def environments(self, runs: Iterable[str]) -> dict[str, Json]:
         """The same of many runs; those of which nothing was recorded are left out."""
         query = select(ENVIRONMENT.c.run, ENVIRONMENT.c.document).order_by(ENVIRONMENT.c.id)
-        return {row.run: row.document for row in self._among(query, ENVIRONMENT.c.run, runs)}
+        return {row.run: row.document for row in self.among(query, ENVIRONMENT.c.run, runs)}
 
     def candidates(self, run: str) -> list[CandidateRow]:
         """A run's candidates, in the order in which they were asked for."""
@@ -254,7 +217,7 @@ class Reader:
     def times(self, runs: Iterable[str], *, kinds: Sequence[str]) -> dict[str, dict[int, float]]:
         """The microseconds of the candidates of these kinds that worked, by run and id, as they were asked for."""
         found: dict[str, dict[int, float]] = {}
-        for row in self._among(times_query(kinds), CANDIDATES.c.run, runs):
+        for row in self.among(times_query(kinds), CANDIDATES.c.run, runs):
             run, candidate, us = tuple(row)
             found.setdefault(run, {})[candidate] = us
         return found
@@ -262,7 +225,7 @@ class Reader:
     def configs(self, candidates: Iterable[int]) -> dict[int, Json]:
         """The knobs of candidates, by their ids."""
         query = select(CANDIDATES.c.id, CANDIDATES.c.config)
-        return {row.id: row.config for row in self._among(query, CANDIDATES.c.id, candidates)}
+        return {row.id: row.config for row in self.among(query, CANDIDATES.c.id, candidates)}
 
     def builds(self, run: str) -> list[BuildRow]:
         """A run's builds, oldest first."""
@@ -293,29 +256,11 @@ class Reader:
             found.setdefault(row.candidate, {})[row.block] = median(row.repetitions_us)
         return found
 
-    def tallies(self, runs: Iterable[str]) -> dict[str, Tally]:
-        """Runs in numbers, as far as they came; those without candidates are left out."""
-        found = self._among(tally_query(), CANDIDATES.c.run, runs)
-        return {row.run: read_tally(row) for row in found}
-
-    def owners(self, run: str | None) -> list[RunRow]:
-        """One run with its parts, and theirs; or all, oldest first."""
-        if run is None:
-            return self.runs()[::-1]
-        return [self.run(run), *(part for parts in self.below([run]).values() for part in parts if part.id != run)]
-
-    def timings_by_candidate(self, run: str) -> dict[int, list[TimingRow]]:
-        """A run's measurements by the id of the candidate that was measured."""
-        found: dict[int, list[TimingRow]] = {}
-        for timing in self.timings(run):
-            found.setdefault(timing.candidate, []).append(timing)
-        return found
-
     def _read(self, query: Executable) -> Sequence[Row[Any]]:
         with self.intact(), explained(self._engine), self._engine.connect() as connection:
             return connection.execute(query).all()
 
-    def _among(self, query: Select[Any], column: Column[Any], keys: Iterable[str | int]) -> Iterator[Row[Any]]:
+    def among(self, query: Select[Any], column: Column[Any], keys: Iterable[str | int]) -> Iterator[Row[Any]]:
         """The rows of many runs or candidates, in as few questions as a database allows."""
         for some in few(list(keys)):
             yield from self._read(query.where(column.in_(some)))

@@ -27,6 +27,7 @@ from autotuner.devices.device import Timing
 from autotuner.errors import EnvironmentFailure, StorageError, UsageError
 from autotuner.space.table import Config
 from autotuner.store.exports import export_records, frame
+from autotuner.store.listing import tallies_of
 from autotuner.store.rows import BuildRow, NewRun
 from autotuner.store.store import Store, run_key
 
@@ -318,7 +319,7 @@ def test_the_tally_counts_and_leaves_failed_candidates_out_of_the_best(store: St
     new_candidate(store, run, 1, us=3.0, kind="stock")
     new_candidate(store, run, 2, us=6.0)
     store.record_failure(new_candidate(store, run, 3, us=1.0), "run-error")
-    tally = store.tallies([run])[run]
+    tally = tallies_of(store, [run])[run]
     assert (tally.asked, tally.timed, tally.failed) == (4, 4, 1)
     assert (tally.baseline_us, tally.best_us) == (10.0, 6.0)
 
