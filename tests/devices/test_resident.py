@@ -28,7 +28,7 @@ from autotuner.measure.contest import timed_by
 from autotuner.problems import Gemm, Problem
 from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
-from tests.support.patience import ENOUGH, wait_until
+from tests.support.patience import ENOUGH, alive, wait_until
 
 HUNGRY = Path(__file__).parent / "hungry.mlir"
 PROBLEM = Gemm.parse(shape="128x128x128", dtype="f32")
@@ -94,7 +94,7 @@ def test_a_process_that_is_killed_between_calls_is_replaced_unseen(
     before, pid = device.connection.starts, device.connection.pid
     assert pid is not None
     os.kill(pid, signal_)
-    assert wait_until(lambda: not _runs(pid))
+    assert wait_until(lambda: not alive(pid))
     assert checker.check(case.once.vmfb).ok
     assert device.connection.starts == before + 1
 
@@ -180,7 +180,7 @@ def test_loaders_load_beside_and_are_ended(tools: Tools, tmp_path: Path, case: C
         pids = [one.pid for one in device.loaders]
         assert any(pid is not None for pid in pids)
         assert device.connection.starts == 0
-    assert not any(_runs(pid) for pid in pids)
+    assert not any(alive(pid) for pid in pids)
 
 
 # --- cold and live calls, and a device under load -------------------------------------------------------------------
@@ -329,12 +329,3 @@ def test_its_times_are_those_of_iree_benchmark_module(
 
 def _near(a: float, b: float) -> bool:
     return max(a, b) <= 1.15 * min(a, b) < math.inf
-
-
-def _runs(pid: int | None) -> bool:
-    if pid is None:
-        return False
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in ("Z", "X")
-    except OSError:
-        return False

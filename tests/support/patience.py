@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 ENOUGH = 1200.0
 """Seconds that nothing takes, wherever it is: for what must not wait forever, and for budgets that trials end."""
@@ -17,3 +18,11 @@ def wait_until(condition: Callable[[], bool], *, seconds: float = 120.0) -> bool
             return False
         time.sleep(0.02)
     return True
+
+
+def alive(pid: int | None) -> bool:
+    """Runs still: gone and zombie are both dead."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in ("Z", "X")
+    except OSError:
+        return False

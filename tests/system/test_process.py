@@ -16,15 +16,7 @@ from autotuner.errors import OutOfTimeError, ToolMissingError
 from autotuner.system import process
 from autotuner.system.execution import local_executor
 from autotuner.system.process import in_parts
-from tests.support.patience import ENOUGH, wait_until
-
-
-def alive(pid: int) -> bool:
-    """Runs still: gone and zombie are both dead."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in ("Z", "X")
-    except OSError:
-        return False
+from tests.support.patience import ENOUGH, alive, wait_until
 
 
 def test_output_and_errors_are_kept_apart() -> None:
