@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from autotuner.errors import UsageError
 from autotuner.iree.hazards import hazards
@@ -53,11 +54,11 @@ def refuse(instance: Instance) -> None:
         raise UsageError(f"microkernel {instance.name} does not fit its object:\n{lines}")
 
 
-def refuse_hazards(instance: Instance) -> None:
+def refuse_hazards(name: str, objects: Iterable[Path]) -> None:
     """A UsageError where an object could do more than compute."""
-    if found := [what for path in instance.objects for what in hazards(path)]:
+    if found := [what for path in objects for what in hazards(path)]:
         raise UsageError(
-            f"microkernel {instance.name} could do more than compute: {_listed(found)}.",
+            f"microkernel {name} could do more than compute: {_listed(found)}.",
             remedy="A kernel keeps nothing between calls, reads no clock and asks nobody. `ab --trust` takes your own.",
         )
 

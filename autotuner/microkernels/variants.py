@@ -128,7 +128,7 @@ class Variants:
         instance = self._instance(parameters)
         check.refuse(instance)
         if not (self.trusted or self.shipped):
-            check.refuse_hazards(instance)
+            check.refuse_hazards(instance.name, instance.objects)
         return Call(instance, self.problem)
 
     def _instance(self, parameters: dict[str, int]) -> Instance:

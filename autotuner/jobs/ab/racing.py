@@ -92,7 +92,8 @@ def race_sides(sides: Sequence[ArmRun], program: Program, benchmark: Benchmark, 
             Entrant(
                 B,
                 complexity=1,
-                foreign=not all(is_shipped(kernel.name) and not kernel.objects for kernel in b.arm.kernels),
+                foreign=b.recipe.brings_objects
+                or not all(is_shipped(kernel.name) and not kernel.objects for kernel in b.arm.kernels),
             ),
         ),
         baseline=A,

@@ -16,6 +16,7 @@ from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.compile import CompilerRefusal, first_error
 from autotuner.iree.folder import PROBLEM, SPEC
 from autotuner.iree.tools import Tools
+from autotuner.microkernels.check import refuse_hazards
 from autotuner.problems import Problem
 from autotuner.problems.accuracy import Precision
 from autotuner.programs.model import whole_job
@@ -47,6 +48,11 @@ class Recipe:
     targets: tuple[str, ...] = ()
     """The target's own flags, which both arms have."""
     notes: tuple[str, ...] = ()
+
+    @property
+    def brings_objects(self) -> bool:
+        """Native code is linked in that nobody here has made."""
+        return any(flag.startswith(OBJECTS_FLAG) for flag in self.flags)
 
     @property
     def repeatable(self) -> bool:
@@ -166,6 +172,9 @@ class ArmSite:
             wrong = [finding.text for finding in check_objects(file, objects, target) if finding.level == "error"]
             if wrong:
                 raise UsageError(f"{spec}: {'; '.join(wrong)}.", remedy="`autotune spec check` says more.")
+            if not trust:
+                names = dict.fromkeys(name for entry in file.entries for name in entry.objects)
+                refuse_hazards(spec.name, [objects / name for name in names])
         count = self._applied(spec, flags, objects)
         notes = (f"{spec.name} brings native code, which runs with your rights: see SECURITY.md",)
         return replace(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from autotuner import Conv, Gemm, Options, Problem, Target
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.jobs.ab.arms import parse_arm
 from autotuner.jobs.ab.opening import Experiment
+from autotuner.jobs.ab.recipe import Recipe
 from autotuner.jobs.ab.result import AbResult
 from autotuner.jobs.ab.run import run_experiment
 from autotuner.microkernels.instance import search_folders
@@ -108,3 +110,14 @@ def test_a_microkernel_spec_is_an_arm_with_its_objects(tmp_path: Path, workspace
     again = compiled(workspace, str(spec), problem=problem).details.arms[1]
     assert (again.kind, again.applied) == ("spec", 1)
     assert again.flags[0] == f"--iree-preprocessing-transform-spec-filename={spec}"
+    assert Recipe(again.flags).brings_objects, "so it must hold as a kernel of strangers"
+    _add_a_counter(next(spec.with_suffix(".objects").iterdir()), tmp_path)
+    with pytest.raises(UsageError, match="could do more than compute: writable data"):
+        compiled(workspace, str(spec), problem=problem)
+
+
+def _add_a_counter(code: Path, folder: Path) -> None:
+    (folder / "counter.c").write_text("int counter(void) { static int calls; return ++calls; }\n")
+    subprocess.run(["cc", "-c", "-fPIC", "counter.c", "-o", "counter.o"], cwd=folder, check=True)
+    subprocess.run(["ld", "-r", code, "counter.o", "-o", "both.o"], cwd=folder, check=True)
+    (folder / "both.o").replace(code)
