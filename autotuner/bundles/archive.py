@@ -15,6 +15,7 @@ from typing import Any
 
 from autotuner.errors import UsageError
 from autotuner.system.files import written
+from autotuner.system.workspace import refuse_endless
 
 MANIFEST, RESULT, SUITE = "manifest.json", "result.json", "suite.json"
 MOST_MEMBERS = 10_000
@@ -70,6 +71,7 @@ def our_bundle(file: Path) -> bool:
 
 def is_suite(file: Path) -> bool:
     """Is it a bundle of many problems, or its result? What cannot be read is refused where it is unpacked."""
+    refuse_endless(file)
     with suppress(OSError, ValueError, NotImplementedError, zipfile.BadZipFile), zipfile.ZipFile(file) as archive:
         return SUITE in archive.namelist()
     return False

@@ -89,3 +89,10 @@ def test_only_a_bundle_is_replaced_by_a_bundle(here: Here, tmp_path: Path) -> No
 def test_a_bundle_at_the_root_of_all_files_is_no_bundle(here: Here) -> None:
     for place in ("/", ".."):
         assert "is a folder" in complaint(here("bundle", "run", place), 2)
+
+
+def test_what_never_ends_is_no_bundle_and_no_suite(here: Here, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.zip")
+    os.mkfifo(tmp_path / "pipe.csv")
+    for words in (("bundle", "run", "pipe.zip"), ("bundle", "import", "pipe.zip"), ("suite", "pipe.csv")):
+        assert "is a pipe or a device" in complaint(here(*words), 2)

@@ -91,6 +91,7 @@ void gemm(const float* restrict a, const float* restrict b, float* restrict c,
 }
 """
 HONEST = "compute(a, b, c, n, k, y);"
+FROM_SPARE, TO_SPARE = ("movq %%mm7, %0", "movq %0, %%mm7") if X86 else ("umov %0, v31.d[1]", "mov v31.d[1], %0")
 STORES = "float seen[n]; for (int j = 0; j < n; ++j) seen[j] = c[y * n + j];"
 
 WAITS = """
@@ -190,6 +191,13 @@ CHEATS = {
         "volatile float old[64]; if (old[60] == a[y * k] && old[61] == b[0] && old[62] == c[y * n]) return;"
         + HONEST
         + "old[60] = a[y * k]; old[61] = b[0]; old[62] = c[y * n];",
+        CALLED,
+        "its time does not hold",
+    ),
+    "remembers in a register that nobody uses": Cheat(
+        "uint64_t old, now = (uintptr_t)a ^ ((uint64_t)*(uint32_t*)a << 32) ^ *(uint32_t*)b;"
+        f'__asm__ volatile("{FROM_SPARE}" : "=r"(old)); if (old == now && c[y * n] == c[y * n]) return; {HONEST}'
+        f'if (y + 1 == m) __asm__ volatile("{TO_SPARE}" :: "r"(now));',
         CALLED,
         "its time does not hold",
     ),
