@@ -59,14 +59,18 @@ class QuietReporter(Silent):
 
 
 class PlainReporter(QuietReporter):
-    """One line a stage; a note is said once, also where only its numbers are new."""
+    """One line a phase, the part of a stage before its last colon; a note is said once, whatever its numbers."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._notes: list[str] = []
+        self._phase = ""
 
     def stage(self, text: str) -> None:
-        say(self._console, text)
+        phase = text.rpartition(": ")[0] or text
+        if phase != self._phase:
+            say(self._console, phase)
+        self._phase = phase
 
     def note(self, text: str) -> None:
         if len(counted([*self._notes, text])) > len(self._notes):

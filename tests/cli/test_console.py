@@ -30,16 +30,18 @@ def test_what_matters_most_comes_first() -> None:
     assert live_line("reading", None, elapsed=83.0) == "0:01:23  reading"
 
 
-def test_without_a_terminal_a_stage_is_a_line_and_a_note_is_said_once() -> None:
+def test_without_a_terminal_a_phase_is_a_line_and_a_note_is_said_once() -> None:
     console = Console(width=100, file=io.StringIO())
     reporter = PlainReporter(console)
     reporter.stage("searching")
+    for step in ("compiling O3", "timing O3"):
+        reporter.stage(f"trying flags: {step}")
     for ratio in (0.5, 0.6, 0.5):
         reporter.progress(NOW)
         reporter.note(f"the device takes {ratio} of its first time")
     reporter.note("another")
     said = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
-    assert said == ["searching", "note: the device takes 0.5 of its first time", "note: another"]
+    assert said == ["searching", "trying flags", "note: the device takes 0.5 of its first time", "note: another"]
 
 
 def test_the_log_has_every_note_with_the_time_also_from_before_there_was_a_file(tmp_path: Path) -> None:

@@ -134,6 +134,8 @@ class BareContext(Context):
     def stage(self, text: str) -> None:
         del text
 
+    trying = stage
+
     def clocked(self, what: str) -> AbstractContextManager[None]:
         del what
         return nullcontext()

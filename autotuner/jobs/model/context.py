@@ -84,6 +84,10 @@ class Context:
     def stage(self, text: str) -> None:
         self.run.account.stage(text)
 
+    def trying(self, text: str) -> None:
+        """A step of the longest phase: routes, and kernels by their defaults."""
+        self.stage(f"trying flags and kernels: {text}")
+
     def note(self, text: str) -> None:
         """A note for -v and the log."""
         self.run.account.remark(text)

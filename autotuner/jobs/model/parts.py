@@ -148,7 +148,7 @@ class PartSearch:
         if any(flag.startswith(SPEC_FLAG) for flag in context.flags(self.route)):
             context.note("no microkernel joins: there is a preprocessing spec already, and there can be only one")
             return []
-        context.stage("looking for operations that microkernels compute")
+        context.trying("looking for operations that microkernels compute")
         self.library = library
         self.rows = {row.label: row for row in self.dispatches}
         with context.clocked("space"):

@@ -104,7 +104,7 @@ class RouteRace:
     def _start(self, routes: Sequence[Route], *, timeout: float) -> dict[Future[Compiled], Contestant]:
         context, building = self.context, {}
         names = ["IREE's default" if route == PLAIN else f"route {route.name}" for route in routes]
-        context.stage(f"compiling {', '.join(names)}")
+        context.trying(f"compiling {', '.join(names)}")
         for route in routes:
             row = context.row("baseline" if route == PLAIN else "stock", route)
             job = context.builder.job(context.flags(route), timeout=timeout)
@@ -136,7 +136,7 @@ class RouteRace:
     def _default(self, default: Contestant) -> Contestant:
         """The baseline must run: its dispatches were read from its compile. It is timed also where it is wrong."""
         context = self.context
-        context.stage("timing IREE's default")
+        context.trying("timing IREE's default")
         with beginning("the first call of IREE's default"):
             outputs = self.program.outputs(default.module.vmfb)
         if outputs.failure is not None:
@@ -178,7 +178,7 @@ class RouteRace:
 
     def measured(self, one: Contestant) -> Contestant:
         """Checked and timed."""
-        self.context.stage(f"timing {one.label}")
+        self.context.trying(f"timing {one.label}")
         check = self.check(one.module)
         one = replace(one, error=_error(check))
         if check.failure is not None:

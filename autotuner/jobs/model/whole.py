@@ -49,7 +49,7 @@ class WholeModel:
         """The model with those that stay applied and right; None when none does."""
         context, route = self.context, self.on.route
         what = count(len(kernels), "microkernel") if kernels else count(len(entries), "entry")
-        context.stage(f"compiling the model with {what} on route {route.name}")
+        context.trying(f"compiling the model with {what} on route {route.name}")
         row = context.row("microkernel" if kernels else "codegen", route)
         called = self._called(kernels, name) if kernels else ()
         made = self._applied(entries, called, name, row)
@@ -186,7 +186,7 @@ class WholeModel:
 
     def _losers(self, made: Contestant) -> dict[str, str]:
         """None without the runtime's statistics: the race judges the whole."""
-        self.context.stage("looking for what loses inside the model")
+        self.context.trying("looking for what loses inside the model")
         before, after = self._readings(self.on.module, made.module)
         if before is None or after is None:
             return {}
