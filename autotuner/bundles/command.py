@@ -145,7 +145,7 @@ def _timed(bundle: Path, here: Here) -> Timed:
 
 
 def _suite_timed(bundle: Path, here: Here) -> Timed:
-    """A bundle of many problems, one after the other. What goes wrong with one is told, and leaves it out."""
+    """A bundle of many problems, one after the other. One that fails is named and left out."""
     from autotuner.bundles import archive
     from autotuner.bundles.documents import Listed, SuiteManifest
     from autotuner.measure.clock import Clock
@@ -162,9 +162,9 @@ def _suite_timed(bundle: Path, here: Here) -> Timed:
     def work(one: tuple[Path, Listed], seconds: float) -> Timed:
         part, listed = one
         here.reporter.stage(f"{suite.problems.index(listed) + 1}/{len(suite.problems)} {listed.problem}")
-        folder = here.folder / part.stem
-        folder.mkdir()
-        return _timed(part, replace(here, folder=folder, budget=None if math.isinf(seconds) else seconds))
+        budget = None if math.isinf(seconds) else seconds
+        with TemporaryDirectory(dir=here.folder) as folder:  # no more than one part is unpacked at a time
+            return _timed(part, replace(here, folder=Path(folder), budget=budget))
 
     parts = [*zip(unpacked.parts, suite.problems, strict=True)]
     for (part, listed), came_to in Clock(here.budget or math.inf).in_turn(parts, work):

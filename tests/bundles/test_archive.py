@@ -46,6 +46,7 @@ HOSTILE: dict[str, tuple[Write, str]] = {
     "backslash": (member("modules\\..\\evil.vmfb"), "no bundle has"),
     "a program": (member("run.py", b"import os"), "no bundle has"),
     "a folder": (member("modules/"), "no bundle has"),
+    "a part in another folder": (member("parts/../0000.zip"), "no bundle has"),
     "a line break": (member("manifest.json\n"), "no bundle has"),
     "a link": (member(NAME, b"/etc/passwd", mode=stat.S_IFLNK | 0o777), "not a plain file"),
     "a device": (member("manifest.json", mode=stat.S_IFBLK | 0o600), "not a plain file"),
@@ -109,3 +110,16 @@ def test_a_bundle_comes_out_as_it_went_in(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "into").iterdir()] == [f"{key}.vmfb"]
     with pytest.raises(UsageError, match=r"no result\.json"):
         found.document(archive.RESULT, file=file)
+
+
+def test_the_bundles_of_a_suite_come_out_in_their_order(tmp_path: Path) -> None:
+    parts = [tmp_path / f"000{number}.zip" for number in range(3)]
+    for part in parts:
+        archive.write(part, {archive.MANIFEST: part.name.encode()}, {})
+    archive.write(tmp_path / "suite.zip", {archive.SUITE: b"{}"}, {}, parts=parts)
+    assert [archive.is_suite(file) for file in (tmp_path / "suite.zip", parts[0])] == [True, False]
+    assert archive.our_bundle(tmp_path / "suite.zip")
+    (tmp_path / "into").mkdir()
+    found = archive.unpack(tmp_path / "suite.zip", tmp_path / "into")
+    assert [part.read_bytes() for part in found.parts] == [part.read_bytes() for part in parts]
+    assert not archive.unpack(parts[0], tmp_path / "into").parts
