@@ -164,7 +164,7 @@ def _suite_timed(bundle: Path, here: Here) -> Timed:
         here.reporter.stage(f"{suite.problems.index(listed) + 1}/{len(suite.problems)} {listed.problem}")
         budget = None if math.isinf(seconds) else seconds
         with TemporaryDirectory(dir=here.folder) as folder:  # no more than one part is unpacked at a time
-            return _timed(part, replace(here, folder=Path(folder), budget=budget))
+            return _timed(part, replace(here, folder=Path(folder), budget=budget, part=True))
 
     parts = [*zip(unpacked.parts, suite.problems, strict=True)]
     for (part, listed), came_to in Clock(here.budget or math.inf).in_turn(parts, work):

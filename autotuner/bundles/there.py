@@ -107,13 +107,15 @@ class Here:
     """As the user names it; None: the target's first."""
     budget: float | None = None
     """Seconds; None: the bundle's."""
+    part: bool = False
+    """It is one of several: the budget is the user's for all of them."""
 
 
 def run_bundle(fit: Fit, modules: Mapping[str, Path], here: Here, *, bundle: str) -> tuple[Report, str]:
     """What the bundle of this digest came to, and the reason as people are told it; WrongResultError where nothing is
     right."""
     manifest, reporter = fit.manifest, here.reporter
-    clock, uri = Clock(here.budget or manifest.budget), fit.target.choose_device(here.device)
+    clock, uri = Clock(here.budget or manifest.budget, part=here.part), fit.target.choose_device(here.device)
     if "," in (here.device or ""):
         raise UsageError(f"--device {here.device} names several.", remedy="Name one: a bundle is timed on one.")
     with device_lock(uri, cache_dir(), on_wait=reporter.note, given_up=lambda: here.stop.requested):

@@ -83,9 +83,6 @@ def worker(
     name: Annotated[str | None, option("--name", "What it is called in notes. [default: host and process]")] = None,
     iree_tools: o.IreeTools = None,
     insecure_cluster: o.Insecure = False,
-    tls_ca_file: o.CaFile = None,
-    tls_cert: o.Cert = None,
-    tls_key: o.Key = None,
 ) -> None:
     """Build and time for `--cluster` runs. Without --device it only builds. Needs the extra `distributed`."""
     from autotuner.cli.console import emit
@@ -94,7 +91,7 @@ def worker(
 
     if jobs is not None and not 1 <= jobs <= MOST_JOBS:
         raise UsageError(f"--jobs {jobs} is not from 1 to {MOST_JOBS}.", remedy="Give a number of compiles at once.")
-    there = Scheduler(scheduler, insecure=insecure_cluster, ca_file=tls_ca_file, cert=tls_cert, key=tls_key)
+    there = Scheduler(scheduler, insecure=insecure_cluster)
     need_dask()
     from autotuner.cluster.worker import serve
 

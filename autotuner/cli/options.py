@@ -17,7 +17,7 @@ _PANELS: dict[str, str] = {
     "Where": "--workspace --storage --chip --bundle --cluster",
     "Output": "--force --keep --dry-run --json --verbose --quiet --fail-if-no-winner",
     EXPERT: "--flag --seed --sampler --cache --isolate --allow-precision --iree-tools --insecure-cluster "
-    "--tls-ca-file --tls-cert --tls-key --function --parameters --tolerance --expected --trust --object --symbol",
+    "--function --parameters --tolerance --expected --trust --object --symbol",
 }
 """The panels of help behind the first, which has what most users need."""
 
@@ -71,12 +71,6 @@ Insecure = Annotated[
     bool,
     option("--insecure-cluster", "Take tcp:// beyond this machine: whoever reaches it can run code on all workers."),
 ]
-CaFile = Annotated[
-    Path | None,
-    option("--tls-ca-file", "Certificate authority of a tls:// cluster. [default: Dask's configuration]"),
-]
-Cert = Annotated[Path | None, option("--tls-cert", "This machine's certificate. [default: Dask's configuration]")]
-Key = Annotated[Path | None, option("--tls-key", "Its key. [default: Dask's configuration]")]
 Trust = Annotated[
     bool, option("--trust", "Take specs, flagfiles and models as they are, also with what could do harm.")
 ]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from autotuner.tuning.options import Options
 
 NO_DEVICE = "none"
-CLUSTER = ("cluster", "insecure_cluster", "tls_ca_file", "tls_cert", "tls_key")
+CLUSTER = ("cluster", "insecure_cluster")
 """Options of a cluster."""
 OF_A_CALL = ("tolerance", "expected", "parameters")
 """Options of a model's calls."""
@@ -117,9 +117,6 @@ class Request:
         ),
     ] = None
     insecure_cluster: o.Insecure = False
-    tls_ca_file: o.CaFile = None
-    tls_cert: o.Cert = None
-    tls_key: o.Key = None
     dry_run: Annotated[bool, option("--dry-run", "Print what would be done; build nothing.")] = False
     as_json: o.Json = False
     verbose: o.Verbose = False
@@ -150,8 +147,7 @@ class Request:
         if self.cluster is None:
             self.given.refuse(CLUSTER[1:], "has no meaning without --cluster")
             return None
-        files = {"ca_file": self.tls_ca_file, "cert": self.tls_cert, "key": self.tls_key}
-        return Scheduler(self.cluster, insecure=self.insecure_cluster, **files)
+        return Scheduler(self.cluster, insecure=self.insecure_cluster)
 
     def options(self) -> "Options":
         from autotuner.microkernels.variants import Kernel

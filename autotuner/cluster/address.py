@@ -9,11 +9,9 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import re
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autotuner.errors import EnvironmentFailure, UsageError
@@ -54,7 +52,7 @@ def need_dask() -> None:
 
 @dataclass(frozen=True)
 class Scheduler:
-    """A Dask scheduler, and the certificates that it and its clients show each other.
+    """Where a Dask scheduler is.
 
     Whoever reaches a Dask scheduler can run code on its workers. So beyond this machine only TLS with certificates on
     both sides is taken, unless the user says that the network itself keeps others out.
@@ -63,9 +61,6 @@ class Scheduler:
     address: str
     insecure: bool = False
     """Plain tcp:// is taken from anywhere."""
-    ca_file: Path | None = None
-    cert: Path | None = None
-    key: Path | None = None
 
     def __post_init__(self) -> None:
         found = _ADDRESS.fullmatch(self.address)
@@ -74,13 +69,6 @@ class Scheduler:
                 f"{self.address!r} is no address of a Dask scheduler.",
                 remedy="Write it as tls://HOST:PORT, or tcp://127.0.0.1:PORT on this machine.",
             )
-        files = list(self._files())
-        if not self.encrypted and files:
-            names = ", ".join(name for name, _ in files)
-            raise UsageError(f"{names} has no meaning with {self.address}.", remedy="Write the address as tls://….")
-        for name, file in files:
-            if not file.is_file():
-                raise UsageError(f"{name} {file} is not a file.", remedy="Check its path.")
         if not self.encrypted and not self.on_loopback and not self.insecure:
             raise UsageError(
                 f"{self.address} is neither encrypted nor on this machine, and whoever reaches it can run code on its "
@@ -107,20 +95,14 @@ class Scheduler:
             return False
 
     def security(self) -> Security:
-        """The user's certificates; where none are named, those of Dask's own configuration."""
+        """The certificates that Dask's configuration names."""
         from distributed.security import Security
 
-        if not self.encrypted:
-            return Security(require_encryption=False)
-        files = {"tls_ca_file": self.ca_file, "tls_client_cert": self.cert, "tls_client_key": self.key}
-        files |= {"tls_worker_cert": self.cert, "tls_worker_key": self.key}
-        named = {name: str(file.absolute()) for name, file in files.items() if file is not None}
-        security = Security(require_encryption=True, **named)
-        if not security.tls_ca_file:
+        security = Security(require_encryption=self.encrypted)
+        if self.encrypted and not security.tls_ca_file:
             raise EnvironmentFailure(
                 f"no certificate authority is named for {self.address}.",
-                remedy="Give --tls-ca-file, --tls-cert and --tls-key, or set distributed.comm.tls in Dask's "
-                "configuration.",
+                remedy="Set DASK_CONFIG to the dask.yaml that names it: docs/cluster.md.",
             )
         return security
 
@@ -138,7 +120,3 @@ class Scheduler:
             f"the scheduler {self.address} does not answer: {said[-1] if said else type(error).__name__}",
             remedy="Start `dask scheduler`, and check the address and the certificates.",
         )
-
-    def _files(self) -> Iterator[tuple[str, Path]]:
-        named = {"--tls-ca-file": self.ca_file, "--tls-cert": self.cert, "--tls-key": self.key}
-        return ((name, file) for name, file in named.items() if file is not None)

@@ -35,14 +35,14 @@ def test_what_is_no_address_is_refused(address: str) -> None:
         Scheduler(address)
 
 
-def test_certificates_must_be_there_and_have_a_use(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is not a file"):
-        Scheduler("tls://far:8786", ca_file=tmp_path / "none.pem")
-    with pytest.raises(UsageError, match="--tls-ca-file has no meaning with tcp"):
-        Scheduler("tcp://127.0.0.1:8786", ca_file=tmp_path / "none.pem")
-    assert "--tls-key has no meaning without --cluster" in complaint(
-        in_this_process(*GEMM, "--tls-key", "k.pem", cwd=tmp_path), 2
-    )
+def test_without_certificates_one_line_says_where_they_are_named(tmp_path: Path) -> None:
+    words = complaint(in_this_process(*TUNE, "tls://localhost:9", cwd=tmp_path), 5)
+    assert "no certificate authority is named for tls://localhost:9. Set DASK_CONFIG" in words
+
+
+def test_insecure_has_no_meaning_without_a_cluster(tmp_path: Path) -> None:
+    words = complaint(in_this_process(*GEMM, "--insecure-cluster", cwd=tmp_path), 2)
+    assert "--insecure-cluster has no meaning without --cluster" in words
 
 
 @pytest.mark.parametrize("command", [TUNE, WORK])

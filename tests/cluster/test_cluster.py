@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from autotuner.build import Builder, BuildJob
-from autotuner.cluster.address import Scheduler
 from autotuner.cluster.coordinator import Cluster
 from autotuner.cluster.facts import Facts
 from autotuner.errors import DeviceError, EnvironmentFailure
@@ -47,17 +46,15 @@ def cluster(
         yield made
 
 
-def scheduler_of(cluster: LocalCluster) -> Scheduler:
-    ca_file, cert, key = cluster.certificates.values()
-    return Scheduler(cluster.address, ca_file=ca_file, cert=cert, key=key)
-
-
 @contextmanager
 def joined(
     cluster: LocalCluster, tools: Tools, notes: list[str], *, wanted: str = "", timed: bool = True
 ) -> Iterator[Cluster]:
     own = Facts.of_this_machine(tools, builds=0)
-    with Cluster.open(scheduler_of(cluster), own, CPU, timed=timed, wanted=wanted, note=notes.append) as made:
+    with (
+        cluster.scheduler_of_a_coordinator() as scheduler,
+        Cluster.open(scheduler, own, CPU, timed=timed, wanted=wanted, note=notes.append) as made,
+    ):
         yield made
 
 
@@ -105,7 +102,7 @@ def test_who_has_no_certificate_of_its_authority_does_not_join(
     cluster: LocalCluster, tools: Tools, tmp_path: Path
 ) -> None:
     assert cluster.address.startswith("tls://")
-    strangers = replace(cluster, certificates=make_certificates(tmp_path / "other"))
+    strangers = replace(cluster, dask_config=make_certificates(tmp_path / "other"))
     with pytest.raises(EnvironmentFailure, match="does not answer"), joined(strangers, tools, []):
         pass
 
@@ -171,10 +168,11 @@ def test_a_product_is_tuned_to_a_verdict_though_a_worker_dies(cluster: LocalClus
         cache="warm",
         device="cpu",
         workspace=tmp_path,
-        cluster=scheduler_of(cluster),
         microkernels=(),
     )
-    result = tune(SMALL, ONE_ROUTE, options=options, reporter=disaster, stop=disaster.stop)
+    with cluster.scheduler_of_a_coordinator() as scheduler:
+        options = replace(options, cluster=scheduler)
+        result = tune(SMALL, ONE_ROUTE, options=options, reporter=disaster, stop=disaster.stop)
     assert disaster.happened
     assert result.verdict in ("win", "no-winner", "inconclusive")
     assert result.environment["cluster"] == cluster.address

@@ -22,7 +22,8 @@ def test_every_service_is_built_from_this_repository_and_reads_the_certificates(
         build = service["build"]
         assert (EXAMPLE / build["context"]).resolve() == ROOT
         assert (ROOT / build["dockerfile"]).read_text().count("[distributed,nvidia]") == 1
-        assert service["volumes"] == ["./certificates:/certificates:ro"]
+        assert service["volumes"] == ["/certificates:/certificates:ro"]
+        assert service["environment"] == {"DASK_CONFIG": "/certificates/dask.yaml"}
         assert service["restart"] == "unless-stopped"
     assert SERVICES["scheduler"]["ports"] == ["8786:8786"]
     assert [name for name, one in SERVICES.items() if "profiles" in one] == ["gpu0"]
@@ -30,9 +31,9 @@ def test_every_service_is_built_from_this_repository_and_reads_the_certificates(
 
 def test_its_commands_join_each_other_by_tls(tmp_path: Path, share_digests: Callable[[Path], None]) -> None:
     share_digests(tmp_path / "cache")
-    make_certificates(tmp_path)
-    # What containers have and a process of this machine has not: the folder, the name, the port, the GPU.
-    here = {"/certificates/": f"{tmp_path}/", "--port=8786": "--port=0", "cuda://0": "local-task"}
+    environment = {"AUTOTUNE_CACHE_DIR": str(tmp_path / "cache"), "DASK_CONFIG": str(make_certificates(tmp_path))}
+    # What containers have and a process of this machine has not: the name, the port, the GPU.
+    here = {"--port=8786": "--port=0", "cuda://0": "local-task"}
     with ExitStack() as stack:
 
         def start(name: str) -> Started:
@@ -40,7 +41,7 @@ def test_its_commands_join_each_other_by_tls(tmp_path: Path, share_digests: Call
             for there, instead in here.items():
                 words = [word.replace(there, instead) for word in words]
             command = [Path(sys.executable).with_name(program), *words]
-            started = Started.of(command, tmp_path / f"{name}.log", AUTOTUNE_CACHE_DIR=str(tmp_path / "cache"))
+            started = Started.of(command, tmp_path / f"{name}.log", **environment)
             stack.callback(started.end)
             return started
 

@@ -11,10 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import dask
+import yaml
+
+from autotuner.cluster.address import Scheduler
 from tests.support.patience import ENOUGH, wait_until
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "cluster"
-CERTIFICATES = {"--tls-ca-file": "ca.pem", "--tls-cert": "cert.pem", "--tls-key": "key.pem"}
 
 
 @dataclass
@@ -52,11 +55,10 @@ class Started:
             self.process.wait()
 
 
-def make_certificates(folder: Path) -> dict[str, Path]:
-    """As docs/cluster.md says, by the options that name them."""
-    folder.mkdir(exist_ok=True)
-    subprocess.run([EXAMPLE / "certificates.sh"], cwd=folder, check=True, capture_output=True, timeout=ENOUGH)
-    return {option: folder / name for option, name in CERTIFICATES.items()}
+def make_certificates(folder: Path) -> Path:
+    """As docs/cluster.md says: the configuration of Dask that names them."""
+    subprocess.run([EXAMPLE / "certificates.sh", folder], check=True, capture_output=True, timeout=ENOUGH)
+    return folder / "dask.yaml"
 
 
 @dataclass
@@ -65,7 +67,7 @@ class LocalCluster:
 
     folder: Path
     address: str
-    certificates: dict[str, Path]
+    dask_config: Path
     scheduler: Started
     share_digests: Callable[[Path], None]
     workers: dict[str, Started] = field(default_factory=dict)
@@ -74,8 +76,12 @@ class LocalCluster:
         """A worker with a cache of its own; it may not have joined yet."""
         cache = self.folder / f"cache-{name}"
         self.share_digests(cache)
-        command = [sys.executable, "-m", "autotuner", "worker", *words, "--name", name, *_options(self.certificates)]
-        environment = {"AUTOTUNE_CACHE_DIR": str(cache), "TMPDIR": str(self.folder)}
+        command = [sys.executable, "-m", "autotuner", "worker", *words, "--name", name]
+        environment = {
+            "AUTOTUNE_CACHE_DIR": str(cache),
+            "TMPDIR": str(self.folder),
+            "DASK_CONFIG": str(self.dask_config),
+        }
         self.workers[name] = Started.of([*command, self.address], self.folder / f"{name}.log", **environment)
         return self.workers[name]
 
@@ -84,6 +90,13 @@ class LocalCluster:
         for name in names:
             self.workers[name].says(f"worker {name} of ")
 
+    @contextmanager
+    def scheduler_of_a_coordinator(self) -> Iterator[Scheduler]:
+        """As one sees it whose DASK_CONFIG is the cluster's."""
+        tls = yaml.safe_load(self.dask_config.read_text())["distributed"]["comm"]["tls"]
+        with dask.config.set({f"distributed.comm.tls.{name}": value for name, value in tls.items()}):
+            yield Scheduler(self.address)
+
     def kill(self, name: str) -> None:
         self.workers[name].process.kill()
 
@@ -91,13 +104,13 @@ class LocalCluster:
 @contextmanager
 def local_cluster(folder: Path, share_digests: Callable[[Path], None]) -> Iterator[LocalCluster]:
     """A scheduler by TLS, and no worker yet."""
-    certificates = make_certificates(folder)
+    dask_config = make_certificates(folder / "certificates")
     command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
-    command += ["--no-dashboard", "--protocol", "tls", *_options(certificates)]
-    scheduler = Started.of(command, folder / "scheduler.log")
+    command += ["--no-dashboard", "--protocol", "tls"]
+    scheduler = Started.of(command, folder / "scheduler.log", DASK_CONFIG=str(dask_config))
     try:
         address = scheduler.says("Scheduler at:").split()[-1]
-        cluster = LocalCluster(folder, address, certificates, scheduler, share_digests)
+        cluster = LocalCluster(folder, address, dask_config, scheduler, share_digests)
         try:
             yield cluster
         finally:
@@ -105,7 +118,3 @@ def local_cluster(folder: Path, share_digests: Callable[[Path], None]) -> Iterat
                 worker.end()
     finally:
         scheduler.end()
-
-
-def _options(certificates: dict[str, Path]) -> list[str]:
-    return [word for option, path in certificates.items() for word in (option, str(path))]

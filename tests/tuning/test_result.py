@@ -4,26 +4,31 @@ every verdict comes with its cause and what to do next, there and in the docs.""
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 import pytest
 
 from autotuner import errors
 from autotuner.build import Isa
-from autotuner.jobs.ab.result import AbDetails
+from autotuner.jobs.ab.result import AbDetails, ArmFacts
 from autotuner.jobs.model.entries import KernelEntry
 from autotuner.jobs.model.result import ModelDetails
+from autotuner.jobs.suite.result import Group, SuiteDetails
+from autotuner.jobs.suite.rows import Row, Uplift
+from autotuner.jobs.suite.workload import Entry, Workload
 from autotuner.measure.blocks import Interval
 from autotuner.measure.caches import Caches, Pair
 from autotuner.measure.causes import CAUSES, Cause
 from autotuner.measure.reference import Reference
+from autotuner.problems import Gemm
 from autotuner.system.listing import Listing
 from autotuner.system.text import count
 from autotuner.tuning.options import EFFORTS
 from autotuner.tuning.printer import ROWS, Printer
-from autotuner.tuning.result import Best, Counts, Files, FinalVerdict, Measured, Result, read_result
+from autotuner.tuning.result import Best, Counts, Details, Files, FinalVerdict, Measured, Result, read_result
 
 FLAGS = ("--iree-opt-data-tiling",)
 RESULT: Result = Result(
@@ -239,6 +244,70 @@ def test_a_result_prints_as_on_a_terminal_and_is_a_line_at_a_prompt() -> None:
     assert repr(told) == f"<Result {told.run}: no-winner, gemm<1> on cpu (local-task)>"
     slower = replace(told, speedup=Interval(0.527, 0.347, 0.926))
     assert repr(slower) == f"<Result {told.run}: no-winner, 0.527x, gemm<1> on cpu (local-task)>"
+
+
+# --- one screen -------------------------------------------------------------------------------------------------------
+
+
+LINES, COLUMNS = 24, 100
+FOLDER = Path("/home/somebody/models/a-project/tuned")
+LONG = replace(
+    AGREE,
+    problem={"op": "gemm", "name": "gemm_4096x4096x14336_bf16_bf16_nt_bias_residual_gelu", "flops": 10**12},
+    reason=f"{Interval(2.0, 1.9, 2.1).over('IREE default')} on inputs that change (always the same: 2.31x)",
+    stock=replace(RESULT.stock, flags=tuple(f"--iree-{'a-flag-of-this-length-' * 2}{n}=true" for n in range(5))),
+    files=Files(FOLDER / "specs" / "a-name.mlir", FOLDER / "specs" / "a-name.flags", "microkernel"),
+    notes=tuple(f"{word} is one of forty notes" for word in "abcdefgh" * 5),
+    caches=CACHES,
+)
+ROW = Row(Entry(Gemm.parse(shape="4096x4096x14336"), 32), "win", result=LONG, speedup=LONG.speedup, error=1e-6)
+GROUP = Group(FLAGS, "spec", (ROW.name,), 100.0, FOLDER / "specs" / "suite.mlir", FOLDER / "specs" / "suite.flags")
+
+
+def of_a_job(details: Details, **changed: Any) -> Result[Any]:
+    return Result(**{**vars(LONG), "details": details, **changed})
+
+
+ARM = ArmFacts("default", "default", 114.3, command=("iree-compile …",) * 2)
+MODEL = ModelDetails(
+    shipped_kernels=(cast(KernelEntry, object()),) * 9,
+    error=1e-4,
+    executables=FOLDER / "specs" / "a-name.executables",
+    kernel_spec=FOLDER / "specs" / "a-name.kernels.mlir",
+    objects=FOLDER / "specs" / "a-name.objects",
+    program=FOLDER / "a-name.mlir",
+    report=FOLDER / "results" / "a-name.md",
+)
+SUITE = SuiteDetails(
+    Workload("unet", "a suite", "", (ROW.entry,) * 20),
+    (*(ROW,) * 20, *(replace(ROW, verdict="left-out"),) * 20),
+    Uplift.of([ROW] * 20, problems=40, us_total=1e6),
+    (GROUP, GROUP, GROUP),
+    estimate=False,
+    folder=FOLDER / "results" / "unet",
+)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        LONG,
+        replace(LONG, verdict="no-winner", files=Files()),
+        replace(LONG, verdict="inconclusive", files=Files(), reference=WRONG, cause="noise"),
+        replace(LONG, verdict="no-winner", best=None, files=Files(), cause="failed"),
+        replace(LONG, verdict="compile-only", files=Files(), ranking=(AGREE.best,) * 5 if AGREE.best else ()),
+        of_a_job(MODEL),
+        of_a_job(MODEL, verdict="inconclusive", files=Files()),
+        of_a_job(SUITE),
+        of_a_job(replace(SUITE, groups=()), verdict="no-winner", files=Files()),
+        of_a_job(AbDetails((ARM, replace(ARM, name=str(GROUP.flagfile), kind="flagfile")), difference=1e-5)),
+        of_a_job(AbDetails((ARM, ARM), written=True)),
+    ],
+    ids=lambda shown: f"{type(shown.details).__name__}-{shown.verdict}-{shown.cause}",
+)
+def test_a_result_fits_one_screen(shown: Result[Any]) -> None:
+    text = str(shown)
+    assert sum(max(1, math.ceil(len(line) / COLUMNS)) for line in text.splitlines()) <= LINES, text
 
 
 def test_the_causes_of_the_docs_are_those_of_the_table() -> None:

@@ -29,8 +29,8 @@ COLUMNS = (
     *("problem", "op", "arguments", "calls", "share", "default_us", "reference_us", "tuned_us", "ratio", "low", "high"),
     *("verdict", "carrier", "error", "spec", "run", "reason"),
 )
-"""Of raw_results.csv and final_results.csv. `share` is in per cent and comes from `default_us`, which was timed at the
-start; `reference_us` is the default beside the winner."""
+"""Of raw_results.csv and final_results.csv. `default_us` was timed at the start; `share` is in per cent, by
+`reference_us`: the default beside the winner, else `default_us`."""
 OUR_TABLE = begins(f"{','.join(COLUMNS)}\n".encode())
 """Is a file one of our tables?"""
 
