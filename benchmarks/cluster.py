@@ -33,7 +33,7 @@ from autotuner.build.executor import Answer, BuildExecutor
 from autotuner.cluster.address import Scheduler
 from autotuner.cluster.coordinator import Cluster
 from autotuner.cluster.facts import Facts
-from autotuner.cluster.remote import SentModule
+from autotuner.cluster.remote import RemoteModule
 from autotuner.cluster.worker import QUIET, WorkerState, dask_worker
 from autotuner.devices.conditions import DeviceState
 from autotuner.devices.device import Computed, Device, Timing
@@ -90,7 +90,7 @@ class SleepingDevice:
         del vmfb, timeout
         return (Computed(),) * len(invocations)
 
-    def time(self, module: SentModule, benchmark: Benchmark, **how: Any) -> Timing:
+    def time(self, module: RemoteModule, benchmark: Benchmark, **how: Any) -> Timing:
         del benchmark, how
         assert module.vmfb.is_file(), "it has been sent"
         time.sleep(self.slower * DEVICE_SECONDS)

@@ -32,7 +32,7 @@ from autotuner.build import Builder
 from autotuner.iree.tools import Tools
 from autotuner.problems import Operation
 from autotuner.problems.operations import OPERATIONS
-from autotuner.search.history import Earlier, Shape, suggest
+from autotuner.search.history import EarlierRun, Shape, suggest
 from autotuner.search.study import make_search
 from autotuner.space import Config
 from autotuner.system.cache import Cache
@@ -76,7 +76,7 @@ def of_today(recorded: Recorded, builder: Builder, executor: Executor) -> Record
     return replace(recorded, recording=Recording(recording.name, recording.space.keep(kept), recording.times[kept]))
 
 
-def left_by(recorded: Recorded, *, seed: int) -> Earlier:
+def left_by(recorded: Recorded, *, seed: int) -> EarlierRun:
     """What a run on this space leaves behind."""
     recording = recorded.recording
     search, configs, us = make_search(recording.space, seed=seed), list[Config](), list[float]()
@@ -90,10 +90,10 @@ def left_by(recorded: Recorded, *, seed: int) -> Earlier:
             if not math.isnan(ms):
                 configs.append(config)
                 us.append(1e3 * ms)
-    return Earlier(recording.name, recorded.shape, [config.as_dict() for config in configs], us)
+    return EarlierRun(recording.name, recorded.shape, [config.as_dict() for config in configs], us)
 
 
-def courses(recorded: Recorded, history: Sequence[Earlier], *, seed: int) -> tuple[list[float], list[float], float]:
+def courses(recorded: Recorded, history: Sequence[EarlierRun], *, seed: int) -> tuple[list[float], list[float], float]:
     """Best over optimum after each candidate: without the history, with it; and the seconds that asking it took."""
     recording, most = recorded.recording, min(MARKS[-1], len(recorded.recording.space))
     without = replay(recording, make_search(recording.space, seed=seed), evaluations=most)

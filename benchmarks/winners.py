@@ -26,7 +26,7 @@ from typing import Any
 from autotuner._version import __version__
 from autotuner.build import Builder, BuildJob
 from autotuner.build.ship import write_shipped
-from autotuner.carriers.carrier import MicrokernelCarrier, Said
+from autotuner.carriers.carrier import FileHeader, MicrokernelCarrier
 from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.outputs import MICROKERNEL, Outputs
 from autotuner.carriers.provenance import Provenance
@@ -164,7 +164,7 @@ class Winner:
         """The files; gives the row of the table."""
         files = Outputs(folder / f"{self.problem.name}-{self.target.name}.mlir", MICROKERNEL)
         shutil.rmtree(files.objects, ignore_errors=True)  # of an earlier record
-        said = Said(self._header(files.flagfile), self._provenance())
+        said = FileHeader(self._header(files.flagfile), self._provenance())
         write_shipped(files, carrier.parts(said), self.target.compile_flags)
         row, speedup = self.row, self.row["speedup"]
         times = f"{row['baseline']['us']:.1f} µs | {row['best']['us']:.1f} µs"

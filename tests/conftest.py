@@ -12,7 +12,7 @@ from iree.compiler import ir
 
 from autotuner.build import Builder, BuildJob
 from autotuner.build.executor import BuildExecutor
-from autotuner.carriers.carrier import NOTHING, MicrokernelCarrier, Said
+from autotuner.carriers.carrier import NOTHING, FileHeader, MicrokernelCarrier
 from autotuner.iree.mlir import program_context
 from autotuner.iree.tools import Tools
 from autotuner.problems import Problem
@@ -115,7 +115,7 @@ def _our_own_specs_are_accepted() -> Iterator[None]:
     """Whatever microkernels a test puts into a spec: `bench`, `spec merge` and `retune` take the file."""
     written = MicrokernelCarrier.text
 
-    def vetted(carrier: MicrokernelCarrier, said: Said = NOTHING) -> str:
+    def vetted(carrier: MicrokernelCarrier, said: FileHeader = NOTHING) -> str:
         text = written(carrier, said)
         with program_context():
             vet_spec(ir.Module.parse(text), name="a spec of our own")

@@ -15,10 +15,10 @@ from autotuner.iree.compile import (
     DISPATCHES,
     EXECUTABLES,
     TRANSLATED,
-    Begun,
     Compile,
     Compiled,
     Dump,
+    PartialCompile,
     compile_program,
     inspect,
 )
@@ -123,7 +123,7 @@ class Builder:
         program = with_repeats(_bytes(translated.vmfb), job.repeat)
         if program is None:
             return None
-        linked = compile_program(job, self.tools, folder, begun=Begun(TRANSLATED, program))
+        linked = compile_program(job, self.tools, folder, begun=PartialCompile(TRANSLATED, program))
         if not linked.ok:
             return linked if linked.failure == "compile-timeout" else None
         seconds, took = translated.seconds + linked.seconds, translated.took + linked.took
@@ -133,14 +133,14 @@ class Builder:
         """From where the candidates of a problem part, where that is possible; else from the problem."""
         sources = self._sources(job)
         if sources is not None:
-            begun = Begun(DISPATCHES, sources)
+            begun = PartialCompile(DISPATCHES, sources)
             made = self._spliced(job, folder, begun) or compile_program(job, self.tools, folder, begun=begun)
             # What is said about a failure are the words that a user gets, who compiles from the problem.
             if made.ok or made.failure == "compile-timeout" or job.stop == EXECUTABLES:
                 return made
         return compile_program(job, self.tools, folder)
 
-    def _spliced(self, job: BuildJob, folder: Path, begun: Begun) -> Compiled | None:
+    def _spliced(self, job: BuildJob, folder: Path, begun: PartialCompile) -> Compiled | None:
         """The job's executables in the host's program that its problem has; None where it must be compiled, too."""
         host = self._host(job)
         if host is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autotuner.bundles.documents import Entry, Manifest, Taken, Tried
+from autotuner.bundles.documents import CandidateRecord, Entry, Manifest, TimingRecord
 from autotuner.devices.device import INVOCATION_US, Device, Timing, choose_repeat
 from autotuner.errors import DeviceError, OutOfTimeError
 from autotuner.iree.run import failed_because
@@ -46,7 +46,7 @@ class BundledModule:
 class BundledCandidate(Entry):
     """A candidate of the bundle, and what became of it."""
 
-    tried: Tried
+    tried: CandidateRecord
 
     duplicate_of = None
     """No twin of another travels."""
@@ -146,7 +146,7 @@ class Bench:
                 f"the bundle's default cannot be timed on {self.device.uri!r}: {failed_because(default.tried.detail)}",
                 remedy=LOOK,
             )
-        default.tried.taken.append(Taken.of("drift", 0, found.heard))
+        default.tried.taken.append(TimingRecord.of("drift", 0, found.heard))
         if self.standing.words:
             self._note(self.standing.words)
 
@@ -188,7 +188,9 @@ class Bench:
         check, timing = measured.check, measured.timing
         if timing is not None and timing.failure is not None:
             check, timing = Check(timing.failure, math.inf, timing.detail), None
-        tried = Tried.of(entry.id, check, [Taken.of("screen", 0, timing)] if timing is not None else [])
+        tried = CandidateRecord.of(
+            entry.id, check, [TimingRecord.of("screen", 0, timing)] if timing is not None else []
+        )
         self.outcomes[entry.id] = BundledCandidate(**vars(entry), tried=tried)
 
     # --- the verdict ----------------------------------------------------------------------------------------------
@@ -216,7 +218,7 @@ class Bench:
         return self._module(one, choose_repeat(one.us or INVOCATION_US))
 
     def _record(self, phase: JudgePhase, name: str, block: int, timing: Timing) -> None:
-        self.outcomes[name].tried.taken.append(Taken.of(phase, block, timing))
+        self.outcomes[name].tried.taken.append(TimingRecord.of(phase, block, timing))
 
     def _note(self, text: str) -> None:
         self.notes.append(text)

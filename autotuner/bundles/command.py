@@ -20,7 +20,7 @@ from autotuner.system.progress import Progress, Stop, stopping
 from autotuner.system.text import clean
 
 if TYPE_CHECKING:
-    from autotuner.bundles.there import Here
+    from autotuner.bundles.there import RunContext
 
 NEEDS = {"numpy": "numpy", "ml_dtypes": "ml_dtypes", "iree.runtime": "iree-base-runtime"}
 """By what is imported, what is installed."""
@@ -89,7 +89,7 @@ def run(
     """Runs a bundle, writes its result, and says what to do with that."""
     _refuse_without_runtime()
     from autotuner.bundles import archive
-    from autotuner.bundles.there import Here
+    from autotuner.bundles.there import RunContext
     from autotuner.system.files import claim
     from autotuner.system.progress import parse_budget
 
@@ -103,7 +103,7 @@ def run(
     reporter, stop = PlainReporter(quiet=quiet), Stop()
     beside = result.absolute().parent
     with TemporaryDirectory(prefix="autotune-bundle-", dir=beside) as scratch, stopping(stop, reporter.stage):
-        here = Here(Path(scratch), reporter, stop, device, seconds)
+        here = RunContext(Path(scratch), reporter, stop, device, seconds)
         timed = _suite_timed(bundle, here) if archive.is_suite(bundle) else _timed(bundle, here)
         archive.write(result, timed.documents, {}, parts=timed.parts, force=force)
     if as_json:
@@ -122,7 +122,7 @@ class Timed:
     parts: tuple[Path, ...] = ()
 
 
-def _timed(bundle: Path, here: Here) -> Timed:
+def _timed(bundle: Path, here: RunContext) -> Timed:
     """A bundle of one problem."""
     from autotuner.bundles import archive, there
     from autotuner.bundles.documents import Manifest, judgement_to_json
@@ -144,10 +144,10 @@ def _timed(bundle: Path, here: Here) -> Timed:
     )
 
 
-def _suite_timed(bundle: Path, here: Here) -> Timed:
+def _suite_timed(bundle: Path, here: RunContext) -> Timed:
     """A bundle of many problems, one after the other. One that fails is named and left out."""
     from autotuner.bundles import archive
-    from autotuner.bundles.documents import Listed, SuiteManifest
+    from autotuner.bundles.documents import SuiteManifest, SuiteProblem
     from autotuner.measure.clock import Clock
 
     unpacked = archive.unpack(bundle, here.folder)
@@ -159,7 +159,7 @@ def _suite_timed(bundle: Path, here: Here) -> Timed:
     results = here.folder / "results"
     results.mkdir()
 
-    def work(one: tuple[Path, Listed], seconds: float) -> Timed:
+    def work(one: tuple[Path, SuiteProblem], seconds: float) -> Timed:
         part, listed = one
         here.reporter.stage(f"{suite.problems.index(listed) + 1}/{len(suite.problems)} {listed.problem}")
         budget = None if math.isinf(seconds) else seconds

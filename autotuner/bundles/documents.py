@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from autotuner.bundles.fields import Within, plain, read, write, wrong
+from autotuner.bundles.fields import Limits, plain, read, write, wrong
 from autotuner.devices.conditions import Conditions
 from autotuner.devices.device import MAX_REPEAT, Timing
 from autotuner.iree.run import failed_because
@@ -41,7 +41,7 @@ class Entry:
     kind: Kind
     route: str
     label: str
-    complexity: Annotated[int, Within(10**6)]
+    complexity: Annotated[int, Limits(10**6)]
     config: tuple[tuple[str, Value], ...]
     binary: str
     """The digest of its code, which is the same in all its modules."""
@@ -75,14 +75,14 @@ class Manifest:
     autotune: str
     microkernels: tuple[str, ...]
     """Those that take part, as the user named them."""
-    seed: Annotated[int, Within(2**63 - 1)]
-    trials: Annotated[int, Within(10**6)]
-    budget: Annotated[float, Within(1e7)]
+    seed: Annotated[int, Limits(2**63 - 1)]
+    trials: Annotated[int, Limits(10**6)]
+    budget: Annotated[float, Limits(1e7)]
     """Seconds for checks, timings and the race, unless who runs it says otherwise."""
-    smallest_gain: Annotated[float, Within(1.0)]
-    race_entrants: Annotated[int, Within(100, 1)]
-    run_timeout: Annotated[float, Within(3600.0)]
-    repetition_seconds: Annotated[float, Within(10.0)]
+    smallest_gain: Annotated[float, Limits(1.0)]
+    race_entrants: Annotated[int, Limits(100, 1)]
+    run_timeout: Annotated[float, Limits(3600.0)]
+    repetition_seconds: Annotated[float, Limits(10.0)]
     entries: tuple[Entry, ...]
     """The baseline, the stock routes, then the candidates, the most promising first."""
 
@@ -108,11 +108,11 @@ class Manifest:
 
 
 @dataclass(frozen=True)
-class Taken:
+class TimingRecord:
     """One timing, as it is written down at home."""
 
     phase: Phase
-    block: Annotated[int, Within(10**6)]
+    block: Annotated[int, Limits(10**6)]
     us: tuple[float, ...]
     conditions: Conditions | None = None
 
@@ -121,7 +121,7 @@ class Taken:
             raise ValueError("a timing with us that is a list of times")
 
     @classmethod
-    def of(cls, phase: Phase, block: int, timing: Timing) -> Taken:
+    def of(cls, phase: Phase, block: int, timing: Timing) -> TimingRecord:
         return cls(phase, block, timing.us, timing.conditions)
 
     @property
@@ -130,7 +130,7 @@ class Taken:
 
 
 @dataclass(frozen=True)
-class Tried:
+class CandidateRecord:
     """What became of a candidate on the device."""
 
     id: str
@@ -139,10 +139,10 @@ class Tried:
     """None where it is no number."""
     detail: str = ""
     """Why it failed, in a line."""
-    taken: list[Taken] = field(default_factory=list)
+    taken: list[TimingRecord] = field(default_factory=list)
 
     @classmethod
-    def of(cls, name: str, check: Check, taken: list[Taken]) -> Tried:
+    def of(cls, name: str, check: Check, taken: list[TimingRecord]) -> CandidateRecord:
         error, detail = check.error if math.isfinite(check.error) else None, printable(failed_because(check.detail))
         return cls(name, check.failure, error, detail, taken)  # type: ignore[arg-type]
 
@@ -166,9 +166,9 @@ class Report:
     """The digest of its manifest."""
     device: str
     environment: Mapping[str, str | float | int | None]
-    tried: tuple[Tried, ...]
+    tried: tuple[CandidateRecord, ...]
     judgement: Judgement
-    seconds: Annotated[float, Within(1e7)]
+    seconds: Annotated[float, Limits(1e7)]
     notes: tuple[str, ...]
 
     def to_bytes(self) -> bytes:
@@ -192,11 +192,11 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Listed:
+class SuiteProblem:
     """A problem of a suite: its name, and how often it is called."""
 
     problem: str
-    calls: Annotated[int, Within(10**12, 1)]
+    calls: Annotated[int, Limits(10**12, 1)]
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ class SuiteManifest:
     source: str
     sha256: str
     target: str
-    problems: tuple[Listed, ...]
+    problems: tuple[SuiteProblem, ...]
 
     def to_bytes(self) -> bytes:
         return write(self, **SUITE)

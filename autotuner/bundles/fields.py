@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Within:
+class Limits:
     """What a number may be."""
 
     most: float = 1e15
@@ -71,7 +71,7 @@ def _read(kind: Any, value: Any, where: str) -> Any:
         raise wrong(where, "true or false")
     if kind is str and not (isinstance(value, str) and len(value) <= MOST_TEXT and value.isprintable()):
         raise wrong(where, f"a line of text of at most {MOST_TEXT} letters")
-    return value if kind in (bool, str) else _number(kind, value, where, Within())
+    return value if kind in (bool, str) else _number(kind, value, where, Limits())
 
 
 def _any_of(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
@@ -100,7 +100,7 @@ def _key(kind: type, name: str, where: str) -> Any:
     return int(name)
 
 
-def _number(kind: Any, value: Any, where: str, limits: Within) -> Any:
+def _number(kind: Any, value: Any, where: str, limits: Limits) -> Any:
     number = isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or not limits.least <= value <= limits.most:
         raise wrong(where, f"a {'whole ' if kind is int else ''}number from {limits.least:g} to {limits.most:g}")

@@ -49,7 +49,7 @@ class RuntimeTools(Tools):
 
 
 @dataclass(frozen=True)
-class Fit:
+class FittingBundle:
     """A bundle that this machine can run."""
 
     manifest: Manifest
@@ -58,7 +58,7 @@ class Fit:
     tools: RuntimeTools
 
 
-def fitting(manifest: Manifest, *, file: Path, device: str | None = None) -> Fit:
+def fitting(manifest: Manifest, *, file: Path, device: str | None = None) -> FittingBundle:
     """The bundle for this device, or a refusal that says what is another here: the runtime, the chip."""
     target = Target.parse(manifest.target)
     tools = RuntimeTools.installed(compiled_by=manifest.iree)
@@ -72,7 +72,7 @@ def fitting(manifest: Manifest, *, file: Path, device: str | None = None) -> Fit
     if known is None:
         raise UsageError(f"{file} is of {manifest.problem!r}, which is no problem.", remedy="Build the bundle anew.")
     problem = target.prepare(known.allowing(manifest.allow or None))
-    return Fit(manifest, problem, target, tools)
+    return FittingBundle(manifest, problem, target, tools)
 
 
 def _refuse_chip(manifest: Manifest, target: Target, tools: RuntimeTools, file: Path, device: str | None) -> None:
@@ -96,7 +96,7 @@ def _refuse_chip(manifest: Manifest, target: Target, tools: RuntimeTools, file: 
 
 
 @dataclass(frozen=True)
-class Here:
+class RunContext:
     """Where a bundle runs, and who watches."""
 
     folder: Path
@@ -111,7 +111,7 @@ class Here:
     """It is one of several: the budget is the user's for all of them."""
 
 
-def run_bundle(fit: Fit, modules: Mapping[str, Path], here: Here, *, bundle: str) -> tuple[Report, str]:
+def run_bundle(fit: FittingBundle, modules: Mapping[str, Path], here: RunContext, *, bundle: str) -> tuple[Report, str]:
     """What the bundle of this digest came to, and the reason as people are told it; WrongResultError where nothing is
     right."""
     manifest, reporter = fit.manifest, here.reporter

@@ -36,7 +36,7 @@ SUBSTITUTED: tuple[Dump, ...] = ("benchmarks", "binaries")
 
 
 @dataclass(frozen=True)
-class Said:
+class FileHeader:
     """The header lines and the provenance that a file is written with."""
 
     header: Sequence[str] = ()
@@ -45,11 +45,11 @@ class Said:
     """The provenance of each entry, where they differ."""
 
 
-NOTHING = Said()
+NOTHING = FileHeader()
 
 
 @dataclass(frozen=True)
-class Carried:
+class CarriedConfig:
     """A configuration in a compile, as plain data."""
 
     spec: str | None = None
@@ -120,15 +120,15 @@ class Carrier(ABC):
         return [f"{spec_flag}={path}"]
 
     @abstractmethod
-    def carried(self, said: Said = NOTHING) -> Carried:
+    def carried(self, said: FileHeader = NOTHING) -> CarriedConfig:
         """What it puts into a compile."""
 
-    def parts(self, said: Said = NOTHING) -> Parts:
+    def parts(self, said: FileHeader = NOTHING) -> Parts:
         """What it is shipped as, for the program that it was made for."""
         carried = self.carried(said)
         return Parts(self.name, carried.spec, carried.spec_flag)
 
-    def parts_in(self, configured: Mapping[str, str], said: Said = NOTHING) -> Parts:
+    def parts_in(self, configured: Mapping[str, str], said: FileHeader = NOTHING) -> Parts:
         """What it is shipped as for a larger program, which has its dispatch in these configured executables."""
         del configured  # what matches an operation does so wherever it stands
         return self.parts(said)
@@ -141,9 +141,9 @@ class FlagsCarrier(Carrier):
     name = "flags"
     info = None
 
-    def carried(self, said: Said = NOTHING) -> Carried:
+    def carried(self, said: FileHeader = NOTHING) -> CarriedConfig:
         del said  # a flagfile has no comments
-        return Carried()
+        return CarriedConfig()
 
 
 @dataclass(frozen=True)
@@ -160,11 +160,11 @@ class SpecCarrier(Carrier):
     file_kind = "tuning"
     file_title = "tuning spec"
 
-    def carried(self, said: Said = NOTHING) -> Carried:
+    def carried(self, said: FileHeader = NOTHING) -> CarriedConfig:
         text = spec_mlir(
             name=self.problem, dispatch=self.dispatch, info=self.info, header=said.header, provenance=said.provenance
         )
-        return Carried(text, self.flag, expected=self.info)
+        return CarriedConfig(text, self.flag, expected=self.info)
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ class SubstitutionCarrier(Carrier):
         del spec_flag, objects
         return [f"{Executable(name, '').flag}={path}" for name in names]
 
-    def carried(self, said: Said = NOTHING) -> Carried:
+    def carried(self, said: FileHeader = NOTHING) -> CarriedConfig:
         text = configure(
             self.executable,
             self.info,
@@ -199,9 +199,9 @@ class SubstitutionCarrier(Carrier):
             header=said.header,
             provenance=said.provenance,
         )
-        return Carried(text, self.executable.flag, dumps=SUBSTITUTED, expected=self.info)
+        return CarriedConfig(text, self.executable.flag, dumps=SUBSTITUTED, expected=self.info)
 
-    def parts_in(self, configured: Mapping[str, str], said: Said = NOTHING) -> Parts:
+    def parts_in(self, configured: Mapping[str, str], said: FileHeader = NOTHING) -> Parts:
         there = {name: replace(self, executable=Executable(name, text)) for name, text in configured.items()}
         texts = {name: carrier.carried(said).spec for name, carrier in there.items()}
         return Parts(self.name, executables={name: text for name, text in texts.items() if text is not None})
@@ -231,9 +231,9 @@ class MicrokernelCarrier(Carrier):
         del names, spec_flag
         return [f"{SPEC_FLAG}={path}", f"{OBJECTS_FLAG}={objects}"]
 
-    def carried(self, said: Said = NOTHING) -> Carried:
+    def carried(self, said: FileHeader = NOTHING) -> CarriedConfig:
         instances = [call.instance for call in self.calls]
-        return Carried(
+        return CarriedConfig(
             self.text(said),
             SPEC_FLAG,
             flags=(f"{OBJECTS_FLAG}={OBJECTS_FOLDER}",),
@@ -248,11 +248,11 @@ class MicrokernelCarrier(Carrier):
         bindings = [binding for call in self.calls for binding in call.instance.bindings]
         return not any(binding.zeroed and binding.access != SCRATCH for binding in bindings)
 
-    def parts(self, said: Said = NOTHING) -> Parts:
+    def parts(self, said: FileHeader = NOTHING) -> Parts:
         objects = dict.fromkeys(path for call in self.calls for path in call.instance.objects)
         return Parts(self.name, self.text(said), SPEC_FLAG, objects=tuple(objects))
 
-    def text(self, said: Said = NOTHING) -> str:
+    def text(self, said: FileHeader = NOTHING) -> str:
         return microkernel_spec(
             self.calls,
             target=self.executable_target,
@@ -277,10 +277,10 @@ class VariantCarrier(Carrier):
     code = "microkernel"
     made_here = True
 
-    def carried(self, said: Said = NOTHING) -> Carried:
+    def carried(self, said: FileHeader = NOTHING) -> CarriedConfig:
         return self.built.carried(said)
 
-    def parts(self, said: Said = NOTHING) -> Parts:
+    def parts(self, said: FileHeader = NOTHING) -> Parts:
         return self.built.parts(said)
 
     @property

@@ -38,7 +38,7 @@ PIECE_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
-class SentModule:
+class RemoteModule:
     """A module, as a device is given it."""
 
     vmfb: Path
@@ -51,7 +51,7 @@ def moved(value: Any, to: Callable[[Path], Path]) -> Any:
         return to(value)
     if isinstance(value, tuple):
         return tuple(moved(one, to) for one in value)
-    if isinstance(value, SentModule):
+    if isinstance(value, RemoteModule):
         return replace(value, vmfb=to(value.vmfb))
     if isinstance(value, Benchmark):
         return replace(value, invocation=moved(value.invocation, to))
@@ -117,11 +117,11 @@ class RemoteDevice:
         self, module: Module, benchmark: Benchmark, *, repetitions: int = 3, give_up_us: float = math.inf
     ) -> Timing:
         how = {"repetitions": repetitions, "give_up_us": give_up_us}
-        timing: Timing = self._ask("time", SentModule(module.vmfb, module.repeat), benchmark, **how)
+        timing: Timing = self._ask("time", RemoteModule(module.vmfb, module.repeat), benchmark, **how)
         return timing
 
     def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
-        sent = SentModule(module.vmfb, module.repeat)
+        sent = RemoteModule(module.vmfb, module.repeat)
         pairs: CallPairs | None = self._ask("call_pairs", sent, benchmark, count=count)
         return pairs
 

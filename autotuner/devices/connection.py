@@ -29,7 +29,7 @@ OPEN_SECONDS = 120.0
 """A first context on a GPU takes seconds; on a machine that is busy with other compilers many."""
 
 
-class Unanswered(Exception):
+class RequestFailed(Exception):
     """What was asked did not come to an answer."""
 
     def __init__(self, failure: FailureClass, detail: str) -> None:
@@ -76,7 +76,7 @@ class Connection:
                     self.close()
                 if "remedy" in answer:
                     raise EnvironmentFailure(answer["error"], remedy=answer["remedy"])
-                raise Unanswered("run-error", answer["error"])
+                raise RequestFailed("run-error", answer["error"])
             return answer
 
     def _asked(self, request: Message, *, timeout: float) -> Message:
@@ -84,7 +84,7 @@ class Connection:
         try:
             self._open()
             return self._exchange(request, timeout=timeout)
-        except Unanswered as lost:
+        except RequestFailed as lost:
             if lost.failure == "run-timeout":
                 raise
         self._open()
@@ -109,7 +109,7 @@ class Connection:
         try:
             self.opened = self._exchange({"ask": "open", "device": iree_uri(self.uri)}, timeout=OPEN_SECONDS)
             why = self.opened.get("error", "")
-        except Unanswered as lost:
+        except RequestFailed as lost:
             why = str(lost)
         if why:
             self.close()
@@ -127,7 +127,7 @@ class Connection:
             self.close()
             if cut_off:
                 raise OutOfTimeError from None
-            raise Unanswered("run-timeout", f"killed after {timeout:.0f} s") from None
+            raise RequestFailed("run-timeout", f"killed after {timeout:.0f} s") from None
         except BaseException:
             self.close()
             raise
@@ -135,11 +135,11 @@ class Connection:
     def _answer(self, request: Message, ends: float) -> Message:
         running = self._child
         if running is None or running.stdin is None:
-            raise Unanswered("run-error", "the device's process is gone")
+            raise RequestFailed("run-error", "the device's process is gone")
         try:
             running.stdin.write(frame(request))
         except OSError:
-            raise Unanswered("run-error", self._last_words(running)) from None
+            raise RequestFailed("run-error", self._last_words(running)) from None
         (size,) = LENGTH.unpack(self._read(running, LENGTH.size, ends))
         answer: Message = json.loads(self._read(running, size, ends))
         return answer
@@ -153,7 +153,7 @@ class Connection:
                 raise TimeoutError
             part = os.read(running.stdout.fileno(), size - len(data))
             if not part:
-                raise Unanswered("run-error", self._last_words(running))
+                raise RequestFailed("run-error", self._last_words(running))
             data += part
         return data
 

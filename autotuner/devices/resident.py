@@ -24,7 +24,7 @@ import numpy as np
 
 from autotuner.devices.child_base import STEADY, Message
 from autotuner.devices.conditions import Conditions, DeviceState
-from autotuner.devices.connection import OPEN_SECONDS, Connection, Unanswered
+from autotuner.devices.connection import OPEN_SECONDS, Connection, RequestFailed
 from autotuner.devices.device import KEPT_RESULTS, CallPairs, Computed, LiveCalls, LiveRounds, Module, Timing
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.sampling import Rotation, Sizes, sampled, sizes_of
@@ -138,7 +138,7 @@ class ResidentDevice:
             answer = self._ask(asked, module.vmfb, call, timeout=benchmark.timeout)
             if self._load is None and min(answer["seconds"]) >= LOAD_SECONDS and self._sustain(module.vmfb, call):
                 answer = self._ask(asked, module.vmfb, call, timeout=benchmark.timeout)
-        except Unanswered as why:
+        except RequestFailed as why:
             return Timing((), why.failure, str(why))
         return Timing(tuple(seconds * 1e6 / module.repeat for seconds in answer["seconds"]))
 
@@ -150,7 +150,7 @@ class ResidentDevice:
         asked = {"ask": "pairs", "count": count, "sets": rotation.sets}
         try:
             answer = self._ask(asked, module.vmfb, call, timeout=benchmark.timeout)
-        except Unanswered as why:
+        except RequestFailed as why:
             return CallPairs(failure=why.failure, detail=str(why))
         cold, warm = (tuple(seconds * 1e6 / module.repeat for seconds in answer[name]) for name in ("cold", "warm"))
         return CallPairs(cold, warm, exceeds=rotation.exceeds and answer["sets"] >= rotation.sets)
@@ -163,7 +163,7 @@ class ResidentDevice:
         asked = {"ask": "live", "modules": files, "folder": str(self.folder), **asdict(how)}
         try:
             answer = self._ask(asked, modules[0], call, timeout=how.timeout)
-        except Unanswered as why:
+        except RequestFailed as why:
             return LiveCalls(failure=why.failure, detail=str(why))
         us = tuple(tuple(seconds * 1e6 for seconds in row) for row in answer["seconds"])
         kept = [[self._computed(one, invocation) for one in row] for row in answer["results"]]
@@ -181,7 +181,7 @@ class ResidentDevice:
     def lend(self, *, busy: bool) -> None:
         """The load rests until this one is asked again."""
         if self._load is not None and self.connection.pid is not None:
-            with contextlib.suppress(Unanswered):
+            with contextlib.suppress(RequestFailed):
                 self.connection.ask({"ask": "lend", "busy": busy}, timeout=OPEN_SECONDS)
 
     def prepare(self, vmfb: Path) -> Future[None]:
@@ -199,7 +199,7 @@ class ResidentDevice:
         """In whichever loader is free; what goes wrong there goes wrong again where it counts."""
         loader = self._free.get()
         try:
-            with contextlib.suppress(Unanswered, DeviceError, OutOfTimeError):
+            with contextlib.suppress(RequestFailed, DeviceError, OutOfTimeError):
                 loader.ask({"ask": "load", "module": str(vmfb.absolute())}, timeout=OPEN_SECONDS)
         finally:
             self._free.put(loader)
@@ -211,7 +211,7 @@ class ResidentDevice:
             return computed
         try:
             answer = self._ask({"ask": "call", "folder": str(self.folder)}, vmfb, call, timeout=timeout)
-        except Unanswered as why:
+        except RequestFailed as why:
             return Computed(failure=why.failure, detail=str(why))
         computed = replace(self._computed(answer["results"], invocation), seconds=answer["seconds"])
         self._forget_old()
@@ -269,7 +269,7 @@ class ResidentDevice:
         if not self.under_load:
             return False
         self._load = (vmfb, call)
-        with contextlib.suppress(Unanswered):  # without it timings still go on
+        with contextlib.suppress(RequestFailed):  # without it timings still go on
             self._ask({"ask": "sustain"}, vmfb, call, timeout=OPEN_SECONDS)
         return True
 

@@ -211,7 +211,7 @@ class Compile:
 
 
 @dataclass(frozen=True)
-class Begun:
+class PartialCompile:
     """A program compiled up to a phase, from where another compile continues."""
 
     phase: Phase
@@ -278,7 +278,7 @@ class Compiled:
         return cls("compile-error", why, 0.0, (), Path())
 
 
-def compile_program(job: Compile, tools: Tools, folder: Path, *, begun: Begun | None = None) -> Compiled:
+def compile_program(job: Compile, tools: Tools, folder: Path, *, begun: PartialCompile | None = None) -> Compiled:
     """Compiles in `folder`, where the inputs and the module stay; what was dumped is read and removed.
 
     `begun` is what came of the job's beginning, where that has been compiled: then only the rest is.

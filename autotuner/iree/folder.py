@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from autotuner.errors import EnvironmentFailure
 
 if TYPE_CHECKING:
-    from autotuner.iree.compile import Begun, Compile, Dump, Phase
+    from autotuner.iree.compile import Compile, Dump, PartialCompile, Phase
 
 PROBLEM, SPEC, BEGUN, MODULE = "problem.mlir", "spec.mlir", "begun.mlirbc", "module.vmfb"
 """The names of what goes into a compile's folder and comes out of it."""
@@ -20,7 +20,7 @@ MODEL = "whole-model.mlir"
 ROOM = "Free some space, or choose another --workspace or AUTOTUNE_CACHE_DIR."
 
 
-def write_inputs(job: Compile, folder: Path, *, begun: Begun | None = None) -> None:
+def write_inputs(job: Compile, folder: Path, *, begun: PartialCompile | None = None) -> None:
     """Writes the files that the command reads."""
     own = {} if isinstance(job.program, Path) else {PROBLEM: job.program.encode()}
     if job.spec is not None:

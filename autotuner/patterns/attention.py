@@ -26,7 +26,7 @@ _TURN = [0, 2, 1, 3]
 
 
 @dataclass(frozen=True)
-class Around:
+class AttentionWithTransposes:
     """An attention with the transposes of its heads."""
 
     problem: Attention
@@ -110,7 +110,7 @@ def _takes_scores_as_they_are(op: Any) -> bool:
     return len(operations) == 1 and list(operations[0].operands) == arguments
 
 
-def read_around(op: Any, problem: Attention) -> Iterator[Around]:
+def read_around(op: Any, problem: Attention) -> Iterator[AttentionWithTransposes]:
     """The attention as wider problems, the widest first; `problem` is what it is by itself."""
     sources = [_before(value) for value in list(op.operands)[:3]]
     root = _behind(op)
@@ -124,8 +124,8 @@ def read_around(op: Any, problem: Attention) -> Iterator[Around]:
         return
     packed = _packed(sources)
     if packed is not None and _are([packed], replace(whole, layout=PACKED)):
-        yield Around(replace(whole, layout=PACKED), root, (packed,))
-    yield Around(whole, root, tuple(sources))
+        yield AttentionWithTransposes(replace(whole, layout=PACKED), root, (packed,))
+    yield AttentionWithTransposes(whole, root, tuple(sources))
 
 
 def _are(values: Sequence[Any], problem: Attention) -> bool:

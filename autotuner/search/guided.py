@@ -13,7 +13,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial
 
 from autotuner.search.grid import NONE, Grid, WholeSampler
-from autotuner.search.model import GOOD, Floats, Likeness, Rows, Surrogate
+from autotuner.search.model import GOOD, Floats, Rows, Similarity, Surrogate
 from autotuner.space.table import Space
 
 MEMORY = 200
@@ -56,7 +56,7 @@ class GuidedSampler(WholeSampler):
         super().__init__(Grid(space))
         self._settings = settings
         self._rng = np.random.default_rng(seed)
-        self._likeness = Likeness(space.knobs, shared=settings.shared)
+        self._likeness = Similarity(space.knobs, shared=settings.shared)
         self._model = Surrogate(self._likeness, boldness=settings.boldness, good=settings.good)
         self._values: dict[int, float] = {}
         """By row; NaN where it failed."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from autotuner.search.model import Likeness, Rows, Singles, standardized
+from autotuner.search.model import Rows, Similarity, Singles, standardized
 from autotuner.space.table import Config, Space, Value
 
 SUGGESTED = 20
@@ -69,7 +69,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Earlier:
+class EarlierRun:
     """What an earlier run timed."""
 
     name: str
@@ -78,7 +78,7 @@ class Earlier:
     us: Sequence[float]
 
     @property
-    def kept(self) -> Earlier:
+    def kept(self) -> EarlierRun:
         """With those of its results that are made use of, the fastest first."""
         places = kept(self.us)
         return replace(self, configs=[self.configs[one] for one in places], us=[self.us[one] for one in places])
@@ -92,7 +92,7 @@ class Suggestions:
     sources: tuple[str, ...] = ()
 
 
-def suggest(space: Space, shape: Shape, earlier: Sequence[Earlier], *, count: int = SUGGESTED) -> Suggestions:
+def suggest(space: Space, shape: Shape, earlier: Sequence[EarlierRun], *, count: int = SUGGESTED) -> Suggestions:
     """What all near runs together predict to be the fastest, after the winner of a run on the very same shape."""
     near = [(shape.distance(run.shape), run) for run in earlier if _has_knobs_of(space, run)]
     near = sorted((pair for pair in near if math.isfinite(pair[0])), key=lambda pair: pair[0])[:RUNS]
@@ -106,7 +106,7 @@ def suggest(space: Space, shape: Shape, earlier: Sequence[Earlier], *, count: in
     return Suggestions(tuple(space[row] for row in chosen), tuple(run.name for _, run in near))
 
 
-def _has_knobs_of(space: Space, run: Earlier) -> bool:
+def _has_knobs_of(space: Space, run: EarlierRun) -> bool:
     own = {knob.name for knob in space.knobs}
     return bool(run.us) and 2 * len(own & {*run.configs[0]}) > len(own)
 
@@ -151,10 +151,10 @@ class Prediction:
     """Each result counts over those of its own shape, nearer shapes for less noisy. Configurations are alike by their
     knobs."""
 
-    def __init__(self, space: Space, known: Sequence[tuple[float, Earlier]]) -> None:
+    def __init__(self, space: Space, known: Sequence[tuple[float, EarlierRun]]) -> None:
         """`known` are runs, each with how far its shape is from this one."""
         self._space = space
-        self._likeness = Likeness(space.knobs, shared=_SHARED)
+        self._likeness = Similarity(space.knobs, shared=_SHARED)
         features = self._likeness.configs([config for _, run in known for config in run.configs])
         self._toward = self._likeness.toward(features)
         values = np.concatenate([standardized(np.log(run.us)) for _, run in known])

@@ -21,7 +21,7 @@ GOOD = 0.5
 """The share of results whose values are told apart."""
 
 
-class Likeness:
+class Similarity:
     """A factor for each knob: 1 where two rows agree, less the farther their values are apart.
 
     No factor is less than `shared`: the other knobs still tell something of a row that is far away in one of them.
@@ -99,7 +99,7 @@ class Surrogate:
     after 100 evaluations, worse after 200. A likeness by the distance over all knobs together was worse after 100.
     """
 
-    def __init__(self, likeness: Likeness, *, boldness: float, good: float = GOOD) -> None:
+    def __init__(self, likeness: Similarity, *, boldness: float, good: float = GOOD) -> None:
         self._likeness, self._boldness, self._good = likeness, boldness, good
 
     def choices(self, known: Singles, values: Floats, rows: Singles, *, pending: int) -> Iterator[int]:
@@ -107,7 +107,7 @@ class Surrogate:
 
         What is under way or chosen has no value yet, but it makes its surroundings less unknown: that spreads a batch.
         """
-        belief = _Belief.of(self._likeness, known, standardized(values, good=self._good), rows)
+        belief = _Posterior.of(self._likeness, known, standardized(values, good=self._good), rows)
         open_ = np.arange(len(rows)) >= pending
         for row in range(pending):
             belief.expect(row)
@@ -130,10 +130,10 @@ def standardized(values: Floats, *, good: float = GOOD) -> Floats:
 
 
 @dataclass
-class _Belief:
+class _Posterior:
     """What the values at some points say of others."""
 
-    likeness: Likeness
+    likeness: Similarity
     rows: Singles
     near: Singles
     """Covariance of the rows with the known points."""
@@ -144,7 +144,7 @@ class _Belief:
     _expected: list[Floats]
 
     @classmethod
-    def of(cls, likeness: Likeness, known: Singles, target: Floats, rows: Singles) -> _Belief:
+    def of(cls, likeness: Similarity, known: Singles, target: Floats, rows: Singles) -> _Posterior:
         covariance = likeness.between(known, known) + NUGGET * np.eye(len(known))
         inverse = np.linalg.inv(covariance).astype(np.float64)
         near = likeness.between(rows, known)

@@ -49,7 +49,7 @@ class Search:
         self._trials: dict[int, int] = {}
         """By row under way, the number of its trial."""
         with quiet():
-            legal = Legal(sampler, self._grid, first=[*dict.fromkeys(rows)])
+            legal = NearestLegalSampler(sampler, self._grid, first=[*dict.fromkeys(rows)])
             self._study = optuna.create_study(sampler=legal)
         self._distributions = legal.distributions
         self._kept = kept
@@ -107,7 +107,7 @@ class CategoricalDistribution(optuna.distributions.CategoricalDistribution):
         return self
 
 
-class Legal(WholeSampler):
+class NearestLegalSampler(WholeSampler):
     """Another sampler, each of whose proposals becomes the nearest legal row that was not proposed before."""
 
     def __init__(self, sampler: BaseSampler, grid: Grid, *, first: list[int]) -> None:

@@ -27,7 +27,7 @@ _ANY_OP = "!transform.any_op"
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class EntryUse:
     """How one entry applies to a program."""
 
     entry: Entry
@@ -57,7 +57,7 @@ def applied(
     *,
     objects: Path | None = None,
     timeout: float = SECONDS,
-) -> tuple[Use, ...]:
+) -> tuple[EntryUse, ...]:
     """How often each entry of a spec applies to a program, compiled with `flags` (the target's).
 
     `objects` is the folder of a microkernel spec's objects.
@@ -121,7 +121,7 @@ def _annotate(action: Any, value: str) -> None:
         ir.Operation.create("transform.annotate", operands=[function], attributes={"name": text(f"{BY}{value}")})
 
 
-def _entries_used(entries: Sequence[Entry], program: ir.Module) -> tuple[Use, ...]:
+def _entries_used(entries: Sequence[Entry], program: ir.Module) -> tuple[EntryUse, ...]:
     calls = _calls(program)
     uses = []
     ops = list(walk(program.operation))
@@ -133,7 +133,7 @@ def _entries_used(entries: Sequence[Entry], program: ir.Module) -> tuple[Use, ..
         there = {_executable(op) for op in mine}
         lost = len(mine) - len(kept) + sum(_executable(op) not in there for op in around)
         names = tuple(sorted({str(op.name) for op in mine}))
-        uses.append(Use(entry, len(kept), sum(calls[_executable(op)] for op in kept), lost, names))
+        uses.append(EntryUse(entry, len(kept), sum(calls[_executable(op)] for op in kept), lost, names))
     return tuple(uses)
 
 
@@ -161,7 +161,7 @@ def _executable(op: Any) -> str:
     return symbol(op)
 
 
-def _kernels_used(module: ir.Module, entries: Sequence[Entry], program: ir.Module) -> tuple[Use, ...]:
+def _kernels_used(module: ir.Module, entries: Sequence[Entry], program: ir.Module) -> tuple[EntryUse, ...]:
     """Dispatches that the preprocessed program has of each kernel."""
     named = symbols(module.operation)
     wanted: list[tuple[set[Any], set[str]]] = []
@@ -170,14 +170,14 @@ def _kernels_used(module: ir.Module, entries: Sequence[Entry], program: ir.Modul
         externs = {extern(op) for op in inside if op.name == "hal.dispatch.extern"}
         wanted.append((externs, {name for op in inside if op.name == "flow.dispatch" for name in roots(op)}))
     counts = count_calls(program, wanted)
-    return tuple(Use(entry, count, count, 0) for entry, count in zip(entries, counts, strict=True))
+    return tuple(EntryUse(entry, count, count, 0) for entry, count in zip(entries, counts, strict=True))
 
 
-def _substituted(entry: Entry, program: ir.Module, job: Compile, tools: Tools) -> Use:
+def _substituted(entry: Entry, program: ir.Module, job: Compile, tools: Tools) -> EntryUse:
     """Is there a dispatch of this name, and has it the file's configuration when it was substituted?"""
     calls = _calls(program)
     if not any(op.name == EXECUTABLE and symbol(op) == entry.name for op in walk(program.operation)):
-        return Use(entry, 0, 0, 0)
+        return EntryUse(entry, 0, 0, 0)
     text = inspect(replace(job, spec_flag=f"{SUBSTITUTION}={entry.name}"), tools).text
     after = parse(text, program.context)
     ops = [
@@ -186,4 +186,4 @@ def _substituted(entry: Entry, program: ir.Module, job: Compile, tools: Tools) -
         if "lowering_config" in op.attributes and _executable(op) == entry.name and _kept(op, entry)
     ]
     names = tuple(sorted({str(op.name) for op in ops}))
-    return Use(entry, int(bool(ops)), calls[entry.name] if ops else 0, int(not ops), names)
+    return EntryUse(entry, int(bool(ops)), calls[entry.name] if ops else 0, int(not ops), names)

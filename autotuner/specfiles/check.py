@@ -22,7 +22,7 @@ from autotuner.iree.tools import Tools
 from autotuner.microkernels.chips import runs_on
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
-from autotuner.specfiles.applied import Use, applied
+from autotuner.specfiles.applied import EntryUse, applied
 from autotuner.specfiles.entries import SpecFile, parse_spec, read_spec, read_text, vet_file
 from autotuner.specfiles.flagfile import Flagfile, beside, split_file, tuning_flag
 from autotuner.specfiles.vetting import SECONDS, executables_in, vet_program
@@ -130,7 +130,7 @@ class Report:
     path: Path
     file: SpecFile
     findings: tuple[Finding, ...]
-    uses: tuple[Use, ...] | None = None
+    uses: tuple[EntryUse, ...] | None = None
 
     @property
     def sound(self) -> bool:

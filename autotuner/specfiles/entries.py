@@ -193,7 +193,7 @@ class Pair:
         return [one for one in functions if any(op.name in _DISPATCHES for op in walk(one))] or functions
 
 
-class Foreach:
+class ForeachMatch:
     """A foreach_match of a module."""
 
     def __init__(self, op: Any) -> None:
@@ -225,8 +225,8 @@ class Foreach:
             self._op.attributes[words] = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(both[place]) for both in names])
 
 
-def foreaches(top: Any) -> list[Foreach]:
-    return [Foreach(op) for op in walk(top) if op.name == FOREACH]
+def foreaches(top: Any) -> list[ForeachMatch]:
+    return [ForeachMatch(op) for op in walk(top) if op.name == FOREACH]
 
 
 def pairs(top: Any) -> Iterator[Pair]:

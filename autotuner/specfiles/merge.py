@@ -19,7 +19,16 @@ from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.compile import shell_line
 from autotuner.iree.mlir import symbol, walk
 from autotuner.iree.tools import Tools
-from autotuner.specfiles.entries import CONFIG, FOREACH, Entry, Foreach, parse_spec, read_module, read_text, verifies
+from autotuner.specfiles.entries import (
+    CONFIG,
+    FOREACH,
+    Entry,
+    ForeachMatch,
+    parse_spec,
+    read_module,
+    read_text,
+    verifies,
+)
 from autotuner.specfiles.flagfile import Flagfile, tuning_flag
 from autotuner.specfiles.matchers import body_key, symbols
 from autotuner.specfiles.provenance import has_figures, line_of
@@ -190,7 +199,7 @@ class _Source:
         return cls(name, module, file.entries)
 
     @property
-    def foreach(self) -> Foreach:
+    def foreach(self) -> ForeachMatch:
         return _foreach(self.module)
 
 
@@ -266,8 +275,8 @@ def _configuration(entry: Entry) -> tuple[str, str]:
 # --- one module -----------------------------------------------------------------------------------------------------
 
 
-def _foreach(module: ir.Module) -> Foreach:
-    return Foreach(symbols(module.operation)[CONFIG].regions[0].blocks[0].operations[0].operation)
+def _foreach(module: ir.Module) -> ForeachMatch:
+    return ForeachMatch(symbols(module.operation)[CONFIG].regions[0].blocks[0].operations[0].operation)
 
 
 def _linked(sources: Sequence[_Source], kept: Sequence[Choice]) -> ir.Module:

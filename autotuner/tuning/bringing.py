@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Unpack
 
 from autotuner.bundles import archive
-from autotuner.bundles.documents import BASELINE, Entry, Manifest, Report, Tried
+from autotuner.bundles.documents import BASELINE, CandidateRecord, Entry, Manifest, Report
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.measure.screening import Measured
 from autotuner.microkernels.variants import Kernel
@@ -148,7 +148,7 @@ def _candidate(steps: SingleRun, entry: Entry, file: Path) -> Candidate:
     return replace(found, id=entry.id)
 
 
-def _settle(steps: SingleRun, outcome: Outcome, tried: Tried) -> None:
+def _settle(steps: SingleRun, outcome: Outcome, tried: CandidateRecord) -> None:
     """The check and every timing, in their order."""
     evaluator, store = steps.evaluator, steps.store
     first = tried.taken[0].timing if tried.taken else None

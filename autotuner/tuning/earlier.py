@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from autotuner.search.history import RUNS, SUGGESTED, Earlier, Shape, kept, suggest
+from autotuner.search.history import RUNS, SUGGESTED, EarlierRun, Shape, kept, suggest
 from autotuner.space import ABSENT, Config
 from autotuner.store.reader import Reader
 from autotuner.store.rows import NewRun, RunRow
@@ -85,7 +85,7 @@ def learned(plan: Plan, reader: Reader, *, run: str, device_name: str, trials: i
     return replace(plan, seeds=tuple(dict.fromkeys([*plan.seeds, *configs]))), note
 
 
-def earlier_runs(reader: Reader, shape: Shape, *, target: str, device_name: str, but: str) -> list[Earlier]:
+def earlier_runs(reader: Reader, shape: Shape, *, target: str, device_name: str, but: str) -> list[EarlierRun]:
     """What was timed on this chip for shapes like this one, the nearest first; `but` is the run that asks."""
     known = {row.id: (row, own) for row in reader.runs() if row.target == target and (own := _shape(row)) is not None}
     apart = {run: shape.distance(own) for run, (_, own) in known.items() if run != but}
@@ -102,7 +102,7 @@ def earlier_runs(reader: Reader, shape: Shape, *, target: str, device_name: str,
     # Of long runs little is made use of: only that is read.
     configs = reader.configs(candidate for candidates in chosen.values() for candidate in candidates)
     return [
-        Earlier(
+        EarlierRun(
             f"{known[run][0].problem.get('name', '')} ({run})",
             known[run][1],
             [configs[candidate] for candidate in candidates],

@@ -11,7 +11,7 @@ from autotuner._version import __version__
 from autotuner.build import Builder
 from autotuner.build.ship import Shipped, compile_shipped
 from autotuner.build.ship import ship as ship_parts
-from autotuner.carriers.carrier import Said
+from autotuner.carriers.carrier import FileHeader
 from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.outputs import MICROKERNEL, SPEC, Outputs
 from autotuner.carriers.provenance import Provenance, machine_of, today
@@ -72,7 +72,7 @@ class Winner:
 def ship(winner: Winner, *, files: Outputs, builder: Builder, timeout: float) -> Shipped:
     """Spec, flagfile and objects, proven by a fresh compile."""
     plan, candidate, build = winner.plan, winner.candidate, winner.outcome.build
-    said = Said(_header(winner, files.flagfile, builder.tools), _provenance(winner, builder.tools))
+    said = FileHeader(_header(winner, files.flagfile, builder.tools), _provenance(winner, builder.tools))
     job = plan.job(candidate, timeout=timeout)
     return ship_parts(
         files,

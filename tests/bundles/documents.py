@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from autotuner.bundles.documents import BASELINE, Entry, Manifest, Report, Taken, Tried
+from autotuner.bundles.documents import BASELINE, CandidateRecord, Entry, Manifest, Report, TimingRecord
 from autotuner.devices.conditions import Conditions, Sample
 from autotuner.devices.device import Timing
 from autotuner.measure.blocks import Interval
@@ -36,8 +36,8 @@ MANIFEST = Manifest(
 )
 
 
-def timing(us: float, phase: Any = "screen") -> Taken:
-    return Taken.of(phase, 0, Timing((us, us), conditions=Conditions("sustained", "warm", Sample(mhz=900.0))))
+def timing(us: float, phase: Any = "screen") -> TimingRecord:
+    return TimingRecord.of(phase, 0, Timing((us, us), conditions=Conditions("sustained", "warm", Sample(mhz=900.0))))
 
 
 REPORT = Report(
@@ -45,8 +45,8 @@ REPORT = Report(
     device="local-task",
     environment={"host": "there", "load": 0.5, "device_mhz": None},
     tried=(
-        Tried(BASELINE, None, 0.0, "", [timing(2.0), timing(2.1, "confirm")]),
-        Tried("c0001", None, 1e-7, "", [timing(1.0)]),
+        CandidateRecord(BASELINE, None, 0.0, "", [timing(2.0), timing(2.1, "confirm")]),
+        CandidateRecord("c0001", None, 1e-7, "", [timing(1.0)]),
     ),
     judgement=Judgement(
         "win",

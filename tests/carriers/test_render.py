@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from iree.compiler import ir
 
-from autotuner.carriers.carrier import Said
+from autotuner.carriers.carrier import FileHeader
 from autotuner.carriers.render import MARKER, cpu_compilation_info, spec_mlir
 from autotuner.iree.mlir import walk
 from autotuner.problems import Gemm
@@ -46,7 +46,7 @@ def test_a_spec_parses_carries_the_marker_and_its_header(make_plan: MakePlan) ->
     plan = make_plan(SMALL, "plain")
     for first in plan.first:
         candidate = plan.candidate(first, id="c0")
-        text = candidate.carrier.carried(Said(header=["problem: x", "", "module { not MLIR }"])).spec
+        text = candidate.carrier.carried(FileHeader(header=["problem: x", "", "module { not MLIR }"])).spec
         assert text is not None
         assert text.splitlines()[:3] == ["// problem: x", "// ", "// module { not MLIR }"]
         assert text.count(f'transform.annotate %op "{MARKER}"') == 1

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from autotuner.build import Builder, BuildJob, Compiled
-from autotuner.carriers.carrier import Said
+from autotuner.carriers.carrier import FileHeader
 from autotuner.carriers.render import MARKER, Executable, configure, find_executable
 from autotuner.devices.process import ProcessDevice
 from autotuner.iree.tools import Tools
@@ -86,7 +86,7 @@ def test_a_substituted_executable_with_another_configuration_is_not_applied(
 def test_fused_operations_follow_the_vectors_of_the_root(make_plan: MakePlan) -> None:
     plan = make_plan(ONE_IMAGE, "plain")
     candidate = plain(plan, 3)[2]
-    text = candidate.carrier.carried(Said(header=["one line", "another"])).spec
+    text = candidate.carrier.carried(FileHeader(header=["one line", "another"])).spec
     assert text is not None
     assert text.startswith("// one line\n// another\n")
     assert text.count(MARKER) == 1

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autotuner.cluster.remote import SentModule
+from autotuner.cluster.remote import RemoteModule
 from autotuner.devices.device import Computed, LiveCalls, LiveRounds, Timing
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.run import Invocation
@@ -61,7 +61,7 @@ def agree(found: Computed, other: Computed) -> Check:
 
 
 def audit_of(device: Living, **settings: object) -> Audit:
-    modules = {name: SentModule(Path(f"{name}.vmfb"), 1) for name in device.work}
+    modules = {name: RemoteModule(Path(f"{name}.vmfb"), 1) for name in device.work}
     return Audit(device, Invocation("main", (), ("f32",)), 1, modules, agree, 9.0, **settings)  # type: ignore[arg-type]
 
 

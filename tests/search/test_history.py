@@ -10,8 +10,8 @@ import pytest
 
 from autotuner.search import history
 from autotuner.search.guided import DEFAULT
-from autotuner.search.history import FASTEST, RESULTS, Earlier, Prediction, Shape, kept, suggest
-from autotuner.search.model import Likeness, Rows, Singles
+from autotuner.search.history import FASTEST, RESULTS, EarlierRun, Prediction, Shape, kept, suggest
+from autotuner.search.model import Rows, Similarity, Singles
 from autotuner.space.table import ABSENT, Config, Knob, Space, Value
 
 KNOBS = [Knob("tile_m", (8, 16, 32, 64, 128)), Knob("tile_n", (8, 16, 32, 64, 128)), Knob("stages", (1, 2, 3, 4))]
@@ -32,9 +32,9 @@ def us(config: Config, *, m: int) -> float:
     )
 
 
-def run(m: int, *, count: int = 40, seed: int = 0, space: Space = SPACE, **changed: str) -> Earlier:
+def run(m: int, *, count: int = 40, seed: int = 0, space: Space = SPACE, **changed: str) -> EarlierRun:
     configs = [space[int(row)] for row in space.sample(count, np.random.default_rng(seed))]
-    return Earlier(f"run {m}", shape(m, **changed), [c.as_dict() for c in configs], [us(c, m=m) for c in configs])  # type: ignore[arg-type]
+    return EarlierRun(f"run {m}", shape(m, **changed), [c.as_dict() for c in configs], [us(c, m=m) for c in configs])  # type: ignore[arg-type]
 
 
 def test_what_is_suggested_is_better_than_the_best_of_ten_times_as_many_dice() -> None:
@@ -50,13 +50,13 @@ def test_the_winner_of_the_same_shape_comes_first() -> None:
     assert found.configs[0].as_dict() == winner
     assert found.sources == ("run 512", "run 4096")
     # Of a run that is no worse, but on a shape that is only near, the winner is one of several.
-    unlike = Earlier(near.name, shape(600), near.configs, near.us)
-    others = [Earlier(f"{n}", shape(601), *_turned(near)) for n in range(6)]
+    unlike = EarlierRun(near.name, shape(600), near.configs, near.us)
+    others = [EarlierRun(f"{n}", shape(601), *_turned(near)) for n in range(6)]
     assert suggest(SPACE, shape(600), [unlike, *others]).configs[0].as_dict() == winner
     assert suggest(SPACE, shape(605), [unlike, *others]).configs[0].as_dict() != winner
 
 
-def _turned(known: Earlier) -> tuple[Sequence[Mapping[str, Value]], list[float]]:
+def _turned(known: EarlierRun) -> tuple[Sequence[Mapping[str, Value]], list[float]]:
     """The same configurations; what was slow is fast."""
     return known.configs, [1e6 / us for us in known.us]
 
@@ -68,7 +68,7 @@ def test_a_run_too_short_for_a_model_gives_its_winner_and_no_more() -> None:
 
 def test_other_operations_and_other_knobs_say_nothing() -> None:
     assert suggest(SPACE, shape(512), [run(512, kind="attention")]).configs == ()
-    other = Earlier("other", shape(512), [{"unroll": 1}] * 9, [1.0] * 9)
+    other = EarlierRun("other", shape(512), [{"unroll": 1}] * 9, [1.0] * 9)
     assert suggest(SPACE, shape(512), [other]).configs == ()
     assert suggest(SPACE, shape(512), []).sources == ()
 
@@ -126,14 +126,14 @@ def test_of_a_long_run_the_fastest_and_an_even_sample_of_the_rest_are_made_use_o
 TILES = Space.product(KNOBS[:2])
 
 
-def best_tile(side: int) -> Earlier:
+def best_tile(side: int) -> EarlierRun:
     """Everything was timed, and the tile of this side is the fastest."""
     configs = [config.as_dict() for config in TILES]
     times = [math.exp(sum(abs(math.log2(int(own) / side)) for own in config.values())) for config in configs]
-    return Earlier("", Shape("contraction", (), {}), configs, times)
+    return EarlierRun("", Shape("contraction", (), {}), configs, times)
 
 
-def predicted(*known: tuple[float, Earlier]) -> Singles:
+def predicted(*known: tuple[float, EarlierRun]) -> Singles:
     return Prediction(TILES, known).of(np.arange(len(TILES)))
 
 
@@ -145,7 +145,7 @@ def test_the_nearer_shape_is_believed() -> None:
 
 def test_how_slow_another_shape_is_in_all_says_nothing() -> None:
     slow = best_tile(64)
-    slower = Earlier("", slow.shape, slow.configs, [100.0 * us for us in slow.us])
+    slower = EarlierRun("", slow.shape, slow.configs, [100.0 * us for us in slow.us])
     assert predicted((0.0, slow)) == pytest.approx(predicted((0.0, slower)), abs=1e-4)
 
 
@@ -155,7 +155,7 @@ def test_how_slow_another_shape_is_in_all_says_nothing() -> None:
 WORDS = [Knob("tile", (ABSENT, 8, 16, 32, 64)), Knob("stages", (1, 2, 3)), Knob("route", ("a", "b"))]
 WORDED = Space(WORDS, np.stack(np.meshgrid(range(5), range(3), range(2), indexing="ij"), -1).reshape(-1, 3))
 SHARED = DEFAULT.shared
-LIKENESS = Likeness(WORDS, shared=SHARED)
+LIKENESS = Similarity(WORDS, shared=SHARED)
 
 
 def between(one: tuple[int, int, str], other: tuple[int, int, str]) -> float:

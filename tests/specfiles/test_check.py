@@ -14,7 +14,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from autotuner.carriers.carrier import Said, VariantCarrier
+from autotuner.carriers.carrier import FileHeader, VariantCarrier
 from autotuner.carriers.flagfile import flagfile_text
 from autotuner.errors import UsageError
 from autotuner.iree.tools import Tools
@@ -35,7 +35,7 @@ SMALL, OTHER = Gemm.parse(shape="64x32x48", dtype="f32"), Gemm.parse(shape="96x6
 
 
 @dataclass(frozen=True)
-class Carried:
+class CarriedConfig:
     """A kernel's spec, what carries it, and what it calls."""
 
     spec: str
@@ -185,7 +185,7 @@ def test_a_substituted_executable_applies_to_its_program_only(
 ) -> None:
     plan = make_plan(Conv.parse(shape="1x12x12x16", filter="3x3x32", pad="1x1", dtype="f32"), "plain")
     candidate = plan.candidate(next(c for c in plan.first if c["route"] == "plain"), id="c")
-    text = candidate.carrier.carried(Said(provenance=TIMED)).spec or ""
+    text = candidate.carrier.carried(FileHeader(provenance=TIMED)).spec or ""
     model = tmp_path / "model.mlir"
     model.write_text(plan.source)
     (use,) = applied(text, model, plan.target.compile_flags, tools)
@@ -199,7 +199,7 @@ def test_a_substituted_executable_applies_to_its_program_only(
 
 
 @pytest.fixture(scope="module")
-def made(make_plan: MakePlan, tmp_path_factory: pytest.TempPathFactory) -> Carried:
+def made(make_plan: MakePlan, tmp_path_factory: pytest.TempPathFactory) -> CarriedConfig:
     """The C kernel that comes with autotune, and the flags of the processor."""
     problem = Gemm.parse(shape="64x64x64", dtype="f32")
     plan = make_plan(problem, "plain")
@@ -209,12 +209,12 @@ def made(make_plan: MakePlan, tmp_path_factory: pytest.TempPathFactory) -> Carri
     carrier = plan.candidate(plan.first[0], id="c").carrier
     assert isinstance(carrier, VariantCarrier)
     (instance,) = (call.instance for call in carrier.built.calls)
-    carried = carrier.carried(Said(provenance=TIMED))
-    return Carried(carried.spec or "", carried.spec_flag, instance.objects, plan.target.compile_flags)
+    carried = carrier.carried(FileHeader(provenance=TIMED))
+    return CarriedConfig(carried.spec or "", carried.spec_flag, instance.objects, plan.target.compile_flags)
 
 
 @pytest.fixture
-def kernel(made: Carried, tmp_path: Path) -> Path:
+def kernel(made: CarriedConfig, tmp_path: Path) -> Path:
     """It, shipped as `ship` does it."""
     path = tmp_path / "shipped" / "kernel.mlir"
     folder = path.with_suffix(".objects")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from iree.compiler import ir
 
-from autotuner.carriers.carrier import Said
+from autotuner.carriers.carrier import FileHeader
 from autotuner.carriers.microkernel import spec_mlir as microkernel_spec
 from autotuner.carriers.provenance import Provenance
 from autotuner.errors import UsageError
@@ -80,7 +80,7 @@ def test_a_substituted_executable_says_what_it_is(make_plan: MakePlan) -> None:
     candidate = plan.candidate(next(c for c in plan.first if c["route"] == "plain"), id="c")
     assert candidate.carrier.name == "substitution"
     assert candidate.info is not None
-    file = read_spec(candidate.carrier.carried(Said(provenance=TIMED)).spec or "")
+    file = read_spec(candidate.carrier.carried(FileHeader(provenance=TIMED)).spec or "")
     assert file.kind == "executable"
     assert "substituted by name" in file.what
     (entry,) = file.entries

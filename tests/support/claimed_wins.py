@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from autotuner.bundles import archive
-from autotuner.bundles.documents import BASELINE, Manifest, Report, Taken, Tried
+from autotuner.bundles.documents import BASELINE, CandidateRecord, Manifest, Report, TimingRecord
 from autotuner.measure.blocks import Interval
 from autotuner.measure.judgement import Judgement
 from autotuner.measure.standing import Kind
@@ -27,7 +27,9 @@ def said_to_win(
         bundle=archive.digest(data),
         device="local-task",
         environment={"iree": manifest.iree, "host": "there", "device_name": "a chip", "driver": "", "load": 0.0},
-        tried=tuple(Tried(name, None, 0.0, "", [Taken("screen", 0, (us,))]) for name, us in times.items()),
+        tried=tuple(
+            CandidateRecord(name, None, 0.0, "", [TimingRecord("screen", 0, (us,))]) for name, us in times.items()
+        ),
         judgement=judgement
         or Judgement(
             "win", "faster", BASELINE, winner, us=times, speedup=Interval(2.0, 1.9, 2.1), confirmed_name=winner

@@ -20,7 +20,7 @@ from autotuner.microkernels.check import refuse_hazards
 from autotuner.problems import Problem
 from autotuner.problems.accuracy import Precision
 from autotuner.programs.model import whole_job
-from autotuner.specfiles.applied import Use, applied
+from autotuner.specfiles.applied import EntryUse, applied
 from autotuner.specfiles.check import check_objects
 from autotuner.specfiles.entries import SpecFile, read_spec, read_text
 from autotuner.specfiles.flagfile import name_of
@@ -198,7 +198,7 @@ class ArmSite:
             raise self._unapplied(spec, uses, flags)
         return count
 
-    def _unapplied(self, spec: Path, uses: Sequence[Use], flags: Sequence[str]) -> NoCandidateError:
+    def _unapplied(self, spec: Path, uses: Sequence[EntryUse], flags: Sequence[str]) -> NoCandidateError:
         """The operations that the spec matches, and those of the program."""
         wanted = listed([f"{use.entry.name} ({use.entry.text})" for use in uses])
         what = f"none of its {len(uses)} entries matches. They want: {'; '.join(wanted)}"

@@ -7,7 +7,7 @@ from pathlib import Path
 from autotuner._version import __version__
 from autotuner.build.ship import compile_shipped
 from autotuner.build.ship import ship as ship_parts
-from autotuner.carriers.carrier import MicrokernelCarrier, Said
+from autotuner.carriers.carrier import FileHeader, MicrokernelCarrier
 from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.outputs import MICROKERNEL, Outputs, files_in
 from autotuner.carriers.provenance import Provenance, machine_of, today
@@ -72,7 +72,7 @@ def ship(
     job = side.recipe.job(subject.source, timeout=compile_timeout(run.options, run.clock))
     shipped = ship_parts(
         files,
-        kernel.parts(Said(lines, provenance)),
+        kernel.parts(FileHeader(lines, provenance)),
         side.recipe.flags,
         check=lambda path: compile_shipped(job, path, run.session.builder),
         binary=side.once.binary,

@@ -18,7 +18,7 @@ import numpy as np
 from autotuner.devices import child_base
 from autotuner.devices.child_base import Message
 from autotuner.devices.conditions import Conditions
-from autotuner.devices.connection import OPEN_SECONDS, Connection, Unanswered
+from autotuner.devices.connection import OPEN_SECONDS, Connection, RequestFailed
 from autotuner.devices.device import Computed, Timing
 from autotuner.devices.sampling import open_sampler, sampled, sizes_of
 from autotuner.errors import AutotuneError, EnvironmentFailure
@@ -104,7 +104,7 @@ class LibraryProcess:
             process.go_on(self.connection.pid)
         try:
             answer = self.connection.ask(request, timeout=timeout)
-        except Unanswered as error:
+        except RequestFailed as error:
             raise NoSideError(error.failure, str(error)) from error
         finally:
             self.halt()

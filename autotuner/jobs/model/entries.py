@@ -11,7 +11,14 @@ from pathlib import Path
 
 from autotuner._version import __version__
 from autotuner.build.proof import proven
-from autotuner.carriers.carrier import FlagsCarrier, MicrokernelCarrier, Parts, Said, SpecCarrier, SubstitutionCarrier
+from autotuner.carriers.carrier import (
+    FileHeader,
+    FlagsCarrier,
+    MicrokernelCarrier,
+    Parts,
+    SpecCarrier,
+    SubstitutionCarrier,
+)
 from autotuner.carriers.provenance import Provenance
 from autotuner.errors import AutotuneError, OutOfTimeError
 from autotuner.iree.compile import Compiled
@@ -111,7 +118,7 @@ def build_objects(kernels: Sequence[KernelEntry], *, jobs: int) -> dict[str, str
 def kernel_parts(context: Context, kernels: Sequence[KernelEntry], executable_target: str, *, command: str) -> Parts:
     """The spec of these kernels and their objects; `command` made the model."""
     tools, calls = context.session.tools, tuple(entry.call for entry in kernels)
-    said = Said(
+    said = FileHeader(
         [
             f"{MicrokernelCarrier.title} by autotune {__version__}",
             f"target:     {context.target.name}; IREE {tools.release} ({tools.build})",
@@ -131,7 +138,7 @@ def assemble(
     executables: dict[str, str] = {}
     for entry in entries:
         carrier = entry.candidate.carrier
-        said = Said([f"{carrier.title} by autotune {__version__}"], entry.provenance(command, tools))
+        said = FileHeader([f"{carrier.title} by autotune {__version__}"], entry.provenance(command, tools))
         parts = carrier.parts_in({symbol: configured[symbol] for symbol in entry.group.symbols}, said)
         texts += [parts.spec] if parts.spec is not None else []
         executables.update(parts.executables)

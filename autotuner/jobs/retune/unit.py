@@ -13,7 +13,7 @@ from autotuner.errors import UsageError
 from autotuner.iree.compile import CompilerRefusal, first_error
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.recipe import file_flags
-from autotuner.specfiles.applied import Use, applied
+from autotuner.specfiles.applied import EntryUse, applied
 from autotuner.specfiles.check import check_objects, check_processor, objects_folder
 from autotuner.specfiles.entries import Entry, SpecFile, read_spec, read_text
 from autotuner.specfiles.flagfile import Flagfile, beside
@@ -146,7 +146,7 @@ class Prover:
             found += check_processor(text, self.tools, target, name=name)
         return [one.text for one in found if one.level == "error"]
 
-    def _uses(self, file: SpecFile, text: str) -> tuple[Use, ...]:
+    def _uses(self, file: SpecFile, text: str) -> tuple[EntryUse, ...]:
         """A tuning spec is proven after the microkernels, which go in first."""
         unit, brings = self.unit, file.carrier.brings_objects
         flags = [*self.own, *unit.flags(self.target)]
@@ -157,7 +157,7 @@ class Prover:
         return applied(text, self.program, flags, self.tools, objects=objects, timeout=self.timeout)
 
 
-def _proof(use: Use | None) -> Proof:
+def _proof(use: EntryUse | None) -> Proof:
     if use is None or not use.matched:
         return Proof(0, "it does not apply any more: nothing matches it")
     if not use.dispatches:

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Unpack
 
 from autotuner.bundles import archive
-from autotuner.bundles.documents import Listed, SuiteManifest
+from autotuner.bundles.documents import SuiteManifest, SuiteProblem
 from autotuner.jobs.suite.result import SuiteResult
 from autotuner.jobs.suite.rows import Row
 from autotuner.jobs.suite.run import Selection, SuiteRun, go_through
@@ -79,12 +79,12 @@ class _Bundled(SuiteRun):
 
     file: Path = Path()
     folder_of_parts: Path = Path()
-    built: list[Listed] = field(default_factory=list)
+    built: list[SuiteProblem] = field(default_factory=list)
 
     def tune_one(self, turn: Turn[Row]) -> Result:
         entry, part = turn.what.entry, self.folder_of_parts / f"{len(self.built):04}.zip"
         result = bundle_within(entry.problem, self.target, part, options=turn.options, session=turn.session)
-        self.built.append(Listed(entry.problem.name, entry.calls))
+        self.built.append(SuiteProblem(entry.problem.name, entry.calls))
         return result
 
     def result(self, environment: dict[str, Any]) -> SuiteResult:

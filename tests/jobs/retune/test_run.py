@@ -18,7 +18,7 @@ from iree.compiler import ir
 import autotuner
 from autotuner.build import Builder
 from autotuner.build.executor import BuildExecutor
-from autotuner.carriers.carrier import Said
+from autotuner.carriers.carrier import FileHeader
 from autotuner.carriers.flagfile import KERNELS, flagfile_text
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.carriers.outputs import WRITTEN
@@ -201,7 +201,7 @@ def test_a_configured_executable_is_kept_with_the_very_code_that_was_raced(
     assert candidate.carrier.name == "substitution"
     path = tmp_path / "specs" / "conv.mlir"
     path.parent.mkdir()
-    shipped = candidate.carrier.carried(Said((f"Configured executable {WRITTEN}",), provenance))
+    shipped = candidate.carrier.carried(FileHeader((f"Configured executable {WRITTEN}",), provenance))
     path.write_text(shipped.spec or "")
     with ir.Context():
         path.write_text(str(ir.Module.parseFile(str(path))))
