@@ -20,9 +20,9 @@ from autotuner.targets.backends.base import KIB
 
 _CONSTANT = 4
 _SHOWN = 8
-"""Names in a message."""
+"""The most names that a message lists."""
 _STATIC_SHARED = 48 * KIB
-"""More than this CUDA gives at launch only."""
+"""Bytes of shared memory that a CUDA kernel may declare; more is given at launch only."""
 _SERVICES = {
     "hidden_printf_buffer",
     "hidden_hostcall_buffer",
@@ -47,7 +47,7 @@ class Mismatch:
 
 
 def refuse(instance: Instance) -> None:
-    """A UsageError with all that does not fit, one a line; nothing where all does."""
+    """Raises a UsageError with all that does not fit, one a line."""
     mismatches = check(instance)
     if mismatches:
         lines = "\n".join(f"  {mismatch}" for mismatch in mismatches)
@@ -55,7 +55,7 @@ def refuse(instance: Instance) -> None:
 
 
 def refuse_hazards(name: str, objects: Iterable[Path]) -> None:
-    """A UsageError where an object could do more than compute."""
+    """Raises a UsageError where an object could do more than compute."""
     if found := [what for path in objects for what in hazards(path)]:
         raise UsageError(
             f"microkernel {name} could do more than compute: {_listed(found)}.",
@@ -64,7 +64,7 @@ def refuse_hazards(name: str, objects: Iterable[Path]) -> None:
 
 
 def check(instance: Instance) -> list[Mismatch]:
-    """What does not fit. Where the file itself is wrong, its kernels are not looked at."""
+    """Lists what does not fit. Where the file itself is wrong, its kernels are not looked at."""
     if not instance.objects or (is_gpu(instance.chip) and len(instance.objects) > 1):
         found = f"{len(instance.objects)} objects"
         return [Mismatch("objects", "one object", found, "Give the object that defines the kernel.")]
@@ -150,7 +150,7 @@ def _check_arguments(kernel: Kernel, instance: Instance) -> Iterator[Mismatch]:
 
 
 def _counted(kinds: Sequence[str]) -> str:
-    """In their order: 3 pointers, 2 values."""
+    """Counts arguments in words: `3 pointers, 2 values`."""
     groups = [(kind, len(list(group))) for kind, group in itertools.groupby(kinds)]
     return ", ".join(f"{count} {kind}{'s' * (count > 1)}" for kind, count in groups) or "none"
 
@@ -181,5 +181,5 @@ def _check_launch(kernel: Kernel, instance: Instance) -> Iterator[Mismatch]:
 
 
 def times(size: Sequence[int]) -> str:
-    """A size in words."""
+    """A size in words: `2x3x4`."""
     return "x".join(map(str, size))

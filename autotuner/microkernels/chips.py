@@ -12,7 +12,7 @@ _NVIDIA = re.compile(r"sm_(\d{1,4})([af]?)")
 
 
 def runs_on(made_for: str, chip: str, *, translated: bool = True) -> bool:
-    """Of NVIDIA's, PTX is translated; machine code is taken as it is."""
+    """Whether an object runs on a chip. NVIDIA's driver translates PTX; machine code must be for that chip."""
     made, asked = _NVIDIA.fullmatch(made_for), _NVIDIA.fullmatch(chip)
     if made is None or asked is None:
         return made_for == chip
@@ -25,7 +25,7 @@ def runs_on(made_for: str, chip: str, *, translated: bool = True) -> bool:
 
 
 def object_for(chip: str, there: Sequence[str]) -> str | None:
-    """This very chip's; else that of the nearest earlier one."""
+    """The object for this chip, else that for the nearest earlier one."""
     fitting = [one for one in there if runs_on(one, chip)]
     return chip if chip in there else max(fitting, key=lambda one: (len(one), one), default=None)
 
@@ -61,7 +61,7 @@ _AVX512 = Isa(
 )
 _AVX2 = Isa("AVX2", ("-mavx2", "-mfma"), 8)
 _SSE2 = Isa("SSE2", (), 4)
-"""Part of what every compiler for x86_64 assumes, as NEON is for aarch64."""
+"""Every compiler for x86_64 assumes it, as it assumes NEON for aarch64."""
 _NEON = Isa("NEON", ("-ffixed-x18",), 4)
 """IREE's executables for aarch64 leave x18 alone: on some systems it belongs to the platform."""
 _OTHER = Isa("the architecture's own", (), 4)

@@ -13,9 +13,9 @@ from autotuner.errors import UsageError
 from autotuner.system.parsing import parsed
 
 MAX_LENGTH = 500
-"""Characters: what they can say has no more than some thousand bits on the way, and eats neither memory nor time."""
+"""Characters of an expression: with so few, no intermediate value has more than some thousand bits."""
 LOWEST, HIGHEST = -(1 << 31), (1 << 32) - 1
-"""What fits a 32-bit constant, signed or not."""
+"""The range of a 32-bit constant, signed or unsigned."""
 _GRAMMAR = (
     "Use whole numbers, names, + - * // % << >> & |, comparisons of two, and/or/not, `A if C else B` and {functions}."
 )
@@ -23,24 +23,24 @@ _GRAMMAR = (
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A text that gives a whole number; conditions give 0 or 1."""
+    """A text that evaluates to a whole number; conditions evaluate to 0 or 1."""
 
     text: str
 
     @classmethod
     def parse(cls, text: str, *, names: Collection[str]) -> Expression:
-        """Refuses what is not an expression or speaks of other than these names, before there are any values."""
+        """Reads an expression; refuses text that is none, and names other than these."""
         expression = cls(text)
         expression._refuse_unknown(names)
         return expression
 
     @property
     def names(self) -> frozenset[str]:
-        """The values that it needs."""
+        """The names whose values it needs."""
         return _read(self.text)[1]
 
     def evaluate(self, values: Mapping[str, int], *, wide: bool = False) -> int:
-        """`wide`: more than 32 bits are fine, because no kernel is given the number."""
+        """The value. `wide` allows more than 32 bits, for numbers that no kernel is given."""
         if not self.names <= values.keys():
             self._refuse_unknown(values)
         try:
@@ -101,7 +101,7 @@ _FUNCTIONS: Mapping[str, tuple[Callable[..., int], int]] = {
     "pack": (pack, 4),
     "shift": (shift, 1),
 }
-"""Each with how many numbers it takes; the largest and the smallest are of any number from there on."""
+"""Functions by name, each with the number of its arguments; `max` and `min` take that many or more."""
 FUNCTIONS = tuple(_FUNCTIONS)
 _OPERATORS: Mapping[type[ast.AST], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -121,17 +121,17 @@ _OPERATORS: Mapping[type[ast.AST], Callable[[int, int], int]] = {
     ast.GtE: operator.ge,
 }
 Step = Callable[[Mapping[str, int]], int]
-"""A part of an expression: from the values of its names to its own."""
+"""A compiled part of an expression: values by name go in, its own value comes out."""
 
 
 class _UnfitError(Exception):
-    """Why something may not stand in an expression."""
+    """Says why something is not allowed in an expression."""
 
 
 @lru_cache(maxsize=4096)
 def _read(text: str) -> tuple[Step, frozenset[str]]:
-    """The expression as functions of functions, as a manifest is asked of thousands of choices of its parameters; and
-    the names in it."""
+    """Compiles an expression to nested functions, because a manifest evaluates it for thousands of parameter choices;
+    also gives its names."""
     remedy = _GRAMMAR.format(functions=", ".join(FUNCTIONS))
     if len(text) > MAX_LENGTH:
         shown, most = f"{text[:40]}…", f"{MAX_LENGTH} are the most: name parts of it in [values]."
@@ -146,7 +146,7 @@ def _read(text: str) -> tuple[Step, frozenset[str]]:
 
 
 def _step(node: ast.expr, names: set[str]) -> Step:
-    """What a part does, with the names in it put to `names`; all that is not known here is refused."""
+    """Compiles one node and adds its names to `names`; unknown nodes are refused."""
 
     def below(*parts: ast.expr) -> list[Step]:
         return [_step(part, names) for part in parts]

@@ -15,39 +15,39 @@ from autotuner.system.settings import packaged
 
 PREBUILT = "prebuilt"
 MOST_THREADS = 1024
-"""Of a workgroup, on every chip."""
+"""Threads of a workgroup, on every chip."""
 LARGEST = (1 << 31) - 1
-"""Of what a launch or a manifest counts: 32 bits, signed."""
+"""The largest number in a launch or a manifest: 32 bits, signed."""
 Access = Literal["read", "write", "scratch"]
-"""Scratch is memory for the time of the call, which is none of the problem's operands."""
+"""How a kernel uses a buffer. Scratch is memory for one call; it is no operand of the problem."""
 SCRATCH: Access = "scratch"
 NO_OPERAND = -1
 PROBLEM = "problem"
-"""The element of a buffer that has the problem's own."""
+"""A buffer with this element type has that of the problem's operand."""
 NOTHING, _ONE = Expression("0"), Expression("1")
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """One pointer of the kernel."""
+    """One pointer parameter of the kernel."""
 
     operand: str
     element: str
     zeroed: Expression = NOTHING
     layout: str = ""
-    """Letters of its dimensions; empty: the problem's own."""
+    """Letters of its dimensions; empty: the problem's own layout."""
     panels: Expression = NOTHING
-    """The width of the panels that it comes in; 0: none."""
+    """The width of its panels; 0: it has none."""
     panelled: str = ""
     """The dimension that is cut into panels; the others keep their order."""
     pitch: Expression = NOTHING
-    """From row to row, in numbers; 0: rows follow one another."""
+    """Elements from one row to the next; 0: rows are contiguous."""
     bytes: Expression = NOTHING
-    """Of scratch; with 0 of them the pointer is left out of the call."""
+    """Bytes of scratch; with 0 the pointer is left out of the call."""
     widened: Expression = NOTHING
-    """Of `out`: it is f32 where this is not 0."""
+    """For `out`: the kernel writes f32 where this is not 0."""
     parts: Expression = _ONE
-    """Of `out`: results of parts of the depth, one behind another, which are added up after the call."""
+    """For `out`: the number of partial results (split K), which are added up after the call."""
 
     @property
     def access(self) -> Access:
@@ -60,13 +60,13 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class ObjectFile:
-    """A kernel as it is compiled, and what its bytes must be."""
+    """An object file, and the hash that its bytes must have."""
 
     path: Path
     sha256: str
 
     def verified(self) -> Path:
-        """The file, if it is still the one that the manifest means."""
+        """The file, if its bytes still have this hash."""
         try:
             digest = file_digest(self.path)
         except OSError as error:
@@ -83,60 +83,61 @@ class ObjectFile:
 
 @dataclass(frozen=True, slots=True)
 class Provided:
-    """Where the object comes from."""
+    """Where a kernel's object comes from."""
 
     kind: str
     """A word of `PROVIDERS`, or `prebuilt`."""
     source: Path | None
     chips: tuple[str, ...]
-    """What it can be built for; for prebuilt kernels, what they are known to run on. Empty: the objects say."""
+    """Chips that it can be built for; for prebuilt kernels, chips that they are known to run on. Empty: the objects
+    say."""
 
 
 @dataclass(frozen=True, slots=True)
 class Panels:
-    """An operand in panels, with zeros behind its end. Constants are packed when the program is compiled."""
+    """An operand packed into panels, padded with zeros. Constants are packed when the program is compiled."""
 
     axis: int
     width: int
     order: tuple[int, ...]
-    """Of the dimensions, that of the panels among them."""
+    """The order of the dimensions, with that of the panels among them."""
     source: Operand
-    """What is packed."""
+    """The operand that is packed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """One buffer of the kernel, in the order of its parameters."""
+    """A buffer of the kernel, bound to an operand of the problem."""
 
     operand: int
-    """Which of the problem's operands it is; the output is the last. Scratch is `NO_OPERAND`."""
+    """The index of the problem's operand; the output is the last. Scratch has `NO_OPERAND`."""
     access: Access
     tensor: Operand
-    """As the kernel wants it, after `permutation`."""
+    """The tensor that the kernel takes, after `permutation`."""
     permutation: tuple[int, ...] = ()
-    """How the problem's operand is transposed before the call; empty: it is taken as it is."""
+    """How the problem's operand is transposed before the call; empty: not at all."""
     zeroed: bool = False
-    """The kernel adds to what is there: the buffer must be zero before. Scratch it leaves as zero again."""
+    """The kernel adds to the buffer, which must be zero before. It leaves scratch as zero again."""
     panels: Panels | None = None
-    """How it is packed, after `permutation`."""
+    """How the operand is packed, after `permutation`."""
     pitch: int = 0
-    """From row to row, after `permutation`; 0: rows follow one another."""
+    """Elements from one row to the next, after `permutation`; 0: rows are contiguous."""
     parts: int = 1
-    """Of a result: so many of them one behind another, that are added up after the call."""
+    """For a result: the number of partial results, which are added up after the call."""
 
     @classmethod
     def scratch(cls, size: int, *, zeroed: bool = False) -> Binding:
-        """So many bytes."""
+        """A binding for so many bytes of scratch."""
         return cls(NO_OPERAND, SCRATCH, Operand((size,), element_type("i8")), zeroed=zeroed)
 
     def in_rows(self, pitch: int) -> Binding:
-        """The same with so many numbers from row to row."""
+        """This binding with a row pitch."""
         shape = self.tensor.shape
         return replace(self, tensor=replace(self.tensor, shape=(*shape[:-1], pitch)), pitch=pitch)
 
     def in_panels(self, axis: int, width: int, *, lead: int) -> Binding:
-        """The same with one dimension cut into panels: they stand after `lead` dimensions, the others behind them in
-        their order, and the entries of a panel innermost."""
+        """This binding with one dimension cut into panels. The panels' dimension comes after `lead` dimensions, the
+        others follow in their order, and the entries of a panel are innermost."""
         shape = self.tensor.shape
         others = tuple(a for a in range(len(shape)) if a != axis)
         panels = Panels(axis, width, (*others[:lead], axis, *others[lead:]), self.tensor)
@@ -146,17 +147,18 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """What `hal.dispatch.extern` (or, on a processor, an executable with a shim) is made of."""
+    """A microkernel bound to one problem and chip: what its `hal.dispatch.extern` (on a processor, an executable with a
+    shim) needs."""
 
     name: str
-    """The manifest's, and the variant's where a provider makes several."""
+    """The manifest's name, and the variant's where a provider makes several."""
     symbol: str
     chip: str
-    """gfx942, sm_90, x86_64, aarch64, …: what the object is for."""
+    """The chip of the object: gfx942, sm_90, x86_64, aarch64, …."""
     objects: tuple[Path, ...]
     bindings: tuple[Binding, ...]
     constants: tuple[int, ...]
-    """i32 parameters, after all pointers."""
+    """The i32 parameters, which follow all pointers."""
     workgroup_size: tuple[int, int, int]
     subgroup_size: int | None
     local_memory: int
@@ -166,7 +168,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What is replaced, and by which kernel."""
+    """A problem, and the kernel that replaces it."""
 
     instance: Instance
     problem: Problem
@@ -176,16 +178,16 @@ class Call:
 
 
 def own_folder(workspace: Path) -> Path:
-    """Where a workspace keeps its microkernels, one folder each."""
+    """The folder of a workspace's own microkernels."""
     return workspace / "specs" / "microkernels"
 
 
 def shipped_folder() -> Path:
-    """Where those are that come with autotune."""
+    """The folder of the microkernels that come with autotune."""
     return packaged("specs") / "microkernels"
 
 
 def search_folders(workspace: Path) -> tuple[Path, ...]:
-    """The workspace's and what comes with autotune; in a checkout they are the same."""
+    """Both folders, the workspace's first; in a checkout they are the same."""
     own, shipped = own_folder(workspace), shipped_folder()
     return (shipped,) if own.resolve() == shipped.resolve() else (own, shipped)

@@ -13,7 +13,7 @@ from autotuner.microkernels.check import times
 
 
 def _with_kernels(path: Path) -> KernelFile:
-    """A file that has a kernel at least; a UsageError says what it is instead."""
+    """Reads an object with at least one kernel; a UsageError says what the file is instead."""
     found = read_object(path)
     if not found.kernels:
         raise UsageError(f"{path} defines no kernel.", remedy="Give the object that holds it.")
@@ -29,7 +29,7 @@ def kernels_table(path: Path) -> list[dict[str, str]]:
 
 
 def _row(kernel: Kernel, file: KernelFile) -> dict[str, str]:
-    """What is known of a kernel, in the words of a table."""
+    """A kernel as a table row."""
     size, dynamic = kernel.workgroup_size, " + dynamic" * kernel.dynamic_memory
     known = kernel.arguments is not None
     cells: dict[str, object] = {

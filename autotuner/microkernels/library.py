@@ -16,7 +16,7 @@ from autotuner.problems import Operation
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A manifest that cannot be read, and why."""
+    """A manifest that cannot be read, with the reason."""
 
     name: str
     file: Path
@@ -43,7 +43,7 @@ def find(name: str, folders: Sequence[Path], operations: Mapping[str, type[Opera
 
 
 def all_manifests(folders: Sequence[Path], operations: Mapping[str, type[Operation]]) -> Listing:
-    """Those for these operations, by name; what is broken is listed with its reason and hinders no other."""
+    """The manifests for these operations, by name; broken ones are listed with their reason."""
     manifests, broken = [], []
     named: dict[str, list[Path]] = {}
     for file in _files(folders):
@@ -57,8 +57,8 @@ def all_manifests(folders: Sequence[Path], operations: Mapping[str, type[Operati
 
 
 def _one_of(name: str, files: Sequence[Path]) -> Path:
-    """A copy of a shipped microkernel counts as that one: a checkout has all of them beside the installed ones.
-    A different one of the same name is refused."""
+    """The file of a microkernel. Equal copies count as one, because a checkout has the shipped ones twice; different
+    ones of the same name are refused."""
     *own, shipped = files
     for file in own:
         if not _alike(file.parent, shipped.parent):
@@ -69,7 +69,7 @@ def _one_of(name: str, files: Sequence[Path]) -> Path:
 
 
 def _alike(folder: Path, other: Path) -> bool:
-    """Both have the same files, but for what Python keeps of them."""
+    """Whether both folders have the same files, `__pycache__` aside."""
     own, others = (
         {path.relative_to(home): path.read_bytes() for path in home.rglob("*") if path.is_file()}
         for home in (folder, other)
@@ -79,7 +79,7 @@ def _alike(folder: Path, other: Path) -> bool:
 
 
 def is_shipped(name: str) -> bool:
-    """It comes with autotune: others bring code of their own."""
+    """Whether a microkernel comes with autotune; others bring foreign code."""
     return (shipped_folder() / name / FILE).is_file()
 
 

@@ -24,7 +24,7 @@ from autotuner.targets.backends import BACKENDS
 
 FILE = "microkernel.toml"
 MOST_SETTINGS = 8192
-"""Choices of parameters: each is held against every problem."""
+"""The most parameter choices of a manifest: each is checked against every problem."""
 _NAME = re.compile(r"[a-z0-9_-]{1,80}")
 _SYMBOL = re.compile(rf"[A-Za-z_][A-Za-z0-9_.$]{{0,{LONGEST_SYMBOL - 1}}}")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
@@ -33,7 +33,7 @@ _PROCESSORS = ("x86_64", "aarch64")
 
 
 def checked_name(name: str) -> str:
-    """A microkernel's name is a folder's name, and nothing that leads elsewhere."""
+    """A microkernel's name, if it is a plain folder name."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{short(name)} cannot name a microkernel.", remedy="Use small letters, digits, _ and -, up to 80 of them."
@@ -42,7 +42,7 @@ def checked_name(name: str) -> str:
 
 
 def load(file: Path, operations: Mapping[str, type[Operation]]) -> Manifest:
-    """The manifest in this file, of a kernel for one of these operations; its folder's name is the microkernel's."""
+    """Reads a manifest of a kernel for one of these operations; the microkernel has its folder's name."""
     table = read(file)
     name = checked_name(file.absolute().parent.name)
     operation = _operation(table, operations)
@@ -112,7 +112,7 @@ def _symbol(table: Table) -> str:
 
 
 def _symbols(table: Table, symbol: str, known: Collection[str], reports: Collection[str]) -> str:
-    """The form of symbols, which the one that is named has; empty where there is no other."""
+    """The pattern of symbols, which `symbol` must match; empty: only that one."""
     form = table.text("symbols", default="")
     try:
         compiled = re.compile(form)
@@ -157,7 +157,7 @@ def _objects(table: Table, folder: Path) -> dict[str, ObjectFile]:
 
 
 def inside(table: Table, key: str, folder: Path) -> Path:
-    """A file of the manifest's folder: not above it, not elsewhere, not by a link either."""
+    """A file in the manifest's folder; paths and links that lead out of it are refused."""
     text = table.text(key)
     full = folder / text
     try:
@@ -181,7 +181,7 @@ def _parameters(table: Table, known: Collection[str], reports: Collection[str]) 
 
 
 def _values(table: Table, known: Collection[str], reports: Collection[str]) -> dict[str, Expression]:
-    """In the file's order: each may use those before it."""
+    """Reads the values in the file's order: each may use those before it."""
     values: dict[str, Expression] = {}
     for name in table.values:
         _check_new(table, name, known, reports)
@@ -225,7 +225,7 @@ def _buffers(
 
 
 def _buffer(entry: Table, operation: type[Operation], operands: Sequence[str], known: Collection[str]) -> Buffer:
-    """One pointer; what is asked for depends on what it is, and other keys are refused."""
+    """Reads one pointer parameter. Its keys depend on its kind; others are refused."""
 
     def expression(key: str, default: str = "0") -> Expression:
         return entry.expression(key, known, default=default)

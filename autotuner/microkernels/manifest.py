@@ -1,4 +1,4 @@
-"""The manifest of a microkernel, and how it is bound to one problem on one chip."""
+"""The manifest of a microkernel, and its binding to one problem on one chip."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ UNITS = "units"
 
 
 class DoesNotFitError(UsageError):
-    """A sound microkernel that cannot compute this problem on this chip."""
+    """A valid microkernel cannot compute this problem on this chip."""
 
 
 @dataclass(frozen=True)
@@ -51,22 +51,21 @@ class Manifest:
     conditions: tuple[Expression, ...]
     symbol: str
     symbols: str
-    """The form of symbols that may be bound, a regular expression whose named groups are numbers. Empty: just this
-    one."""
+    """A regular expression of the symbols that may be bound, with numbers as named groups. Empty: only `symbol`."""
     buffers: tuple[Buffer, ...]
     constants: tuple[Expression, ...]
     workgroup_size: tuple[Expression, ...]
     local_memory: Expression
     grid: tuple[Expression, ...]
     parameters: Mapping[str, tuple[int, ...]]
-    """Knobs with their values, the default first."""
+    """Parameters with their values, the default first."""
     values: Mapping[str, Expression]
     objects: Mapping[str, ObjectFile]
     provider: Provided
     estimate: Expression | None = None
-    """Nanoseconds that a choice of parameters is expected to take: the search begins with the least."""
+    """The estimated nanoseconds of a parameter choice: the search begins with the least."""
     epilogues: tuple[str, ...] = ()
-    """What it can do with its sums before it stores them: any of `autotuner.problems.epilogue.PARTS`, in any choice."""
+    """The epilogue parts that it supports, of `autotuner.problems.epilogue.PARTS`, in any combination."""
 
     @property
     def chips(self) -> tuple[str, ...]:
@@ -89,7 +88,7 @@ class Manifest:
         }
 
     def settings(self) -> Iterator[dict[str, int]]:
-        """The choices of parameters, the defaults first."""
+        """All parameter choices, the defaults first."""
         for values in itertools.product(*self.parameters.values()):
             yield dict(zip(self.parameters, values, strict=True))
 
@@ -102,7 +101,7 @@ class Manifest:
         symbol: str | None = None,
         features: Collection[str] = (),
     ) -> dict[str, int]:
-        """The numbers that expressions may use, or a refusal; nothing need be built for it.
+        """The numbers that expressions may use, or a refusal; nothing is built for it.
 
         `features` are the processor's, by LLVM's names.
         """
@@ -111,7 +110,7 @@ class Manifest:
     def given(
         self, problem: Problem, chip: str, *, symbol: str | None = None, features: Collection[str] = ()
     ) -> dict[str, int]:
-        """The numbers that are the same for every choice of parameters, or a refusal of all of them."""
+        """The numbers that all parameter choices share, or a refusal of all of them."""
         numbers = {
             **self.declared(problem, chip).variables(),
             SUBGROUP: subgroup_of(chip),
@@ -136,7 +135,7 @@ class Manifest:
         return {name: int(text) if text.isdecimal() else 1 for name, text in found.groupdict("0").items()}
 
     def choose(self, given: Mapping[str, int], parameters: Mapping[str, int]) -> dict[str, int]:
-        """All numbers for a choice of parameters, from what is `given` without one; or a refusal."""
+        """All numbers for a parameter choice, from those `given` for every choice; or a refusal."""
         numbers = {**given, **self._checked(parameters)}
         self._go_on(numbers, self._steps[True])
         return numbers
@@ -150,9 +149,9 @@ class Manifest:
 
     @cached_property
     def _steps(self) -> Mapping[bool, list[tuple[str, Expression]]]:
-        """Values by name, and conditions without one, by whether they change with the parameters.
+        """Values by name and conditions (without a name), split by whether they depend on the parameters.
 
-        Most choices fit nowhere: a condition is asked as soon as all that it needs is there.
+        Most choices fit nowhere, so a condition is checked as soon as all its values are known.
         """
         steps: dict[bool, list[tuple[str, Expression]]] = {False: [], True: []}
         waiting, later = list(self.conditions), list(self.values)
@@ -168,7 +167,7 @@ class Manifest:
 
     @cached_property
     def chosen(self) -> frozenset[str]:
-        """Names that mean something else with another choice of parameters."""
+        """Names whose values depend on the parameter choice."""
         names = {name for name, choices in self.parameters.items() if len(choices) > 1}
         for name, value in self.values.items():  # each of those before it
             if value.names & names:
@@ -176,11 +175,11 @@ class Manifest:
         return frozenset(names)
 
     def expected(self, numbers: Mapping[str, int]) -> int:
-        """By its estimate, of numbers that `fit` gave; 0 where it has none."""
+        """The estimated nanoseconds, from the numbers of `fit`; 0 without an estimate."""
         return self._evaluate("estimate", self.estimate, numbers, wide=True) if self.estimate else 0
 
     def moves(self, problem: Problem) -> bool:
-        """Whether IREE transposes around it what goes through it: what it is given first, or what it gives."""
+        """Whether IREE transposes its first operand or its result around the call."""
         declared = self._declared(problem)
         passed = [one for one in self.buffers if one.operand == declared.operand_names[0] or one.access == "write"]
         orders = [declared.permutation(one.operand, one.layout) for one in passed if one.layout]
@@ -202,9 +201,9 @@ class Manifest:
         features: Collection[str] = (),
         reports: Mapping[str, int] | None = None,
     ) -> Instance:
-        """For this problem and chip; `objects` are the user's or the provider's, else the manifest's own are taken.
+        """The kernel for this problem and chip, with the user's or provider's `objects`, else the manifest's own.
 
-        `reports` are numbers that a provider knows once it has built an object.
+        `reports` are numbers that a provider knows once the object is built.
         """
         numbers = self.fit(problem, chip, parameters=parameters, symbol=symbol, features=features)
         kernel = symbol or self.symbol
@@ -232,12 +231,12 @@ class Manifest:
         )
 
     def bound(self, problem: Problem, numbers: Mapping[str, int]) -> tuple[Buffer, ...]:
-        """The pointers that a call has: the problem's operands, and scratch that is needed with these numbers."""
+        """The buffers of a call: the problem's operands, and the scratch that these numbers ask for."""
         there = self._declared(problem).operand_names
         return tuple(b for b in self.buffers if b.operand in there or (b.is_scratch and self._bytes(b, numbers)))
 
     def declared(self, problem: Problem, chip: str) -> Operation:
-        """The problem, when it is one that this kernel computes on this chip: its conditions are not asked yet."""
+        """The problem, if the manifest declares it for this chip; conditions are not checked yet."""
         declared = self._declared(problem)
         if self.provider.chips and chip not in self.provider.chips:
             known = ", ".join(self.provider.chips)
@@ -245,7 +244,7 @@ class Manifest:
         return declared
 
     def _declared(self, problem: Problem) -> Operation:
-        """The problem, when it is one that this kernel computes."""
+        """The problem, if the manifest declares it."""
         dtype = problem.types[0]
         if problem.op != self.operation or not isinstance(problem, Operation):
             raise self._unfit(f"it computes {self.operation}, not {problem.op}.", f"Give a {self.operation} problem.")
@@ -284,7 +283,7 @@ class Manifest:
 
     @property
     def _out_element(self) -> str:
-        """What a kernel adds to its sums has the type that it writes, unless its manifest says another."""
+        """The type of epilogue operands: that of the output, unless the manifest names another."""
         return next(buffer.element for buffer in self.buffers if buffer.access == "write")
 
     def _bytes(self, buffer: Buffer, numbers: Mapping[str, int]) -> int:

@@ -1,4 +1,4 @@
-"""A microkernel of one's own is begun: `autotune ab --new NAME`, or `autotune ab kernel.c`."""
+"""Creates the user's own microkernels: `autotune ab --new NAME`, or `autotune ab kernel.c`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PRODUCT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A product in C, as its manifest describes it."""
+    """A product's C function, as its manifest describes it."""
 
     symbol: str = "gemm"
     sizes: tuple[str, ...] = ("m", "n", "k")
@@ -39,9 +39,9 @@ class Function:
 def create(
     name: str, folder: Path, *, language: Language | None = None, source: Path | None = None
 ) -> tuple[Path, ...]:
-    """Writes FOLDER/NAME/microkernel.toml, and a source where one is wanted; what is there already stays.
+    """Writes FOLDER/NAME/microkernel.toml, and a source if a language is named; existing files stay.
 
-    With `source`, a product in C, the manifest is made from it.
+    With `source`, a product in C, the manifest describes its function.
     """
     home = folder / checked_name(name)
     if is_shipped(name):
@@ -65,7 +65,7 @@ def create(
 
 
 def adopt(source: Path, folder: Path) -> str:
-    """The microkernel that a source in C is: its own manifest's, or one in FOLDER, made at first."""
+    """The microkernel of a C source: that of the manifest beside it, else one in FOLDER, created if it is not there."""
     if (source.parent / FILE).is_file():
         return source.absolute().parent.name
     name = re.sub(r"[^a-z0-9_-]", "_", source.stem.lower())
@@ -88,5 +88,5 @@ def _function_in(source: Path) -> Function:
 
 
 def manifest_text(name: str, *, language: Language | None, function: Function = Function()) -> str:
-    """A manifest with what each key means, or that of a kernel in this language."""
+    """A manifest with comments on each key, or that of an example kernel in this language."""
     return render(MANIFEST, name=name, language=language, function=function)

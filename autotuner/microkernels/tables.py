@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table of the file; `close` refuses the keys that nobody asked for."""
+    """One TOML table; `close` refuses the keys that were not read."""
 
     file: Path
     values: Mapping[str, object]
@@ -75,7 +75,7 @@ class Table:
         return tuple(self._expression(f"{key}[{i}]", value, names) for i, value in enumerate(values))
 
     def table(self, key: str) -> Table:
-        """A table that may be missing."""
+        """A subtable; None where it is missing."""
         values = self._typed(key, dict, f"Write [{self.prefix}{key}].") if self.has(key) else {}
         return Table(self.file, values, f"{self.prefix}{key}.")
 
@@ -87,7 +87,7 @@ class Table:
         return tuple(Table(self.file, value, f"{self.prefix}{key}[{i}].") for i, value in enumerate(values))
 
     def within(self, key: str, call: Callable[[], _T]) -> _T:
-        """The call's result; its refusal gets the file's and the key's name."""
+        """The call's result; errors get the file's and the key's name."""
         try:
             return call()
         except UsageError as error:
@@ -125,7 +125,7 @@ _WORDS: Mapping[type, str] = {dict: "table", list: "list", str: "text"}
 
 
 def read(file: Path) -> Table:
-    """The whole file, or what is wrong with it."""
+    """Reads the whole file, or says what is wrong with it."""
     try:
         return Table(file, tomllib.loads(file.read_text(encoding="utf-8")))
     except OSError as error:

@@ -1,4 +1,5 @@
-"""The variants of a microkernel for one problem on one chip: its parameters as a space, and a call for each."""
+"""The variants of a microkernel for one problem on one chip: a search space of its parameters, and a call for each
+point."""
 
 from __future__ import annotations
 
@@ -29,18 +30,18 @@ from autotuner.targets.naming import which_device
 
 AUTO = "auto"
 LEADING = 10
-"""Variants that a search begins with, where a manifest estimates what they take."""
+"""How many variants a search begins with, where the manifest has an estimate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A microkernel as the user names it, with an object and a symbol of their own where they have one."""
+    """A microkernel as the user names it, with the user's own object and symbol if given."""
 
     name: str
     objects: tuple[Path, ...] = ()
     symbol: str | None = None
     trusted: bool = False
-    """Its author vouches for it: hazards in its object are not refused."""
+    """The user vouches for it: hazards in its object are not refused."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +54,14 @@ class Variants:
     space: Space
     workspace: Path
     objects: tuple[Path, ...] = ()
-    """The user's own, instead of the manifest's."""
+    """The user's own objects, instead of the manifest's."""
     symbol: str | None = None
     executable_target: str = ""
-    """What the compiler makes code for on a processor: it says which instructions a kernel in C may use."""
+    """The compiler's executable target on a processor: it says which instructions a kernel in C may use."""
     ranked: tuple[Config, ...] = ()
-    """By the manifest's estimate, the fastest first; empty where it has none."""
+    """Configurations by the manifest's estimate, the fastest first; empty without one."""
     expected: float = math.inf
-    """What the first of these takes by it: estimates of all kernels for a chip have one unit."""
+    """The estimate of the first: those of all kernels for a chip are comparable."""
     trusted: bool = False
 
     @classmethod
@@ -75,10 +76,10 @@ class Variants:
         executable_target: str = "",
         first: Mapping[str, int] | None = None,
     ) -> Variants:
-        """Refuses when no choice of its parameters fits the problem; `kernel` may bring an object of the user's.
+        """The variants that fit the problem; a refusal where none does. `kernel` may bring the user's own object.
 
-        With `first` there is one variant: of those with these values the one that the manifest expects to be fastest,
-        or else the defaults with these values; where none of them fits, of all.
+        With `first` there is one variant: the fastest by the manifest's estimate of those with these values, else the
+        defaults with these values; where none of these fits, of all.
         """
         own = kernel or Kernel(manifest.name)
         wanted = {name: value for name, value in (first or {}).items() if value in manifest.parameters.get(name, ())}
@@ -101,27 +102,27 @@ class Variants:
 
     @property
     def shipped(self) -> bool:
-        """It comes with autotune, and no object of the user's replaces its own."""
+        """Whether it comes with autotune, with its own object."""
         return not self.objects and is_shipped(self.manifest.name)
 
     def digest(self) -> str:
-        """Of all that it is made from: its folder, what all kernels share, and objects of the user's own."""
+        """The digest of all that it is made from: its folder, the shared headers, and the user's own objects."""
         shared = sorted(path for path in shipped_folder().iterdir() if path.is_file())
         return Cache.key([path_digest(path) for path in (self.manifest.file.parent, *shared, *self.objects)])
 
     def default(self) -> Config:
-        """What the manifest expects to be fastest; without an estimate its first choice, or the nearest that fits."""
+        """The fastest by the manifest's estimate; without one, the default parameters or the nearest that fit."""
         if self.ranked:
             return self.ranked[0]
         wanted = next(self.manifest.settings())
         return self.space[self.space.nearest(dict(wanted))]
 
     def leading(self) -> tuple[Config, ...]:
-        """What a search begins with."""
+        """The variants that a search begins with."""
         return self.ranked[:LEADING] or (self.default(),)
 
     def call(self, config: Config) -> Call:
-        """The kernel with these parameters: built where it comes from source, bound, and checked against its object."""
+        """The kernel with these parameters: built if it comes from source, bound, and checked against its object."""
         parameters = {
             name: int(value) for name, value in config.items if name in self.manifest.parameters and value != ABSENT
         }
@@ -144,7 +145,7 @@ class Variants:
 def _fitting(
     manifest: Manifest, given: Mapping[str, int], settings: Iterable[dict[str, int]]
 ) -> Iterator[tuple[int, dict[str, int]]]:
-    """The choices of parameters that fit, each with what it is expected to take; a refusal where none does."""
+    """The parameter choices that fit, each with its estimate; a refusal where none does."""
     refused: DoesNotFitError | None = None
     none = True
     for setting in settings:
@@ -162,7 +163,7 @@ def _fitting(
 
 
 def fits(manifest: Manifest, problem: Problem, chip: str, *, executable_target: str = "") -> bool:
-    """Does any choice of its parameters compute the problem? Mostly the first one tells."""
+    """Whether any parameter choice computes the problem; mostly the first one tells."""
     try:
         given = manifest.given(problem, chip, features=read_features(executable_target))
         return any(True for _ in _fitting(manifest, given, manifest.settings()))
@@ -178,7 +179,8 @@ def find_variants(
     workspace: Path,
     executable_target: str = "",
 ) -> tuple[list[Variants], list[str]]:
-    """Those that were asked for, which must fit, or with `auto` all of autotune's that do; and what others lack."""
+    """The variants of the kernels that were named, which must fit, or with `auto` of all shipped ones that do; and what
+    others lack to be built."""
     found: list[Variants] = []
     fitting = partial(fits, problem=problem, chip=chip, executable_target=executable_target)
     manifests, notes = find_manifests(
@@ -195,14 +197,14 @@ def find_variants(
 
 
 def refuse_unfit(wanted: Sequence[Kernel], problem: Problem, *, chip: str, workspace: Path) -> None:
-    """Before anything is compiled: a kernel that was named and is not there, or computes something else."""
+    """Refuses kernels that were named and do not exist or do not fit, before anything is compiled."""
     for kernel in wanted:
         if kernel.name != AUTO:
             find(kernel.name, search_folders(workspace), _own_operation(problem)).declared(problem, chip)
 
 
 def _own_operation(problem: Problem) -> Mapping[str, type[Operation]]:
-    """What is asked of manifests for one problem: those for other operations are passed over."""
+    """The problem's own operation: manifests for others are passed over."""
     return {problem.op: type(problem)} if isinstance(problem, Operation) else {}
 
 
@@ -214,8 +216,8 @@ def find_manifests(
     operations: Mapping[str, type[Operation]],
     fitting: Callable[[Manifest], bool] = lambda _: True,
 ) -> tuple[list[tuple[Manifest, Kernel | None]], list[str]]:
-    """Those that were asked for, each once, with what the user said of it or None where `auto` found it; and what has
-    to be installed for others that are `fitting`."""
+    """The manifests that were named, each once, with the user's words, or None where `auto` found it; and what must be
+    installed for others that are `fitting`."""
     found: dict[str, tuple[Manifest, Kernel | None]] = {}
     lacking: dict[str, list[str]] = {}
     for kernel in wanted:
@@ -234,8 +236,8 @@ def find_manifests(
 
 
 def _lacking(manifest: Manifest, chip: str) -> str:
-    """What must be installed before this kernel can be built for this chip: those for which there are others do not end
-    a run for want of it, nor fail one by one."""
+    """What must be installed to build this kernel for this chip; empty: nothing. With `auto` such a kernel is left out
+    of the run."""
     entry = PROVIDERS.get(manifest.provider.kind)
     if entry is None or chip not in manifest.chips:
         return ""
@@ -247,7 +249,7 @@ def _lacking(manifest: Manifest, chip: str) -> str:
 
 
 def kernel_chip(target: Target, device: str) -> str:
-    """What a kernel's object must be for: the chip that it runs on, not the one that IREE compiles for."""
+    """The chip of a kernel's object: the one that it runs on, not the one that IREE compiles for."""
     there = target.backend.chip_there(which_device(device)) if device != NO_DEVICE else None
     if target.chip and there and there != target.chip:
         raise UsageError(f"--chip {target.chip}, and {device} is {there}.", remedy="Leave it out: the device is asked.")

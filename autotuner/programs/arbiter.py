@@ -33,18 +33,19 @@ from autotuner.targets.backends.llvm_cpu import CPU_FLAG, LLVM_CPU
 from autotuner.targets.base import decomposed_attention, flag_name
 
 _MEANING = ("--iree-input-", "--iree-torch-", "--iree-stablehlo-")
-"""Flags of the user that say what the program means. All others say how it is compiled, which may be what is wrong."""
+"""Prefixes of the user's flags that say what the program means. Others say how it is compiled, which may be what is
+wrong."""
 _GENERIC = f"{CPU_FLAG}=generic"
-"""Where the default is the host's own code: other vectors, other tiles."""
+"""The flag for a generic processor: where the default is the host's own code, this gives other vectors and tiles."""
 
 
 _ROOM = 3.0
-"""Two right builds may differ by so many times what a last digit of the inputs changes."""
+"""Two right builds may differ by so many times the effect of a change in the last digit of the inputs."""
 _MOST = 0.1
-"""However a model amplifies its rounding: a relative error beyond this is wrong."""
+"""A relative error beyond this is wrong, however a model amplifies its rounding."""
 HostAnswer = tuple[Computed, float] | str
-"""What the program computes on the host's processor, with the relative change of that when all inputs change in their
-last digit; or why it could not be had."""
+"""The outputs on the host's processor, with their relative change when all inputs change in the last digit; or why
+there are none."""
 
 
 @dataclass
@@ -54,25 +55,25 @@ class Arbiter:
     rounding: float
     """The relative error that is expected between the outputs of two right builds."""
     tolerance: float | None
-    """The user's own."""
+    """The user's own tolerance."""
     ask: Callable[[], HostAnswer]
-    """Has the host compute it; called once, and only where two builds disagree."""
+    """Computes the outputs on the host; called once, and only where two builds disagree."""
     note: Callable[[str], None]
     name: str = WORDS["default"]
-    """What is compared with first, and taken for right as long as nothing speaks against it."""
+    """The build that others are compared with first, and that counts as right until another disagrees."""
     given: tuple[Array, ...] = field(default=(), repr=False)
-    """The user's outputs; empty: there are none."""
+    """The user's expected outputs; empty: there are none."""
     source: Source = "default"
     default: Computed = field(default_factory=Computed)
     default_check: Check = field(default_factory=lambda: Check(None, 0.0))
     host: HostAnswer | None = None
     reference: Computed = field(default_factory=Computed)
-    """What all is compared with."""
+    """The outputs that all builds are compared with."""
     why_none: str = ""
     """Why the host's outputs did not decide, where they were asked for."""
 
     def begin(self, default: Computed) -> Check:
-        """With what the default computes; the answer says whether that is right, as far as is known."""
+        """Takes the default's outputs; returns whether they are right, as far as is known."""
         self.default = self.reference = default
         if self.given:
             self.source, self.reference = "expected", shaped_like(self.given, default)
@@ -84,7 +85,7 @@ class Arbiter:
         return self.default_check
 
     def _begin_on_host(self) -> None:
-        """Of a default that computes no finite numbers: only the host can tell whether there are any."""
+        """Begins with the host's outputs, where the default's are not finite."""
         host = self._asked()
         if host is None or not finite(host):
             raise UsageError(
@@ -99,7 +100,7 @@ class Arbiter:
         return not self.default_check.ok
 
     def check(self, found: Computed) -> Check:
-        """Is it right? Where it is not what the default computes, the host says which of both is."""
+        """Whether outputs are right. Where they differ from the default's, the host decides."""
         check = self._compared(found, self.reference)
         if check.failure != "wrong-result" or self.source != "default":
             return check
@@ -120,21 +121,21 @@ class Arbiter:
         return check
 
     def agree(self, found: Computed, other: Computed) -> Check:
-        """Whether two builds compute the same of inputs whose outputs nobody knows."""
+        """Whether two builds agree on inputs whose right outputs are unknown."""
         return self._compared(found, other) if finite(other) else Check(None, 0.0)
 
     @property
     def against(self) -> str:
-        """What all is compared with, for people."""
+        """The reference in words."""
         return self.name if self.source == "default" else WORDS[self.source]
 
     @property
     def words(self) -> str:
-        """That the default is wrong; empty where it is right as far as is known."""
+        """A sentence that the default is wrong; empty where it is right as far as is known."""
         return self.found().words("model", name=self.name, against=self.against)
 
     def found(self, default_us: float | None = None) -> Reference:
-        """What was compared with, and what that says of the default."""
+        """The reference, and its finding about the default."""
         error = self.default_check.error
         return Reference(
             self.source,
@@ -166,7 +167,7 @@ _GIVE = "--expected FILE.npy with the outputs of the framework that made the mod
 
 
 def same_outputs(found: Computed, wanted: Computed, *, tolerance: float | None, rounding: float) -> Check:
-    """The worst of the outputs, each compared as the results of single problems are.
+    """The worst check of the outputs, each compared like the result of a single problem.
 
     Without a user's `tolerance`, numbers may differ by the relative error `rounding`, and whole ones not at all.
     """
@@ -191,7 +192,7 @@ def finite(outputs: Computed) -> bool:
 
 
 def host_flags(target: Target) -> tuple[str, ...]:
-    """How the program is compiled to be compared with; attention is decomposed, which is right for all widths."""
+    """The flags of the host's build; attention is decomposed, which is right for all widths."""
     kept = [flag for flag in target.user_flags if flag_name(flag).startswith(_MEANING)]
     more = [_GENERIC] if target.backend.on_host else []
     return Target.parse("cpu", flags=[*kept, *more, *decomposed_attention()]).compile_flags
@@ -200,7 +201,8 @@ def host_flags(target: Target) -> tuple[str, ...]:
 def compute_on_host(
     builder: ModelBuilder, target: Target, call: Invocation, folder: Path, *, until: float, timeout: float
 ) -> HostAnswer:
-    """The program's outputs, and how they move with the last digit of its inputs; `until` a moment of the clock."""
+    """The program's outputs on the host, and their sensitivity to the last digit of its inputs; `until` is a
+    deadline."""
     try:
         with process.until(until):
             return _computed(builder, target, call, folder, timeout=timeout)
@@ -222,7 +224,7 @@ def _computed(builder: ModelBuilder, target: Target, call: Invocation, folder: P
 
 
 def nudged(call: Invocation, folder: Path) -> Invocation:
-    """The same call with every number in a file changed in its last digit."""
+    """The call with all inputs in files changed in their last digit."""
     texts = [_nudged(text, folder / f"nudged{number}", number) for number, text in enumerate(call.inputs)]
     return replace(call, inputs=tuple(texts))
 
@@ -244,14 +246,14 @@ def _nudged(text: str, path: Path, seed: int) -> str:
 
 
 def _moved(array: Array, epsilon: float, seed: int) -> Array:
-    """Each number by about a unit in its last place, up or down."""
+    """The array with each number moved by about a unit in its last place, up or down."""
     signs = np.random.default_rng(seed).choice((-1.0, 1.0), array.shape)
     moved: Array = (array.astype(np.float64) * (1 + epsilon * signs)).astype(array.dtype)
     return moved
 
 
 def noise(outputs: Computed, moved: Computed) -> float:
-    """The largest relative change of an output of numbers, in the root mean square; 0 where there is none to tell."""
+    """The largest relative change of a float output, in the root mean square; 0 without one."""
     if moved.failure is not None:
         return 0.0
     found = [0.0]

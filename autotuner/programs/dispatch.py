@@ -1,4 +1,4 @@
-"""One dispatch of a model as a problem: the core loop tunes it as the compiler made it, fusions and all."""
+"""One dispatch of a model as a problem: it is tuned as the compiler made it, with its fusions."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from autotuner.problems.dtypes import ACCUMULATORS, element_type, known_type
 from autotuner.programs.flow import FlowDispatch, Group, Value, tensor_type
 
 _FUSED = 4.0
-"""What is fused to the sums may round too, and make their errors larger."""
+"""The factor on the error bound for operations fused to the sums, which round and amplify errors."""
 _STEPS = Bound(0.1, worst=10.0)
-"""For whole numbers that are rounded sums: one in a hundred may be on the other side of a half."""
+"""The bound of integer results of rounded sums: one in a hundred may round to the other side of a half."""
 _CONTRACTED = {"contraction": ("k",), "convolution": ("filter", "input"), "attention": ("k1", "k2")}
 _GEMM_RANK = 4
 
 
 @dataclass(frozen=True)
 class DispatchProblem(Problem):
-    """A piece of a program. What is right is what IREE's default computes: the model itself is compared in the end."""
+    """A dispatch as a problem. IREE's default is the reference; the whole model is checked in the end."""
 
     piece: FlowDispatch = field(repr=False)
     root: Dispatch = field(repr=False)
     label: str
-    """A name that is its own within the model."""
+    """A name that is unique within the model."""
     allow: Precision = ""
     viewed: int = 0
-    """The result that `output` and the bounds are of."""
+    """The index of the result that `output` and the bounds describe."""
 
     op = "dispatch"
     template = "dispatch.mlir.j2"
@@ -113,7 +113,7 @@ class DispatchProblem(Problem):
         del inputs
 
     def bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
-        """Both sides are kernels, and the sums that round are inside: their size is taken from the result's."""
+        """The bound between two kernels; the size of the sums inside is taken from the result's."""
         del inputs
         size, sums = rms(reference), self._sums
         if not self.output.element.is_float:
@@ -138,7 +138,7 @@ class DispatchProblem(Problem):
         )
 
     def whole_bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
-        """The sums are exact; what is fused to them is not."""
+        """The bound on whole numbers: the sums are exact; what is fused to them is not."""
         if self.root.kind == "attention" or not self.output.element.is_float:
             return self.bound(inputs, reference)
         unit = max(UNITS[self.output.element.name], UNITS["f32"])
@@ -149,7 +149,7 @@ class DispatchProblem(Problem):
 
     @property
     def _sums(self) -> Sums | None:
-        """Of its root; None where its types are not ours to know."""
+        """The sums of its root operation; None where its types are unknown."""
         element, acc = self.types
         if not (known_type(element) and known_type(acc)):
             return None
@@ -163,7 +163,7 @@ class DispatchProblem(Problem):
         return root.sized(loop_sizes(self.piece, root) or {})
 
     def unbatched(self) -> tuple[Problem, int]:
-        """A batched product on its own has the constraints of one of its entries."""
+        """One entry of a batched product, which has the same constraints."""
         root = self.root
         if root.kind != "contraction" or not root.dims("batch"):
             return self, 0
@@ -183,13 +183,13 @@ def flops(root: Dispatch) -> int:
 
 
 def length(root: Dispatch) -> int:
-    """How many products a sum of this operation has."""
+    """The number of products in each sum of this operation."""
     sizes = [math.prod(root.sizes(role)) for role in _CONTRACTED[root.kind]]
     return sum(sizes) if root.kind == "attention" else math.prod(sizes)
 
 
 def called_flops(piece: FlowDispatch, root: Dispatch) -> int:
-    """Those of all calls of a piece, at the sizes that the inputs tell."""
+    """The flops of all calls of a dispatch, at the sizes that follow from the inputs."""
     return flops(root.sized(loop_sizes(piece, root) or {})) * piece.calls
 
 
@@ -198,7 +198,7 @@ def group_flops(group: Group) -> int:
 
 
 def runs_alone(piece: FlowDispatch, root: Dispatch) -> str:
-    """Why a piece cannot be a problem of its own; empty when it can."""
+    """Why a dispatch cannot be a problem of its own; empty: it can."""
     if piece.obstacle:
         return piece.obstacle
     elements = [tensor_type(value)[1] for value in (*piece.tensors, *piece.results)]
@@ -209,10 +209,10 @@ def runs_alone(piece: FlowDispatch, root: Dispatch) -> str:
 
 
 def loop_sizes(piece: FlowDispatch, root: Dispatch) -> dict[int, int] | None:
-    """The sizes of the root's dynamic loops when it is called as the piece is; None when they cannot be told.
+    """The sizes of the root's dynamic loops in this call; None: unknown.
 
-    Inside the dispatch a dynamic size is a number like another. It can be told when there is only one of them, or when
-    the root has an operand of the same type as the dispatch.
+    Inside the dispatch a dynamic size is an ordinary number. It is known when there is only one, or when the root has
+    an operand of the same type as the dispatch.
     """
     if not root.dynamic:
         return {}
@@ -230,7 +230,7 @@ def loop_sizes(piece: FlowDispatch, root: Dispatch) -> dict[int, int] | None:
 
 
 def random_tensors(operands: tuple[Operand, ...], seed: int) -> tuple[Array, ...]:
-    """Numbers in [-1, 1]; whole numbers may be positions in other tensors, so they are small."""
+    """Random numbers in [-1, 1]; whole i8; other integers may be indices, so they are 0 or 1."""
     rng = np.random.default_rng(seed)
     arrays = []
     for operand in operands:
@@ -251,7 +251,7 @@ def _operand(value: Value) -> Operand:
 
 
 def _entry(root: Dispatch) -> Gemm | None:
-    """One entry of a batch of plain products, or None when it is not that."""
+    """One entry of a batch of plain products; None: it is something else."""
     lhs, rhs, out = (map_positions(text) for text in root.maps)
     if len(root.loops) != _GEMM_RANK or any(len(root.dims(role)) != 1 for role in ("batch", "m", "n", "k")):
         return None

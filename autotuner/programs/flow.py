@@ -1,4 +1,4 @@
-"""The dispatches that the compiler made of a program, each as a program of its own, with how often it is called."""
+"""The dispatches of a compiled program, each as a program of its own, with its number of calls."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _DEEPEST = 64
 
 @dataclass(frozen=True)
 class Value:
-    """Something that goes into a dispatch or comes out of it."""
+    """An operand or a result of a dispatch."""
 
     type: str
     dims: tuple[int | None, ...] = ()
-    """Of a tensor: the sizes of its dynamic dimensions, in order, as far as the inputs tell them."""
+    """For a tensor: the sizes of its dynamic dimensions, in order, as far as they follow from the inputs."""
     number: int | None = None
-    """Of what is no tensor: its value, if the inputs tell it."""
+    """For a scalar: its value, if it follows from the inputs."""
 
     @property
     def is_tensor(self) -> bool:
@@ -48,14 +48,14 @@ class Value:
 
     @property
     def number_text(self) -> str:
-        """Of what is no tensor: its value. Of one that is computed on the way any will do, such as a zero point."""
+        """A scalar's value as text; where it is computed on the way (a zero point, say), any value will do."""
         if self.number is not None:
             return str(self.number)
         return "1" if self.type.startswith("i") else "0.5"
 
     @property
     def obstacle(self) -> str:
-        """Why it cannot be made here; empty when it can."""
+        """Why it cannot be generated; empty: it can."""
         if not self.is_tensor:
             unknown = self.type == "index" and self.number is None
             return "it takes a size or position that the inputs do not tell" if unknown else ""
@@ -66,30 +66,30 @@ class Value:
 
 @dataclass(frozen=True)
 class FlowDispatch:
-    """One dispatch of a program: the executable with what is needed to call it alone."""
+    """One dispatch of a program: the executable with all that a call of it needs."""
 
     symbol: str
     export: str
     text: str
     resources: str
-    """The section that stands after a module: values of constants that the text names only."""
+    """The resource section after a module, with the values of its constants."""
     workload: tuple[int | None, ...]
     operands: tuple[Value, ...]
     results: tuple[Value, ...]
     tied: tuple[int | None, ...]
-    """Of each result: the operand that it is written into."""
+    """For each result, the operand that it is written into."""
     calls: int
     devices: tuple[str, ...] = field(repr=False, default=())
     attributes: tuple[str, ...] = field(repr=False, default=())
 
     @property
     def tensors(self) -> tuple[Value, ...]:
-        """What it is called with, the numbers aside."""
+        """Its tensor operands."""
         return tuple(value for value in self.operands if value.is_tensor)
 
     @property
     def obstacle(self) -> str:
-        """Why it cannot be run alone; empty when it can."""
+        """Why it cannot run alone; empty: it can."""
         if None in self.workload:
             return "its shape is dynamic, and the inputs do not tell its sizes (--input)"
         return next((value.obstacle for value in (*self.operands, *self.results) if value.obstacle), "")
@@ -97,16 +97,16 @@ class FlowDispatch:
 
 @dataclass(frozen=True)
 class Flow:
-    """A program after its dispatches were formed."""
+    """A program with formed dispatches."""
 
     signature: Signature
     pieces: tuple[FlowDispatch, ...]
 
 
 def read_flow(text: str, *, function: str | None, shapes: Sequence[tuple[int, ...] | None] = ()) -> Flow:
-    """Reads what `--compile-to=flow` printed; weights may be left out of it.
+    """Reads the output of `--compile-to=flow`, in which weights may be elided.
 
-    `shapes` are those of the inputs that the function will be called with, as far as they are known.
+    `shapes` are those of the function's inputs, as far as they are known.
     """
     with ir.Context() as context:
         module = parse(text, context)
@@ -154,7 +154,7 @@ def read_flow(text: str, *, function: str | None, shapes: Sequence[tuple[int, ..
 
 
 def read_roots(texts: Iterable[str]) -> dict[str, Dispatch]:
-    """The root operation of each configured executable that has one, by the executable's name."""
+    """The root operations of configured executables, by the executable's name."""
     roots = {}
     for name, text in by_name(texts).items():
         with ir.Context() as context:
@@ -167,7 +167,7 @@ def read_roots(texts: Iterable[str]) -> dict[str, Dispatch]:
 
 @dataclass(frozen=True)
 class Group:
-    """Dispatches whose root operation is the same: one matcher hits them all, whatever is fused to it."""
+    """Dispatches with the same root operation: one matcher hits them all, whatever is fused to it."""
 
     root: Dispatch
     pieces: tuple[FlowDispatch, ...]
@@ -181,19 +181,19 @@ class Group:
         return tuple(piece.symbol for piece in self.pieces)
 
     def leading(self, share: Mapping[str, float]) -> FlowDispatch:
-        """The piece that stands for the group: the one with the largest share that can be run alone."""
+        """The dispatch that represents the group: the one with the largest share that can run alone."""
         return max(self.pieces, key=lambda piece: (not piece.obstacle, share.get(piece.export, 0.0)))
 
 
 def root_key(root: Dispatch) -> tuple[object, ...]:
-    """What is the same of two roots that one matcher hits."""
+    """A key that two roots share if one matcher hits both."""
     return (root.op, root.maps, root.element_types, root.loops, root.dynamic, root.strides, root.dilations)
 
 
 def group(
     pieces: Sequence[FlowDispatch], roots: Mapping[str, Dispatch]
 ) -> tuple[tuple[Group, ...], tuple[FlowDispatch, ...]]:
-    """The pieces that have a root operation, those of the same one together; and those that have none."""
+    """The dispatches grouped by root operation; and those without one."""
     found: dict[tuple[object, ...], list[FlowDispatch]] = {}
     known: dict[tuple[object, ...], Dispatch] = {}
     other = []
@@ -209,7 +209,7 @@ def group(
 
 
 def _belongs(name: str, function: str, functions: Mapping[str, Any]) -> bool:
-    """The function itself, its asynchronous body, or a private one, which it may call."""
+    """Whether a function is this one, its asynchronous body, or a private function, which it may call."""
     if name in (function, function + ASYNC):
         return True
     return "sym_visibility" in functions[name].attributes and (
@@ -218,7 +218,7 @@ def _belongs(name: str, function: str, functions: Mapping[str, Any]) -> bool:
 
 
 def _values(op: Any, sizes: Sizes) -> tuple[tuple[int | None, ...], tuple[Value, ...], tuple[Value, ...]]:
-    """Workload, operands and results of a dispatch: all its operands come in one list, in four parts."""
+    """Workload, operands and results of a dispatch, whose operation has them in one list."""
     counts = [int(n) for n in ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])]
     given = iter(list(op.operands))
     workload, arguments, argument_dims, result_dims = ([next(given) for _ in range(count)] for count in counts)
@@ -257,12 +257,12 @@ def _type(op: Any) -> str:
 
 
 def _text(op: Any) -> str:
-    """The operation with all that it refers to spelt out in it, so that it can stand elsewhere."""
+    """The operation as text without aliases, to be used in another module."""
     return str(op.operation.get_asm(use_local_scope=True))
 
 
 def _resources(op: Any, context: ir.Context) -> str:
-    """Only a module prints them, after itself: those of the operations in it."""
+    """The resources of an operation; MLIR prints them after a module only."""
     with ir.Location.unknown(context):
         module = ir.Module.create()
         module.body.append(op.clone())
@@ -274,7 +274,7 @@ def _named(attributes: Any) -> list[Any]:
 
 
 def tensor_type(value: Value) -> tuple[tuple[int, ...], str]:
-    """Sizes, dynamic ones as the inputs tell them, and element type of a tensor."""
+    """The sizes of a tensor (dynamic ones as they follow from the inputs), and its element type."""
     with text_context():
         tensor = ir.RankedTensorType(ir.Type.parse(value.type))
         dims = iter(value.dims)
@@ -283,7 +283,7 @@ def tensor_type(value: Value) -> tuple[tuple[int, ...], str]:
 
 
 class Sizes:
-    """Follows a number back to the shapes of the function's inputs. Within a loop it is that of the first round."""
+    """Traces numbers back to the shapes of the function's inputs. In a loop it gives those of the first iteration."""
 
     def __init__(self, function: Any, shapes: Sequence[tuple[int, ...] | None]) -> None:
         self._arguments = list(function.regions[0].blocks[0].arguments)
@@ -292,7 +292,7 @@ class Sizes:
         self._shapes = dict(zip(given, shapes, strict=False))
 
     def of(self, value: Any, depth: int = 0) -> int | None:
-        """The number that a value will have; None when the inputs do not tell it."""
+        """The number that a value has; None: it does not follow from the inputs."""
         owner = value.owner
         if depth > _DEEPEST:
             return None
@@ -326,7 +326,7 @@ class Sizes:
 
 
 def _first_round(block: Any, number: int) -> Any:
-    """What an argument of a loop's block is when the loop begins; None of a block that is no loop's."""
+    """The initial value of a loop block's argument; None for other blocks."""
     loop = block.owner.operation
     if loop.name == "scf.for":  # its bounds and step come first, the induction variable is the lower bound
         return loop.operands[0 if number == 0 else number + 2]

@@ -32,11 +32,11 @@ _CONFIGURED = ("lowering_config", "compilation_info", "translation_info", "root_
 _DUMP = "Dump it again with this IREE, by --iree-hal-dump-executable-benchmarks-to=DIR."
 _IMPORT_SECONDS = 600.0
 _FORM = "4"
-"""What is done to a model before its import: another form is another import."""
+"""The version of what is done to a model before its import; part of the cache key."""
 
 
 def import_onnx(path: Path, folder: Path, *, name: str) -> Path:
-    """The model as MLIR, imported in a process of its own; the same model with the same weights is imported once."""
+    """Imports the model as MLIR in a process of its own; the same model with the same weights is imported once."""
     if find_spec("onnx") is None or find_spec("onnxscript") is None:
         raise EnvironmentFailure(f"{path.name} needs onnx and onnxscript.", remedy="Run: pip install onnx onnxscript")
     folder.mkdir(parents=True, exist_ok=True)
@@ -60,7 +60,7 @@ def import_onnx(path: Path, folder: Path, *, name: str) -> Path:
 
 
 def _unchanged(record: Path, folder: Path) -> bool:
-    """Are the files beside the model, which hold its weights, what they were when it was imported?"""
+    """Whether the model's external weight files are unchanged since its import."""
     try:
         read = json.loads(record.read_text())["read"]
         return all(known_digest(folder / name) == digest for name, digest in read.items())
@@ -69,7 +69,7 @@ def _unchanged(record: Path, folder: Path) -> bool:
 
 
 def input_names(program: Path) -> list[str]:
-    """Of an imported model, in order; MLIR keeps none."""
+    """The input names of an imported model, in order; MLIR keeps none."""
     record = program.with_suffix(".json")
     return [str(name) for name in json.loads(record.read_text())["inputs"]] if record.is_file() else []
 
@@ -144,14 +144,14 @@ def _to_tensors(function: Any, path: Path) -> None:
 
 
 def _dead(block: Any) -> Iterator[Any]:
-    """What led to the buffers."""
+    """The operations that only led to the buffers."""
     for op in block.operations:
         if op.operation.name in _BUFFERS:
             yield op.operation
 
 
 def _refuse_part(tensor: Any, buffer: Any, path: Path) -> None:
-    """A tensor that is only a part of its buffer would need to know where it begins."""
+    """Refuses a tensor that is only a part of its buffer."""
     part = ir.RankedTensorType(tensor)
     whole = _whole(buffer)
     if not part.has_static_shape or (part.shape, part.element_type) != (whole.shape, whole.element_type):
@@ -159,7 +159,7 @@ def _refuse_part(tensor: Any, buffer: Any, path: Path) -> None:
 
 
 def _whole(buffer: Any) -> Any:
-    """What a buffer holds: a memref says so itself."""
+    """The type of all that a buffer holds."""
     if isinstance(buffer, ir.MemRefType):
         return buffer
     # `!iree_tensor_ext.dispatch.tensor<readonly:tensor<4x8xf32>>` has no class of its own in the bindings.

@@ -1,4 +1,4 @@
-"""`--input` and `--expected` of a model, held against what its function takes and gives before it is compiled."""
+"""Checks `--input` and `--expected` of a model against its function's signature, before it is compiled."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from autotuner.programs.signature import Argument, Signature
 from autotuner.system.parsing import SeveralArraysError, read_npy
 
 _BETWEEN = re.compile(r"[\s,\[\]]+")
-"""What stands between the values of an input."""
+"""The separators of an input's values."""
 _FORM = re.compile(r"(\d+x)*(\d*|(b?f|fp|float|u?int|i)\d\w*)", re.IGNORECASE)
-"""What stands before an input's values; another word there is its name."""
+"""The form before an input's values; another word there is its name."""
 _NUMPY = ".npy"
 
 
 def check_inputs(inputs: Sequence[str], signature: Signature, *, name: str) -> list[tuple[str, Operand | None]]:
-    """Each input as the user gave it, or by the function's types; with what is to be filled where it has no values."""
+    """Each input as the user gave it, else by the function's types; with the operand to fill where it has no values."""
     given = inputs
     if not given:
         lacking = [a.text for a in signature.arguments if a.dynamic]
@@ -44,7 +44,7 @@ def check_inputs(inputs: Sequence[str], signature: Signature, *, name: str) -> l
 
 
 def in_order(given: Sequence[str], names: Sequence[str]) -> Sequence[str]:
-    """`NAME=SHAPExTYPE` of inputs with these names as what follows the names, in the model's order."""
+    """The inputs in the model's order, without names, where they are given as `NAME=SHAPExTYPE`."""
     pairs = [text.partition("=") for text in given]
     named = {name: form for name, equals, form in pairs if equals and "@" not in name and not _FORM.fullmatch(name)}
     if not named:
@@ -57,13 +57,12 @@ def in_order(given: Sequence[str], names: Sequence[str]) -> Sequence[str]:
 
 
 def _untyped(form: str) -> bool:
-    """Sizes alone: the model knows the type."""
+    """Whether a form has sizes alone: the model has the type."""
     return "x" in form and form.replace("x", "").isdigit()
 
 
 def _as_bytes(text: str) -> str:
-    """Truth values as whole numbers, which the runtime takes for them: IREE's tools read values of an i1 as hexadecimal
-    digits of memory."""
+    """An i1 input as i8: IREE's tools read values of an i1 as hexadecimal digits of memory."""
     form, typed, values = text.partition("=")
     words = {word for word in _BETWEEN.split(values) if word}
     truths = typed and re.fullmatch(r"(\d+x)*i1", form) and words and words <= {"0", "1"}
@@ -77,7 +76,7 @@ def input_file(text: str) -> Path | None:
 
 
 def refuse_absent(text: str) -> None:
-    """An input whose file is not there."""
+    """Refuses an input whose file does not exist."""
     path = input_file(text)
     if path is not None and not path.is_file():
         raise UsageError(f"--input {text}: there is no file {path}.", remedy="Check the path.")
@@ -105,7 +104,7 @@ def _npy_shape(path: Path) -> tuple[int, ...] | None:
 
 
 def _shaped(text: str, argument: Argument) -> Operand | None:
-    """The operand that `1x3x224x224xf32` means; None when the text has values of its own."""
+    """The operand that `1x3x224x224xf32` means; None: the text has values."""
     refuse_absent(text)
     if text.startswith("@"):
         _fit_array(text, Path(text[1:]), argument)
@@ -151,7 +150,7 @@ def _fit(text: str, shape: tuple[int, ...], argument: Argument) -> None:
 
 
 def _refuse(wrong: bool, text: str, found: str, argument: Argument) -> None:
-    """A type that is not the input's."""
+    """Refuses a type that is not the input's."""
     if wrong:
         raise UsageError(
             f"--input {text} is {found}, and the input is {argument.text}.",
@@ -160,7 +159,7 @@ def _refuse(wrong: bool, text: str, found: str, argument: Argument) -> None:
 
 
 def _fit_array(text: str, path: Path, argument: Argument) -> None:
-    """IREE's tools know an array by the end of its file's name."""
+    """Checks an input's .npy file against its argument; IREE's tools recognise it by the file's suffix."""
     if path.suffix != _NUMPY:
         raise UsageError(f"--input {text}: {path.name} is no .npy file.", remedy="Give SHAPExTYPE=@FILE, or @FILE.npy.")
     array = load_array(path, f"--input {text}")
@@ -170,7 +169,7 @@ def _fit_array(text: str, path: Path, argument: Argument) -> None:
 
 
 def holds_type(array: Array, element: str) -> bool:
-    """Whether an array's numbers are of a type, to IREE's tools: of whole numbers only the width counts.
+    """Whether an array has an element type, to IREE's tools: for integers only the width counts.
 
     numpy's files have no bfloat16 and no 8-bit floats: as many bytes of no type are meant for them.
     """
@@ -228,7 +227,7 @@ def load_expected(paths: Sequence[Path], signature: Signature) -> tuple[Array, .
 
 
 def shaped_like(expected: Sequence[Array], computed: Computed) -> Computed:
-    """The same, in the shapes of what a module computed: sizes that were not known before must fit now."""
+    """The expected arrays, checked against the shapes that a module computed."""
     pairs = list(zip(expected, computed.arrays, strict=True))
     for number, (array, one) in enumerate(pairs):
         # What numpy has no type for comes without its shape.
@@ -239,7 +238,7 @@ def shaped_like(expected: Sequence[Array], computed: Computed) -> Computed:
 
 
 def wider(expected: Sequence[Array], signature: Signature) -> bool:
-    """Some come from a model of a wider type than this one's: its weights were not rounded."""
+    """Whether some arrays have a wider type than the model's: their weights were not rounded."""
     return any(
         array.dtype.itemsize > np.dtype(element_type(element).numpy).itemsize
         for array, element in zip(expected, signature.results, strict=False)
@@ -248,7 +247,8 @@ def wider(expected: Sequence[Array], signature: Signature) -> bool:
 
 
 def _fits(array: Array, element: str) -> bool:
-    """Whole numbers of their width, as IREE's have no sign; floats in their type or in a wider one."""
+    """Whether an array fits an element type: integers by width, as IREE's have no sign; floats by the type or a wider
+    one."""
     if not known_type(element):
         return array.dtype.kind in "fiub"
     wanted = np.dtype(element_type(element).numpy)
@@ -258,7 +258,7 @@ def _fits(array: Array, element: str) -> bool:
 
 
 def _signed(array: Array, element: str) -> Array:
-    """A framework's unsigned numbers as IREE gives them back: the same bits."""
+    """Unsigned integers as the signed ones of the same bits, as IREE returns them."""
     if array.dtype.kind not in "iub" or not known_type(element):
         return array
     wanted = np.dtype(element_type(element).numpy)

@@ -25,7 +25,7 @@ Column = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Computed = tuple[npt.NDArray[Any], "Known"]
 Known = Mask | None
-"""Rows in which a value is defined; None means all of them."""
+"""The rows in which a value is defined; None: all of them."""
 
 
 class ConstraintsError(EnvironmentFailure):
@@ -183,7 +183,7 @@ def read_program(operation: Any) -> Program:
 
 
 def _size(operand: Any) -> int:
-    """Of a loop: one of the operation's operands, which are constants."""
+    """The size of a loop: the value of a constant operand."""
     made = maker(operand, "arith.constant")
     if made is None:
         raise ConstraintsError(
@@ -206,7 +206,7 @@ def evaluate(program: Program, order: Sequence[int], columns: Mapping[str, Colum
 
 
 def holds(value: Computed) -> Mask:
-    """Rows in which an assertion is true; one that hangs on an undefined value is not."""
+    """Rows in which an assertion is true; where it depends on an undefined value it is not."""
     truth, known = value
     truth = truth.astype(bool)
     return truth if known is None else truth & known

@@ -38,7 +38,7 @@ __all__ = ["CpuSpace", "CpuTiling"]
 
 
 def _product(dispatch: Dispatch, facts: CpuFacts, cores: int) -> Part | None:
-    """None where the dispatch has no such knobs (a matrix-vector product, say)."""
+    """The space of a product; None where it has no knobs (a matrix-vector product, say)."""
     if not all(dispatch.dims(role) for role in ("m", "n", "k")):
         return None
     # mmt4d and its kin have inner loops of their own.
@@ -121,7 +121,8 @@ def _workgroup(c: Columns) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]
 
 
 def _tiled_twins(c: Columns, m: int, n: int, k: int) -> Mask:
-    """Where nothing is left over to be peeled, or a level of tiles has loops that run once."""
+    """Configurations that give the code of another: nothing is left to peel, or a level of tiles has loops that run
+    once."""
     tile_m, tile_n = _workgroup(c)
     whole = (m % tile_m == 0) & (n % tile_n == 0)
     one_tile = (c["tiles_m"] == 1) & (c["tiles_n"] == 1)
@@ -168,14 +169,15 @@ def _packed(dispatch: Dispatch, facts: CpuFacts, cores: int) -> Part:
 
 _DECOMPOSE = "ConvTileAndDecomposeExpert"
 _ENOUGH_ACCUMULATORS = 4
-"""Fewer sums wait for each other: two at once take 3 to 5 times as long as sixteen."""
+"""Accumulators that hide the latency of one sum: with two a convolution takes 3 to 5 times as long as with sixteen."""
 
 
 def _convolution(dispatch: Dispatch, facts: CpuFacts, cores: int) -> Part | None:
-    """Those that are decomposed to one dimension and vectorized: channels last or first, depthwise.
+    """The space of a convolution that IREE decomposes to one dimension and vectorizes: channels last or first,
+    depthwise.
 
-    None of the others (grouped, filters with channels last, depthwise with channels first): they stay scalar loops
-    whatever the tiles. The best of some 20 was within 1.4 of the compiler's own choice, where vectors are worth 20.
+    None for the others (grouped, filters with channels last, depthwise with channels first), which stay scalar loops
+    whatever the tiles: the best of some 20 was within 1.4 of the compiler's own choice, where vectors gain 20.
     """
     deep = dispatch.dims("channel") or dispatch.dims("depth")
     counts = [len(dims) for dims in (dispatch.dims("batch"), dispatch.dims("image"), deep, dispatch.dims("filter"))]
@@ -253,11 +255,11 @@ def _decomposed(dispatch: Dispatch, facts: CpuFacts, cores: int) -> Part:
 
 _ENOUGH_QUERIES = 4
 _ENOUGH_SCORES = 16
-"""Queries times keys at once: 8 take 4 times as long as 64, fewer still longer."""
+"""Scores (queries times keys) of a tile: with 8 attention takes 4 times as long as with 64, with fewer still longer."""
 
 
 def _attention(dispatch: Dispatch, facts: CpuFacts, cores: int) -> Part | None:
-    """The fused operation, in tiles of queries (m), of keys (k2) and of the result's width (n).
+    """The space of the fused operation: tiles of queries (m), of keys (k2) and of the result's width (n).
 
     None where keys or the result's width are more than one loop.
     """
@@ -328,7 +330,7 @@ _PARTS: Mapping[str, Callable[[Dispatch, CpuFacts, int], Part | None]] = {
     "convolution": _convolution,
     "attention": _attention,
 }
-"""By the kind of a dispatch."""
+"""Spaces by the kind of a dispatch."""
 
 
 @dataclass(frozen=True)
@@ -341,7 +343,8 @@ class CpuSpace:
 
     @classmethod
     def declare(cls, dispatch: Dispatch, facts: CpuFacts, *, cores: int) -> CpuSpace | None:
-        """None where the dispatch has no knobs (a matrix-vector product, say, or a grouped convolution)."""
+        """The space of a dispatch; None where it has no knobs (a matrix-vector product or a grouped convolution,
+        say)."""
         part = _PARTS[dispatch.kind](dispatch, facts, cores)
         if part is None:
             return None
@@ -358,7 +361,7 @@ class CpuSpace:
         return self.part.tiling(values, loops=len(self.dispatch.loops))
 
     def default(self) -> Config | None:
-        """What the compiler chose itself, as near as the knobs can say it."""
+        """The legal configuration that is nearest to the compiler's own choice."""
         own = self.dispatch.lowering_config
         if not len(self.space) or not own.startswith("#iree_cpu.lowering_config"):
             return None

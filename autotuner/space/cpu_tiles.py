@@ -1,6 +1,6 @@
 """Tiles on llvm-cpu as data: which knobs make up the tile of each loop at each level.
 
-From that follows what a configuration means to the compiler, and how the compiler's own tiles read as knobs.
+They translate a configuration to the compiler's tile sizes, and the compiler's own tile sizes to knobs.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ WORK, CACHE, CACHE_SUM, VECTOR, VECTOR_SUM = (
     *("distribution", "cache_parallel", "cache_reduction"),
     *("vector_common_parallel", "vector_reduction"),
 )
-"""Levels of tiles: what a workgroup computes, what stays in a cache, what is one step of vectors; each of sums, too."""
+"""Levels of tiles: of a workgroup, of a cache, and of a vector step; the last two also for reduction loops."""
 PEELING = "enable_loop_peeling"
 _LARGE_VECTOR = 512
-"""Native vectors: the compiler refuses a function that holds a vector this large."""
+"""Native vectors in a vector of this size: the compiler refuses functions that have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +42,14 @@ class CpuTiling:
 class Tile:
     """The tile of a loop at a level: a product of knobs and numbers.
 
-    The last one may be 0: then there is no such level. Where it is none of this level's, it counts as 1.
+    The last factor may be 0: then there is no such level. Other factors of 0 count as 1.
     """
 
     level: str
     loop: int
     factors: tuple[str | int, ...]
     untiled: int = 0
-    """What it counts as where the compiler's own configuration does not tile the loop here."""
+    """Its value where the compiler's own configuration does not tile the loop at this level."""
 
     def of(self, values: Mapping[str, int]) -> int:
         *inner, last = (values[one] if isinstance(one, str) else one for one in self.factors)
@@ -57,7 +57,7 @@ class Tile:
 
     @property
     def knob(self) -> str:
-        """The knob that decides about it; empty: it is fixed."""
+        """The knob that decides it; empty: it is fixed."""
         last = self.factors[-1]
         return last if isinstance(last, str) else ""
 
@@ -70,17 +70,17 @@ class Part:
     knobs: tuple[Knob, ...]
     rules: tuple[Rule, ...]
     tiles: tuple[Tile, ...]
-    """Those that others are multiples of come first."""
+    """Tiles by loop and level; factors of others come first."""
     peel: bool | None = False
-    """None: a knob says it."""
+    """Whether remainders are peeled; None: a knob says it."""
     twins: Rule | None = None
-    """Those that give the code of others, which stay; None: there are none."""
+    """Configurations that give the code of another one, which stays; None: there are none."""
 
     def space(self) -> Space:
         return Space.product(self.knobs, self.rules)
 
     def tiling(self, values: Mapping[str, int], *, loops: int) -> CpuTiling:
-        """What a configuration means."""
+        """The tile sizes of a configuration."""
         absent = {tile.level for tile in self.tiles if tile.knob and not tile.of(values)}
         levels = []
         for level in (WORK, CACHE, CACHE_SUM, VECTOR, VECTOR_SUM):
@@ -90,7 +90,7 @@ class Part:
         return CpuTiling(self.pipeline, tuple(levels), bool(values["peel"]) if self.peel is None else self.peel)
 
     def read(self, levels: Levels, *, peel: bool) -> dict[str, int]:
-        """The knobs of a configuration of the compiler's, or of a spec."""
+        """The knobs that give these tile sizes, of the compiler or of a spec."""
         values = {"peel": int(peel)} if self.peel is None else {}
         for tile in self.tiles:
             if tile.knob and tile.knob not in values:
@@ -101,7 +101,7 @@ class Part:
 
 
 def below(limit: int, choices: tuple[int, ...]) -> tuple[int, ...]:
-    """The choices up to a limit; the first of them at least."""
+    """The choices up to a limit, and at least the first."""
     return tuple(c for c in choices if c <= limit) or (choices[0],)
 
 
@@ -110,7 +110,7 @@ def divisors(n: int, *, least: int = 1, most: int | None = None) -> tuple[int, .
 
 
 def lane_tiles(size: int, lanes: int) -> tuple[int, ...]:
-    """Tiles of the loop that a vector lies along: whole native vectors, or what comes next."""
+    """Tiles of the loop that vectors lie along: multiples of a native vector, else the nearest sizes."""
     widest = 4 * lanes
     whole = tuple(d for d in divisors(size, most=widest) if d % lanes == 0)
     if whole:
@@ -129,7 +129,7 @@ def ones(*levels: str, loops: tuple[int, ...]) -> tuple[Tile, ...]:
 
 
 def out_bytes(dispatch: Dispatch) -> int:
-    """Of one element of the result: vectors of the accumulator are what fills the registers."""
+    """Bytes of an element of the result: vectors of the accumulator fill the registers."""
     return {"f16": 2, "bf16": 2, "i8": 1}.get(dispatch.element_types[-1], 4)
 
 

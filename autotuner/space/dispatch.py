@@ -13,7 +13,7 @@ from autotuner.targets.backends import Backend
 
 _TRANSLATION_INFO = "#iree_codegen.translation_info"
 _CONSTRAINTS, _ATTENTION = "autotuner.space.gpu:GpuSpace", "autotuner.space.gpu_attention:AttentionSpace"
-"""The readers of GPU spaces: a run for a processor loads neither."""
+"""The modules of GPU spaces, which a run for a processor does not import."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,13 @@ class CompilationInfo:
 
     @property
     def translation_attribute(self) -> str:
-        """Whole, as a function has it: inside of a compilation info its name is left out."""
+        """The attribute with its name, as a function has it; inside a compilation info the name is left out."""
         return _TRANSLATION_INFO + self.translation_info.removeprefix(_TRANSLATION_INFO)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Loops over batch entries or groups that a dispatch has, and the module that its space is read from has not.
+    """Batch or group loops of a dispatch that the module of its constraints lacks.
 
     IREE crashes when it emits constraints for a batched matmul or a grouped convolution, so their space is read from
     one batch entry or one group.
@@ -41,14 +41,14 @@ class Batch:
 
     loops: int = 0
     at: int = 0
-    """Before which loop."""
+    """The loop that they stand before."""
 
 
 UNBATCHED = Batch()
 
 
 class DispatchSpace(Protocol):
-    """The configurations of a dispatch on a GPU, and what they stand for."""
+    """The configurations of a dispatch on a GPU, with their attributes."""
 
     @property
     def space(self) -> Space: ...
@@ -61,7 +61,7 @@ class DispatchSpace(Protocol):
 
 
 def read_dispatch_space(text: str, *, backend: Backend, batch: Batch = UNBATCHED) -> DispatchSpace:
-    """From the module that `--iree-codegen-emit-pipeline-constraints` writes; see `GpuSpace.read`."""
+    """Reads the module that `--iree-codegen-emit-pipeline-constraints` prints; see `GpuSpace.read`."""
     found: DispatchSpace
     try:
         found = loaded(_CONSTRAINTS).read(text, backend=backend, batch=batch)

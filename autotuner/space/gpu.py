@@ -1,4 +1,4 @@
-"""The search space of one GPU dispatch: what the compiler says is legal, and the knobs that it pins without need."""
+"""The search space of one GPU dispatch: what the compiler says is legal, and the knobs that it only pins."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from autotuner.space.table import Config, Knob, Space, Value
 from autotuner.targets.backends import Backend
 
 IGEMM = "/igemm"
-"""Ends the name of a pipeline that turns a convolution into a matrix product first."""
+"""The suffix of a pipeline that turns a convolution into a matrix product first."""
 
 
 @dataclass(frozen=True)
 class _Pipeline:
-    """One constraints op: all its knobs as columns, and the space over those that are worth searching."""
+    """One constraints op: all its knobs as columns, and the space of those that are searched."""
 
     operation: Any
     columns: Mapping[str, Column]
     rows: Space
-    """Over the searched knobs of the constraints; row i has the values of row i of the columns."""
+    """The searched knobs of the constraints; row i belongs to row i of the columns."""
     space: Space
-    """The rows with every value of the free knobs, without what the rules reject."""
+    """The rows combined with the free knobs, without what the rules reject."""
     dimensions: tuple[int, ...]
 
     def row(self, values: Mapping[str, Value]) -> int | None:
@@ -91,7 +91,7 @@ class GpuSpace:
         batch: Batch = UNBATCHED,
         rules: Sequence[prune.Rule] = USED,
     ) -> GpuSpace:
-        """From the module that `--iree-codegen-emit-pipeline-constraints` writes.
+        """Reads the module that `--iree-codegen-emit-pipeline-constraints` prints.
 
         `batch` says which loops the real dispatch has more than this module.
         """
@@ -113,7 +113,7 @@ class GpuSpace:
 
     @cached_property
     def space(self) -> Space:
-        """Every configuration: the pipelines side by side, each with its free knobs."""
+        """All configurations: the pipelines side by side, each with its free knobs."""
         parts = {label: p.space for label, p in self._pipelines.items() if len(p.space)}
         if not parts:
             raise NoCandidateError(
@@ -210,7 +210,7 @@ class GpuSpace:
 
 
 def _distance(columns: Mapping[str, Column], known: Mapping[str, int]) -> npt.NDArray[np.float64]:
-    """How far each row is from known values: first the number of knobs that differ, then by how much."""
+    """The distance of each row from known values: the number of knobs that differ, then by how much."""
     distance = np.zeros(len(next(iter(columns.values()))), np.float64)
     for knob, value in known.items():
         if knob in columns and knob != PREFETCH:
@@ -220,7 +220,7 @@ def _distance(columns: Mapping[str, Column], known: Mapping[str, int]) -> npt.ND
 
 
 def _searched(columns: Mapping[str, Column], places: Mapping[str, gpu_config.Place]) -> tuple[dict[str, Column], Space]:
-    """The space over the knobs that the others do not determine, and all columns in the order of its rows.
+    """The space of the knobs that others do not determine, and all columns in the order of its rows.
 
     Tile sizes go first: with subgroup tiles and counts left, one of them can change alone and stay legal.
     """

@@ -93,7 +93,7 @@ class AttentionSpace:
 
     @classmethod
     def read(cls, text: str, *, rules: Sequence[prune.Rule] = USED) -> AttentionSpace:
-        """From a module of configured dispatches (`--iree-codegen-add-tuner-attributes`), by its attention."""
+        """Reads the attention of a module of configured dispatches (`--iree-codegen-add-tuner-attributes`)."""
         with ir.Context():
             module = ir.Module.parse(text)
             for operation in walk(module.operation):
@@ -256,7 +256,7 @@ class AttentionSpace:
         return frozenset(range(len(loops.sizes))) - {loops.m, loops.n, loops.k1, loops.k2}
 
     def _matmul(self, mma: Any, promoted: Sequence[int], basis: Sequence[int], *, without: int) -> Any:
-        """The configuration of one of the two products, which has all loops but one."""
+        """The lowering config of one of the two products, which has all loops but one."""
         used = [loop for loop in range(len(basis)) if loop != without]
         parts = {
             "mma_kind": mma,
@@ -282,5 +282,5 @@ def _whole_instructions(m: int, n: int) -> _TableRule:
 
 
 def _pads_something(columns: Columns) -> prune.Mask:
-    """Where no operand goes through shared memory, nothing is padded: without padding it would be the same code."""
+    """A rule: padding needs an operand in shared memory; without one the code would be the same."""
     return np.asarray(columns[BANK_CONFLICTS] <= np.maximum.reduce([columns[name] for name in _PROMOTED]))

@@ -1,6 +1,6 @@
 """The attributes of a GPU configuration: what the compiler's constraints give, and what they leave out.
 
-The `knobs` attribute of a constraints op stands beside the real ones: which knob stands where, and its value there.
+The `knobs` attribute of a constraints op is a template of the real ones, with knobs in the places of values.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DMA = "#iree_gpu.use_global_load_dma"
 
 
 def free_knobs(pipeline: str, backend: Backend, root: Any, *, column_major: bool) -> tuple[Knob, ...]:
-    """The knobs that the compiler pins and honours, found by comparing binaries."""
+    """The knobs that the compiler pins and yet honours, found by comparing binaries."""
     free = [Knob(BANK_CONFLICTS, (0, 1)), *(Knob(name, values) for name, values in backend.free_knobs.items())]
     if pipeline == "VectorDistribute":
         # TileAndFuse takes the strategy and ignores it.
@@ -48,7 +48,7 @@ def free_knobs(pipeline: str, backend: Backend, root: Any, *, column_major: bool
 
 
 def copied_by_dma(root: Any) -> bool:
-    """gfx950: whether the compiler itself lets the hardware copy this operation's operands to shared memory."""
+    """Whether the compiler's own choice copies this operation's operands to shared memory by DMA (gfx950)."""
     return "decomposition_config" not in root.attributes and _PROMOTION in _own(root)
 
 
@@ -85,7 +85,7 @@ def chosen_free(translation: Any, *, column_major: bool) -> dict[str, Value]:
 
 
 def translation_info(translation: Any, values: Mapping[str, Value], own: Any) -> Any:
-    """The translation info of a configuration: `translation` with the free knobs, and what else `own` holds."""
+    """The translation info of a configuration: `translation` with the free knobs, and the rest of `own`."""
     configuration = entries(translation.configuration)
     options = configuration.get(OPTIONS)
     configuration[OPTIONS] = iree_gpu.PipelineOptionsAttr.get(
@@ -136,7 +136,8 @@ def padding(parts: Mapping[str, Any], root: Any, dimensions: Sequence[int]) -> d
 def _padding_before_igemm(
     root: Any, tiles: Sequence[int], loops: Sequence[int], dimensions: Sequence[int]
 ) -> list[int] | None:
-    """How far the compiler pads a convolution with channels last before it becomes a matrix product; else None."""
+    """The sizes that the compiler pads a convolution with channels last to, before it becomes a matrix product; else
+    None."""
     image, _, out = (m.value for m in linalg.get_indexing_maps(root))
     channel = image.results[-1]
     kept = {loop for result in out.results for loop in loops_of(result)}
@@ -164,14 +165,14 @@ def _transpose() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a knob stands in the configuration, and what its values mean when they are indices of options."""
+    """The place of a knob in the configuration, and the options that its values index, if they do."""
 
     field: str
     options: tuple[Any, ...] = ()
 
 
 def places(knobs: Any) -> dict[str, Place]:
-    """Every knob of a `knobs` attribute by name, with the top-level field that it is part of."""
+    """The knobs of a `knobs` attribute by name, with the top-level field of each."""
     found: dict[str, Place] = {}
     for field, attribute in entries(knobs).items():
         for knob in _knobs(attribute):
@@ -233,7 +234,7 @@ def option_names(options: Sequence[Any]) -> tuple[str, ...]:
 
 
 def option_name(option: Any) -> str:
-    """What a person would call an option: the name of the matrix instruction, or the attribute's text."""
+    """The name of an option: that of the matrix instruction, or the attribute's text."""
     if not isinstance(option, iree_gpu.MMAAttr | iree_gpu.VirtualMMAAttr):
         return str(option)
     return f"{_intrinsic(option).name}{_COLUMN_MAJOR if option.col_major else ''}"

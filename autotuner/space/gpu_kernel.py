@@ -30,11 +30,11 @@ from autotuner.targets.backends import Chip, backend_of
 
 _LANES = 64
 _PADDING = 8
-"""Bytes that each row in shared memory has more, against bank conflicts; where a workgroup has no room, it has none."""
+"""Bytes of padding of each row in shared memory, against bank conflicts; none where a workgroup has no room for it."""
 
 
 def target_info(function: Any) -> Any:
-    """What the compiler knows of the chip that a dispatch function is compiled for."""
+    """The compiler's description of the chip that a dispatch function is compiled for."""
     variant = enclosing(function, "target")
     if variant is None:
         raise ConstraintsError("the module with pipeline constraints names no target.")
@@ -42,7 +42,7 @@ def target_info(function: Any) -> Any:
 
 
 def read_chip(function: Any) -> Chip:
-    """What the catalogue has of it."""
+    """The catalogue's entry of that chip."""
     arch = target_info(function).arch
     return backend_of(arch).like(arch)
 
@@ -59,21 +59,21 @@ class Rows:
         return (len(next(iter(self.columns.values()))), *(len(k.values) for k in self.free))
 
     def of(self, attribute: Any) -> Grid:
-        """A place in the `knobs` attribute: its knob's values, or the number that stands there."""
+        """The values of a place in the `knobs` attribute: those of its knob, or the number there."""
         if isinstance(attribute, iree_codegen.IntKnobAttr):
             return self._along(self.columns[attribute.name], 0)
         return self._along(np.array([ir.IntegerAttr(attribute).value], np.int64), 0)
 
     def option(self, knob: Any, values: Sequence[int]) -> Grid:
-        """What a choice means: a number for each of its options."""
+        """A number for each chosen option."""
         return self._along(np.array(values, np.int64)[self.columns[knob.name]], 0)
 
     def free_knob(self, name: str) -> Grid:
-        """A knob beside the constraints; 0 where there is none of this name."""
+        """The values of a free knob; 0 where there is none of this name."""
         return self._free(name, int, without=0)
 
     def chosen(self, name: str, value: Value) -> Grid:
-        """1 where a free knob has this value, and for all when there is no such knob."""
+        """1 where a free knob has this value, and everywhere without such a knob."""
         return self._free(name, lambda one: int(one == value), without=1)
 
     def _free(self, name: str, number: Callable[[Value], int], *, without: int) -> Grid:
@@ -89,7 +89,7 @@ class Rows:
 
 
 def read_kernel(operation: Any, root: Any, chip: Chip, dimensions: Sequence[int], rows: Rows) -> Kernel:
-    """The kernels that the rows of a constraints op stand for."""
+    """The resources of the kernels of a constraints op, by row."""
     knobs = gpu_config.entries(operation.attributes["knobs"])
     if "decomposition_config" in knobs:
         return _attention(knobs, root, chip, dimensions, rows)

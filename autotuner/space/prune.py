@@ -1,5 +1,5 @@
-"""Rules that reject configurations which the compiler's constraints allow: those that cannot work, and those that give
-the code of another one (`DUPLICATES`).
+"""Rules that reject configurations although the compiler's constraints allow them: they cannot work, or they give the
+code of another one (`DUPLICATES`).
 
 A rule sees a whole space at once: every quantity of a kernel is an array over the rows of the constraints (first
 axis) and the values of each knob beside them (one further axis a knob), and numpy broadcasts the rest.
@@ -25,11 +25,11 @@ _LOAD_BITS = 128
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """The part of an operand that a workgroup works on at a time."""
+    """The tile of an operand that a workgroup works on at a time."""
 
     shape: tuple[Grid, ...]
     bits: int
-    """Of one element."""
+    """Bits of an element."""
 
     @property
     def elements(self) -> Grid:
@@ -49,19 +49,19 @@ def _nothing() -> Grid:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """The quantities of a space's kernels that the rules look at."""
+    """The quantities of all kernels of a space that the rules read."""
 
     chip: Chip
     threads: Grid
-    """Of a workgroup."""
+    """Threads of a workgroup."""
     promoted: tuple[Tile, ...]
-    """Operands that are copied to shared memory."""
+    """Tiles of the operands that are copied to shared memory."""
     accumulators: tuple[Tile, ...]
-    """What is in registers all at the same time."""
+    """Tiles that are in registers at the same time."""
     shared: Grid
     """Bytes of shared memory."""
     waves: Grid = field(default_factory=_nothing)
-    """The waves per execution unit that are asked for, 0 for none."""
+    """The requested waves per execution unit; 0: no request."""
     staged: Grid = field(default_factory=_nothing)
     """Bytes that a prefetch holds in registers while the step before is computed; 0 where nothing is prefetched."""
     derived: bool = False
@@ -80,7 +80,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A reason to leave configurations out."""
+    """A rule that rejects configurations."""
 
     name: str
     reason: str
@@ -223,11 +223,11 @@ they may have half of them."""
 
 DUPLICATES: tuple[Rule, ...] = (IDLE_REQUEST, FEW_REGISTERS)
 USED: tuple[Rule, ...] = (*RULES, *DUPLICATES)
-"""All that is left out of a space."""
+"""The rules that every space uses."""
 
 
 def apply(kernel: Kernel, rules: Sequence[Rule], *, shape: tuple[int, ...]) -> Mask:
-    """What no rule rejects, over rows and free knobs."""
+    """A mask of what no rule rejects, over rows and free knobs."""
     keep = np.ones(shape, bool)
     for rule in rules:
         keep &= ~rule.rejects(kernel)

@@ -1,4 +1,4 @@
-"""Every assignment of knobs that a constraint program allows, by joins over numpy columns.
+"""Enumerates the assignments of knobs that a constraint program allows, by joins of numpy columns.
 
 Interval propagation and the asserts over one knob bound every knob; then knobs are joined one after the other, each
 with the asserts that it completes.
@@ -19,7 +19,7 @@ Bound = float
 
 _LARGEST_DOMAIN = 1 << 22
 _SAMPLE = 96
-"""Rows on which the growth of a join is estimated before a knob is chosen."""
+"""Rows of the sample that estimates how much a join grows the table."""
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class _Bounds:
                     self._narrow(index, _product(o.low for o in of), _product(o.high for o in of))
 
     def _demand(self, index: int) -> None:
-        """Narrow the operands of a node that must be true."""
+        """Narrows the operands of a node that must be true."""
         node = self.program.nodes[index]
         match node.kind:
             case "and":
@@ -89,7 +89,7 @@ class _Bounds:
         self._backward(larger)
 
     def _backward(self, index: int) -> None:
-        """Narrow the operands of a node by what is known of its value."""
+        """Narrows the operands of a node by the bounds of its value."""
         node, result = self.program.nodes[index], self.intervals[index]
         of = [self.intervals[i] for i in node.operands]
         if node.kind != "mul" or any(o.low < 0 for o in of):
@@ -105,13 +105,13 @@ class _Bounds:
 
 
 def _product(factors: Iterable[Bound]) -> Bound:
-    """Without the not-a-number that zero times infinity would be."""
+    """A product in which zero times infinity is zero."""
     given = list(factors)
     return 0 if 0 in given else math.prod(given)
 
 
 def legal(program: Program) -> dict[str, Column]:
-    """Every legal assignment: one column per knob, in the program's order, one row per assignment."""
+    """The legal assignments: one column per knob, in the program's order, one row per assignment."""
     solver = _Solver(program)
     if any(len(values) == 0 for values in solver.domains.values()):
         return {knob: np.zeros(0, np.int64) for knob in program.knobs}

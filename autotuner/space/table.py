@@ -1,4 +1,4 @@
-"""A space is a table: one row a legal configuration, one column a knob, and numpy does the rest."""
+"""A search space as a table: one row a legal configuration, one column a knob."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import numpy.typing as npt
 Value = int | str | bool
 Columns = Mapping[str, npt.NDArray[np.int64]]
 ABSENT = -1
-"""In a joined space: the value of a knob that this row's part does not have."""
+"""The value of a knob that a row's part of a joined space does not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """A named choice. Integer knobs are ordered (a neighbour is the next value); the others are categories."""
+    """A named choice. Integer knobs are ordered (a neighbour is the next value); others are categories."""
 
     name: str
     values: tuple[Value, ...]
@@ -54,17 +54,17 @@ class Config:
 
     @property
     def key(self) -> str:
-        """A short name that is the same for the same knobs and values, whatever their order."""
+        """A short name of these knobs and values, whatever their order."""
         text = json.dumps(self.as_dict(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
 class _LazyColumns(Mapping[str, npt.NDArray[np.int64]]):
-    """Columns of values, each made when it is asked for: rows may be millions, and a rule reads few columns."""
+    """Columns of values, each made on first use: rows may be millions, and a rule reads few columns."""
 
     places: Mapping[str, tuple[npt.NDArray[np.int64], npt.NDArray[np.int16]]]
-    """By knob: its values, and the place among them that each row has."""
+    """Each knob's values, and the index of each row's value."""
 
     def __getitem__(self, name: str) -> npt.NDArray[np.int64]:
         values, places = self.places[name]
@@ -78,10 +78,10 @@ class _LazyColumns(Mapping[str, npt.NDArray[np.int64]]):
 
 
 def _strides(sizes: Sequence[int]) -> tuple[npt.NDArray[np.int64], bool]:
-    """What a place of each knob counts in the code of a row, and whether each combination has a code of its own.
+    """The weight of each knob in the code of a row, and whether codes are unique.
 
-    Where there are more combinations than numbers, strides are drawn at random, always the same, and codes wrap around:
-    two of a million rows have one code in one of ten million spaces.
+    Where there are more combinations than 64-bit numbers, weights are random (with a fixed seed) and codes wrap around:
+    two of a million rows share a code in one of ten million spaces.
     """
     if math.prod(sizes) < 1 << 62:
         return np.array([math.prod(sizes[i + 1 :]) for i in range(len(sizes))], np.int64), True
@@ -111,12 +111,12 @@ class Space:
 
     @classmethod
     def empty(cls) -> Space:
-        """No knobs, no rows."""
+        """A space without knobs and rows."""
         return cls((), np.zeros((0, 0), np.int64))
 
     @classmethod
     def product(cls, knobs: Sequence[Knob], rules: Sequence[Callable[[Columns], npt.NDArray[np.bool_]]] = ()) -> Space:
-        """Every combination of integer knobs that obeys every rule; each rule sees whole columns of values."""
+        """The combinations of integer knobs that obey every rule; a rule gets whole columns of values."""
         grid = np.indices([len(k.values) for k in knobs], dtype=np.int16).reshape(len(knobs), -1)
         values = [np.array([int(v) for v in k.values], np.int64) for k in knobs]
         for rule in rules:
@@ -125,7 +125,7 @@ class Space:
 
     @classmethod
     def join(cls, name: str, parts: Mapping[str, Space]) -> Space:
-        """The parts side by side; knob `name` says which part a row is of, ABSENT fills what a part lacks."""
+        """The union of parts; knob `name` says which part a row is of, ABSENT fills what a part lacks."""
         wanted: dict[str, set[Value]] = {}
         for part in parts.values():
             for knob in part.knobs:
@@ -151,7 +151,7 @@ class Space:
         return cls(knobs, np.concatenate(tables))
 
     def cross(self, free: Sequence[Knob]) -> Space:
-        """Every row with every combination of further knobs."""
+        """The product of this space with further knobs."""
         if not free:
             return self
         grid = np.indices([len(k.values) for k in free], dtype=np.int16).reshape(len(free), -1).T
@@ -160,12 +160,12 @@ class Space:
         return Space([*self.knobs, *free], np.concatenate([left, right], axis=1))
 
     def columns(self) -> Columns:
-        """The values of all rows, by integer knobs."""
+        """The values of the integer knobs, over all rows."""
         values = [np.array([int(v) for v in knob.values], np.int64) for knob in self.knobs]
         return {knob.name: values[i][self._rows[:, i]] for i, knob in enumerate(self.knobs)}
 
     def keep(self, mask: npt.NDArray[np.bool_]) -> Space:
-        """The rows where mask holds."""
+        """A space of the rows where the mask holds."""
         return Space(self.knobs, self._rows[mask])
 
     def __len__(self) -> int:
@@ -182,7 +182,7 @@ class Space:
         return isinstance(config, Config) and self.index(config) is not None
 
     def index(self, config: Config) -> int | None:
-        """The row of a configuration, or None when it is not legal."""
+        """The row of a configuration; None: it is not legal."""
         values = config.as_dict()
         if values.keys() != {k.name for k in self.knobs}:
             return None
@@ -196,9 +196,9 @@ class Space:
         return int(found[0]) if len(found) else None
 
     def around(self, index: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Rows that differ from this one in exactly one knob, and those that differ in exactly two.
+        """The rows that differ from this one in exactly one knob, and those that differ in two.
 
-        A row is its code, so they are found by search and not by looking at every row.
+        They are found by their codes, without looking at every row.
         """
         steps, owners = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for number, (here, knob, stride) in enumerate(zip(self._rows[index], self.knobs, self._strides, strict=True)):
@@ -216,7 +216,7 @@ class Space:
 
     @property
     def indices(self) -> npt.NDArray[np.int16]:
-        """One row a configuration, one column a knob: the index of its value."""
+        """The table: one row a configuration, one column a knob, with indices of values."""
         return self._rows
 
     @cached_property
@@ -224,8 +224,8 @@ class Space:
         return np.array([1.0 / max(len(k.values) - 1, 1) for k in self.knobs], np.float32)
 
     def nearest(self, values: Mapping[str, Value], *, among: npt.NDArray[np.bool_] | None = None) -> int:
-        """The legal row nearest to any proposal, `among` some of them; a knob that is missing from it or unknown costs
-        nothing."""
+        """The legal row nearest to a proposal, `among` some of them; knobs that it lacks or that are unknown do not
+        count."""
         if not len(self):
             raise ValueError("the space is empty")
         distance = np.zeros(len(self), np.float32)

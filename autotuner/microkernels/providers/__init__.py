@@ -1,4 +1,4 @@
-"""The providers of microkernels, by the word that `kind` of a manifest's [provider] has for each."""
+"""The providers of microkernels, by the `kind` of a manifest's [provider]."""
 
 from __future__ import annotations
 

@@ -31,11 +31,11 @@ FLAGS = (
     *("-fvisibility=hidden", "-fno-jump-tables"),
 )
 _NO_MEMSET = "-fno-tree-loop-distribute-patterns"
-"""GCC alone needs and knows it: it makes calls of memset from loops even where there is none."""
+"""A flag for GCC alone, which turns loops into calls of memset even in freestanding code."""
 
 
 class C:
-    """The function has the manifest's symbol; numbers are macros in capitals."""
+    """Builds a C function of the manifest's symbol; numbers are macros in capitals."""
 
     def require(self, chip: str) -> None:
         find_compiler(chip)
@@ -73,11 +73,10 @@ def compile_object(
     timeout: float = SECONDS,
     symbol: str = "kernel",
 ) -> Built:
-    """The object of one C file with these numbers as macros, in capitals.
+    """Compiles one C file with these numbers as macros, in capitals.
 
-    It is known by its text behind the preprocessor: so every header counts, wherever it lies and whatever its name. Its
-    function is named after it, too: executables are linked into one, and of two functions of the same name both would
-    call the first.
+    The object's key is its preprocessed text, so every header counts. The function is named after the key, too:
+    executables are linked together, and of two functions of one name both would call the first.
     """
     compiler = find_compiler(chip)
     read_source(source)
@@ -103,7 +102,7 @@ def compile_object(
 
 @cache
 def find_compiler(machine: str) -> Compiler:
-    """The first on PATH that makes code for this architecture: a native one, or a cross compiler."""
+    """The first compiler on PATH for this architecture: a native one, or a cross compiler."""
     cross = f"{machine}-linux-gnu"
     found = [path for path in map(shutil.which, (*COMPILERS, f"{cross}-gcc")) if path]
     makes = {path: _ask(path, "-dumpmachine").partition("-")[0] for path in found}

@@ -33,13 +33,13 @@ OPTIONS = ("--std=c++17",)
 REMEDY = "Install it with `pip install nvidia-cuda-nvrtc`."
 _CHIP = re.compile(r"sm_(\d+)")
 _FIRST_WITH_OWN = 90
-"""From here on a chip has instructions of its own, which code for it alone may use: sm_90a."""
+"""The first compute capability with instructions of its own, which only code for that chip may use (sm_90a)."""
 _INCLUDED = re.compile(r"^[ \t]*#[ \t]*include\b[ \t]*(.*)$", re.M)
 _PLAIN = re.compile(r'"[^"/]+"|<[^>/]+>')
 
 
 class Cuda:
-    """The function is extern "C"; numbers are macros in capitals."""
+    """Builds an extern "C" function; numbers are macros in capitals."""
 
     def require(self, chip: str) -> None:
         del chip  # one for all
@@ -51,13 +51,13 @@ class Cuda:
 
 
 def architecture(chip: str) -> str:
-    """What NVRTC compiles for: sm_90a for sm_90."""
+    """The architecture that NVRTC compiles for: sm_90a for sm_90."""
     found = _CHIP.fullmatch(chip)
     return f"{chip}a" if found and int(found[1]) >= _FIRST_WITH_OWN else chip
 
 
 def compile_cubin(source: Path, macros: Mapping[str, int], *, chip: str, timeout: float) -> Path:
-    """The cubin of one file with these numbers as macros."""
+    """Compiles one file to a cubin, with these numbers as macros."""
     library = find_nvrtc()
     text, headers = read_source(source), read_beside(source, ".h")
     for name, read in ((source.name, text), *headers.items()):
@@ -85,7 +85,7 @@ def compile_cubin(source: Path, macros: Mapping[str, int], *, chip: str, timeout
 
 
 def refuse_outside(name: str, text: str) -> None:
-    """NVRTC would read a header that is named by a path, whatever it is."""
+    """Refuses includes by a path: NVRTC would read any such file."""
     for words in _INCLUDED.findall(text):
         if _PLAIN.match(words) is None:
             raise UsageError(
@@ -98,7 +98,7 @@ def refuse_outside(name: str, text: str) -> None:
 
 
 def find_nvrtc() -> Path:
-    """Of NVIDIA's wheels, which torch brings too: nvidia/cu13/lib, nvidia/cuda_nvrtc/lib. Of several, the newest."""
+    """The newest NVRTC of NVIDIA's wheels, which torch brings too: nvidia/cu13/lib, nvidia/cuda_nvrtc/lib."""
     nvidia = find_spec("nvidia")
     homes = (nvidia.submodule_search_locations if nvidia else None) or ()
     found = [path for home in homes for path in Path(home).glob("*/lib/libnvrtc.so.*") if nvrtc_release(path)]
@@ -108,12 +108,12 @@ def find_nvrtc() -> Path:
 
 
 def nvrtc_release(library: Path) -> int:
-    """13 for CUDA 13's; 0 where the file is something else."""
+    """The major release of an NVRTC library, such as 13; 0 where the file is something else."""
     found = re.fullmatch(r"libnvrtc\.so\.(\d{1,3})", library.name)
     return int(found[1]) if found else 0
 
 
 def nvrtc_digest(library: Path) -> list[str]:
-    """Of the library and of what it loads from beside itself."""
+    """The digest of the library and of what it loads from its own folder."""
     real = library.resolve()
     return [known_digest(path) for path in (real, *sorted(real.parent.glob("libnvrtc-builtins.so.*")))]

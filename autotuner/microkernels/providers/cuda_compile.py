@@ -17,25 +17,25 @@ NOT_LOADED = 5
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """All that the compiling process is told."""
+    """The input of the compiling process."""
 
     library: str
     name: str
     source: str
     headers: dict[str, str]
-    """By the names that sources include them under."""
+    """Headers by the names in `#include`."""
     options: list[str]
 
 
 class Nvrtc:
-    """The functions of the library that are needed here."""
+    """The NVRTC library's functions that are needed here."""
 
     def __init__(self, library: str) -> None:
         self._library = ctypes.CDLL(library)
         self._library.nvrtcGetErrorString.restype = ctypes.c_char_p
 
     def compile(self, job: Job) -> tuple[bytes | None, str]:
-        """The cubin, None where the source is refused, and what the compiler had to say."""
+        """Compiles a job: the cubin, or None where the source has errors, and the compiler's log."""
         program = ctypes.c_void_p()
         names, texts = _strings(list(job.headers)), _strings(list(job.headers.values()))
         given = (job.source.encode(), job.name.encode(), len(job.headers), texts, names)

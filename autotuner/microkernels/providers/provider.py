@@ -19,11 +19,11 @@ from autotuner.system.settings import cache_dir, loaded
 
 ELEMENTS = ("f32", "f16", "bf16", "i8", "i32", "f8E4M3FN", "f8E4M3FNUZ")
 SECONDS = 120.0
-"""For one compile, at most."""
+"""The time limit of one compile."""
 
 
 class ObjectRefusalError(AutotuneError):
-    """The compiler would not take the source: one variant, or all of them."""
+    """The source does not compile: for one variant, or for all of them."""
 
     exit_code = 3
 
@@ -34,7 +34,7 @@ class ObjectRefusalError(AutotuneError):
 
 @dataclass(frozen=True)
 class Request:
-    """One variant of a kernel that is to be built."""
+    """One variant of a kernel, to be built."""
 
     manifest: Manifest
     problem: Problem
@@ -42,33 +42,33 @@ class Request:
     workspace: Path
     parameters: Mapping[str, int] = field(default_factory=dict)
     features: Collection[str] = ()
-    """The processor's, by LLVM's names: without them only what all of its architecture have is used."""
+    """The processor's features, by LLVM's names; without them only the architecture's baseline is used."""
     timeout: float = SECONDS
 
     @property
     def source(self) -> Path:
-        """The file that it is made from."""
+        """The source file."""
         if self.manifest.provider.source is None:
             raise ValueError(f"{self.manifest.name} is not made from a source")
         return self.manifest.provider.source
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """All that the manifest's expressions may use; a refusal where the variant does not fit."""
+        """The numbers that the manifest's expressions may use; a refusal where the variant does not fit."""
         return self.manifest.fit(self.problem, self.chip, parameters=self.parameters, features=self.features)
 
     @property
     def operation(self) -> Operation:
-        """The problem, as one that the kernel computes."""
+        """The problem's operation, which the kernel computes."""
         return self.manifest.declared(self.problem, self.chip)
 
     def source_numbers(self) -> dict[str, int]:
-        """The numbers that a source gets beside sizes: parameters and values of the manifest, layout and epilogue."""
+        """The numbers that a source gets: the manifest's parameters and values, layout and epilogue."""
         own = {name: self.numbers[name] for name in (*self.manifest.parameters, *self.manifest.values)}
         return own | {name.lower(): value for name, value in self.operation.macros().items()}
 
     def macros(self) -> dict[str, int]:
-        """The same for C and C++, and of each operand whether its buffer is there and has this type: LHS_BF16."""
+        """The macros of C and C++ sources: these numbers, and for each operand its type, such as LHS_BF16."""
         bound = self.manifest.bound(self.problem, self.numbers)
         types = {
             f"{buffer.operand}_{element}": int(buffer in bound and self.element_of(buffer) == element)
@@ -79,7 +79,7 @@ class Request:
         return {name.upper(): value for name, value in (self.source_numbers() | types).items()}
 
     def element_of(self, buffer: Buffer) -> str:
-        """What is in this buffer."""
+        """The element type of a buffer."""
         if buffer.element != PROBLEM:
             return buffer.element
         return self.problem.operands[self.operation.operand_names.index(buffer.operand)].element.name
@@ -87,19 +87,19 @@ class Request:
 
 @dataclass(frozen=True)
 class Built:
-    """An object, and what is known only now that there is one."""
+    """A built object, and what is known only once it is built."""
 
     path: Path
     symbol: str
     reports: Mapping[str, int] = field(default_factory=dict)
     """Numbers that the manifest's expressions may use."""
     scratch: int = 0
-    """Bytes of global memory that the compiler itself wants for each workgroup."""
+    """Bytes of global memory that the compiler adds for each workgroup."""
     alignment: int = 0
-    """Of that memory; the kernel rounds up what it is given."""
+    """The alignment of that memory; the kernel rounds the pointer up."""
 
     def called(self, instance: Instance) -> Instance:
-        """The instance with the object's own name, and with memory that the compiler asked for."""
+        """The instance with the object's own symbol, and with the memory that the compiler asked for."""
         own: tuple[Binding, ...] = ()
         if self.scratch:
             x, y, z = instance.grid
@@ -108,25 +108,25 @@ class Built:
 
 
 class Provider(Protocol):
-    """What makes objects from one kind of source."""
+    """Builds objects from one kind of source."""
 
     def require(self, chip: str) -> None:
-        """ToolMissingError where what it builds with, for this chip, is not installed."""
+        """Raises a ToolMissingError where its compiler for this chip is not installed."""
 
     def build(self, request: Request) -> Built:
-        """The object; ObjectRefusalError where the source does not compile. It is built once for each content."""
+        """Builds the object, once for each content; ObjectRefusalError where the source does not compile."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderEntry:
-    """What manifests may say of a provider, and where it is: it is loaded when one of its kernels is built."""
+    """What manifests may say of a provider, and its module, which is imported when one of its kernels is built."""
 
     home: str
     """`module:class`."""
     chips: tuple[str, ...]
-    """How the names begin of the chips that it can build for."""
+    """Prefixes of the chips that it can build for."""
     reports: tuple[str, ...] = ()
-    """Numbers that are known only once an object is built: manifests may use them in a launch."""
+    """Names of the numbers that are known once an object is built: manifests may use them in a launch."""
 
     def load(self) -> Provider:
         provider: Provider = loaded(self.home)()
@@ -146,8 +146,8 @@ def read_source(path: Path) -> str:
 
 
 def read_beside(source: Path, ending: str) -> dict[str, str]:
-    """What a source may include or import, by its names: the files of its own folder, before those that come with
-    autotune. A link that leads out of these folders is refused."""
+    """The files that a source may include or import, by name: those of its own folder, then the shared ones. Links that
+    lead out of these folders are refused."""
     found: dict[str, str] = {}
     for home in (shipped_folder(), source.absolute().parent):
         for path in sorted(home.glob(f"*{ending}")):
@@ -161,10 +161,10 @@ def read_beside(source: Path, ending: str) -> dict[str, str]:
 
 
 def kept_object(name: str, key: str, make: Callable[[Path], Mapping[str, int]]) -> tuple[Path, Mapping[str, int]]:
-    """The object of this key and its report, from the cache, where it appears whole or not at all.
+    """The object of this key and its report, from the cache; `make` builds it once.
 
-    `make` writes the file that it is given, in a folder that is thrown away, and gives the report. The object's folder
-    is one of iree-compile's search paths, so no two contents share one.
+    `make` writes the given file in a temporary folder, and returns the report. The object's folder is one of
+    iree-compile's search paths, so no two contents share one.
     """
     cache = Cache(cache_dir(), "microkernels", name, frozenset({"report"}))
     with one_at_a_time(cache.entry(key)):

@@ -37,7 +37,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "cuda": ("num_warps", "num_stages", "maxnreg"),
     "hip": ("num_warps", "num_stages", "waves_per_eu", "matrix_instr_nonkdim", "kpack"),
 }
-"""Parameters of a manifest that are Triton's own; 0 leaves one to Triton, and no backend is given another's."""
+"""Parameters of a manifest that are Triton's compile options, by backend; 0 leaves the choice to Triton."""
 _POINTERS = {
     "f32": "*fp32",
     "f16": "*fp16",
@@ -52,7 +52,7 @@ _FORMAT = "triton-5"
 
 
 class Triton:
-    """Parameters of the function that are constexprs are numbers of the manifest, by their names."""
+    """Builds a Triton function; its constexpr parameters are the manifest's numbers of the same names."""
 
     def require(self, chip: str) -> None:
         del chip  # one for all
@@ -75,7 +75,7 @@ class Triton:
 
 
 def trusted_source(request: Request) -> Path:
-    """The file that will be run, if it came with autotune or lies among the workspace's microkernels."""
+    """The source, if it comes with autotune or lies among the workspace's microkernels: it will be run."""
     real = request.source.resolve()
     folders = (shipped_folder(), own_folder(request.workspace))
     if not any(real.is_relative_to(folder.resolve()) for folder in folders):
@@ -87,7 +87,7 @@ def trusted_source(request: Request) -> Path:
 
 
 def read_sources(source: Path) -> Mapping[str, str]:
-    """By the names under which the compiling process finds them: the kernel's own, and what it may import."""
+    """The sources by file name: the kernel's own, and what it may import."""
     return {SOURCE: read_source(source), **read_beside(source, ".py")}
 
 
@@ -102,7 +102,7 @@ def triton_version() -> str:
 
 
 def plan(request: Request, source: str) -> Job:
-    """What to compile: the kernel's parameters by order, its constexprs by name from the manifest's numbers."""
+    """The compile job: the kernel's parameters in order, its constexprs from the manifest's numbers."""
     manifest, chip = request.manifest, request.chip
     numbers = request.numbers | request.source_numbers()
     names = kernel_parameters(source, manifest.symbol)
@@ -165,7 +165,7 @@ def cache_key(job: Job, sources: Mapping[str, str], version: str) -> str:
 
 
 def _compile(job: Job, source: Path, sources: Mapping[str, str], making: Path, *, timeout: float) -> dict[str, int]:
-    """What the compiling process reports; what it runs is what the key was made of."""
+    """Runs the compiling process on the hashed sources, and returns its report."""
     folder = making.absolute().parent
     (folder / JOB).write_text(json.dumps(asdict(job)))
     for name, text in sources.items():

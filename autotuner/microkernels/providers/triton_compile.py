@@ -18,28 +18,29 @@ from typing import Any
 JOB, SOURCE, RESULT, OBJECT = "job.json", "kernel_source.py", "result.json", "kernel.object"
 ALIGNED = 16
 PTX_VERSION = 86
-"""What drivers from CUDA 12.7 on know; Triton would write its own ptxas's. LLVM then uses no later instruction."""
+"""The PTX version of drivers from CUDA 12.7 on; Triton's default is that of its own ptxas. LLVM then uses no later
+instruction."""
 _NEWEST_FOR_IT = 100
-"""Later chips need a later PTX: Triton chooses."""
+"""The newest compute capability that this PTX version has; for later ones Triton chooses."""
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """All that the compiling process is told, beside the source."""
+    """The input of the compiling process, beside the source."""
 
     symbol: str
     chip: str
     warp: int
-    """How many threads go in step."""
+    """Threads of a warp."""
     pointers: int
-    """How many parameters are pointers, those of the problem and scratch that the source asks for; they come first."""
+    """The number of pointer parameters (operands and scratch), which come first."""
     signature: dict[str, str]
-    """Every parameter, in order, with its type in Triton's words."""
+    """Parameters in order, with Triton's type names."""
     constexprs: dict[str, int | None]
-    """None: a pointer that this problem does not have."""
+    """Constexprs by name; None stands for a pointer that this problem does not have."""
     aligned: list[tuple[int, int]]
-    """Positions of pointers and sizes, each with a power of two, up to 16, that divides it: loads get that wide."""
+    """Positions of pointers and sizes, each with the power of two up to 16 that divides it: loads become that wide."""
     options: dict[str, int]
 
     @property
@@ -48,7 +49,7 @@ class Job:
 
     @property
     def arguments(self) -> int:
-        """Pointers and constants: what IREE passes."""
+        """The number of pointers and constants that IREE passes."""
         return len(self.signature) - len(self.constexprs)
 
 
@@ -56,7 +57,7 @@ class Job:
 
 
 def trim_ptx(text: str, symbol: str, keep: int, *, pointers: int = 0, alignment: int = 0) -> str:
-    """The text whose entry has just its first `keep` parameters; what Triton adds must be unused.
+    """PTX with only the first `keep` parameters of its entry; those that Triton adds must be unused.
 
     With an `alignment` the first that Triton adds, its scratch, is used: it goes behind the pointers, as parameters are
     read by name, and is rounded up where it is read: IREE aligns buffers to less.
@@ -94,7 +95,7 @@ def _named(name: str) -> re.Pattern[str]:
 
 
 def trim_amdgcn(text: str, llvm: str, symbol: str, keep: int) -> str:
-    """The same for AMD's assembly: the arguments stand in its metadata, their uses are read off the LLVM IR."""
+    """The same for AMD's assembly, whose metadata lists the arguments; their uses are found in the LLVM IR."""
     function = re.search(rf"^define [^\n]*@{re.escape(symbol)}\(([^\n]*)\{{\n(.*?)^\}}", llvm, re.S | re.M)
     listed = re.search(r"^    \.args:\s*\n((?:      .*\n)+)", text, re.M)
     if function is None or listed is None:
@@ -127,7 +128,7 @@ def trim_amdgcn(text: str, llvm: str, symbol: str, keep: int) -> str:
 
 
 def compile_job(folder: Path) -> None:
-    """Reads the job in this folder and leaves the object and `result.json` there."""
+    """Runs the job in this folder and writes the object and `result.json` there."""
     os.environ |= {"TRITON_CACHE_DIR": str(folder / "triton"), "TRITON_DISABLE_LINE_INFO": "1"}
     _forget_the_key()
     job = Job(**json.loads((folder / JOB).read_text()))
@@ -195,7 +196,7 @@ def _trimmed_hsaco(job: Job, kernel: Any) -> bytes:
 
 
 def cause(error: BaseException) -> str:
-    """In one line: Triton chains an error for each function that calls the next, each with its source in between."""
+    """A Triton error in one line: Triton chains one for each function on the way, with its source."""
     while error.__cause__ is not None:
         error = error.__cause__
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
