@@ -18,11 +18,11 @@ from autotuner.problems.attention import PACKED, TOKENS_FIRST, Attention
 from autotuner.problems.dtypes import ACCUMULATORS
 
 _SCALES = {"f32": 1e-6, "f16": 1e-3, "bf16": 1e-2}
-"""How well a type has the scale of an attention."""
+"""The relative precision of the scale, by type."""
 _SCALE, _MASK = 3, 4
-"""Places among the operands: query, key, value, scale, perhaps a mask, and the result."""
+"""Operand indices: query, key, value, scale, perhaps a mask, and the result."""
 _TURN = [0, 2, 1, 3]
-"""From heads before tokens to tokens before heads, and back."""
+"""The permutation that exchanges heads and tokens."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class AttentionWithTransposes:
 
 
 Masks = dict[tuple[Any, str, int], bool]
-"""Whether each of a program's masks is causal. Layers share a mask: it is computed once."""
+"""Whether each of a program's masks is causal: layers share masks, so the answer is kept."""
 
 
 def _is_causal(mask: Any, axes: list[int | None], lead: int) -> bool:
@@ -58,7 +58,7 @@ def _is_causal(mask: Any, axes: list[int | None], lead: int) -> bool:
 
 
 def read_attention(op: Any, dtype: str, masks: Masks) -> Iterator[Attention]:
-    """As a problem, if it is one: with no mask or the causal one, scaled by 1/√D, its scores taken as they are."""
+    """The attention as a problem, if its mask is causal or none, its scale 1/√D, and its scores are unchanged."""
     query, key = op.operands[0], op.operands[1]
     flat = graph.rank(query) == 3
     if not (flat or graph.rank(query) == 4) or graph.rank(key) != graph.rank(query) or dtype not in ACCUMULATORS:
@@ -85,7 +85,7 @@ def read_attention(op: Any, dtype: str, masks: Masks) -> Iterator[Attention]:
 
 
 def _has_usual_operands(op: Any, lead: int) -> bool:
-    """Query, key, value and result are as an attention has them, with `lead` loops for batch and heads."""
+    """Whether query, key, value and result have the usual maps, with `lead` loops for batch and heads."""
     first, (m, n, k1, k2) = list(range(lead)), range(lead, lead + 4)
     query, key, value, *_, result = graph.loops(op)
     usual = [[*first, m, k1], [*first, k2, k1], [*first, k2, n], [*first, m, n]]
@@ -99,13 +99,13 @@ def _is_masked(op: Any) -> bool:
 
 
 def _is_scaled(op: Any, width: int) -> bool:
-    """By the constant that the problem means: 1/√D, as well as its type has it."""
+    """Whether its scale is 1/√D, in the precision of its type."""
     scale, type = graph.number(op.operands[_SCALE]), str(op.operands[_SCALE].type)
     return scale is not None and math.isclose(scale, 1 / math.sqrt(width), rel_tol=_SCALES.get(type, 0.0))
 
 
 def _takes_scores_as_they_are(op: Any) -> bool:
-    """Its region, which could cap them, does nothing."""
+    """Whether its region leaves the scores unchanged."""
     arguments, operations = graph.body(op)
     return len(operations) == 1 and list(operations[0].operands) == arguments
 
@@ -129,12 +129,12 @@ def read_around(op: Any, problem: Attention) -> Iterator[AttentionWithTransposes
 
 
 def _are(values: Sequence[Any], problem: Attention) -> bool:
-    """Are they of the types of the problem's inputs?"""
+    """Whether values have the types of the problem's inputs."""
     return [str(value.type) for value in values] == [operand.mlir for operand in problem.operands[:-1]]
 
 
 def _before(value: Any) -> Any:
-    """What has the tokens first, of which this has the heads first; None: nothing has."""
+    """The value with tokens first that this one is the transpose of; None: there is none."""
     merged = maker(value, graph.COLLAPSE) if graph.rank(value) < 4 else None
     turned = maker(value if merged is None else merged.operands[0])
     if turned is None or not _turns(turned):
@@ -144,7 +144,7 @@ def _before(value: Any) -> Any:
 
 
 def _behind(op: Any) -> Any:
-    """The operation that moves the heads of the result behind the tokens, if nobody else takes it."""
+    """The operation that transposes the result back, if it is the only user."""
     user = graph.only_user(op)
     if user is not None and user.name == graph.EXPAND:
         user = graph.only_user(user) if _merges_heads(user.results[0], op.results[0]) else None
@@ -157,7 +157,7 @@ def _merges_heads(split: Any, merged: Any) -> bool:
 
 
 def _turns(op: Any) -> bool:
-    """It exchanges heads and tokens, and does no more."""
+    """Whether an operation only exchanges heads and tokens."""
     if op.name == graph.TRANSPOSE:
         return graph.integers(op, "permutation") == (_TURN,)
     if op.name != ops.GENERIC or len(op.operands) != 2 or not graph.is_copy(op):
@@ -167,7 +167,7 @@ def _turns(op: Any) -> bool:
 
 
 def _packed(sources: Sequence[Any]) -> Any:
-    """The one tensor that has all three, one beside the other in each row; None: they come from elsewhere."""
+    """The tensor that holds query, key and value side by side in each row; None: there is none."""
     slices = [maker(source, graph.SLICE) for source in sources]
     if any(made is None or made.operands[0] != slices[0].operands[0] for made in slices):
         return None

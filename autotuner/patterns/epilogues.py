@@ -29,24 +29,23 @@ from autotuner.problems.epilogue import (
 
 _EITHER, _ORDERED = (graph.SUM, graph.PRODUCT), (graph.DIFFERENCE, graph.QUOTIENT)
 _LONGEST = 16
-"""Operations that an activation is spelt with, at the most."""
+"""The most operations of an activation."""
 _FAR = 1e38
 SAMPLES: Array = np.concatenate([np.linspace(-9.0, 9.0, 109), [1e-3, -1e-3, -_FAR, _FAR]])
-"""Numbers that stand for all: two functions of a few steps that agree on these are one. The last two tell limits."""
+"""Sample points: two functions of a few steps that agree on them are the same. The last two reveal limits."""
 _DIGITS = 1e-10
-"""Steps in another order round otherwise, in f64; the next constant of any type is much further off."""
+"""The tolerance for another order of f64 operations; the next constant of any type differs by much more."""
 _NARROW = ("f32", "f16", "bf16")
 
 
 @dataclass(frozen=True)
 class Tail:
-    """A main operation with some of what follows it: a clip or an activation of product + bias + residual, perhaps
-    rounded."""
+    """A main operation with an epilogue: a clip or an activation of product + bias + residual, perhaps rounded."""
 
     root: Any
     """The operation whose result it is."""
     channelwise: tuple[tuple[str, Any], ...] = ()
-    """What is done to each channel, by the names of operations, and with what: a bias, or a batch norm."""
+    """Operations per channel (a bias or a batch norm), with their operands."""
     residual: Any = None
     low: float | None = None
     high: float | None = None
@@ -61,17 +60,17 @@ class Tail:
 
     @property
     def bare(self) -> bool:
-        """Sums as they are, but for an activation or a rounding."""
+        """Whether nothing is added to the sums and nothing is clipped."""
         return not self.inputs and self.low is None and self.high is None
 
     @property
     def folded(self) -> tuple[str, ...]:
-        """What must become part of the weights; nothing, if all there is is a bias as kernels take it."""
+        """The per-channel operations to be folded into weights and bias; empty for a plain bias."""
         names = tuple(name for name, _ in self.channelwise)
         return () if names == (graph.SUM,) and graph.rank(self.channelwise[0][1]) == 1 else names
 
     def with_operand(self, name: str, operand: _Operand) -> Tail | None:
-        """A residual is added, once, and nothing is multiplied behind it."""
+        """The tail with another operand: one residual is added, and nothing is multiplied after it."""
         if self._closed:
             return None
         if operand.per_channel and (self.residual is None or name not in (graph.PRODUCT, graph.QUOTIENT)):
@@ -80,9 +79,9 @@ class Tail:
         return replace(self, residual=operand.value) if added else None
 
     def with_function(self, values: Array, type: str) -> Tail | None:
-        """What has these values for `SAMPLES` of this one; None where it is neither an activation nor a clip.
+        """The tail whose values on `SAMPLES` are these; None: neither an activation nor a clip.
 
-        Limits of a rounded result have its type: whether they come before the rounding or after it is the same.
+        Limits of a rounded result have its type, so their order with the rounding does not matter.
         """
         name = activation_of(values, type)
         if name:
@@ -106,7 +105,7 @@ class Tail:
 
 
 def read_tails(start: Tail, *, channel: int) -> list[Tail]:
-    """An operation with more and more of what follows it, the longest first, as it is given last.
+    """An operation with ever longer epilogues, the longest first.
 
     `channel` is the dimension of the result that a bias has.
     """
@@ -117,7 +116,7 @@ def read_tails(start: Tail, *, channel: int) -> list[Tail]:
 
 
 def activation_of(values: Array, type: str) -> str:
-    """The activation that has these values for `SAMPLES`, computed in this type; empty: it is none of them."""
+    """The activation with these values on `SAMPLES`, computed in this type; empty: none."""
     near = values[:-2]  # far from zero, what is spelt in another way may be no number
     known = _known(type) if type in _NARROW else ()
     return next((name for name, own in known if np.allclose(near, own, rtol=_DIGITS, atol=_DIGITS)), "")
@@ -129,7 +128,7 @@ def _known(type: str) -> tuple[tuple[str, Array], ...]:
 
 
 def _spellings(type: str) -> Iterator[tuple[str, Callable[[Array], Array]]]:
-    """Each with the constants that exporters write, as the type has them."""
+    """The activations in the forms and constants that exporters write, in this type."""
     for root in (math.sqrt(2.0), held(math.sqrt(2.0), type), 1.0 / held(math.sqrt(0.5), type)):
         yield "gelu", partial(gelu, root=root)
     for name, factor in (("tanhgelu", TANH_FACTOR), ("importedgelu", IMPORTED_FACTOR)):
@@ -143,30 +142,29 @@ def _spellings(type: str) -> Iterator[tuple[str, Callable[[Array], Array]]]:
 
 @dataclass(frozen=True, eq=False)
 class _Function:
-    """What is computed from a tail and numbers alone: by its values for samples of the tail's."""
+    """A function of a tail's result, by its values on samples."""
 
     tail: Tail
     values: Array = field(default_factory=lambda: SAMPLES)
 
     def finished(self, type: str) -> Tail | None:
-        """As a tail; None: no function that is known."""
+        """The tail with this function; None: it is unknown."""
         return self.tail if self.values is SAMPLES else self.tail.with_function(self.values, type)
 
 
 @dataclass(frozen=True)
 class _Operand:
-    """What else goes in: a number for each channel, or one for each element."""
+    """Another operand: one number for each channel, or for each element."""
 
     value: Any
     per_channel: bool
 
 
 def _next(tail: Tail, channel: int) -> Tail | None:
-    """With the operations that take its result, up to the first behind which nobody else needs any of theirs.
+    """The tail with the next operations, up to the first after which no other operation uses any of their results.
 
-    None where there is no such one, or they do something else.
-
-    One that adds a bias is by itself; an activation may be spelt with many, some of which take the result again.
+    None where there is none, or they do something else. A bias is one operation; an activation may have many, some of
+    which use the result again.
     """
     terms = {tail.root.results[0]: _Function(tail)}
     todo, seen = graph.users(tail.root), {tail.root}
@@ -185,7 +183,7 @@ def _next(tail: Tail, channel: int) -> Tail | None:
 
 
 def _made(user: Any, terms: Mapping[Any, _Function], channel: int) -> _Function | None:
-    """What an operation makes of these terms, element by element; None: something else."""
+    """The result of an elementwise operation on these terms; None: it does something else."""
     if user.name != ops.GENERIC or len(user.results) != 1 or any(graph.reductions(user)):
         return None
     *inputs, start = user.operands
@@ -207,7 +205,7 @@ def _made(user: Any, terms: Mapping[Any, _Function], channel: int) -> _Function 
 
 
 def _operand(value: Any, axes: list[int | None], count: int, channel: int) -> Any:
-    """What else goes into the operation; None: nothing that is known."""
+    """Another operand of the operation; None: it is unknown."""
     if not graph.is_tensor(value):
         return None
     if not axes:  # exporters have limits so
@@ -226,7 +224,7 @@ def _operand(value: Any, axes: list[int | None], count: int, channel: int) -> An
 
 
 def _step(op: Any, given: list[Any]) -> Any:
-    """What an operation of a body gives; None: nothing that is known."""
+    """The result of an operation in a body; None: it is unknown."""
     mine = [term for term in given if isinstance(term, _Function)]
     others = [term for term in given if isinstance(term, _Operand)]
     if others:

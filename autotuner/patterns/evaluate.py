@@ -17,7 +17,7 @@ from autotuner.problems.dtypes import element_type, known_type
 from autotuner.problems.epilogue import erf
 
 _LARGEST = 1 << 26
-"""Elements at the most: a mask of 8192 queries and as many keys."""
+"""The most elements: a mask of 8192 queries and as many keys."""
 _RESHAPES = (graph.COLLAPSE, graph.EXPAND, "tensor.cast")
 _FLOATS: Mapping[str, Callable[..., Any]] = {
     "arith.addf": np.add,
@@ -47,7 +47,7 @@ _WHOLE: Mapping[str, Callable[..., Any]] = {
     "arith.minsi": np.minimum,
     **dict.fromkeys(("arith.extsi", "arith.sitofp", "arith.index_cast", "arith.truncf", "arith.extf"), lambda x: x),
 }
-"""Not of bits, which have no sign and do not add up as numbers."""
+"""Integer operations, but not on i1, which has no sign and no sums."""
 _BITS: Mapping[str, Callable[..., Any]] = {
     "arith.andi": np.bitwise_and,
     "arith.ori": np.bitwise_or,
@@ -55,13 +55,13 @@ _BITS: Mapping[str, Callable[..., Any]] = {
     **dict.fromkeys(("arith.extui", "arith.uitofp"), lambda value: _unsigned(value)),
 }
 _ORDERED = (None, np.equal, np.greater, np.greater_equal, np.less, np.less_equal, np.not_equal)
-"""By the predicates of arith.cmpf; those that are unordered follow in the same order."""
+"""Comparisons by the ordered predicates of arith.cmpf; the unordered ones follow in the same order."""
 _COMPARED = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
-"""By the predicates of arith.cmpi; the last four follow again, for numbers without a sign."""
+"""Comparisons by the predicates of arith.cmpi; the last four follow again, unsigned."""
 
 
 def computed(op: Any, values: Sequence[Array | float | int]) -> Array | None:
-    """What an operation on floats gives for these; None: it is none that is known."""
+    """The result of an operation on floats; None: it is unknown."""
     function = _FLOATS.get(op.name)
     if op.name == "arith.cmpf":
         function = _ORDERED[_predicate(op) % len(_ORDERED)]
@@ -74,13 +74,13 @@ def computed(op: Any, values: Sequence[Array | float | int]) -> Array | None:
 
 
 def held(value: float, element: str) -> float:
-    """The number as this type has it."""
+    """The number rounded to a type."""
     return float(np.asarray(value, np.float32).astype(element_type(element).numpy))
 
 
 def known_values(value: Any) -> Array | None:
-    """The elements of a tensor that is made of positions and constants alone, exactly; a dimension along which nothing
-    changes has one. None: they depend on what the program is given, or on what is not understood here."""
+    """The exact elements of a tensor that depends on indices and constants alone; a dimension along which nothing
+    changes has one. None: they depend on the program's inputs, or on unknown operations."""
     try:
         return _Values().tensor(value)
     except _UnknownError:
@@ -88,17 +88,17 @@ def known_values(value: Any) -> Array | None:
 
 
 class _UnknownError(Exception):
-    """This is not computed here."""
+    """The value is not known."""
 
 
 class _Values:
-    """Evaluates what a result needs and no more: a body may have arguments that hold nothing."""
+    """Evaluates only what a result needs: a body may have unused arguments without values."""
 
     def __init__(self) -> None:
         self._known: dict[Any, Array] = {}
 
     def tensor(self, value: Any) -> Array:
-        """With a dimension for each of the tensor's, of one element where nothing changes."""
+        """A tensor's elements, with size 1 in dimensions along which nothing changes."""
         if value not in self._known:
             self._known[value] = self._tensor(value, _made_by(value))
         return self._known[value]
@@ -136,7 +136,7 @@ class _Values:
         return made if made.ndim else made.reshape([1] * len(sizes))
 
     def _scalar(self, value: Any, given: Mapping[Any, Any], sizes: Sequence[int]) -> Array:
-        """A value of a body, with a dimension for each loop; `given` has the operands of its arguments."""
+        """A value of a body, with a dimension for each loop; `given` has its arguments."""
         if value not in self._known:
             self._known[value] = self._computed(value, given, sizes)
         return self._known[value]
@@ -159,7 +159,7 @@ class _Values:
 
 
 def _constant(value: Any) -> Array:
-    """A number, or the one that a whole tensor is filled with."""
+    """A constant number, or that of a splat tensor."""
     return np.asarray(_known(graph.number(value))).astype(_numpy(value.type))
 
 
@@ -180,7 +180,7 @@ def _exactly(op: Any, values: list[Array]) -> Any:
 
 
 def _along(array: Array, axes: list[int | None], count: int) -> Array:
-    """An operand with a dimension for each loop."""
+    """An operand, with a dimension for each loop."""
     kept = [axis for axis in axes if axis is not None]
     thin = array.squeeze(tuple(place for place, axis in enumerate(axes) if axis is None))
     if len(set(kept)) < len(kept):
@@ -203,7 +203,7 @@ def _known(found: Any) -> Any:
 
 
 def _made_by(value: Any) -> Any:
-    """What computes it."""
+    """The operation that computes a value."""
     return _known(maker(value))
 
 

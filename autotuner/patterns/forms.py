@@ -1,4 +1,4 @@
-"""The forms that a problem has in a program: the operations that a kernel replaces."""
+"""The forms of a problem in a program: the operations that a kernel replaces."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
     from autotuner.problems.attention import Attention
 
 DETACH = "iree-global-opt-detach-elementwise-from-named-ops"
-"""The compiler's own pass that adds behind an operation what it starts from."""
+"""The compiler's pass that separates an operation's initial value and adds it afterwards."""
 _MEMOIZED = "linalg.memoized_indexing_maps"
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """One form in which a program may have the problem: operations in order, the last of them its result."""
+    """One form of a problem: its operations in order, the last of which is the result."""
 
     arguments: tuple[tuple[str, str], ...]
     """The problem's inputs: names and types."""
     operations: tuple[str, ...]
     result: tuple[str, str]
-    """The name and the type of what the last of them gives."""
+    """The name and the type of the last operation's result."""
     channelwise: tuple[str, ...] = ()
-    """What is done to each channel of the sums in place of adding a bias, as with a batch norm: names of operations,
-    whose second operands stand where the bias would. It is folded into weights and a bias."""
+    """Names of operations on each channel in place of a bias (a batch norm), with second operands where the bias would
+    be. They are folded into weights and a bias."""
     sunk: tuple[str, ...] = ()
-    """What bodies do with constants of their own, as they have them once `prepare` is done: names of operations."""
+    """Names of operations in bodies that use constants, which `prepare` copies into the bodies."""
     flat: bool = False
-    """It has a batch, all entries of which are rows of the problem."""
+    """It has a batch dimension, whose entries are rows of the problem."""
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ class Match:
 
     @property
     def function(self) -> str:
-        """What kind of function stands between it and the kernel's own; empty: none."""
+        """The kind of function that adapts it to the kernel's; empty: none."""
         return "folded" if self.channelwise else "flat" if self.flat else ""
 
 
@@ -57,11 +57,11 @@ class Pad:
     outside: such pads are rewritten first, as a fill and an insertion."""
 
     users: tuple[str, ...]
-    """Names that the operation behind it may have."""
+    """Names of the operation that uses it."""
     types: tuple[str, ...]
     """Of that operation's operands."""
     position: int
-    """Which of them is padded."""
+    """The index of the padded operand."""
     source: str
     """The type before."""
 
@@ -72,37 +72,36 @@ class Join:
     for."""
 
     match: Match
-    """All of it: the rows, the matrices of weights and, if there are any, the biases are its arguments."""
+    """The whole form; its arguments are the rows, the weights and, if any, the biases."""
     rest: Match
-    """What is computed from what the layers give."""
+    """The form of what uses the layers' results."""
     product: Gemm
-    """What the layers become; those of a gate with all of the rest."""
+    """The product that replaces the layers; for a gate, with all of the rest."""
     attention: Attention | None = None
-    """What the attention then is."""
+    """The attention that uses this product."""
     batch: int = 1
-    """How many times the rows of a gate are split."""
+    """The batch that a gate's rows are split into."""
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """All that it becomes."""
+        """The problems that it becomes."""
         return (self.product,) if self.attention is None else (self.product, self.attention)
 
 
 @dataclass(frozen=True, slots=True)
 class Forms:
-    """All that is looked for in a program."""
+    """The forms of a problem, and how a program is prepared for matching them."""
 
     matches: tuple[Match, ...]
     pads: tuple[Pad, ...] = ()
     detached: bool = False
-    """What an operation starts from was added behind it before these matches were read."""
+    """Initial values were separated before these matches were read."""
     joins: tuple[Join, ...] = ()
     """Layers were joined before."""
 
     @property
     def sunk(self) -> tuple[str, ...]:
-        """The operations that are given copies of the constants that they take from outside before these are looked
-        for."""
+        """Operations whose bodies get copies of outside constants before matching."""
         matches = (*self.matches, *(join.match for join in self.joins))
         return tuple(sorted({name for match in matches for name in match.sunk}))
 
@@ -132,7 +131,7 @@ def read_pads(op: Any) -> tuple[Pad, ...]:
 
 
 def prepare(module: Any, *, pads: Sequence[Pad] = (), detached: bool = False) -> None:
-    """Does to a program what a spec does before it matches anything."""
+    """Prepares a program as a spec does before it matches."""
     apply_script(module, render("microkernel_prepared.mlir.j2", pads=pads, detach=DETACH if detached else ""))
 
 
@@ -144,7 +143,7 @@ def _rewrite(module: Any, operation: str, rewrite: str) -> None:
 
 
 def apply_script(module: Any, text: str) -> None:
-    """The last sequence of a script, to the whole of a program."""
+    """Applies the last sequence of a transform script to a program."""
     script = parse(text, module.context)
     main = script.body.operations[len(script.body.operations) - 1]
     interpreter.apply_named_sequence(module.operation, main, script)
@@ -172,7 +171,7 @@ def _named(value: Any) -> tuple[str, str]:
 
 
 def _taking_constants(op: Any) -> Iterator[str]:
-    """What takes a constant of a body of this operation, by name."""
+    """Names of operations in this operation's body that use constants."""
     for inner in walk(op):
         if inner.name == CONSTANT:
             yield from (use.owner.name for use in inner.results[0].uses)

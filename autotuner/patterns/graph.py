@@ -56,12 +56,12 @@ by_place = cmp_to_key(_order)
 
 
 def loops(op: Any) -> list[list[int | None]]:
-    """For each operand the loop that each of its dimensions follows; None where that is not one plain loop."""
+    """For each operand, the loop of each dimension; None where it is not a plain loop."""
     return [positions(one) for one in affine_maps(op)]
 
 
 def reductions(op: Any) -> list[bool]:
-    """For each loop: is it added up along it?"""
+    """For each loop, whether it is a reduction."""
     return ["parallel" not in str(kind) for kind in ir.ArrayAttr(op.attributes["iterator_types"])]
 
 
@@ -77,7 +77,7 @@ def integers(op: Any, *names: str) -> tuple[list[int], ...]:
 
 
 def number(value: Any) -> Any:
-    """The number that a constant is, or that a constant tensor has everywhere; None where it is something else."""
+    """The number of a constant or of a splat tensor; None: it is something else."""
     constant = maker(value, CONSTANT)
     if constant is None:
         return None
@@ -90,7 +90,7 @@ def number(value: Any) -> Any:
 
 
 def is_constant(value: Any) -> bool:
-    """It is made from nothing but the program's own constants."""
+    """Whether a value depends on the program's constants alone."""
     op = maker(value)
     if op is None:
         return False
@@ -98,31 +98,32 @@ def is_constant(value: Any) -> bool:
 
 
 def is_zeros(value: Any) -> bool:
-    """It is filled with a constant zero."""
+    """Whether a value is filled with zeros."""
     fill = maker(value, FILL)
     zero = None if fill is None else number(fill.operands[0])
     return isinstance(zero, float) and zero == 0.0
 
 
 def is_float(op: Any) -> bool:
-    """Whole numbers may be meant with a sign or without, which types do not tell; the template's form does."""
+    """Whether all operands are floats; types do not tell signed integers from unsigned ones, the template's form
+    does."""
     return all(isinstance(ir.ShapedType(value.type).element_type, ir.FloatType) for value in op.operands)
 
 
 def before_pad(image: Any) -> Any:
-    """What is surrounded by zeros, where a pad is spelt out as an insertion into them."""
+    """The value before padding, where a pad is written as an insertion into zeros."""
     insertion = maker(image, INSERTION)
     return insertion.operands[0] if insertion is not None and is_zeros(insertion.operands[1]) else None
 
 
 def is_copy(generic: Any) -> bool:
-    """Its elements are those of its first operand, as they are."""
+    """Whether its result is a copy of its first operand."""
     arguments, operations = body(generic)
     return bool(operations[0].name == YIELD and operations[0].operands[0] == arguments[0])
 
 
 def shared_matrix(op: Any) -> Any:
-    """The matrix of which the second factor of a batched product has copies, as exporters write a linear layer."""
+    """The matrix that the second factor of a batched product repeats, as exporters write a linear layer."""
     if not linalg.isa_contraction_op(op) or any(rank(value) != 3 for value in op.operands):
         return None
     made = maker(op.operands[1], BROADCAST, GENERIC)
@@ -135,5 +136,5 @@ def shared_matrix(op: Any) -> Any:
 
 
 def merged(sizes: list[int]) -> list[int]:
-    """With the first two of three dimensions as one: the rows of a batch are those of one matrix."""
+    """Sizes with the first two of three dimensions merged: the rows of a batch become those of one matrix."""
     return [sizes[0] * sizes[1], sizes[2]] if len(sizes) == 3 else sizes

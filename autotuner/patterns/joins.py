@@ -38,12 +38,12 @@ class Layer:
 
     @property
     def alone(self) -> bool:
-        """One operation takes its result."""
+        """Whether its result has one user."""
         return graph.only_user(self.tail.root) is not None
 
     @property
     def plain(self) -> bool:
-        """It has a bias at the most, added to what was rounded to the operands' type."""
+        """Whether it has no epilogue but a bias, added after rounding to the operands' type."""
         tail, type = self.tail, self.problem.operands[0].element.mlir
         fitting = all(name == graph.SUM for name, _ in tail.channelwise)
         fitting = fitting and all(graph.rank(v) == 1 and graph.element(v) == type for v in self.biases)
@@ -52,18 +52,18 @@ class Layer:
         return narrow and fitting and len(self.biases) <= 1 and bare and self.problem.layout == "nn"
 
     def fits(self, other: Layer) -> bool:
-        """Both are plain, of the same rows and sizes."""
+        """Whether both are plain, of the same rows and sizes."""
         same = (self.rows, self.problem, self.weights.type) == (other.rows, other.problem, other.weights.type)
         return same and self.plain and other.plain and len(self.biases) == len(other.biases)
 
 
 Layers = Mapping[Any, Layer]
-"""All of a program, by their results."""
+"""A program's linear layers, by their results."""
 
 
 @dataclass(frozen=True)
 class QueriesKeysValues:
-    """Three layers and an attention of what they give."""
+    """Three layers and the attention of their results."""
 
     layers: Layers
 
@@ -115,15 +115,15 @@ class Gate:
 
     activation: str
     other: Any
-    """The value that the gate multiplies."""
+    """The value that the gate multiplies with."""
     root: Any
-    """The operation that multiplies both, or merges the rows of what they are."""
+    """The operation that multiplies both, or that merges its rows."""
     rounded: str = ""
     """The type of both, where sums were rounded."""
 
 
 def read_gate(op: Any) -> Gate | None:
-    """The results of an operation as gates; None where they are none, or something else, too."""
+    """The gate of an operation's result: an activation, and a product with it; None: there is none."""
     for tail in read_tails(Tail(op), channel=graph.rank(op.results[0]) - 1):
         if tail.activation and tail.bare and not tail.rounded:
             root = graph.only_user(tail.root, ops.GENERIC)
@@ -158,8 +158,8 @@ def _of_turns(turns: Any, rounded: str) -> Gate | None:
 
 
 def _part(op: Any) -> tuple[int, Any]:
-    """Which of the turns a slice has, and the operation that gives it as one matrix, or as a batch of its rows; -1:
-    it is something else."""
+    """Which half of the turns a slice takes, and the operation that gives it as one matrix or as a batch of rows; -1:
+    neither."""
     if op.name != graph.SLICE or len(op.operands) != 1:
         return -1, None
     offsets, lengths = graph.integers(op, "static_offsets", "static_sizes")
@@ -174,7 +174,7 @@ def _part(op: Any) -> tuple[int, Any]:
 
 
 def _multiplied(generic: Any, value: Any) -> Any:
-    """What this operation multiplies the value with, element by element; None: it does something else."""
+    """The other factor of an elementwise product with this value; None: the operation does something else."""
     arguments, operations = graph.body(generic)
     whole = list(range(graph.rank(generic.results[0])))
     if [op.name for op in operations] != [graph.PRODUCT, graph.YIELD] or graph.loops(generic) != [whole] * 3:
@@ -193,10 +193,10 @@ def joined_mlir(joins: Sequence[Join]) -> str:
 
 
 def is_made_by(problem: Problem, joins: Sequence[Join]) -> bool:
-    """It is what layers became that were joined, with any epilogue, or what the attention behind them did."""
+    """Whether a problem comes from joined layers, with any epilogue, or is the attention that follows them."""
     return any(_sums(problem) == _sums(made) for one in joins for made in one.problems)
 
 
 def _sums(problem: Problem) -> Problem:
-    """A product alone."""
+    """The product without its epilogue."""
     return replace(problem, out="", epilogue=NOTHING) if isinstance(problem, Gemm) else problem

@@ -22,12 +22,12 @@ _F8 = ("f8E4M3FN", "f8E4M3FNUZ")
 
 
 def is_flat(op: Any, problem: Problem) -> bool:
-    """The problem has the rows of all entries of a batch as those of one product."""
+    """Whether the problem merges the batch into the rows of one product."""
     return isinstance(problem, Gemm) and problem.batch == 1 and graph.shared_matrix(op) is not None
 
 
 def channel_of(op: Any, problem: Problem) -> int:
-    """The dimension of the result that a bias has."""
+    """The result's channel dimension."""
     if isinstance(problem, Conv):
         return 3 if problem.channels_last else 1
     return graph.rank(op.results[0]) - 1
@@ -35,21 +35,21 @@ def channel_of(op: Any, problem: Problem) -> int:
 
 @dataclass(frozen=True)
 class Grouped:
-    """What a grouped convolution is between, as importers write it: images without groups. The channels are split into
-    groups before it, and joined behind it."""
+    """A grouped convolution as importers write it: channels are split into groups before it, and merged after it."""
 
     image: Any
-    """Padded, perhaps."""
+    """The image without groups, perhaps padded."""
     expansion: Any
-    """The operation that splits its channels."""
+    """The operation that splits the image's channels."""
     weights: Any
-    """Without groups, or with them: of constants the compiler has made others already."""
+    """The weights, without groups or with them: the compiler has split constant ones already."""
     tail: Tail
-    """The sums, joined; with a bias, where they start from one."""
+    """The sums with merged channels; with a bias if they start from one."""
 
 
 def read_grouped(op: Any, *, channel: int) -> Grouped | None:
-    """None where it is not grouped, or its operands come from elsewhere. `channel` is that of the joined sums."""
+    """The grouped convolution; None where it is not grouped, or not in this form. `channel` is that of the merged
+    sums."""
     if graph.rank(op.operands[0]) != 5:
         return None
     expansion, joined = maker(op.operands[0], graph.EXPAND), graph.only_user(op, graph.COLLAPSE)
@@ -63,7 +63,7 @@ def read_grouped(op: Any, *, channel: int) -> Grouped | None:
 
 
 def _bias(start: Any, channel: int) -> Any:
-    """The numbers, one for each channel, that sums start from; None where they start from something else."""
+    """The bias per channel that sums start from; None: they start from something else."""
     split = maker(start, graph.EXPAND)
     copies = None if split is None else maker(split.operands[0], graph.BROADCAST)
     if copies is None:
@@ -73,7 +73,7 @@ def _bias(start: Any, channel: int) -> Any:
 
 
 def read_problems(op: Any, masks: attention.Masks) -> Iterator[Problem]:
-    """What a main operation computes, as the program has it before it is prepared for matchers; the largest first."""
+    """The problems of a main operation, in the program before it is prepared for matchers, the largest first."""
     if any("?" in str(value.type) for value in op.operands):
         return
     if op.name == ops.ATTENTION:
@@ -148,7 +148,7 @@ def _convolutions(op: Any, dispatch: Dispatch) -> Iterator[Conv]:
 
 
 def _images(op: Any, axes: tuple[int, int]) -> Iterator[tuple[list[int], list[int]]]:
-    """The image's sizes and its padding: before it is padded, where that can be part of a problem, and after."""
+    """The image's sizes and padding: before it is padded, where a problem can include the padding, and after."""
     grouped = read_grouped(op, channel=6 - sum(axes))
     image = op.operands[0] if grouped is None else grouped.image
     if graph.rank(image) != 4:

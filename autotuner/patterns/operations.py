@@ -1,7 +1,7 @@
-"""The operations of a program that could be replaced, each with all that it can be taken for.
+"""The replaceable operations of a program, each with all problems that it matches.
 
-A main operation is a `Site`. Each `Pattern` is asked what it sees there: the operation with what moves its heads, with
-a gate, with an epilogue, or alone. A new pattern is a class with `match`, listed in `PATTERNS`.
+A main operation is a `Site`. Each `Pattern` matches it with its surroundings: transposes of heads, a gate, an epilogue,
+or nothing. A new pattern is a class with `match`, listed in `PATTERNS`.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from autotuner.problems.epilogue import NOTHING, Epilogue
 
 _NUMBER = "number"
 _NONLINEAR = ("math.exp", "math.erf", "math.tanh")
-"""What the activation of a gate has."""
+"""Operations in the activation of a gate."""
 _PRODUCT = "matmul"
-"""What layers are, as exporters write them; a gate has another one beside it."""
+"""The operation of a linear layer, as exporters write it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """An operation, with what comes before and behind it, as a problem."""
+    """An operation with its surroundings, as a problem."""
 
     problem: Problem
     forms: Forms | None
-    """As the program has it; None: as the problem's own template writes it."""
+    """The forms in the program; None: those of the problem's own template."""
     constant: bool = False
-    """Its second operand is known before the program runs: what is done to weights is done once."""
+    """Its second operand is constant, so weights are transformed at compile time."""
 
     @property
     def bare(self) -> Problem:
-        """The problem without its epilogue, or without what moves its heads."""
+        """The problem without its epilogue, and without transposes of heads."""
         problem = self.problem
         if isinstance(problem, Attention):
             return problem.heads_first
@@ -56,52 +56,52 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation that could be replaced."""
+    """One replaceable operation."""
 
     text: str
-    """What it is, with types."""
+    """The operation in words, with types."""
     readings: tuple[Reading, ...]
-    """What it can be taken for, the largest first: with its padding and its epilogue, and without."""
+    """Its readings, the largest first: with padding and epilogue, and without."""
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         return tuple(reading.problem for reading in self.readings)
 
     def accepting(self, precision: Precision) -> Operation:
-        """With results of that accuracy accepted, where its types leave something to give away."""
+        """The operation with results of that precision accepted, where it is below its types'."""
         return replace(self, readings=tuple(replace(r, problem=r.problem.accepting(precision)) for r in self.readings))
 
 
 @dataclass(frozen=True)
 class Site:
-    """A main operation in a program that is prepared for matchers, as one of the problems that it is by itself."""
+    """A main operation in a prepared program, as one of the problems that it is by itself."""
 
     op: Any
     problem: Problem
     pads: tuple[Pad, ...] = ()
     detached: bool = False
     taken: frozenset[Any] = field(default_factory=frozenset)
-    """Operations that belong to another site: none of this one ends with them."""
+    """Operations that belong to other sites."""
 
     @property
     def split(self) -> bool:
-        """Its channels are in groups."""
+        """Whether its channels are split into groups."""
         return isinstance(self.problem, Conv) and self.problem.groups > 1 and not self.problem.depthwise
 
     @cached_property
     def grouped(self) -> Grouped | None:
-        """What it is between; None where its channels are not in groups, or not as importers split them."""
+        """Its surroundings as a grouped convolution; None where it is not grouped, or not as importers write it."""
         return read_grouped(self.op, channel=channel_of(self.op, self.problem)) if self.split else None
 
     @property
     def started(self) -> bool:
-        """Sums of floats start from zero, or from a bias: what follows them can be computed with them."""
+        """Whether float sums start from zero or from a bias, so that an epilogue can be part of the problem."""
         biased = self.grouped is not None and bool(self.grouped.tail.channelwise)
         return graph.is_float(self.op) and (biased or graph.is_zeros(ops.start_of(self.op)))
 
     @cached_property
     def tails(self) -> tuple[Tail, ...]:
-        """What follows it and can be computed with it, the longest first."""
+        """Its epilogues, the longest first."""
         start = Tail(self.op) if self.grouped is None else self.grouped.tail
         if self.op.name == ops.ATTENTION or not self.started:
             return ()
@@ -120,23 +120,23 @@ class Site:
 
     @property
     def weights(self) -> Any:
-        """What is multiplied with, before it is copied for each entry of a batch, or split into groups."""
+        """The weights, before they are copied for each batch entry or split into groups."""
         if self.grouped is not None:
             return self.grouped.weights
         return graph.shared_matrix(self.op) if is_flat(self.op, self.problem) else self.op.operands[1]
 
     @property
     def flat(self) -> bool:
-        """The program has more dimensions than the problem."""
+        """Whether the program has a batch dimension that the problem lacks."""
         split = self.grouped is not None and str(self.weights.type) != self.problem.operands[1].mlir
         return split or is_flat(self.op, self.problem)
 
 
 class Pattern(Protocol):
-    """Recognises one kind of thing that a program does."""
+    """Recognises one kind of surroundings."""
 
     def match(self, site: Site) -> Iterator[Reading]:
-        """The site with what is around it, the largest first; nothing where it is something else."""
+        """The readings of a site, the largest first; none where it does not match."""
         ...
 
 
@@ -152,8 +152,7 @@ class MovedHeads:
 
 
 class Bare:
-    """An operation without what follows it: an attention; a product of whole numbers, or one that adds to something, as
-    its template has it."""
+    """An operation alone: an attention, or an integer or accumulating product in its template's form."""
 
     def match(self, site: Site) -> Iterator[Reading]:
         if isinstance(site.problem, Attention):
@@ -196,11 +195,11 @@ class WithEpilogue:
 
 
 PATTERNS: tuple[Pattern, ...] = (MovedHeads(), Bare(), GatedProduct(), WithEpilogue())
-"""All that is recognised around a main operation, the largest first."""
+"""The patterns of a main operation, the largest first."""
 
 
 def _with_tail(problem: Gemm | Conv, tail: Tail) -> Gemm | Conv | None:
-    """The problem with this epilogue; None where it cannot have it, or would have to fold its weights at every call."""
+    """The problem with this epilogue; None where it cannot have it, or weights would be folded at every call."""
     constant = all(graph.is_constant(value) for _, value in tail.channelwise)
     if tail.folded and (tail.rounded or not constant or not isinstance(problem, Conv) or problem.dtype != "f32"):
         return None
@@ -217,13 +216,13 @@ def _with_tail(problem: Gemm | Conv, tail: Tail) -> Gemm | Conv | None:
 
 
 def _is_or_becomes(value: Any, operand: Operand) -> bool:
-    """A tensor is the operand, or is it once its first two dimensions are one."""
+    """Whether a tensor is the operand, perhaps after its first two dimensions are merged."""
     sizes = graph.shape(value)
     return graph.element(value) == operand.element.mlir and list(operand.shape) in (sizes, graph.merged(sizes))
 
 
 def forms_of(readings: Iterable[Reading]) -> Forms:
-    """All the forms that these readings of one problem have."""
+    """The forms of these readings of one problem."""
     forms = [reading.forms or read_forms(reading.problem) for reading in readings]
     return Forms(
         tuple(dict.fromkeys(match for one in forms for match in one.matches)),
@@ -235,13 +234,13 @@ def forms_of(readings: Iterable[Reading]) -> Forms:
 
 @dataclass(frozen=True)
 class _Main:
-    """A main operation as the program has it, before it is prepared for matchers."""
+    """A main operation in the program, before it is prepared for matchers."""
 
     words: str
     problems: tuple[Problem, ...]
     pads: tuple[Pad, ...]
     detachable: bool
-    """It starts from something that is computed: a bias, mostly."""
+    """Its sums start from a computed value, mostly a bias."""
 
     @classmethod
     def read(cls, op: Any, masks: Masks) -> _Main:
@@ -256,9 +255,9 @@ class _Main:
 
 @lru_cache(maxsize=8)
 def read_operations(text: str, *, joins: tuple[Join, ...] = ()) -> tuple[Operation, ...]:
-    """All of a program as `preprocess` prints it, with these layers joined.
+    """The replaceable operations of a preprocessed program, with these layers joined.
 
-    A run asks more than once: of a ResNet-50 it takes six seconds.
+    The result is cached: for a ResNet-50 it takes six seconds.
     """
     with ir.Context() as context:
         module = parse(text, context)  # operations live as long as their module
@@ -286,7 +285,7 @@ def read_operations(text: str, *, joins: tuple[Join, ...] = ()) -> tuple[Operati
 
 
 def _with_joins(reading: Reading, joins: tuple[Join, ...]) -> Reading:
-    """What became of layers that were joined, and of the attention behind them, is found only where they are."""
+    """The reading of joined layers, or of the attention that follows them, with its join."""
     forms = reading.forms
     if forms is None or not is_made_by(reading.problem, joins):
         return reading
@@ -295,7 +294,7 @@ def _with_joins(reading: Reading, joins: tuple[Join, ...]) -> Reading:
 
 @lru_cache(maxsize=8)
 def read_joins(text: str) -> tuple[Join, ...]:
-    """All that could be joined in a program: the linear layers before its attentions, and those of gates."""
+    """The linear layers of a program that can be joined: those before attentions, and those of gates."""
     gates = any(word in text for word in _NONLINEAR) and text.count(_PRODUCT) > 1
     if ops.ATTENTION not in text and not gates:
         return ()  # to look for them takes seconds in a ResNet-50
@@ -313,7 +312,7 @@ def read_joins(text: str) -> tuple[Join, ...]:
 
 
 def _layers(site: Site) -> Iterator[Layer]:
-    """A product of constant weights, with more and more of its epilogue."""
+    """A product with constant weights as a layer, with ever longer epilogues."""
     if not isinstance(site.problem, Gemm) or site.problem.batch > 1:
         return
     for tail in site.tails:

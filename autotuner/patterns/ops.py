@@ -1,4 +1,4 @@
-"""The operations that do a problem's work, and what they are called."""
+"""The main operations of a program, and their names."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ CONSTANT, GENERIC, PAD, ATTENTION = "arith.constant", "linalg.generic", "tensor.
 
 
 def is_main(op: Any) -> bool:
-    """Whether this operation does a problem's work: a contraction, a convolution or an attention."""
+    """Whether an operation is a contraction, a convolution or an attention."""
     if op.name == ATTENTION:
         return True
     return bool(op.name.startswith("linalg.") and (linalg.isa_contraction_op(op) or linalg.isa_convolution_op(op)))
 
 
 def start_of(op: Any) -> Any:
-    """The value that an operation starts from."""
+    """The initial value of an operation's result."""
     return op.operands[len(op.operands) - 1]
 
 
 def described(op: Any) -> str:
-    """An operation in words: its types, and what its result starts from."""
+    """An operation in words: its types, and its initial value."""
     types = ", ".join(str(value.type) for value in op.operands)
     start = maker(start_of(op))
     maps = f" {op.attributes['indexing_maps']}" if "indexing_maps" in op.attributes else ""

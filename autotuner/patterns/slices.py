@@ -1,4 +1,4 @@
-"""A part of a program as a form to look for: what computes a result from some values."""
+"""A slice of a program as a form: the operations that compute a result from some values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from autotuner.patterns.ops import CONSTANT
 
 
 def read_slice(root: Any, inputs: Sequence[Any]) -> Match | None:
-    """What computes the root's result from these values; None where no matcher can tell it from others.
+    """The operations that compute the root's result from these values; None where no matcher can tell them from others.
 
     A matcher follows operands. It sees what a region takes from outside only if that is an operand elsewhere in the
     slice (a body's constants are its own once `prepare` is done), and it takes each input for one value.
@@ -28,7 +28,7 @@ def read_slice(root: Any, inputs: Sequence[Any]) -> Match | None:
 
 
 def _between(root: Any, inputs: set[Any]) -> list[Any] | None:
-    """In the program's order; None where something else goes in, or weights, which no matcher spells out."""
+    """The operations in program order; None where another value or weights go in, which no matcher can spell out."""
     found: dict[Any, None] = {}
     todo = [root]
     while todo:
@@ -49,7 +49,7 @@ def _between(root: Any, inputs: set[Any]) -> list[Any] | None:
 
 
 def _around(op: Any) -> list[Any]:
-    """The blocks that it is in, the outermost first: in a loop's body, what comes before the loop is seen, too."""
+    """The enclosing blocks, the outermost first: a loop's body sees what comes before the loop."""
     found: list[Any] = []
     while op.parent is not None:
         found.append(op.block)
@@ -58,13 +58,13 @@ def _around(op: Any) -> list[Any]:
 
 
 def _has_many_values(constant: Any) -> bool:
-    """It is a tensor that is not one number all over."""
+    """Whether a constant is a tensor that is no splat."""
     value = constant.results[0]
     return isinstance(value.type, ir.ShapedType) and rank(value) > 0 and number(value) is None
 
 
 def _taken_from_outside(op: Any) -> set[Any]:
-    """What the regions of an operation take that is defined around it."""
+    """The outside values that an operation's regions use."""
     inside = list(walk(op))
     blocks = [block for one in (op, *inside) for region in one.regions for block in region.blocks]
     own = {result for inner in inside for result in inner.results} | {a for block in blocks for a in block.arguments}
@@ -72,7 +72,7 @@ def _taken_from_outside(op: Any) -> set[Any]:
 
 
 def _copied(operations: Sequence[Any], inputs: Sequence[Any]) -> Match:
-    """The operations in a function of their own, whose names do not depend on the program."""
+    """The operations copied into a function, with names that do not depend on the program."""
     last = operations[-1]
     with ir.Location.unknown(last.context):
         module = ir.Module.create()

@@ -1,4 +1,4 @@
-"""A model as a user names it, the file that IREE's tools take, how it is called and with what, and its compiles."""
+"""A model: the user's words, the file that IREE's tools take, its call, and its compiles."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ from autotuner.targets import Target
 
 FORMATS = (".mlir", ".mlirbc", ".onnx")
 _PARAMETERS = (".irpa", ".gguf", ".safetensors")
-"""How files of parameters end, for IREE's runtime."""
+"""Suffixes of parameter files that IREE's runtime reads."""
 _READ: tuple[Dump, ...] = ("configurations", "phases")
-"""What tells a model's dispatches."""
+"""The dumps that a model's dispatches are read from."""
 _DUMPS: tuple[Dump, ...] = (*_READ, "benchmarks", "binaries")
-"""Of executables that are substituted the configurations are those before; of some there is no benchmark."""
+"""All dumps: configurations of substituted executables are those before, and some have no benchmark."""
 
 
 def refuse_no_model(path: Path) -> None:
-    """Before anything else is done for it."""
+    """Refuses a file that is no model, before anything else is done."""
     if path.suffix not in FORMATS:
         raise UsageError(
             f"{path} is no model: its name ends in none of {', '.join(FORMATS)}.", remedy="Export it to one of these."
@@ -55,7 +55,7 @@ def refuse_no_model(path: Path) -> None:
 
 @dataclass(frozen=True)
 class Model:
-    """What a user asks: which model, called how, on which routes, how much of it."""
+    """A model as the user names it: the file, its call, the routes, and how much of it to tune."""
 
     path: Path
     function: str | None = None
@@ -67,12 +67,12 @@ class Model:
     """Per cent."""
     tolerance: float | None = None
     trust: bool = False
-    """Compile it whatever is in it."""
+    """Compile it without vetting."""
     allow: Precision = ""
     expected: tuple[Path, ...] = ()
-    """The outputs that it must give, one file for each."""
+    """Files of the expected outputs, one for each."""
     program: Path | None = None
-    """Once it is opened: what iree-compile takes of it."""
+    """The file that iree-compile takes; None: the model is not opened yet."""
 
     def __post_init__(self) -> None:
         if self.top is not None and self.top < 1:
@@ -94,7 +94,7 @@ class Model:
         return self.program or self.path.absolute()
 
     def opened(self, *, folder: Path, tools: Tools | None = None) -> Model:
-        """The same, ready to be compiled and called; ONNX and benchmarks of dispatches are imported into `folder`.
+        """The model, ready to be compiled and called; ONNX and dispatch benchmarks are imported into `folder`.
 
         One that could start a program or write a file is refused, unless it is trusted.
         """
@@ -111,23 +111,23 @@ class Model:
         return replace(self, program=source, inputs=tuple(inputs), parameters=tuple(parameters))
 
     def opened_in(self, workspace: Workspace, tools: Tools) -> Model:
-        """The same in a workspace."""
+        """The opened model of a workspace."""
         return self.opened(folder=workspace.candidates / "models", tools=tools)
 
     def reads(self) -> list[str]:
-        """Digests of the files that a call of it reads: parameters and inputs."""
+        """Digests of the files that a call reads: parameters and inputs."""
         named = [text.rpartition("=")[2] for text in self.parameters]
         files = [*map(Path, named), *filter(None, map(input_file, self.inputs))]
         return [known_digest(path) for path in files if path.is_file()]
 
     def describe(self, *, flops: int) -> dict[str, object]:
-        """The `problem` object of the JSON document: the program, and what is accepted of its results."""
+        """The `problem` object of the JSON document: the program, and the accepted precision."""
         size, digest = self.source.stat().st_size, known_digest(self.source)
         found = {"op": "model", "name": self.name, "flops": flops, "bytes": size, "sha256": digest}
         return found | ({"allow_precision": self.allow} if self.allow else {})
 
     def check_words(self) -> None:
-        """Refuses what the words alone tell, before the model is read: files that cannot be what is wanted."""
+        """Refuses wrong options before the model is read."""
         for text in self.inputs:
             refuse_absent(text)
         for path in self.expected:
@@ -140,20 +140,20 @@ class Model:
                 )
 
     def leaves_out(self, share: float, *, chosen: int) -> str:
-        """Why no search is wanted for what has this share of the time, after so many; empty where one is."""
+        """Why a dispatch of this share, after so many others, is not tuned; empty: it is."""
         if self.top is None:
             return f"less than {self.min_share:g} % of the time (--min-share)" if 100 * share < self.min_share else ""
         return f"not among the first {self.top} (--top)" if chosen >= self.top else ""
 
     def files(self, target: Target) -> Iterator[Path]:
-        """What is read for it, as far as the command names it."""
+        """The files that the command names and reads."""
         yield self.path
         yield from self.expected
         yield from files_in([*self.inputs, *self.parameters, *target.user_flags, *self.routes])
 
 
 def _parameter_file(text: str) -> str:
-    """`[SCOPE=]FILE` with the whole path: who reads it may be in another folder."""
+    """`[SCOPE=]FILE` with the absolute path: it may be read from another folder."""
     scope, defines, file = text.rpartition("=")
     if not Path(file).is_file():
         raise UsageError(
@@ -163,13 +163,13 @@ def _parameter_file(text: str) -> str:
 
 
 def _findable(text: str) -> str:
-    """An input with the whole path of its file: who reads it may be in another folder."""
+    """An input with the absolute path of its file: it may be read from another folder."""
     path = input_file(text)
     return f"{text.partition('@')[0]}@{path.absolute()}" if path is not None else text
 
 
 def check_call(program: Model, signature: Signature) -> list[tuple[str, Operand | None]]:
-    """The inputs, as `check_inputs` has them; refuses a call that lacks something, or has what does not fit."""
+    """The inputs of `check_inputs`; refuses a call that lacks something or does not fit."""
     _check_imports(program, signature.imports)
     _check_types(signature)
     _check_parameters(program, signature.scopes)
@@ -177,7 +177,7 @@ def check_call(program: Model, signature: Signature) -> list[tuple[str, Operand 
 
 
 def _check_imports(program: Model, imports: Sequence[str]) -> None:
-    """What is in another module, nobody gives here."""
+    """Refuses imports from other modules."""
     if imports:
         raise UsageError(
             f"{program.name} calls {imports[0]}, which is in another module.",
@@ -186,7 +186,7 @@ def _check_imports(program: Model, imports: Sequence[str]) -> None:
 
 
 def _check_types(signature: Signature) -> None:
-    """Tensors and numbers can be made here, and nothing else."""
+    """Refuses arguments other than tensors and numbers."""
     if signature.foreign:
         raise UsageError(
             f"{signature.function} takes or gives {', '.join(signature.foreign)}, which cannot be made or read here.",
@@ -195,7 +195,7 @@ def _check_types(signature: Signature) -> None:
 
 
 def _check_parameters(program: Model, scopes: Sequence[str]) -> None:
-    """What the program loads, some file must give."""
+    """Refuses parameters that no file is given for."""
     given = {text.rpartition("=")[0] for text in program.parameters}
     missing = [scope for scope in scopes if scope not in given]
     if missing:
@@ -205,15 +205,15 @@ def _check_parameters(program: Model, scopes: Sequence[str]) -> None:
 
 
 def program_name(path: Path, function: str | None = None) -> str:
-    """What results and outputs call the model in this file; each function that the user names is a model of its own."""
+    """The model's name in results and outputs; each function that the user names is a model of its own."""
     name = f"{path.stem}_{function}" if function else path.stem
     return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
 
 
 def call_of(program: Model, signature: Signature, folder: Path, *, seed: int) -> tuple[Invocation, tuple[str, ...]]:
-    """How the model's function is called, and what the user must know of it.
+    """The invocation of the model's function, and notes for the user.
 
-    Inputs are as the user gave them; what has only a shape is filled with seeded numbers.
+    Inputs with only a shape are filled with seeded numbers.
     """
     inputs = check_call(program, signature)
     folder.mkdir(parents=True, exist_ok=True)
@@ -232,40 +232,40 @@ def call_of(program: Model, signature: Signature, folder: Path, *, seed: int) ->
 
 
 def whole_job(program: Path, flags: Sequence[str], *, timeout: float) -> BuildJob:
-    """A model's module, and what tells its dispatches: the cache keeps both, for whoever compiles it the same way.
+    """The compile of a model's module and of the dumps that name its dispatches: the cache keeps both.
 
-    Dispatches say which operation each is about: that changes nothing in the module.
+    Tuner attributes name the operation of each dispatch and leave the module as it is.
     """
     return BuildJob(program, (*flags, ROOT_ATTRIBUTES), timeout, dumps=_DUMPS)
 
 
 def as_configured(job: BuildJob) -> BuildJob:
-    """The same up to where dispatches are configured: there is no module of it."""
+    """The compile up to configured dispatches, without a module."""
     return replace(job, stop=CONFIGURED, dumps=_READ)
 
 
 @dataclass(frozen=True)
 class ModelBuilder:
-    """Compiles one model, again and again, with different flags."""
+    """Compiles one model with different flags."""
 
     tools: Tools
     cache: Cache
     program: Model
 
     def preprocessed(self, flags: Iterable[str], *, timeout: float) -> str:
-        """The program as it goes into IREE's own pipelines, without its weights."""
+        """The preprocessed program, with weights elided."""
         return inspect(Compile(self.program.source, tuple(flags), timeout, stop="preprocessing"), self.tools).text
 
     def build(self, job: BuildJob) -> Compiled:
-        """What is remembered by the model, the flags and the files that these name."""
+        """A cached build, by the model, the flags and the files that these name."""
         return Builder(self.tools, self.cache).build(job)
 
     def build_fresh(self, flags: Sequence[str], *, folder: Path, timeout: float) -> Compiled:
-        """A module in `folder`, with what must be known to prove what is in it."""
+        """A new build in `folder`, with the dumps that prove what is in it."""
         return compile_program(self.job(flags, timeout=timeout), self.tools, folder)
 
     def build_shipped(self, flagfile: Path, *, folder: Path, timeout: float) -> Compiled:
-        """The same by a flagfile and nothing else, as a user does it."""
+        """A new build with a flagfile and nothing else, as a user compiles."""
         job = replace(self.job((), timeout=timeout), flags=(f"@{flagfile}",))
         return compile_program(job, self.tools, folder)
 
@@ -273,5 +273,5 @@ class ModelBuilder:
         return whole_job(self.program.source, flags, timeout=timeout)
 
     def command(self, flags: Sequence[str], *, vmfb: Path) -> tuple[str, ...]:
-        """What makes the module by hand."""
+        """The command that makes the module by hand."""
         return Compile(self.program.source, tuple(flags), 0.0).by_hand(self.tools, output=str(vmfb))

@@ -26,18 +26,18 @@ from autotuner.system.workspace import is_component
 _DOMAINS = ("", "ai.onnx")
 _T = onnx.TensorProto
 _READ = (_T.INT32, _T.INT16, _T.INT8, _T.UINT8, _T.BOOL)
-"""Types whose values the importer reads from `int32_data`."""
+"""Types whose values IREE's importer reads from `int32_data`."""
 _LONGEST = 250
 MEMORY = 8 << 30
 """Bytes that an import may take beside its weights."""
 _COPIES = 8
-"""Of the weights, in the forms that they go through."""
+"""Copies of the weights that an import makes."""
 _OPSET = 17
-"""What the compiler has no rule for in an older opset (MaxPool before 12, say) it has in this one."""
+"""The opset that models are converted to: in older ones the compiler lacks rules (MaxPool before 12, say)."""
 
 
 def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Every tensor of a model: of its graph, of the graphs in it, and of its functions."""
+    """All tensors of a model: those of its graph, of subgraphs, and of its functions."""
     yield from _of_graph(model.graph)
     for function in model.functions:
         yield from _of_nodes(function.node)
@@ -81,7 +81,7 @@ def external_files(model: onnx.ModelProto) -> list[str]:
 
 
 def rename(graph: onnx.GraphProto) -> bool:
-    """The function is called what the graph is, and files after it; says whether that had to change."""
+    """Gives the graph a name that functions and files can have; returns whether it had to."""
     if is_component(graph.name):
         return False
     graph.name = re.sub(r"[^A-Za-z0-9_]+", "_", graph.name).strip("_")[:100] or "main"
@@ -89,7 +89,7 @@ def rename(graph: onnx.GraphProto) -> bool:
 
 
 def is_older(model: onnx.ModelProto) -> bool:
-    """ONNX's own converter can bring it to the newer opset; it leaves functions of the model behind."""
+    """Whether ONNX's converter can bring the model to the newer opset; it drops the model's functions."""
     versions = [one.version for one in model.opset_import if one.domain in _DOMAINS]
     return not model.functions and 0 < max(versions, default=0) < _OPSET
 
@@ -123,14 +123,14 @@ def main(source: Path, imported: Path) -> None:
 
 
 def _limit_memory(model: onnx.ModelProto, source: Path) -> None:
-    """A file of 200 bytes can ask ONNX's inference for a trillion sizes: it must not take the machine with it."""
+    """Limits the process's memory: a file of 200 bytes can ask ONNX's shape inference for a trillion sizes."""
     beside = (source.parent / name for name in external_files(model))
     most = MEMORY + _COPIES * sum(path.stat().st_size for path in (source, *beside) if path.is_file())
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
 def _converted(words: list[str]) -> bool:
-    """Imported from the newer opset; what the converter does not take is imported as it is."""
+    """The model in the newer opset; where the converter fails, the model as it is."""
     try:
         import_model(parse_arguments([*words, "--opset-version", str(_OPSET)]))
     except Exception:
@@ -139,7 +139,7 @@ def _converted(words: list[str]) -> bool:
 
 
 def _message(error: Exception) -> str:
-    """In one line; an importer's message may have a whole tensor in it."""
+    """An error in one line; an importer's message may hold a whole tensor."""
     words = " ".join(str(error).split()).rstrip(".") or type(error).__name__
     return words if len(words) <= _LONGEST else f"{words[:_LONGEST]} …"
 

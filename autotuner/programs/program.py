@@ -1,6 +1,6 @@
-"""What is compiled, called, checked and timed: a problem with a reference, or a whole model with an arbiter.
+"""Programs, which are compiled, called, checked and timed: a problem with a reference, or a model with an arbiter.
 
-Jobs do not care which of the two it is.
+Jobs treat both alike.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from autotuner.programs.model import Model
 
 @dataclass(frozen=True)
 class Answer:
-    """What a module computed, and how far that is from what is right."""
+    """A module's outputs, and their check."""
 
     arrays: tuple[Array, ...] = field(repr=False)
     check: Check
     seconds: float | None = None
-    """Of the call, where the device tells."""
+    """Seconds of the call, where the device tells."""
 
 
 def difference(one: Answer, other: Answer) -> float:
-    """The largest relative error of an output of one module against the other's."""
+    """The largest relative error between the outputs of two modules."""
     pairs = zip(other.arrays, one.arrays, strict=True)
     errors = [compare(b, a.astype(np.float64), Bound(math.inf)).error for b, a in pairs]
     return max(errors, default=0.0)
@@ -48,7 +48,7 @@ class ProblemProgram:
     seed: int
     timeout: float
     folder: Path
-    """Where its inputs are written."""
+    """The folder of its inputs."""
 
     repeated = True
     arbiter = None
@@ -99,7 +99,7 @@ class ModelProgram:
     device: Device
     timeout: float
     arbiter: Arbiter
-    """Whose outputs are right."""
+    """Decides whether outputs are right."""
     problem: Problem | None = None
     allow: Precision = ""
 
@@ -132,10 +132,10 @@ class ModelProgram:
         return self.arbiter.agree(found, other)
 
     def outputs(self, vmfb: Path) -> Computed:
-        """What a module computes in one call."""
+        """The outputs of one call of a module."""
         (outputs,) = self.device.check(vmfb, [self.call], timeout=self.timeout)
         return outputs
 
 
 Program = ProblemProgram | ModelProgram
-"""The program, how it is called, and what is right."""
+"""A program with its invocation and its check."""

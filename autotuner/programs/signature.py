@@ -1,4 +1,4 @@
-"""What the function of a program takes and gives: read where its dispatches are formed."""
+"""The signature of a program's function, read where its dispatches are formed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from autotuner.errors import UsageError
 from autotuner.iree.mlir import parse, walk
 
 ASYNC = "$async"
-"""What the compiler adds to the name of a function that it makes asynchronous: the body is there."""
+"""The suffix of the function that has the body of an asynchronous one."""
 _PARAMETERS = ("#flow.parameter.named<", "#stream.parameter.named<")
 _LISTED = 12
 _VIEW, _BUFFER, _FENCE = "!hal.buffer_view", "!hal.buffer", "!hal.fence"
 _STORAGE = {"hal.tensor.alias": "storage for a result", "hal.tensor.transients": "storage for its transients"}
-"""What an argument is that is written to and never read."""
+"""The attribute of an argument that is only written to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Argument:
     shape: tuple[int | None, ...] | None
     element: str
     read: bool = True
-    """The runtime holds what is given against its shape and type."""
+    """The runtime checks its shape and type."""
 
     @property
     def text(self) -> str:
@@ -40,29 +40,29 @@ class Argument:
 
 
 _UNREAD = Argument((1,), "f32", read=False)
-"""For a tensor that the function does not look at: its type is not known any more, and any will do."""
+"""A tensor that the function does not read: its type is unknown, and any will do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a program's function takes and gives."""
+    """The signature of a program's function."""
 
     function: str
     arguments: tuple[Argument, ...]
     results: tuple[str, ...]
-    """The element type of each; empty where it is not told."""
+    """The element type of each result; empty: unknown."""
     shapes: tuple[tuple[int | None, ...], ...] = ()
-    """Of each result."""
+    """The shape of each result."""
     scopes: tuple[str, ...] = ()
-    """Of the parameters that the program loads from files."""
+    """Scopes of the parameters that the program loads from files."""
     imports: tuple[str, ...] = ()
-    """Functions of other modules, which the program calls and does not have."""
+    """Functions of other modules that the program calls."""
     foreign: tuple[str, ...] = ()
-    """What it takes or gives that cannot be made or read here: types, and storage that the caller would hand in."""
+    """Arguments and results that are not supported: types, and storage that the caller would provide."""
 
 
 def read_signature(functions: Mapping[str, Any], top: Sequence[Any], *, function: str | None) -> Signature:
-    """That of the function that is asked for, or of the one that can be meant."""
+    """The signature of the function that is named, or of the only one."""
     name = _choose(functions, function)
     called = functions.get(name, functions.get(name + ASYNC))
     body = functions.get(name + ASYNC, called)
@@ -95,12 +95,12 @@ def read_signature(functions: Mapping[str, Any], top: Sequence[Any], *, function
 
 
 def _plain(argument: Any) -> Argument:
-    """One that is no tensor for the function: a number, or a buffer that it does not look at."""
+    """An argument that is no tensor in the function: a number, or a buffer that it does not read."""
     return _UNREAD if str(argument.type) == _VIEW else Argument(None, str(argument.type))
 
 
 def signature_in(text: str, *, function: str | None) -> Signature:
-    """The same of a program in any phase from its preprocessing on."""
+    """The signature in a program of any phase from its preprocessing on."""
     with ir.Context() as context:
         module = parse(text, context)  # its operations live as long as it does
         top = list(module.body.operations)
@@ -156,7 +156,7 @@ def _scopes(top: Iterable[Any]) -> tuple[str, ...]:
 
 
 def _exported(value: Any) -> Argument:
-    """The tensor behind a result, or the number that it is."""
+    """The tensor or number of a result."""
     if str(value.type) != _VIEW:
         return Argument(None, str(value.type))
     owner = value.owner

@@ -1,4 +1,4 @@
-"""A model as the compiler has divided it: its dispatches, and how far two right builds of these may be apart.
+"""The dispatches of a model, and the error that rounding explains between two right builds of them.
 
 Each dispatch rounds its result to the type that it is stored in, and its sums to the type that they are added up in;
 what one build fuses, another stores in between. These errors are independent of each other, so their squares add up: a
@@ -30,17 +30,17 @@ from autotuner.system import process
 from autotuner.targets import Target
 
 KINDS: Mapping[str, str] = {operation.kind: name for name, operation in OPERATIONS.items()}
-"""What the kinds of root operations are called on the command line."""
+"""The kinds of root operations by their names on the command line."""
 _ROOM = 3.0
 _LEAST, _LEAST_F64 = 1e-4, 1e-6
-"""Where the sum comes to less: errors of f32 and f64 are small beside those of any lower precision."""
+"""The least expected errors of f32 and f64 models."""
 STATISTICS = "the runtime's statistics"
 _CHECK = "Check the model, --flag and --target."
 
 
 @dataclass(frozen=True)
 class ModelStructure:
-    """A model on one route: its dispatches, those with the same root together."""
+    """A model on one route: its dispatches, grouped by root operation."""
 
     flow: Flow
     groups: tuple[Group, ...]
@@ -48,11 +48,11 @@ class ModelStructure:
     configured: Mapping[str, str] = field(repr=False)
     """The configured executables by name."""
     preprocessed: str = field(default="", repr=False)
-    """The program as it goes into IREE's own pipelines: what a microkernel's spec is matched with."""
+    """The preprocessed program, which a microkernel's spec is matched with."""
 
     @property
     def ops(self) -> set[str]:
-        """The operations that take its time, as the command line calls them."""
+        """Its operations, by their names on the command line."""
         return {KINDS[group.root.kind] for group in self.groups}
 
     @property
@@ -61,13 +61,13 @@ class ModelStructure:
 
 
 def read_structure(builder: ModelBuilder, flags: Sequence[str], *, target: str, timeout: float) -> ModelStructure:
-    """The model's dispatches, from a compile that goes no further."""
+    """The model's dispatches, from a compile up to configured executables."""
     build = builder.build(as_configured(builder.job(flags, timeout=timeout)))
     return structure_in(build, builder, flags=flags, target=target)
 
 
 def structure_in(build: Compiled, builder: ModelBuilder, *, flags: Sequence[str], target: str) -> ModelStructure:
-    """The model's dispatches, as a compile left them behind: one with these flags."""
+    """The model's dispatches, from the dumps of a compile with these flags."""
     model = builder.program
     if not build.ok:
         by_hand = shell_line(builder.command(flags, vmfb=Path("module.vmfb")))
@@ -85,9 +85,9 @@ def structure_in(build: Compiled, builder: ModelBuilder, *, flags: Sequence[str]
 def read_beside(
     target: Target, builder: ModelBuilder, executor: BuildExecutor, *, timeout: float, timed: bool, whole: bool = False
 ) -> ModelStructure:
-    """The dispatches, from a compile that goes no further; what is wrong with the call is told beside it.
+    """The dispatches, from a compile up to configured executables, while the call is checked beside it.
 
-    `whole`: the module is needed anyway, so that the compile goes on to its end.
+    `whole`: the compile goes on to the module, which is needed anyway.
     """
     flags = target.compile_flags
     with process.ended_by_an_error():
@@ -99,7 +99,7 @@ def read_beside(
 
 
 def check_program(model: Model, text: str, *, timed: bool) -> None:
-    """What is wrong with a call is told by the preprocessed program, not after minutes of compiling."""
+    """Refuses a wrong call by the preprocessed program, not after minutes of compiling."""
     signature = signature_in(text, function=model.function)
     if timed:
         check_call(model, signature)
@@ -152,39 +152,39 @@ def _results(piece: FlowDispatch) -> Iterable[float]:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """µs of one call of the model that each dispatch takes, by its export's name."""
+    """Dispatch times in µs of one call of the model, by the export's name."""
 
     us: dict[str, float]
     how: str
     estimated: bool = False
-    """Some are no times: only their proportions mean something."""
+    """They are estimates, of which only the proportions count."""
 
     @property
     def total(self) -> float:
         return sum(self.us.values())
 
     def of(self, exports: Sequence[str]) -> float:
-        """Their part of the whole."""
+        """The share of these exports."""
         return sum(self.us.get(name, 0.0) for name in exports) / self.total if self.total else 0.0
 
     def idle(self, exports: Sequence[str]) -> bool:
-        """The runtime counts what runs, and has counted none of these."""
+        """Whether the runtime counted no call of these exports."""
         return self.how == STATISTICS and not any(name in self.us for name in exports)
 
 
 def from_statistics(times: Mapping[str, DispatchTime] | None) -> Shares | None:
-    """What the runtime says of each dispatch; None where the device keeps no statistics."""
+    """Shares from the runtime's statistics; None where the device keeps none."""
     return Shares({name: time.us for name, time in times.items()}, STATISTICS) if times else None
 
 
 def repeated(readings: Sequence[Shares]) -> Shares:
-    """The least of several: what else goes on in the machine can only add to it."""
+    """The least of several readings: other load only adds time."""
     names = dict.fromkeys(name for reading in readings for name in reading.us)
     us = {name: min(reading.us.get(name, 0.0) for reading in readings) for name in names}
     return Shares(us, readings[0].how)
 
 
 def by_work(groups: Sequence[Group]) -> Shares:
-    """By the arithmetic of each, which is an estimate: without a device, and where nothing is timed yet."""
+    """Shares estimated from flops: without a device, or before anything is timed."""
     us = {p.export: float(called_flops(p, group.root)) for group in groups for p in group.pieces}
     return Shares(us, "the arithmetic of each: an estimate", estimated=True)
