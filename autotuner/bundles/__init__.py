@@ -1,6 +1,6 @@
-"""Split by file: what travels to a machine without a compiler, is timed there, and comes back.
+"""Bundles: candidates built on one machine and timed on another without a compiler.
 
-Here are the words of `bundle run`: one list for the whole command line, and for a machine with IREE's runtime only.
+This module has the options of `bundle run`: for typer, and for a machine with IREE's runtime only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ BUNDLE = "What --bundle wrote."
 
 @dataclass(frozen=True)
 class Word:
-    """An option: how it is written, and what it is for."""
+    """An option's names and help."""
 
     names: tuple[str, ...]
     help: str

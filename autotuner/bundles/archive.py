@@ -1,4 +1,4 @@
-"""A bundle as a zip file. What a stranger's holds is read into one folder, or refused: nothing of it names a path."""
+"""A bundle as a zip file. A stranger's is unpacked into one folder or refused: no member names a path."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ MOST_MEMBERS = 10_000
 MOST_JSON_BYTES = 1 << 26
 MOST_MODULE_BYTES, MOST_PART_BYTES = 1 << 28, 1 << 30
 MOST_BYTES = 1 << 32
-"""Of all that is unpacked."""
+"""The most bytes of an unpacked bundle."""
 _MODULE = re.compile(r"modules/([0-9a-f]{64})\.vmfb")
 _PART = re.compile(r"parts/[0-9]{4}\.zip")
-"""The bundle of one problem of a suite, or its result."""
+"""The name of a suite's part: the bundle of one problem, or its result."""
 _DOCUMENTS = (MANIFEST, RESULT, SUITE)
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
 _FILE_DATE = (1980, 1, 1, 0, 0, 0)
-"""The same for all: equal bundles are equal bytes."""
+"""The date of all members, so that equal bundles have equal bytes."""
 
 
 @dataclass(frozen=True)
 class Unpacked:
-    """What was in a file: its documents, and its modules as files of one folder, by the digest of their bytes."""
+    """An unpacked file: its documents, and its modules as files of one folder, by digest."""
 
     documents: Mapping[str, bytes]
     modules: Mapping[str, Path]
     parts: tuple[Path, ...] = ()
-    """Of a suite: the bundles of its problems, or their results."""
+    """For a suite: the bundles of its problems, or their results."""
 
     def document(self, name: str, *, file: Path) -> Any:
         if name not in self.documents:
@@ -61,7 +61,7 @@ def digest(data: bytes) -> str:
 
 
 def our_bundle(file: Path) -> bool:
-    """Is it a bundle or a result of one? By the names of its members."""
+    """Whether a file is a bundle or a result, by the names of its members."""
     wrong = (OSError, ValueError, NotImplementedError, zipfile.BadZipFile, UsageError)
     with suppress(*wrong), zipfile.ZipFile(file) as archive:
         _refuse_members(file, archive.infolist())
@@ -70,7 +70,7 @@ def our_bundle(file: Path) -> bool:
 
 
 def is_suite(file: Path) -> bool:
-    """Is it a bundle of many problems, or its result? What cannot be read is refused where it is unpacked."""
+    """Whether a file is the bundle of a suite, or its result. An unreadable file is refused later, by `unpack`."""
     refuse_endless(file)
     with suppress(OSError, ValueError, NotImplementedError, zipfile.BadZipFile), zipfile.ZipFile(file) as archive:
         return SUITE in archive.namelist()
@@ -85,7 +85,7 @@ def write(
     parts: Iterable[Path] = (),
     force: bool = False,
 ) -> None:
-    """A half of one is never found under its name."""
+    """Writes a bundle, whole or not at all."""
     with written(file, our_bundle, force=force) as whole, zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in documents.items():
             archive.writestr(_named(name), data)
@@ -102,7 +102,7 @@ def _named(name: str) -> zipfile.ZipInfo:
 
 
 def unpack(file: Path, folder: Path) -> Unpacked:
-    """Every member is looked at before the first is read; modules go into `folder`, under their digests."""
+    """Unpacks a bundle after all members are checked; modules go into `folder`, under their digests."""
     try:
         with zipfile.ZipFile(file) as archive:
             members = archive.infolist()

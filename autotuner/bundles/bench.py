@@ -1,4 +1,4 @@
-"""The candidates of a bundle on a device: checked, timed and judged as any run does it, with modules that are there."""
+"""Checks, times and judges the candidates of a bundle as any run does, with modules that are built."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # there is no compiler here
     from autotuner.iree.compile import FailureClass
 
 LOOK = "`iree-run-module --list_devices` lists the devices here; --device names one."
-"""What a user does whose device does not answer, where there is nothing but IREE's runtime."""
+"""The advice for a device that does not answer, on a machine with IREE's runtime only."""
 _NOTHING = "the bundle has nothing but IREE's default"
 
 
@@ -44,16 +44,16 @@ class BundledModule:
 
 @dataclass(frozen=True)
 class BundledCandidate(Entry):
-    """A candidate of the bundle, and what became of it."""
+    """A candidate of the bundle, with its results."""
 
     tried: CandidateRecord
 
     duplicate_of = None
-    """No twin of another travels."""
+    """A bundle has no duplicates."""
 
     @property
     def foreign(self) -> bool:
-        """Whose kernel it is is not known here."""
+        """Whether it is a microkernel, whose author is unknown here."""
         return self.kind == "microkernel"
 
     @property
@@ -79,7 +79,7 @@ class BundledCandidate(Entry):
 
 @dataclass
 class Bench:
-    """A bundle's candidates, one after the other."""
+    """Runs a bundle's candidates, one after the other."""
 
     manifest: Manifest
     modules: Mapping[str, Path]
@@ -93,14 +93,14 @@ class Bench:
     notes: list[str] = field(default_factory=list)
     calibration: Calibration[BundledModule] = field(init=False)
     first_schedule: Schedule = field(init=False)
-    """As it was when the default was timed."""
+    """The schedule when the default was timed."""
 
     @property
     def standing(self) -> Standing[BundledCandidate]:
         return Standing(self.outcomes)
 
     def judged(self) -> Judgement:
-        """All of it, as far as the time lets it; KeyboardInterrupt where the user ends it."""
+        """Checks, times and judges as far as the time allows; KeyboardInterrupt where the user ends it."""
         try:
             self._calibrate()
         except BeginningError as error:
@@ -123,7 +123,7 @@ class Bench:
     # --- IREE's default -------------------------------------------------------------------------------------------
 
     def _calibrate(self) -> None:
-        """The default says how long modules must be, and what timings take; then it is a candidate like others."""
+        """Times IREE's default, which gives the repeats and the length of timings."""
         manifest, base = self.manifest, self.manifest.baseline
         self.reporter.stage("timing IREE's default")
         calibrator = Calibrator(
@@ -152,20 +152,20 @@ class Bench:
 
     @property
     def schedule(self) -> Schedule:
-        """By what the default takes and the best so far."""
+        """The schedule, by the times of the default and the best so far."""
         baseline = self.outcomes[BASELINE].us or 0.0
         return self.first_schedule.ahead(baseline_us=baseline, best_us=self._best_us)
 
     # --- candidates -----------------------------------------------------------------------------------------------
 
     def _module(self, entry: Entry, repeat: int) -> BundledModule:
-        """The shortest module that repeats so often, or the longest there is."""
+        """The module with at least so many repeats, or the one with most."""
         known = sorted(entry.modules)
         chosen = next((one for one in known if one >= repeat), known[-1])
         return BundledModule(self.modules[entry.modules[chosen]], chosen)
 
     def _screen(self) -> None:
-        """Each once, the stock routes first, as long as the end keeps its time."""
+        """Times each candidate once, the stock routes first, while the time for a verdict is kept."""
         rivals = self.manifest.rivals
         self.first_schedule = self.schedule.opened()
         self.reporter.stage(f"timing {count(len(rivals), 'candidate')}")
@@ -184,7 +184,7 @@ class Bench:
         return min((one.us or math.inf for one in self.standing.right), default=math.inf)
 
     def _settle(self, entry: Entry, measured: Measured) -> None:
-        """Notes down what the device said; IREE's default is timed, right or wrong."""
+        """Records the check and the timing; IREE's default is timed, right or wrong."""
         check, timing = measured.check, measured.timing
         if timing is not None and timing.failure is not None:
             check, timing = Check(timing.failure, math.inf, timing.detail), None
@@ -226,5 +226,5 @@ class Bench:
 
 
 def _kept(known: BundledModule | None, found: BundledModule) -> BundledModule:
-    """What is there, where it is the same: a calibration sees that nothing is longer."""
+    """The known module where both are equal, so that the calibration sees that none is longer."""
     return known if known == found else found

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from autotuner.bundles.there import RunContext
 
 NEEDS = {"numpy": "numpy", "ml_dtypes": "ml_dtypes", "iree.runtime": "iree-base-runtime"}
-"""By what is imported, what is installed."""
+"""Packages by their modules."""
 _ELSE = "autotune is not wholly installed here: only `autotune bundle run BUNDLE` works."
 _WHOLE = "Install it from its clone (`pip install .`) or its wheel, with all that it depends on."
 
@@ -86,7 +86,7 @@ def run(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Runs a bundle, writes its result, and says what to do with that."""
+    """Runs a bundle, writes its result, and prints the next step."""
     _refuse_without_runtime()
     from autotuner.bundles import archive
     from autotuner.bundles.there import RunContext
@@ -114,7 +114,7 @@ def run(
 
 @dataclass(frozen=True)
 class Timed:
-    """What goes into the result of a bundle, and what its user is told."""
+    """The documents of a bundle's result, and what is printed."""
 
     documents: Mapping[str, bytes]
     said: Mapping[str, Any]

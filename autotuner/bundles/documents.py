@@ -1,4 +1,4 @@
-"""What travels: the manifest of a bundle, and the result that comes back. Plain data, read field by field."""
+"""The manifest of a bundle, and its result: plain data, read field by field."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _JUDGED = (
     *("verdict", "reason", "stock", "winner", "confirmed_name", "cause"),
     *("speedup", "over_stock", "us"),
 )
-"""What travels of a judgement."""
+"""The fields of a judgement in a result."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A candidate that travels: what it is, and its modules, each with another number of repeats."""
+    """A candidate of a bundle, with a module for each number of repeats."""
 
     id: str
     kind: Kind
@@ -46,7 +46,7 @@ class Entry:
     binary: str
     """The digest of its code, which is the same in all its modules."""
     modules: Mapping[int, str]
-    """Digests of modules by their repeats."""
+    """Digests of modules by number of repeats."""
 
     def __post_init__(self) -> None:
         if _NAME.fullmatch(self.id) is None:
@@ -64,21 +64,21 @@ class Manifest:
     """The run that built it."""
     problem: str
     allow: str
-    """A precision that its user accepts; empty: that of its types."""
+    """The accepted precision; empty: that of its types."""
     target: str
     flags: tuple[str, ...]
-    """The user's own, for the compiler."""
+    """The user's compiler flags."""
     chip: str
     """The processor or the architecture that the code is for; a GPU's is the target, or what `--chip` named."""
     iree: str
     """The release of the runtime that must run it."""
     autotune: str
     microkernels: tuple[str, ...]
-    """Those that take part, as the user named them."""
+    """Microkernels that take part, as the user named them."""
     seed: Annotated[int, Limits(2**63 - 1)]
     trials: Annotated[int, Limits(10**6)]
     budget: Annotated[float, Limits(1e7)]
-    """Seconds for checks, timings and the race, unless who runs it says otherwise."""
+    """Seconds for checks, timings and the race, unless `bundle run` gets a --budget."""
     smallest_gain: Annotated[float, Limits(1.0)]
     race_entrants: Annotated[int, Limits(100, 1)]
     run_timeout: Annotated[float, Limits(3600.0)]
@@ -109,7 +109,7 @@ class Manifest:
 
 @dataclass(frozen=True)
 class TimingRecord:
-    """One timing, as it is written down at home."""
+    """One timing of a result."""
 
     phase: Phase
     block: Annotated[int, Limits(10**6)]
@@ -131,7 +131,7 @@ class TimingRecord:
 
 @dataclass(frozen=True)
 class CandidateRecord:
-    """What became of a candidate on the device."""
+    """The results of a candidate on the device."""
 
     id: str
     failure: Failure | None = None
@@ -151,7 +151,7 @@ class CandidateRecord:
         return Check(self.failure, math.inf if self.error is None else self.error, self.detail)
 
     def refuse(self, where: str) -> None:
-        """UsageError where its timings are not what its failure says."""
+        """Raises a UsageError where timings contradict the failure."""
         timed = self.failure is None or (self.id == BASELINE and self.failure == "wrong-result")
         if timed != bool(self.taken) or (self.failure is None and self.error is None):
             what = "what its failure says: timings where there is none, or of a wrong default"
@@ -160,7 +160,7 @@ class CandidateRecord:
 
 @dataclass(frozen=True)
 class Report:
-    """What a bundle came to: all checks and timings, and the verdict of the judge who sat there."""
+    """The result of a bundle: all checks and timings, and the verdict."""
 
     bundle: str
     """The digest of its manifest."""
@@ -201,7 +201,7 @@ class SuiteProblem:
 
 @dataclass(frozen=True)
 class SuiteManifest:
-    """What a bundle of many problems is of. Its parts are bundles of one problem each, in this order."""
+    """The manifest of a suite's bundle. Its parts are bundles of one problem each, in this order."""
 
     run: str
     name: str

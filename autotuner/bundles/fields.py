@@ -1,4 +1,5 @@
-"""JSON of a stranger, read as types say: what is not there, or of another kind, is a refusal. And written as such."""
+"""Reads dataclasses from a stranger's JSON by their types, and writes them. Missing fields and wrong types are
+refused."""
 
 from __future__ import annotations
 
@@ -15,13 +16,13 @@ from autotuner.iree.run import CacheState
 MOST_TEXT = 4096
 MOST_ENTRIES = 200_000
 _HINTS = {"CacheState": CacheState}
-"""Types of fields that their own modules import only for the type checker."""
+"""Types of fields that the dataclasses' modules import only for the type checker."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a number may be."""
+    """The limits of a number."""
 
     most: float = 1e15
     least: float = 0
@@ -34,7 +35,7 @@ def wrong(where: str, wanted: str) -> UsageError:
 def read(kind: type[T], value: object, where: str) -> T:
     """A dataclass from an object with its fields; one that has a default may be missing.
 
-    What its own `__post_init__` says of values that do not go together is a refusal, too.
+    Errors of its `__post_init__` are refusals, too.
     """
     if not isinstance(value, dict):
         raise wrong(where, "an object")
@@ -75,7 +76,7 @@ def _read(kind: Any, value: Any, where: str) -> Any:
 
 
 def _any_of(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
-    """One that may be nothing; or a text or a number of any size, as knobs have them."""
+    """A value of one of several types: optional, or a text or number as in knobs."""
     if value is None and NoneType in kinds:
         return None
     known = [kind for kind in kinds if kind is not NoneType]
@@ -85,7 +86,7 @@ def _any_of(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
 
 
 def _entries(kinds: tuple[Any, ...], value: Any, where: str) -> list[Any]:
-    """Of one kind, as many as there are; or as many kinds."""
+    """The entries of a tuple: of one type, or of as many types."""
     alike = len(kinds) == 1 or kinds[1] is Ellipsis
     if not isinstance(value, list) or len(value) > MOST_ENTRIES or not (alike or len(value) == len(kinds)):
         raise wrong(where, f"a list of {f'at most {MOST_ENTRIES}' if alike else len(kinds)} entries")
@@ -108,12 +109,12 @@ def _number(kind: Any, value: Any, where: str, limits: Limits) -> Any:
 
 
 def write(document: Any, **marks: object) -> bytes:
-    """A document with its marks before it."""
+    """A document as JSON, with its kind and schema."""
     return json.dumps({**marks, **plain(document)}, indent=1).encode()
 
 
 def plain(value: Any) -> Any:
-    """As JSON has it. What is no number is nothing."""
+    """A value as JSON; NaN and infinity become null."""
     if hasattr(value, "to_json"):
         return value.to_json()
     if is_dataclass(value):

@@ -1,4 +1,4 @@
-"""A bundle on the machine with the device, if it is for that: checked, timed, raced, judged, by runtime and numpy."""
+"""Runs a bundle on the machine with the device, with IREE's runtime and numpy only."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from autotuner.targets.naming import which_device
 
 @dataclass(frozen=True)
 class RuntimeTools(Tools):
-    """The programs of a machine that only runs modules; another machine compiles them."""
+    """IREE's programs on a machine without a compiler."""
 
     compiled_by: str = ""
-    """Its release."""
+    """The release of the compiler on the other machine."""
 
     @classmethod
     def installed(cls, *, compiled_by: str) -> RuntimeTools:
@@ -59,7 +59,7 @@ class FittingBundle:
 
 
 def fitting(manifest: Manifest, *, file: Path, device: str | None = None) -> FittingBundle:
-    """The bundle for this device, or a refusal that says what is another here: the runtime, the chip."""
+    """Checks that a bundle fits this machine's runtime and chip."""
     target = Target.parse(manifest.target)
     tools = RuntimeTools.installed(compiled_by=manifest.iree)
     if tools.runtime_release != manifest.iree:
@@ -97,10 +97,10 @@ def _refuse_chip(manifest: Manifest, target: Target, tools: RuntimeTools, file: 
 
 @dataclass(frozen=True)
 class RunContext:
-    """Where a bundle runs, and who watches."""
+    """The settings of one `bundle run`."""
 
     folder: Path
-    """For inputs and results; it goes afterwards."""
+    """A temporary folder for inputs and results."""
     reporter: Reporter
     stop: Stop
     device: str | None = None
@@ -108,11 +108,11 @@ class RunContext:
     budget: float | None = None
     """Seconds; None: the bundle's."""
     part: bool = False
-    """It is one of several: the budget is the user's for all of them."""
+    """It is part of a suite's bundle: the user's budget is for all parts."""
 
 
 def run_bundle(fit: FittingBundle, modules: Mapping[str, Path], here: RunContext, *, bundle: str) -> tuple[Report, str]:
-    """What the bundle of this digest came to, and the reason as people are told it; WrongResultError where nothing is
+    """Runs the bundle of this digest; gives its report and the verdict's reason. WrongResultError where nothing is
     right."""
     manifest, reporter = fit.manifest, here.reporter
     clock, uri = Clock(here.budget or manifest.budget, part=here.part), fit.target.choose_device(here.device)

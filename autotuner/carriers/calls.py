@@ -20,36 +20,36 @@ from autotuner.system.text import listed
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:
-    """How a microkernel's call looks in a program; plain data."""
+    """The call of a microkernel as it appears in a program; plain data."""
 
     name: str
     marker: tuple[str, ...]
-    """On a GPU: what tells its dispatch from others."""
+    """On a GPU: the marker of its dispatch."""
     launch: str
-    """How it is called, in full: of two programs that differ only in this, both are compared."""
+    """The whole call: programs that differ in it are different candidates."""
 
 
 def kernel_calls(calls: Sequence[Call]) -> tuple[KernelCall, ...]:
-    """What must be found in a program with these calls."""
+    """The calls that a program must have."""
     return tuple(KernelCall(c.instance.name, marker(c), repr(replace(c.instance, objects=()))) for c in calls)
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What the preprocessed program has of each call, and what of its kind was left as it is."""
+    """The calls found in a preprocessed program, and the operations that were not replaced."""
 
     found: tuple[int, ...]
-    """Dispatches of each call's kernel, in the order of the calls."""
+    """The number of dispatches of each call's kernel, in the order of the calls."""
     instead: tuple[str, ...]
-    """Operations that could have been meant, with types and what their results start from."""
+    """Similar operations that were not replaced, with types and initial values."""
 
     @property
     def applied(self) -> bool:
-        """Every kernel is called."""
+        """Whether every kernel is called."""
         return all(self.found)
 
     def reason(self, calls: Sequence[KernelCall]) -> str:
-        """What is wrong; empty when every kernel is called."""
+        """What is wrong; empty: every kernel is called."""
         missing = [call.name for call, count in zip(calls, self.found, strict=True) if not count]
         if not missing:
             return ""
@@ -73,7 +73,7 @@ def prove(text: str, calls: Sequence[KernelCall]) -> Proof:
 
 
 def count_calls(program: ir.Module, kernels: Sequence[tuple[set[tuple[str, ...]], set[str]]]) -> tuple[int, ...]:
-    """How often a program dispatches each kernel: by one of its markers, or on a processor by its executables."""
+    """Counts the dispatches of each kernel: by its markers, or on a processor by its executables."""
     counts = [0] * len(kernels)
     for op in walk(program.operation):
         for number, (markers, executables) in enumerate(kernels):

@@ -26,18 +26,18 @@ from autotuner.space import Config
 from autotuner.space.dispatch import CompilationInfo
 
 FileKind = Literal["tuning", "microkernel", "executable"]
-"""What a file of a carrier is called where files are looked at."""
+"""The kind of a carrier's file."""
 CarrierName = Literal["flags", "spec", "substitution", "microkernel"]
-"""As results have it."""
+"""The carrier's name in results."""
 DUMPS: tuple[Dump, ...] = ("configurations", "binaries")
-"""What a compile must leave behind to be proven and told from others."""
+"""The dumps that prove a compile and identify its binary."""
 SUBSTITUTED: tuple[Dump, ...] = ("benchmarks", "binaries")
-"""The same where an executable is substituted: that happens after configurations are dumped."""
+"""The dumps where an executable is substituted, which happens after configurations are dumped."""
 
 
 @dataclass(frozen=True)
 class FileHeader:
-    """The header lines and the provenance that a file is written with."""
+    """The header lines and the provenance of a written file."""
 
     header: Sequence[str] = ()
     provenance: Provenance | None = None
@@ -50,26 +50,26 @@ NOTHING = FileHeader()
 
 @dataclass(frozen=True)
 class CarriedConfig:
-    """A configuration in a compile, as plain data."""
+    """What a carrier adds to a compile, as plain data."""
 
     spec: str | None = None
     spec_flag: str = ""
-    """What takes the spec, up to its last `=`."""
+    """The flag of the spec, up to its last `=`."""
     flags: tuple[str, ...] = ()
     files: tuple[tuple[str, bytes], ...] = ()
-    """What these flags name."""
+    """The files that the flags name."""
     dumps: tuple[Dump, ...] = DUMPS
     expected: CompilationInfo | None = None
-    """The configuration that an operation must have."""
+    """The configuration that an operation must have in the result."""
     kernels: tuple[KernelCall, ...] = ()
     """The microkernels that must be called."""
     repeatable: bool = True
-    """Its dispatches may be repeated for timing."""
+    """Whether its dispatches may be repeated for timing."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The files that something is shipped as."""
+    """The contents of the shipped files."""
 
     carrier: CarrierName = "flags"
     spec: str | None = None
@@ -81,7 +81,7 @@ class Parts:
     """A spec that calls microkernels, beside one that tunes."""
 
     def with_kernels(self, kernels: Parts) -> Parts:
-        """The same with microkernels: these have the spec for themselves where nothing else needs one."""
+        """The parts with microkernels, whose spec is the main one where there is no other."""
         if self.spec is None:
             return replace(kernels, executables=self.executables)
         return replace(self, kernels=kernels.spec, objects=kernels.objects)
@@ -92,51 +92,51 @@ class Carrier(ABC):
 
     name: ClassVar[CarrierName]
     title: ClassVar[str] = ""
-    """What a file with it is called."""
+    """The title of its file."""
     file_word: ClassVar[str] = "spec"
-    """The same in one word, where a result names it."""
+    """Its file in one word, for results."""
     only_for: ClassVar[str] = ""
     """A warning for users who want to use it with another program."""
     merges: ClassVar[bool] = True
     """Several of them may share a compile; others belong to one program each."""
     code: ClassVar[Literal["codegen", "microkernel"]] = "codegen"
-    """Who makes the machine code."""
+    """The origin of the machine code."""
     made_here: ClassVar[bool] = False
-    """Its code is built by a compiler of its own, which may refuse it."""
+    """Its code is built by another compiler, which may refuse it."""
     file_kind: ClassVar[FileKind | None] = None
     file_title: ClassVar[str] = ""
-    """What a file of it is, for a user who looks at it."""
+    """Its file in words, for `spec show`."""
     brings_objects: ClassVar[bool] = False
-    """A file of it needs objects beside it, and gives operations no configuration."""
+    """Its file needs objects beside it, and has no configurations."""
     by_name: ClassVar[bool] = False
-    """The entries of a file of it are names of executables, in whose place they are put."""
+    """Its entries are named after the executables that they replace."""
     info: CompilationInfo | None
-    """The configuration that it gives an operation."""
+    """The configuration of the operation."""
 
     @classmethod
     def file_flags(cls, path: Path, *, names: Sequence[str], spec_flag: str, objects: Path) -> list[str]:
-        """What carries a file of it into a compile; `spec_flag` is the target's for tuning specs."""
+        """The flags that bring its file into a compile; `spec_flag` is the target's for tuning specs."""
         del names, objects
         return [f"{spec_flag}={path}"]
 
     @abstractmethod
     def carried(self, said: FileHeader = NOTHING) -> CarriedConfig:
-        """What it puts into a compile."""
+        """What it adds to a compile."""
 
     def parts(self, said: FileHeader = NOTHING) -> Parts:
-        """What it is shipped as, for the program that it was made for."""
+        """The shipped files, for its own program."""
         carried = self.carried(said)
         return Parts(self.name, carried.spec, carried.spec_flag)
 
     def parts_in(self, configured: Mapping[str, str], said: FileHeader = NOTHING) -> Parts:
-        """What it is shipped as for a larger program, which has its dispatch in these configured executables."""
+        """The shipped files for a larger program with its dispatch in these configured executables."""
         del configured  # what matches an operation does so wherever it stands
         return self.parts(said)
 
 
 @dataclass(frozen=True)
 class FlagsCarrier(Carrier):
-    """Nothing beside the flags of the route."""
+    """The flags of the route alone."""
 
     name = "flags"
     info = None
@@ -174,7 +174,7 @@ class SubstitutionCarrier(Carrier):
     executable: Executable
     info: CompilationInfo
     fused: Mapping[int, str] = field(hash=False)
-    """The lowering_config of the operations that are fused with the root, by the number of their loops."""
+    """The lowering_config of the operations fused with the root, by the number of their loops."""
 
     name = "substitution"
     title = "Configured executable, to be substituted,"
@@ -213,9 +213,9 @@ class MicrokernelCarrier(Carrier):
 
     calls: tuple[Call, ...]
     executable_target: str
-    """What the compiler makes code for, on a processor."""
+    """The compiler's executable target, on a processor."""
     forms: tuple[Forms, ...] = ()
-    """How a program has the problem of each call; empty: as the problems' own templates write them."""
+    """The forms of each call's problem in the program; empty: those of the problems' own templates."""
 
     name = "microkernel"
     info = None
@@ -244,7 +244,8 @@ class MicrokernelCarrier(Carrier):
 
     @property
     def repeatable(self) -> bool:
-        """One that adds to its result would add it up. Scratch is left as zero again: see `Binding.zeroed`."""
+        """Whether its dispatches may be repeated: not if it adds to its result. Scratch is left as zero again
+        (`Binding.zeroed`)."""
         bindings = [binding for call in self.calls for binding in call.instance.bindings]
         return not any(binding.zeroed and binding.access != SCRATCH for binding in bindings)
 
@@ -293,10 +294,10 @@ _KINDS: tuple[type[Carrier], ...] = (FlagsCarrier, SpecCarrier, SubstitutionCarr
 
 
 def carrier_named(name: CarrierName | None) -> type[Carrier]:
-    """What is known of a carrier of this name; without one there are flags only."""
+    """The carrier class of this name; without a name, that of flags."""
     return next((kind for kind in _KINDS if kind.name == name), FlagsCarrier)
 
 
 def carrier_of_file(kind: FileKind) -> type[Carrier]:
-    """The carrier that a file of this kind belongs to."""
+    """The carrier class of this kind of file."""
     return next(one for one in _KINDS if one.file_kind == kind)

@@ -27,32 +27,32 @@ _FILE = re.compile(r"[\w.+-][\w .+-]*")
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A parameter of the kernel, as the function around it has it."""
+    """A parameter of the kernel in the function around it."""
 
     number: int
     binding: Binding
     last: bool
-    """No buffer that is passed follows."""
+    """It is the last buffer that is passed."""
 
     @property
     def type(self) -> str:
-        """As the call has it: a result in parts has one more dimension."""
+        """The type in the call: a result in parts has one more dimension."""
         tensor, parts = self.binding.tensor, self.binding.parts
         return (replace(tensor, shape=(parts, *tensor.shape)) if parts > 1 else tensor).mlir
 
     @property
     def mutable(self) -> bool:
-        """It is a result of the dispatch; nobody reads what scratch becomes."""
+        """Whether it is a result of the dispatch."""
         return self.binding.access != "read"
 
     @property
     def tied(self) -> bool:
-        """The result comes into a tensor that is passed: IREE puts other results behind all operands."""
+        """Whether the result is written to a passed tensor: IREE puts other results after all operands."""
         return self.mutable and (self.binding.zeroed or not self.last)
 
     @property
     def own(self) -> bool:
-        """It needs a tensor beside the problem's operands."""
+        """Whether it needs a tensor beside the problem's operands."""
         return self.tied or (
             not self.mutable and bool(self.binding.permutation or self.binding.panels or self.binding.pitch)
         )
@@ -66,7 +66,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Kernel:
-    """All that the templates ask for."""
+    """A call with all values that the templates use."""
 
     number: int
     call: Call
@@ -106,7 +106,7 @@ class Kernel:
 
     @property
     def constants(self) -> tuple[int, ...]:
-        """As i32, which has a sign."""
+        """The constants as signed i32."""
         return tuple(c - (1 << 32) if c >= 1 << 31 else c for c in self.instance.constants)
 
     @cached_property
@@ -117,13 +117,13 @@ class Kernel:
 
     @property
     def passed(self) -> tuple[Buffer, ...]:
-        """What the dispatch takes; a result that is not tied is no operand."""
+        """The operands of the dispatch; an untied result is none."""
         return tuple(b for b in self.buffers if not b.mutable or b.tied)
 
     @property
     def results(self) -> tuple[Buffer, ...]:
-        """What the dispatch gives: the problem's result, and scratch that nobody reads. Scratch that is passed goes
-        last: behind another result IREE copies the problem's one into its place."""
+        """The results of the dispatch: the problem's result, and scratch. Passed scratch goes last: after another
+        result IREE would copy the problem's one into its place."""
         return tuple(sorted((b for b in self.buffers if b.mutable), key=lambda b: b.tied and b != self.written))
 
     @property
@@ -133,7 +133,7 @@ class Kernel:
 
     @property
     def evaluates(self) -> bool:
-        """Its weights are folded, transposed or packed before it is called: of constants, by the compiler."""
+        """Whether its weights are folded, transposed or packed before the call: constant ones at compile time."""
         folded = any(match.function == "folded" for match in self.forms.matches)
         return folded or any(b.own and not b.mutable for b in self.buffers)
 
@@ -149,7 +149,7 @@ def executable_name(number: int) -> str:
 
 
 def marker(call: Call) -> tuple[str, ...]:
-    """What tells a GPU kernel's dispatch from others: the symbol, and the types of what goes in and comes out."""
+    """The marker of a GPU kernel's dispatch: the symbol, and the types of operands and results."""
     kernel = Kernel(0, call, "", Forms(()))
     return (call.instance.symbol, *(buffer.type for buffer in (*kernel.passed, *kernel.results)))
 
@@ -162,10 +162,10 @@ def spec_mlir(
     provenances: Sequence[Provenance] = (),
     forms: Sequence[Forms] = (),
 ) -> str:
-    """One spec for all of these kernels. `target` is what `executable_target` reads; only processors need it.
+    """One spec for all of these calls. `target` is that of `executable_target`; only processors need it.
 
-    With `provenances`, one for each call, a spec also records what its objects are, so they must be there. `forms` are
-    how a program has the problem of each; without them it is looked for as its own template writes it.
+    With `provenances`, one for each call, the spec also records the hashes of its objects. `forms` are those of each
+    problem in the program, else those of its own template.
     """
     looked_for = forms or [read_forms(call.problem) for call in calls]
     pairs = zip(calls, looked_for, strict=True)
@@ -190,8 +190,8 @@ def spec_mlir(
 
 
 def _passes(kernels: Sequence[Kernel]) -> list[list[tuple[int, int, str]]]:
-    """The matchers, by kernel and form, that may be tried together, each with what is called in its place: a whole is
-    looked for before its parts."""
+    """The matchers by kernel and form, each with the function that replaces it, in passes: larger forms before their
+    parts."""
     sizes: dict[int, list[tuple[int, int, str]]] = {}
     for kernel in kernels:
         for number, match in enumerate(kernel.forms.matches):
@@ -201,13 +201,13 @@ def _passes(kernels: Sequence[Kernel]) -> list[list[tuple[int, int, str]]]:
 
 
 def object_files(instances: Sequence[Instance]) -> tuple[tuple[str, bytes], ...]:
-    """The objects as a compile's own files, in the folder that `OBJECTS_FOLDER` names."""
+    """The objects as files of a compile, in the folder `OBJECTS_FOLDER`."""
     paths = {path.name: path for i in instances for path in i.objects}
     return tuple((f"{OBJECTS_FOLDER}/{name}", path.read_bytes()) for name, path in paths.items())
 
 
 def object_flags(objects: Iterable[Path]) -> tuple[str, ...]:
-    """Where objects lie: a spec has their names only, so that it can move with them."""
+    """The flags for the objects' folder: a spec has their names only, so that it can move with them."""
     folders = dict.fromkeys(path.absolute().parent for path in objects)
     return tuple(f"{OBJECTS_FLAG}={folder}" for folder in folders)
 

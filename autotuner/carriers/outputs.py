@@ -20,7 +20,7 @@ from autotuner.system.workspace import Workspace
 Suffixes = tuple[str, ...]
 WRITTEN = f"by autotune {__version__}"
 MARK = f"<!-- {WRITTEN} -->"
-"""The first line of a report, as the header of a spec says it in MLIR."""
+"""The first line of a report that autotune wrote."""
 _FOLDERS = (".executables", ".objects")
 _RECORD = "written.json"
 _TITLES = rb"Tuning spec|Microkernel spec|Spec|Configured executable, to be substituted,"
@@ -36,14 +36,14 @@ MODEL: Suffixes = (*SPEC, ".md", ".executables", KERNELS, ".objects")
 
 @dataclass(frozen=True)
 class Outputs:
-    """A spec and what goes beside it, all of one name: a flagfile, and a report and folders where there are some."""
+    """The output files of one name: the spec, the flagfile, and a report and folders if any."""
 
     spec: Path
     suffixes: Suffixes = SPEC
     record: Path | None = None
-    """The workspace's list of what was written: some files have no room for a header."""
+    """The workspace's list of written files: some have no room for a header."""
     force: bool = False
-    """Files of others are written over, too."""
+    """Overwrite files of others, too."""
 
     @classmethod
     def at(cls, spec: Path, workspace: Workspace, suffixes: Suffixes = SPEC, *, force: bool = False) -> Outputs:
@@ -83,12 +83,12 @@ class Outputs:
                 claim(one, self.owns, force=self.force)
 
     def write(self, path: Path, text: str | bytes) -> None:
-        """One of the files, whole or not at all."""
+        """Writes one of the files, whole or not at all."""
         write_whole(path, text, self.owns, force=self.force)
         self._note(path)
 
     def copy(self, source: Path) -> None:
-        """An object, into the folder of objects."""
+        """Copies an object into the folder of objects."""
         self.write(self.objects / source.name, source.read_bytes())
 
     def clear(self) -> None:
@@ -111,7 +111,7 @@ class Outputs:
         return _says_so(path) or noted == file_digest(path)
 
     def _name(self, path: Path) -> str:
-        """As it stays when the workspace is moved."""
+        """The file's name in the list, relative to the workspace."""
         return os.path.relpath(path, self.record.parent) if self.record else ""
 
     def _notes(self) -> dict[str, str]:
@@ -127,7 +127,7 @@ class Outputs:
 
 
 def files_in(words: Iterable[str]) -> Iterator[Path]:
-    """The files that options name: FILE, @FILE, NAME=FILE, SHAPExTYPE=@FILE."""
+    """The files in option values: FILE, @FILE, NAME=FILE, SHAPExTYPE=@FILE."""
     for word in words:
         for part in (word, word.partition("=")[2]):
             if path := part.removeprefix("@"):
@@ -139,7 +139,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _says_so(path: Path) -> bool:
-    """By a header of its own, or, of a flagfile that no record has, by that of the spec beside it, which it names."""
+    """Whether a header shows that autotune wrote the file; for an unlisted flagfile, that of the spec beside it."""
     if path.suffix == ".flags":
         return _names_our_spec(path)
     return _OUR_REPORT(path) if path.suffix == ".md" else path.suffix == ".mlir" and _OUR_SPEC(path)
@@ -156,7 +156,7 @@ def _names_our_spec(flagfile: Path) -> bool:
 
 
 def _same(path: Path, other: Path) -> bool:
-    """The same file, also by way of a link; or inside a folder that would be written."""
+    """Whether both are the same file, also through links, or one is inside a folder that would be written."""
     with contextlib.suppress(OSError, ValueError, RuntimeError):  # the last: links that lead to each other
         real, read = path.resolve(), other.resolve()
         if real == read or (path.is_dir() and read.is_relative_to(real)):

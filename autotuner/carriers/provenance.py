@@ -1,4 +1,4 @@
-"""The provenance of a spec's entry, kept as an attribute of its matcher: comments do not survive linking."""
+"""The provenance of a spec's entry, in an attribute of its matcher: comments do not survive linking."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from autotuner.iree.mlir import text_context
 from autotuner.iree.tools import Tools
 
 ENTRY = "__autotune_entry__"
-"""Without a dot: an attribute with one must belong to a dialect that every tool knows."""
+"""The attribute has no dot in its name: with one it would have to belong to a registered dialect."""
 OBJECTS = "__autotune_objects__"
-"""Of a microkernel's matchers: the SHA-256 of each of its objects. (A module takes attributes of dialects only.)"""
+"""The attribute of a microkernel's matchers with the SHA-256 of each object. (A module takes attributes of dialects
+only.)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,36 +31,36 @@ class Provenance:
     driver: str = ""
     iree: str = ""
     compiler: str = ""
-    """Which build of it: version, revision and digest."""
+    """The compiler's build: version, revision and digest."""
     verdict: str = ""
     us: float | None = None
     baseline_us: float | None = None
     low: float | None = None
     median: float | None = None
     high: float | None = None
-    """Of the speedup over IREE's default."""
+    """The upper end of the speedup over IREE's default."""
     cold_us: float | None = None
     baseline_cold_us: float | None = None
-    """With a cold cache."""
+    """The default's µs with a cold cache."""
     seconds: float | None = None
-    """What finding it took."""
+    """Seconds of the search."""
     date: str = ""
     command: str = ""
     earlier: str = ""
-    """Of an entry that was proven again with another IREE: what was found before."""
+    """The earlier provenance of an entry that was proven again with another IREE."""
 
     def stamped(self, tools: Tools, speedup: Any = None, environment: Mapping[str, Any] | None = None) -> Provenance:
-        """With the compiler, the date, how much was gained (`low`, `median` and `high` of the speedup), and on what."""
+        """Adds the compiler, the date, the speedup with its interval, and the machine."""
         gain = {name: getattr(speedup, name) for name in ("low", "median", "high")} if speedup else {}
         stamped = replace(self, iree=tools.release, compiler=tools.build, date=today(), **gain)
         return stamped.on_machine(environment or {})
 
     def on_machine(self, environment: Mapping[str, Any]) -> Provenance:
-        """With what a run's environment says of its device."""
+        """Adds the device of a run's environment."""
         return replace(self, machine=machine_of(environment), driver=str(environment.get("driver") or ""))
 
     def attribute(self) -> str:
-        """As an MLIR dictionary; what is not known is left out."""
+        """The MLIR dictionary; unknown fields are left out."""
         with text_context():
             values: dict[str, Any] = {}
             for name, value in asdict(self).items():
@@ -71,7 +72,7 @@ class Provenance:
 
 
 def machine_of(environment: Mapping[str, Any]) -> str:
-    """The device's name, as a run's environment has it; empty where it is not known."""
+    """The device's name in a run's environment; empty: unknown."""
     return str(environment.get("device_name") or "")
 
 

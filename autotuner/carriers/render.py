@@ -72,7 +72,7 @@ def spec_mlir(
 
 
 def checked(header: Sequence[str]) -> Sequence[str]:
-    """The lines of a leading comment, which none of them can leave."""
+    """The lines of a leading comment; none can end it."""
     for line in header:
         if "\n" in line or "\r" in line:
             raise ValueError(f"a header line holds a line break: {line!r}")
@@ -80,7 +80,7 @@ def checked(header: Sequence[str]) -> Sequence[str]:
 
 
 def _range(dispatch: Dispatch, rows: Rows) -> dict[str, int | None]:
-    """The dimension of the result that M is, and its bounds."""
+    """The result's dimension of M, and its bounds."""
     if dispatch.kind != "contraction" or dispatch.typed or len(dispatch.dims("m")) != 1:
         raise ValueError(f"{dispatch.op} has no single M whose range could be matched")
     return {"axis": dispatch.outputs[0].index(dispatch.dims("m")[0]), "low": rows[0], "high": rows[1]}
@@ -103,7 +103,7 @@ class Executable:
 
 
 def find_executable(texts: Iterable[str]) -> Executable | None:
-    """Of the dumped executables the one with the most work in its root operation."""
+    """The dumped executable whose root operation has the most work."""
     found: list[tuple[int, Executable]] = []
     with ir.Context() as context:
         for text in texts:
@@ -124,7 +124,7 @@ def configure(
     header: Iterable[str] = (),
     provenance: Provenance | None = None,
 ) -> str:
-    """The executable with this configuration on its root operation, which is marked.
+    """The executable with this configuration and a marker on its root operation.
 
     `fused` has the lowering_config of the other operations of the dispatch, by the number of their loops: they must
     follow the root's tiles.

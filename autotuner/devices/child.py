@@ -46,12 +46,12 @@ OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
 
 
 class UnusedDeviceError(Exception):
-    """It went wrong before the device ran anything: what comes next need not fear for its state."""
+    """An error before the device ran anything: its state is still good."""
 
 
 @contextlib.contextmanager
 def _unused() -> Iterator[None]:
-    """Within it the device runs nothing."""
+    """A block in which the device runs nothing."""
     try:
         yield
     except Exception as error:
@@ -60,14 +60,14 @@ def _unused() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Arguments:
-    """A call's inputs on the device, and what they are to hold."""
+    """A call's inputs on the device, and their contents."""
 
     views: tuple[Any, ...]
     pristine: tuple[Any, ...]
 
 
 class Device:
-    """A device with what was used on it last. What it is asked are its public methods."""
+    """An open device with its recent modules and inputs. Each public method answers a request."""
 
     def __init__(self, uri: str) -> None:
         device = runtime.get_device(uri)
@@ -77,28 +77,28 @@ class Device:
         self.forget()
 
     def forget(self) -> None:
-        """Gives the device's memory back."""
+        """Frees the device's memory."""
         self._modules: Kept[Loaded] = Kept()
         self._calls: Kept[Arguments] = Kept()
         self._copied: tuple[Arguments, list[tuple[Any, ...]]] | None = None
         self._last: Loaded | None = None
 
     def load(self, request: Message) -> Message:
-        """Loads a module, and lets it go."""
+        """Loads a module and releases it."""
         with _unused():
             self._load(Path(request["module"]), [])
         return {}
 
     def call(self, request: Message) -> Message:
-        """One call; each result goes to a file unless the same lies there."""
+        """Makes one call; each result is written to a file unless it is there already."""
         with self._ready(request) as (loaded, function, arguments):
             seconds, results = loaded.call(function, arguments.views)
             found = [self._memory.result(results.get_variant(index)) for index in range(len(results))]
         return {"seconds": seconds, "results": _told(found, Path(request["folder"]))}
 
     def time(self, request: Message) -> Message:
-        """Calls until each repetition has lasted; before that as long to warm up, unless it has just run, or its calls
-        are so long that what a warm-up changes is no part of them."""
+        """Times repetitions that each last long enough, after a warm-up of the same length. There is none if the module
+        has just run, or its calls are so long that it would change nothing."""
         with self._ready(request, settled=True) as (loaded, function, arguments):
             sets = self._copies(request["sets"], arguments)
             turns = cycle(sets)
@@ -106,7 +106,7 @@ class Device:
             return {"seconds": seconds, "sets": len(sets)}
 
     def pairs(self, request: Message) -> Message:
-        """A call finds its inputs in the cache if the one before was on the same, and not if that is long ago."""
+        """Times calls on the inputs in turn (cold), and each once more at once (warm)."""
         cold, warm = [], []
         with self._ready(request, settled=True) as (loaded, function, arguments):
             sets = self._copies(request["sets"], arguments)
@@ -118,7 +118,7 @@ class Device:
         return {"cold": cold, "warm": warm, "sets": len(sets)}
 
     def live(self, request: Message) -> Message:
-        """Single calls of modules in turns that nothing but computing can answer."""
+        """Makes single calls of modules in turns, on inputs that change."""
         call, folder = request["call"], Path(request["folder"])
         with self._ready(request, settled=True) as (_, _, arguments):
             parties = [self._party(Path(module), call) for module in request["modules"]]
@@ -137,7 +137,7 @@ class Device:
             return Party(loaded, _function(loaded, call["function"]))
 
     def sustain(self, request: Message) -> Message:
-        """From here on the device is under this load between the other requests."""
+        """Puts the device under this load between other requests, from now on."""
         with self._ready(request) as (loaded, function, arguments):
             own = Loaded(loaded.context, loaded.module)
         self.end()
@@ -145,7 +145,7 @@ class Device:
         return {}
 
     def lend(self, request: Message) -> Message:
-        """Another process has the device until the next request; `busy`: it keeps the state that the load brings."""
+        """Leaves the device to another process until the next request; `busy`: that one keeps it under load."""
         if self._between is not None:
             self._between.rest(settled=request["busy"])
         self._last = None  # whatever ran last here, another has run since
@@ -159,7 +159,7 @@ class Device:
 
     @contextlib.contextmanager
     def _ready(self, request: Message, *, settled: bool = False) -> Iterator[tuple[Loaded, Any, Arguments]]:
-        """A module with its inputs, and the device for itself."""
+        """A loaded module with its inputs, while the load is paused."""
         with _unused():
             loaded = self.loaded(Path(request["module"]), request["call"]["parameters"])
         with self._between.paused(settled=settled) if self._between else contextlib.nullcontext():
@@ -167,7 +167,7 @@ class Device:
             yield loaded, *self._prepare(loaded, request["call"])
 
     def loaded(self, module: Path, parameters: Iterable[str] = ()) -> Loaded:
-        """The module of a file, ready to be called."""
+        """Loads a module from a file."""
         named = list(parameters)
         found = self._modules.get(json.dumps([_version(module), named]), lambda: self._load(module, named))
         if found is not self._last:
@@ -184,7 +184,7 @@ class Device:
         return exported, arguments
 
     def _copies(self, count: int, arguments: Arguments) -> list[tuple[Any, ...]]:
-        """The inputs, and copies of them; fewer than are asked for where the memory does not suffice."""
+        """The inputs and copies of them, as many as are asked for and fit in memory."""
         if count == 1:
             return [arguments.views]
         if self._copied is None or self._copied[0] is not arguments:
@@ -203,7 +203,7 @@ class Device:
         return Loaded(self._context(found, parameters), found), module.stat().st_size
 
     def _context(self, module: Any, parameters: list[str]) -> Any:
-        """With a module beside it that gives the parameters of files, as `--parameters=[SCOPE=]FILE` names them."""
+        """The module's context, with parameters from files as in `--parameters=[SCOPE=]FILE`."""
         instance, scopes = self._config.vm_instance, dict[str, Any]()
         for text in parameters:
             scope, _, file = text.rpartition("=")
@@ -228,7 +228,7 @@ def _function(loaded: Loaded, name: str) -> Any:
 
 
 def _repetitions(request: Message, loaded: Loaded, call: Callable[[], float]) -> list[float]:
-    """Seconds of a call in each repetition, after a warm-up; what lies between two calls is not counted."""
+    """Seconds of a call in each repetition, after a warm-up; time between calls is not counted."""
     repetitions: list[float] = []
     seconds, steady = request["seconds"], request.get("steady")
     least = seconds - loaded.busy_s if needs_warming(loaded.call_s, seconds) else 0.0
@@ -244,7 +244,7 @@ def _repetitions(request: Message, loaded: Loaded, call: Callable[[], float]) ->
 
 
 class Server:
-    """Answers requests by what the device does."""
+    """Answers requests with the device."""
 
     def __init__(self) -> None:
         self.device: Device | None = None
@@ -282,7 +282,7 @@ def _told(results: Iterable[tuple[Any, Any]], folder: Path) -> list[Message]:
 
 
 def _written(data: npt.NDArray[np.uint8], view: Any, folder: Path) -> Message:
-    """A result in the file of its digest, unless the same lies there: whole, or not under that name."""
+    """Writes a result to the file of its digest, whole or not at all, unless it is there."""
     digest = hashlib.sha256(data.data).hexdigest()
     file = folder / f"{digest}.bin"
     if not file.exists():
@@ -293,12 +293,12 @@ def _written(data: npt.NDArray[np.uint8], view: Any, folder: Path) -> Message:
 
 
 def _number(value: float) -> Message:
-    """A result that is no tensor. JSON has no word for those that are not finite."""
+    """A scalar result as JSON, which has no words for numbers that are not finite."""
     return {"digest": repr(value), "number": repr(value)}
 
 
 def _version(path: Path) -> list[str | int]:
-    """A file that was written anew is another one."""
+    """The file's identity: a rewritten file has another."""
     found = path.stat()
     return [str(path), found.st_ino, found.st_size, found.st_mtime_ns]
 

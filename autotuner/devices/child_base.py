@@ -1,6 +1,7 @@
-"""What every child has that times for a parent: the frames that it speaks in, and the warm-up before a timing.
+"""Shared by all child processes that time: the framing of messages, and the warm-up before a timing.
 
-Frames are JSON after a length of four bytes. It stands by itself: the processes of other libraries have this file, too.
+Frames are JSON after a length of four bytes. The module imports nothing of autotune: processes of other libraries run
+it, too.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ A GPU at its power limit follows what it computes with a delay of some tenths of
 took 7 % longer after another library's, which draws more power, than after itself.
 """
 _LONG = 10
-"""A call of so many times as many seconds as a warm-up lasts needs none: what a warm-up changes is over in a tenth."""
+"""A call of this many warm-up lengths needs no warm-up: its effect is over in a tenth of the call."""
 
 
 def frame(message: Mapping[str, Any]) -> bytes:
-    """A message as it goes through the pipe."""
+    """A message as bytes for the pipe."""
     body = json.dumps(message).encode()
     return LENGTH.pack(len(body)) + body
 
 
 def serve(begin: Callable[[], Callable[[Message], Message]]) -> None:
-    """Answers requests, one after the other, until there are no more: by what `begin` gives."""
+    """Answers requests with the handler that `begin` gives, until there are no more."""
     # The pipe of answers is ours alone: what a driver or a library prints to stdout goes to stderr.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -50,7 +51,7 @@ def _read_frame(pipe: BinaryIO) -> Message | None:
 
 
 def needs_warming(call: float, seconds: float) -> bool:
-    """Must a module whose calls take so many seconds be called for these seconds before it is timed?"""
+    """Whether a module with calls of this length must be warmed up for these seconds."""
     return call < _LONG * seconds
 
 

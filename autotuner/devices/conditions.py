@@ -1,4 +1,5 @@
-"""In which state a device was timed, as it is stored and shown. It imports little: `history` must not wait."""
+"""The state of a device during a timing, as it is stored and shown. It imports little, so that `history` starts
+fast."""
 
 from __future__ import annotations
 
@@ -11,20 +12,20 @@ if TYPE_CHECKING:
     from autotuner.iree.run import CacheState
 
 DeviceState = Literal["sustained", "burst", "process"]
-"""What a device did before a timing: it was under load, it paused (in rows of older versions), or a process
-began. Times of different states are not compared."""
+"""What a device did before a timing: it was under load, it paused (in rows of older versions), or its process began.
+Times in different states are not compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look at a device."""
+    """One sample of a device's clock, power and temperature."""
 
     mhz: float | None = None
     watts: float | None = None
     celsius: float | None = None
 
     def to_json(self) -> dict[str, float]:
-        """What is known."""
+        """The known figures."""
         known = {"mhz": self.mhz, "watts": self.watts, "celsius": self.celsius}
         return {name: round(value, 1) for name, value in known.items() if value is not None}
 
@@ -34,7 +35,7 @@ class Sample:
 
     @classmethod
     def middle(cls, samples: Iterable[Sample]) -> Sample:
-        """The median of each figure, of those that know it."""
+        """The median of each figure, over the samples that have it."""
         looks = list(samples)
         known = {one.name: [v for look in looks if (v := getattr(look, one.name)) is not None] for one in fields(cls)}
         return cls(**{name: median(values) if values else None for name, values in known.items()})
@@ -45,7 +46,7 @@ NO_SAMPLE = Sample()
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """In which state a device was timed."""
+    """The state of a device during a timing."""
 
     state: DeviceState
     cache: CacheState = "warm"

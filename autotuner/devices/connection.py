@@ -1,4 +1,5 @@
-"""A child that keeps a device open, and how it is talked to: started when it is needed, and again after it is gone."""
+"""The connection to a child process that keeps a device open; the child is started when needed, and again after a
+crash."""
 
 from __future__ import annotations
 
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
     from autotuner.iree.compile import FailureClass
 
 _CHILD = "autotuner.devices.child"
-"""By its name: with it IREE's runtime would be imported here."""
+"""The child's module by name: an import would load IREE's runtime here."""
 OPEN_SECONDS = 120.0
-"""A first context on a GPU takes seconds; on a machine that is busy with other compilers many."""
+"""The time limit of opening a device: a GPU's first context takes seconds, many on a busy machine."""
 
 
 class RequestFailed(Exception):
-    """What was asked did not come to an answer."""
+    """A request that got an error or no answer."""
 
     def __init__(self, failure: FailureClass, detail: str) -> None:
         self.failure: FailureClass = failure
@@ -39,20 +40,20 @@ class RequestFailed(Exception):
 
 @dataclass(eq=False)
 class Connection:
-    """One child. Requests wait for one another."""
+    """One child process; requests are answered one at a time."""
 
     uri: str
     log: Path
-    """What it and its driver print."""
+    """The output of the child and its driver."""
     command: Sequence[str | Path] = tuple(process.own_module(_CHILD))
     on_open: Callable[[], None] = lambda: None
-    """What a new child is asked at first."""
+    """The first request to a new child."""
     missing: Callable[[str, str], AutotuneError] = missing
-    """What is raised where it does not open the device: with the URI and why."""
+    """Makes the error for a device that does not open, from its URI and the reason."""
     opened: Message = field(default_factory=dict)
-    """What it answered when it opened."""
+    """The child's answer when it opened the device."""
     starts: int = 0
-    """Children so far."""
+    """The number of children started so far."""
     _child: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
@@ -66,9 +67,8 @@ class Connection:
             self._open()
 
     def ask(self, request: Message, *, timeout: float) -> Message:
-        """The answer; Unanswered where there is an error in its place, or none. EnvironmentFailure where the machine is
-        at fault, OutOfTimeError where the run's deadline cuts it off.
-        """
+        """The answer; RequestFailed where there is an error or none, EnvironmentFailure where the machine is at fault,
+        OutOfTimeError where the run's deadline cuts it off."""
         with self._lock:
             answer = self._asked(request, timeout=timeout)
             if "error" in answer:
@@ -80,7 +80,8 @@ class Connection:
             return answer
 
     def _asked(self, request: Message, *, timeout: float) -> Message:
-        """A child that is gone may have been gone before, or ended by others: what ends it must end another as well."""
+        """Asks again where the child is gone: it may have been gone before, so a request is to blame only if it ends
+        another child, too."""
         try:
             self._open()
             return self._exchange(request, timeout=timeout)
@@ -91,7 +92,7 @@ class Connection:
         return self._exchange(request, timeout=timeout)
 
     def close(self) -> None:
-        """Ends the child, whatever it does."""
+        """Kills the child."""
         with self._lock:
             if self._child is not None:
                 process.end(self._child)
@@ -117,7 +118,7 @@ class Connection:
         self.on_open()
 
     def _exchange(self, request: Message, *, timeout: float) -> Message:
-        """One request, one answer; a child that gives none is ended."""
+        """Sends one request and reads one answer; a child that gives none is killed."""
         try:
             if process.seconds_left() <= 0:
                 raise OutOfTimeError
@@ -158,7 +159,7 @@ class Connection:
         return data
 
     def _last_words(self, running: subprocess.Popen[bytes]) -> str:
-        """How it ended, in the words for every program."""
+        """How the child ended, in words."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             running.wait(timeout=5)
         text = self.log.read_text(errors="replace") if self.log.exists() else ""

@@ -1,4 +1,4 @@
-"""A device: it calls modules and times them. What it is given and what it gives back is plain data."""
+"""The interface of a device, which calls and times modules. Arguments and results are plain data."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ NO_DEVICE_HERE = (
     "`autotune doctor` lists the devices that answer. --device none only compiles; --bundle FILE.zip (gemm, conv, "
     "attention, suite) compiles here and times on another machine."
 )
-"""What to do where there is no device to time on."""
+"""The advice where there is no device."""
 INVOCATION_US = 20_000.0
-"""With iree-benchmark-module an invocation must last so long: below, start-up and allocation are part of the number."""
+"""The shortest invocation for iree-benchmark-module: below it, start-up and allocation are part of the time."""
 MAX_REPEAT = 2048
 KEPT_RESULTS = 16
-"""Results that stay with a device: modules that compute the same bits share one."""
+"""The number of results that a device keeps: modules with equal results share one."""
 
 
 class Module(Protocol):
-    """What is timed, and how often it repeats its dispatches."""
+    """A compiled module, and how often it repeats its dispatches."""
 
     @property
     def vmfb(self) -> Path: ...
@@ -44,13 +44,13 @@ class Computed:
     """The results of one call, or why there are none."""
 
     arrays: tuple[Array, ...] = field(repr=False, default=())
-    """What numpy's file format has no type for (bf16, f8) comes without its shape."""
+    """The results; types without a numpy equivalent (bf16, f8) come without a shape."""
     failure: FailureClass | None = None
     detail: str = ""
     digest: str = ""
-    """Of all results, where the device tells: those of one digest are right or wrong together."""
+    """The digest of all results, where the device gives one: equal digests are right or wrong together."""
     seconds: float | None = None
-    """Of the call, where the device tells."""
+    """Seconds of the call, where the device tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,21 +73,21 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class CallPairs:
-    """Single calls in µs, each on inputs that are not in the last level cache, then on the same once more.
+    """Times of single calls in µs: on inputs outside the last level cache, then on the same once more.
 
-    Both have the cost of a call in them; their difference has not.
+    Both include the cost of a call; their difference does not.
     """
 
     cold_us: tuple[float, ...] = ()
     warm_us: tuple[float, ...] = ()
     exceeds: bool = True
-    """The inputs that were called on in turn are larger than the cache."""
+    """The inputs together exceed the cache."""
     failure: FailureClass | None = None
     detail: str = ""
 
     @property
     def extra_us(self) -> float:
-        """What a call takes longer where the cache is cold."""
+        """The extra time of a call with a cold cache."""
         return median(cold - warm for cold, warm in zip(self.cold_us, self.warm_us, strict=True))
 
 
@@ -97,21 +97,21 @@ class LiveCalls:
     seen, in new places, and results of another call lie where the next ones go."""
 
     us: tuple[tuple[float, ...], ...] = ()
-    """Of each module, by round."""
+    """Times of each module, by round."""
     results: tuple[tuple[Computed, ...], ...] = ()
-    """Of each module, by round, of those rounds that were kept to be compared."""
+    """Results of each module, by round, for the rounds that are compared."""
     changed: tuple[bool, ...] = ()
-    """Of each module: it wrote to its inputs."""
+    """Whether each module wrote to its inputs."""
     failure: FailureClass | None = None
     detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveRounds:
-    """How modules are called on changing inputs: at most so many rounds in so many seconds, but some in any case."""
+    """How modules are called on changing inputs: the most rounds and seconds, and the fewest rounds."""
 
     storage: int
-    """How many of the last inputs are where results go."""
+    """The number of trailing inputs that are storage for results."""
     rounds: int
     seconds: float
     seed: int
@@ -150,11 +150,11 @@ class Device(Protocol):
         """Does ahead of time what can be done for a module beside a timing. It says nothing about the module."""
 
     def renew(self) -> None:
-        """Whatever stays open is given up: the next call begins anew."""
+        """Closes whatever is open: the next call begins anew."""
 
     def lend(self, *, busy: bool) -> None:
-        """Another process may use the device until the next call. `busy`: it gets it in the state in which this one
-        times, and keeps it so; else the device settles anew when it is back."""
+        """Lets another process use the device until the next call. `busy`: that one keeps it under load; else the
+        device settles anew afterwards."""
 
     def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
         """Calls a module once for each set of inputs."""
@@ -162,18 +162,18 @@ class Device(Protocol):
     def time(
         self, module: Module, benchmark: Benchmark, *, repetitions: int = 3, give_up_us: float = math.inf
     ) -> Timing:
-        """Times a module, after a warm-up. One that stays open ends after a repetition longer than `give_up_us`."""
+        """Times a module, after a warm-up. An open device stops after a repetition longer than `give_up_us`."""
 
     def call_pairs(self, module: Module, benchmark: Benchmark, *, count: int) -> CallPairs | None:
-        """Single calls with a cold cache and with a warm one, in turns; None where nothing stays open for that."""
+        """Times single calls with a cold and a warm cache, in turns; None where the device does not stay open."""
 
     def live_calls(self, modules: Sequence[Path], invocation: Invocation, how: LiveRounds) -> LiveCalls | None:
-        """Calls modules that do each dispatch once; None where nothing stays open for that."""
+        """Calls modules without repeats on changing inputs; None where the device does not stay open."""
 
     def dispatch_times(
         self, vmfb: Path, invocation: Invocation, *, timeout: float
     ) -> Mapping[str, DispatchTime] | None:
-        """What each dispatch takes of one call, by its export's name; None where the device does not tell."""
+        """Dispatch times of one call, by the export's name; None where the device does not tell."""
 
 
 def screen(device: Device, module: Module, benchmark: Benchmark, *, best_us: float) -> Timing:
@@ -182,13 +182,13 @@ def screen(device: Device, module: Module, benchmark: Benchmark, *, best_us: flo
 
 
 def choose_repeat(us: float, *, invocation_us: float = INVOCATION_US, most: int = MAX_REPEAT) -> int:
-    """How often to repeat the dispatches so that one invocation lasts long enough."""
+    """The number of repeats with which an invocation lasts long enough."""
     return max(1, min(most, math.ceil(invocation_us / max(us, 1e-3))))
 
 
 def more_often(repeat: int, us: float, *, invocation_us: float) -> int:
-    """The same for what may be faster than what these repeats are for: doubled until an invocation lasts long enough,
-    so that few different modules are asked for."""
+    """The repeats for a faster candidate: doubled until an invocation lasts long enough, so that few different modules
+    are built."""
     while repeat * us < invocation_us and 2 * repeat <= MAX_REPEAT:
         repeat *= 2
     return repeat

@@ -1,4 +1,4 @@
-"""Where a measurement was made: software, host, device and how busy it was. What cannot be read stays empty."""
+"""The environment of a measurement: software, host, device and load. What cannot be read stays empty."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from autotuner.targets.naming import which_device
 
 
 def capture(device_uri: str, tools: Tools) -> dict[str, Any]:
-    """Everything about a run that is not the run, for whoever must explain its numbers later, as it is stored.
+    """The environment of a run, which explains its figures later, as it is stored.
 
     Never fails: a fact that cannot be had is an empty string, or None for a number.
     """
@@ -49,7 +49,7 @@ def capture(device_uri: str, tools: Tools) -> dict[str, Any]:
 
 
 def described(uri: str) -> DeviceFacts:
-    """The device of this URI; nothing where nobody tells."""
+    """The facts of the device of this URI; empty where they are unknown."""
     backend = backend_on(uri)
     return backend.describe_device(which_device(uri)) if backend else UNKNOWN
 

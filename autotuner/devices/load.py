@@ -1,4 +1,4 @@
-"""A device's load between timings: each timing begins in the same state."""
+"""The load of a device between timings, which puts it in the same state before each."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 SETTLE_SECONDS = 1.0
-"""A GPU under load comes to its lasting clock within this, so far as a timing tells."""
+"""Seconds in which a GPU under load reaches its sustained clock, as far as timings show."""
 RESTORE_SECONDS = 0.03
-"""So long the load runs between two timings, whatever was timed before: a GPU's clock follows its power in less."""
+"""Seconds of load between two timings: a GPU's clock follows its power in less."""
 IDLE_SECONDS = 20.0
-"""When nothing is asked for so long, the load ends until something is."""
+"""The load ends after so many seconds without a request, until the next one."""
 _LOOK_SECONDS = 0.001
 
 
 def context_of_this_thread() -> Callable[[], object]:
-    """What another thread must call to use the device that this one opened: a CUDA context belongs to threads."""
+    """A function that makes this thread's device usable in another thread: a CUDA context belongs to threads."""
     with suppress(OSError):
         cuda, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
         if cuda.cuCtxGetCurrent(ctypes.byref(context)) == 0 and context:
@@ -27,13 +27,13 @@ def context_of_this_thread() -> Callable[[], object]:
 
 
 class Load:
-    """A call that is made again and again while nothing is measured.
+    """A call that is repeated while nothing is measured.
 
-    It has a thread of its own. Modules are loaded beside it; what is checked or timed has the device for itself.
+    It has a thread of its own. Modules are loaded beside it; checks and timings have the device to themselves.
     """
 
     def __init__(self, call: Callable[[], float], *, begin: Callable[[], object]) -> None:
-        """`call` gives the seconds that it took; `begin` is called once, by the thread that will call it."""
+        """`call` returns its seconds; `begin` is called once, in the thread of the calls."""
         self._call, self._begin = call, begin
         self._wanted = threading.Event()
         self._device = threading.Lock()
@@ -46,7 +46,7 @@ class Load:
 
     @contextmanager
     def paused(self, *, settled: bool) -> Iterator[None]:
-        """Within, the load rests; `settled`: before, it has run long enough."""
+        """Pauses the load for a block; `settled`: only after it has run long enough."""
         if settled:
             self._settle()
         self._wanted.clear()
@@ -58,8 +58,8 @@ class Load:
             self._ask()
 
     def rest(self, *, settled: bool) -> None:
-        """Nothing runs until something is asked again: another process has the device. `settled`: it is so by then, and
-        stays so as long as that process keeps it busy; else it begins anew to settle."""
+        """Stops the load until the next request, because another process has the device. `settled`: the device is in
+        its lasting state, and that process keeps it so; else it settles anew."""
         if settled:
             self._settle()
         self._wanted.clear()
@@ -72,7 +72,7 @@ class Load:
         self._thread.join()
 
     def _settle(self) -> None:
-        """Runs until the device is in the state that all timings begin in."""
+        """Runs the load until the device is in its lasting state."""
         self._ask()
         while self._thread.is_alive() and not self._long_enough():
             time.sleep(_LOOK_SECONDS)

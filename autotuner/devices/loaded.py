@@ -1,4 +1,4 @@
-"""Modules on a device that stays open, its memory, and what of both is kept."""
+"""Loaded modules and memory of an open device, and the cache of both."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ ELEMENTS = {
     "i8": "INT_8",
     "i1": "BOOL_8",
 }
-"""MLIR's names of types, in the runtime's words."""
+"""The runtime's element types by MLIR's names."""
 T = TypeVar("T")
 
 
 def mapped(instance: Any, module: Path) -> Any:
-    """The module of a file, in pages of its own that may be written to.
+    """Loads a file as a module in private, writable pages.
 
     On a processor, results may be computed in the place of a constant (`util.unfoldable_constant`). That is memory as
     iree-run-module loads a module, and a crash in the read-only pages of `VmModule.mmap`.
@@ -52,12 +52,12 @@ class Loaded:
     context: Any
     module: Any
     busy_s: float = 0.0
-    """Seconds that it has run since another module did."""
+    """Seconds that it has run since another module ran."""
     call_s: float = 0.0
-    """Seconds of its last call."""
+    """Seconds of the last call."""
 
     def call(self, function: Any, inputs: Iterable[Any]) -> tuple[float, Any]:
-        """One call, in seconds, and its results: it ends when the device is done."""
+        """Makes one call; gives its seconds and results once the device is done."""
         given, out = runtime.VmVariantList(8), runtime.VmVariantList(1)
         for view in inputs:
             given.push_ref(view)
@@ -76,45 +76,45 @@ class Memory:
         self._device = device
 
     def allocate(self, size: int) -> Any:
-        """So many bytes, with anything in them."""
+        """An uninitialised buffer."""
         return self._device.allocator.allocate_buffer(**_kind(), allocation_size=size)
 
     def upload(self, one: Message) -> Any:
-        """A view of what a file holds, of the shape and the element type that are named with it."""
+        """A view of a file's contents, with the given shape and element type."""
         return self.view(np.fromfile(one["file"], np.uint8), one)
 
     def view(self, data: npt.NDArray[np.uint8], one: Message) -> Any:
-        """The same of bytes, in a buffer of its own."""
+        """A view of bytes in a new buffer."""
         buffer = self._device.allocator.allocate_buffer_copy(**_kind(), device=self._device, buffer=data)
         element = int(getattr(runtime.HalElementType, ELEMENTS[one["element"]]))
         return runtime.HalBufferView(buffer, one["shape"], element)
 
     def download(self, buffer: Any) -> npt.NDArray[np.uint8]:
-        """Its bytes."""
+        """The bytes of a buffer."""
         view = runtime.HalBufferView(buffer, [buffer.byte_length()], int(runtime.HalElementType.UINT_8))
         host: npt.NDArray[np.uint8] = runtime.DeviceArray(self._device, view).to_host()
         return np.ascontiguousarray(host)
 
     def result(self, value: Any) -> tuple[Any, Any]:
-        """Of a call: a tensor's view with its bytes, or no view and a number."""
+        """A call's result: a tensor's view with its bytes, or None and a number."""
         if isinstance(value, int | float):
             return None, value
         view = value.deref(runtime.HalBufferView)
         return view, self.download(view.get_buffer())
 
     def duplicate(self, view: Any) -> Any:
-        """The same in another place."""
+        """A copy of a view in another buffer."""
         source = view.get_buffer()
         buffer = self.allocate(source.byte_length())
         self.copy(source, buffer)
         return runtime.HalBufferView(buffer, view.shape, view.element_type)
 
     def copy(self, source: Any, target: Any) -> None:
-        """Is over when it is done."""
+        """Copies a buffer, and waits for it."""
         self._done(partial(self._device.queue_copy, source, target))
 
     def turn(self, source: Any, target: Any, by: int) -> None:
-        """The same so many bytes further on; what goes beyond the end comes first."""
+        """Copies a buffer rotated by so many bytes."""
         commands, size = runtime.HalCommandBuffer(self._device), source.byte_length()
         for start, to, length in ((0, by, size - by), (size - by, 0, by)):
             if length:
@@ -130,7 +130,7 @@ class Memory:
 
 
 def _kind() -> dict[str, int]:
-    """Not host visible: on GPUs such memory would be another, slower one."""
+    """The memory type: not host visible, which would be slower on GPUs."""
     return {
         "memory_type": int(runtime.MemoryType.DEVICE_LOCAL),
         "allowed_usage": int(runtime.BufferUsage.DEFAULT),
@@ -139,13 +139,13 @@ def _kind() -> dict[str, int]:
 
 @dataclass
 class Kept(Generic[T]):
-    """What was used last: as many things, and as many bytes, as may stay. A race has about a dozen modules; one of a
-    model may hold all its weights."""
+    """A cache of the most recently used, limited in number and bytes. A race has about a dozen modules; that of a model
+    may hold all its weights."""
 
     count: int = 32
     bytes: int = 1 << 30
     items: OrderedDict[str, tuple[T, int]] = field(default_factory=OrderedDict)
-    """Each with its bytes."""
+    """The items with their bytes."""
 
     def get(self, key: str, make: Callable[[], tuple[T, int]]) -> T:
         if key not in self.items:

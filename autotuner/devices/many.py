@@ -1,4 +1,4 @@
-"""All devices of a command: how they are opened, which are at work, and which were retired and why."""
+"""All devices of a command: opens them, shares out work, and retires those that fail."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from autotuner.targets.backends import backend_on
 
 T = TypeVar("T")
 LOADERS = 4
-"""Processes of a device that have the driver assemble modules ahead of their timing, at most."""
+"""The most processes of a device that load modules before their timing, so that the driver has assembled them."""
 
 
 @dataclass(eq=False)
 class Devices:
-    """Devices of one kind, of which each has its own URI. A race stays on one of them: the first that is at work."""
+    """Devices of one kind, each with its own URI. A race stays on one: the first that is not retired."""
 
     all: tuple[Device, ...]
     note: Callable[[str], None] = lambda _: None
-    """Who is told of a device that is retired."""
+    """Reports a retired device."""
     seconds: dict[str, float] = field(default_factory=dict, init=False)
-    """By URI: how long each was at work."""
+    """Busy seconds by URI."""
     _retired: dict[str, str] = field(default_factory=dict, init=False)
     _turns: count[int] = field(default_factory=count, init=False)
 
     @property
     def several(self) -> bool:
-        """There is, or was, more than one."""
+        """Whether there is, or was, more than one."""
         return len(self.all) > 1
 
     @property
@@ -45,20 +45,20 @@ class Devices:
 
     @property
     def first(self) -> Device:
-        """The one for what must stay on one device."""
+        """The device for work that must stay on one."""
         return self.live[0]
 
     @property
     def retired(self) -> Mapping[str, str]:
-        """By URI: why."""
+        """Reasons by URI."""
         return self._retired
 
     def in_turn(self) -> Device:
-        """Another one each time: for work that any of them can do."""
+        """The next device, in turn, for work that any can do."""
         return self.live[next(self._turns) % len(self.live)]
 
     def retire(self, device: Device, why: str) -> bool:
-        """It gets no more work; False where it is the last: then what it says is the end of the run."""
+        """Retires a device; False where it is the last, whose error ends the run."""
         if device.uri in self._retired:
             return True
         if len(self.live) == 1:
@@ -68,7 +68,7 @@ class Devices:
         return True
 
     def on_one(self, device: Device, work: Callable[[Device], T]) -> T:
-        """What must stay on one device: on this one, or on another that works where this does not."""
+        """Does work that must stay on one device; on the next where this one fails."""
         if device.uri in self._retired:
             device = self.first
         try:
@@ -83,13 +83,13 @@ class Devices:
 
     @contextmanager
     def busy(self, device: Device) -> Iterator[None]:
-        """Counts the time of a block as this device's; one thread has it at a time."""
+        """Counts the time of a block as this device's, for one thread at a time."""
         self.seconds.setdefault(device.uri, 0.0)
         with clocked(self.seconds, device.uri):
             yield
 
     def open(self) -> None:
-        """Makes sure that they are there; those that do not answer are retired, DeviceError where none does."""
+        """Opens all devices, and retires those that do not answer; DeviceError where none does."""
         for device in self.all:
             try:
                 device.open()
@@ -99,11 +99,11 @@ class Devices:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user must know of them."""
+        """Notes for the user on retired devices."""
         return tuple(_words(uri, why) for uri, why in self._retired.items())
 
     def to_json(self) -> list[dict[str, Any]]:
-        """What became of each."""
+        """The state of each device."""
         return [
             {
                 "device": device.uri,
@@ -120,8 +120,8 @@ def _words(uri: str, why: str) -> str:
 
 @contextmanager
 def open_device(alone: ProcessDevice, *, isolate: bool) -> Iterator[Device]:
-    """One that stays open, unless the user wants a process for every call or has programs of another build of IREE:
-    Python's runtime may not read what that build's compiler writes."""
+    """Opens a device that stays open, unless the user wants a process for every call or has another build of IREE,
+    whose modules Python's runtime may not read."""
     watched = replace(alone, sampler=open_sampler(alone.uri))
     if isolate or not alone.tools.share_the_runtime:
         yield watched

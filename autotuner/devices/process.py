@@ -1,4 +1,5 @@
-"""A device by a process for each call: iree-run-module, and iree-benchmark-module on modules that repeat dispatches."""
+"""A device with a process for each call: iree-run-module, and iree-benchmark-module on modules with repeated
+dispatches."""
 
 from __future__ import annotations
 
@@ -48,13 +49,13 @@ from autotuner.targets.backends import backend_on
 from autotuner.targets.naming import iree_uri
 
 _FORMAT = dict.fromkeys(("bf16", "f8E4M3FN", "f8E4M3FNUZ"), "bin")
-"""What numpy's format has no name for is written as bare bytes."""
+"""numpy types for reading results; types that numpy lacks are written as bare bytes."""
 COLD_NEEDS = "a cold cache can only be timed on a device that stays open."
 WITHOUT_COLD = "Leave out --cache cold, --isolate and --iree-tools."
 
 
 def missing(uri: str, why: str) -> DeviceError:
-    """A device that does not answer."""
+    """The error for a device that does not answer."""
     return DeviceError(
         f"device {uri!r} does not open: {failed_because(why)}",
         remedy=NO_DEVICE_HERE,
@@ -62,24 +63,24 @@ def missing(uri: str, why: str) -> DeviceError:
 
 
 def confinement(uri: str, folder: Path) -> Path | None:
-    """What a process that runs kernels may write to: on a processor they are code like any other; on a GPU they are
-    not, and its driver keeps files of its own."""
+    """The folder that a process running kernels is confined to, on a processor. On a GPU kernels cannot write files,
+    and the driver keeps its own."""
     backend = backend_on(uri)
     return folder if backend is not None and backend.on_host else None
 
 
 @dataclass(frozen=True)
 class ProcessDevice:
-    """Nothing stays open between calls: whatever a module does, the next one begins anew."""
+    """A device without a process between calls: whatever a module does, the next call begins anew."""
 
     tools: Tools
     uri: str
     scratch: Path
-    """Where results are written before they are read."""
+    """The folder of results."""
     sampler: Sampler = field(default=Sample, compare=False, repr=False)
-    """What is looked at before and after each timing."""
+    """Samples the device before and after each timing."""
     before: Callable[[], None] = field(default=lambda: None, compare=False, repr=False)
-    """What is called before each process, for the device to be free."""
+    """Called before each process, to free the device."""
 
     @property
     def state(self) -> DeviceState:
@@ -94,7 +95,7 @@ class ProcessDevice:
         return self
 
     def open(self) -> None:
-        """A processor is there; a GPU is where its driver finds one."""
+        """Checks that the driver finds the device; a processor is always there."""
         backend = backend_on(self.uri)
         if backend is not None and backend.on_host:
             return
@@ -113,7 +114,7 @@ class ProcessDevice:
         """It is free between calls."""
 
     def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
-        """All at once, for most of a run is its start."""
+        """Checks all inputs at once, as most of a process's time is its start."""
         self.before()
         with local_executor(len(invocations)) as pool:
             runs = [pool.submit(self._call, vmfb, invocation, timeout) for invocation in invocations]
@@ -148,7 +149,7 @@ class ProcessDevice:
         return None
 
     def live_calls(self, modules: Sequence[Path], invocation: Invocation, how: LiveRounds) -> LiveCalls | None:
-        """On one that stays open for it, in the runtime that Python has here."""
+        """Makes these calls on an open device, in Python's runtime."""
         from autotuner.devices.resident import open_resident
 
         self.before()

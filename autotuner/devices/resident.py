@@ -1,6 +1,6 @@
 """A device that stays open: a child process that calls and times modules, replaced when it crashes or hangs.
 
-It takes inputs as files of bytes with shape and type; what IREE's tools are told in words is turned into that.
+Inputs are files of bytes with shape and type; the forms of IREE's tools are converted to that.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from autotuner.system.execution import done
 from autotuner.system.parsing import read_npy
 
 INVOCATION_US = 3_000.0
-"""A call from Python costs some 30 µs beside the device's work: of twice this, which the default lasts, little."""
+"""The shortest invocation: a call from Python costs some 30 µs beside the device's work."""
 LOAD_SECONDS = 0.002
-"""Calls that are shorter keep no device busy: between them it waits."""
+"""The shortest call for a load: with shorter ones the device would mostly wait."""
 _TYPED = re.compile(r"((?:\d+x)*)([a-zA-Z]\w*)")
 _BETWEEN = re.compile(r"[\s,\[\]]+")
 _IN_NUMPY = ("f64", "f32", "f16", "i64", "i32", "i16", "i8", "i1")
@@ -59,7 +59,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An invocation that has no words left which only IREE's tools understand."""
+    """An invocation as plain data, without forms that only IREE's tools read."""
 
     function: str
     inputs: tuple[Tensor, ...]
@@ -68,22 +68,22 @@ class Call:
 
 @dataclass(eq=False)
 class ResidentDevice:
-    """The parent's side. A child is started when one is needed, and again after it is gone."""
+    """The parent's side of a device that stays open."""
 
     alone: ProcessDevice
-    """The same device by a process for each call."""
+    """The same device with a process for each call."""
     folder: Path
-    """Results, inputs and the child's stderr are here; it goes with the device."""
+    """The folder of results, inputs and the child's stderr; it is removed with the device."""
     connection: Connection
     loaders: tuple[Connection, ...] = ()
-    """Children that only load modules, so that the driver's cache has them assembled when they are asked for."""
+    """Children that only load modules, so that the driver's cache has them assembled in time."""
     under_load: bool = False
-    """The device's clock depends on what ran before, so that it is kept busy between timings. Not so a processor: it
-    compiles meanwhile, and what warms up a module does for its clock."""
+    """Keep the device under load between timings, because its clock depends on what ran before. Not so for a processor:
+    it compiles meanwhile, and the warm-up suffices for its clock."""
     _calls: dict[Invocation, Call | None] = field(default_factory=dict, repr=False)
     _results: OrderedDict[Path, None] = field(default_factory=OrderedDict, repr=False)
     _load: tuple[Path, Call] | None = field(default=None, repr=False)
-    """What it is kept busy with: IREE's default, which every command times first."""
+    """The call that keeps it under load: IREE's default, which every command times first."""
     _pool: ThreadPoolExecutor | None = field(default=None, init=False, repr=False)
     _free: SimpleQueue[Connection] = field(default_factory=SimpleQueue, init=False, repr=False)
 
@@ -179,7 +179,7 @@ class ResidentDevice:
         self.connection.close()
 
     def lend(self, *, busy: bool) -> None:
-        """The load rests until this one is asked again."""
+        """Pauses the load until the next request."""
         if self._load is not None and self.connection.pid is not None:
             with contextlib.suppress(RequestFailed):
                 self.connection.ask({"ask": "lend", "busy": busy}, timeout=OPEN_SECONDS)
@@ -196,7 +196,7 @@ class ResidentDevice:
             one.close()
 
     def _assemble(self, vmfb: Path) -> None:
-        """In whichever loader is free; what goes wrong there goes wrong again where it counts."""
+        """Loads a module in a free loader; an error there shows up again in the timing."""
         loader = self._free.get()
         try:
             with contextlib.suppress(RequestFailed, DeviceError, OutOfTimeError):
@@ -218,7 +218,7 @@ class ResidentDevice:
         return computed
 
     def _forget_old(self) -> None:
-        """What is mapped stays so without its file."""
+        """Deletes files of old results; mapped ones stay readable."""
         while len(self._results) > KEPT_RESULTS:
             self._results.popitem(last=False)[0].unlink(missing_ok=True)
 
@@ -239,7 +239,7 @@ class ResidentDevice:
         return self._calls[invocation]
 
     def _array(self, result: Mapping[str, Any], element: str) -> Array:
-        """Read when it is looked at: most modules compute the very bits that are known."""
+        """A result that is read on first use: most modules compute bits that are known."""
         kind = np.dtype(element_type(element).numpy)
         if "number" in result:
             return np.asarray(float(result["number"]) if kind.kind == "f" else int(result["number"])).astype(kind)
@@ -256,7 +256,7 @@ class ResidentDevice:
         return sizes_of(self.uri)
 
     def _rotation(self, call: Call) -> Rotation:
-        """Over how many copies of a call's inputs a cold timing goes: two at the least, or it would be a warm one."""
+        """The number of copies of a call's inputs for a cold timing: at least two, or it would be warm."""
         found = self._sizes.rotation(sum(one.bytes for one in call.inputs))
         return replace(found, sets=max(2, found.sets))
 
@@ -265,7 +265,7 @@ class ResidentDevice:
             self._sustain(*self._load)
 
     def _sustain(self, vmfb: Path, call: Call) -> bool:
-        """Keeps the device busy with this from here on, also after a child was lost; False where it is not."""
+        """Puts the device under this load from now on, also in a new child; False where that fails."""
         if not self.under_load:
             return False
         self._load = (vmfb, call)
@@ -276,7 +276,7 @@ class ResidentDevice:
 
 @contextlib.contextmanager
 def open_resident(alone: ProcessDevice, *, under_load: bool = False, loaders: int = 0) -> Iterator[ResidentDevice]:
-    """The device of a command, closed with it."""
+    """A device for the length of a command."""
     folder = Path(tempfile.mkdtemp(prefix="device-", dir=alone.scratch))
     connections = [Connection(alone.uri, folder / f"stderr{number}.txt") for number in range(loaders + 1)]
     device = ResidentDevice(alone, folder, connections[0], tuple(connections[1:]), under_load)
@@ -291,9 +291,9 @@ def open_resident(alone: ProcessDevice, *, under_load: bool = False, loaders: in
 
 
 def read_call(invocation: Invocation, folder: Path) -> Call | None:
-    """The call that an invocation names; values that stand in it are written to the folder.
+    """The call of an invocation; literal values are written to files in the folder.
 
-    None where it says what only IREE's tools read: scalars, values of rare types, archives.
+    None for what only IREE's tools read: scalars, values of rare types, archives.
     """
     if not all(map(known_type, invocation.results)):
         return None

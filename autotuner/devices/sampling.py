@@ -1,6 +1,6 @@
-"""What a device's driver tells: its clock, power and temperature, how large cache and memory are.
+"""Facts from a device's driver: clock, power, temperature, sizes of cache and memory.
 
-Its backend knows how a device is asked. Never fails: what cannot be had is None, or nothing.
+The backend reads them. It never fails: unknown figures are None.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from autotuner.targets.backends import backend_on
 
 Sampler = Callable[[], Sample]
 FALLBACK_BYTES = 256 * 2**20
-"""The last level cache of an MI300X: none of those that are tuned for has a larger one."""
+"""The last level cache of an MI300X, the largest of all known chips."""
 MEMORY_SHARE = 0.25
-"""Of the device's memory, at most, for buffers to rotate over."""
+"""The largest part of the device's memory for rotating buffers."""
 EXCEEDED = 2.0
-"""How often the cache's size the buffers of a cold timing come to, at the least."""
+"""The least size of a cold timing's buffers, in sizes of the cache."""
 MOST_SETS = 4096
-"""Buffers are made one by one: of a tiny problem no more than this."""
+"""The most sets of buffers, which are made one by one."""
 
 
 def open_sampler(uri: str, *, root: Path = ROOT) -> Sampler:
-    """What samples the device of this URI; nothing but empty samples where none is known."""
+    """The sampler of the device of this URI; it gives empty samples where none is known."""
     backend = backend_on(uri)
     if backend is None:
         return Sample
@@ -35,20 +35,20 @@ def open_sampler(uri: str, *, root: Path = ROOT) -> Sampler:
 
 
 def sampled(timed: Callable[[], Timing], sampler: Sampler, usual: Conditions) -> Timing:
-    """A timing that says in which state the device was before and after it."""
+    """A timing with samples of the device from before and after it."""
     before = sampler()
     timing = timed()
     return replace(timing, conditions=replace(timing.conditions or usual, before=before, after=sampler()))
 
 
 def _asked_as(uri: str) -> str:
-    """What a driver is asked for: empty where the URI does not say which device."""
+    """The driver's name of the device; empty where the URI does not name one."""
     return uri.partition("://")[2].partition("?")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """So many sets of buffers; `exceeds` where all of them are larger than the cache holds."""
+    """A number of buffer sets; `exceeds`: together they exceed the cache."""
 
     sets: int
     exceeds: bool
@@ -56,14 +56,14 @@ class Rotation:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Of a device's last level cache, which a cold timing must exceed, and of its memory; None where nobody says: then
-    the cache counts as large as the largest that is known."""
+    """Bytes of a device's last level cache and memory; None: unknown. An unknown cache counts as the largest known
+    one."""
 
     cache: int | None = None
     memory: int | None = None
 
     def rotation(self, footprint: int) -> Rotation:
-        """Over how many sets of a problem's buffers a cold timing goes."""
+        """The buffer sets of a cold timing, for buffers of this size."""
         sets = max(2, int(EXCEEDED * (self.cache or FALLBACK_BYTES)) // max(footprint, 1) + 1)
         most = MOST_SETS
         if self.memory is not None:
@@ -72,6 +72,6 @@ class Sizes:
 
 
 def sizes_of(uri: str, *, root: Path = ROOT) -> Sizes:
-    """Of the device of this URI, as its backend reads them."""
+    """The sizes of the device of this URI."""
     backend = backend_on(uri)
     return Sizes() if backend is None else Sizes(*backend.sizes(_asked_as(uri), root))

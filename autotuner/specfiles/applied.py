@@ -22,7 +22,7 @@ from autotuner.specfiles.matchers import symbols
 from autotuner.specfiles.vetting import SECONDS
 
 BY = "__autotune_by__"
-"""Says on an operation which entry of the instrumented spec has matched it."""
+"""The attribute that names the entry of an instrumented spec on each operation that it matched."""
 _ANY_OP = "!transform.any_op"
 
 
@@ -32,13 +32,13 @@ class EntryUse:
 
     entry: Entry
     dispatches: int
-    """Operations that have the entry's configuration at the end, or dispatches of its kernel."""
+    """The number of operations with the entry's configuration in the end, or of dispatches of its kernel."""
     calls: int
     """How often the program calls those dispatches, loops aside."""
     lost: int
-    """Operations that it matched and whose configuration a later pass of the compiler dropped or changed."""
+    """The number of matched operations whose configuration a later pass dropped or changed."""
     ops: tuple[str, ...] = ()
-    """Their names, each once."""
+    """The names of the operations, each once."""
 
     @property
     def matched(self) -> bool:
@@ -80,7 +80,7 @@ def applied(
 
 
 def instrument(module: ir.Module) -> None:
-    """Gives every matcher an action of its own that also says on the operation whose it is."""
+    """Gives every matcher an action of its own that also names the entry on the operation."""
     number = 0
     for foreach in foreaches(module.operation):
         said = []
@@ -98,7 +98,7 @@ def instrument(module: ir.Module) -> None:
 
 
 def _annotate(action: Any, value: str) -> None:
-    """At the end of the action: what comes before may replace the attributes."""
+    """Adds the attribute at the end of the action, since earlier steps may replace attributes."""
     block = action.regions[0].blocks[0]
     handle = next((argument for argument in block.arguments if str(argument.type) == _ANY_OP), None)
     if handle is None:
@@ -138,7 +138,7 @@ def _entries_used(entries: Sequence[Entry], program: ir.Module) -> tuple[EntryUs
 
 
 def _kept(op: Any, entry: Entry) -> bool:
-    """Does the operation still have the entry's configuration? A later pass may have dropped it."""
+    """Whether the operation still has the entry's configuration, which a later pass may have dropped."""
     if not entry.lowering_config:
         return True  # The entry sets something else.
     if "lowering_config" not in op.attributes:
@@ -162,7 +162,7 @@ def _executable(op: Any) -> str:
 
 
 def _kernels_used(module: ir.Module, entries: Sequence[Entry], program: ir.Module) -> tuple[EntryUse, ...]:
-    """Dispatches that the preprocessed program has of each kernel."""
+    """The dispatches of each kernel in the preprocessed program."""
     named = symbols(module.operation)
     wanted: list[tuple[set[Any], set[str]]] = []
     for entry in entries:
@@ -174,7 +174,7 @@ def _kernels_used(module: ir.Module, entries: Sequence[Entry], program: ir.Modul
 
 
 def _substituted(entry: Entry, program: ir.Module, job: Compile, tools: Tools) -> EntryUse:
-    """Is there a dispatch of this name, and has it the file's configuration when it was substituted?"""
+    """Whether there is a dispatch of this name, with the file's configuration after substitution."""
     calls = _calls(program)
     if not any(op.name == EXECUTABLE and symbol(op) == entry.name for op in walk(program.operation)):
         return EntryUse(entry, 0, 0, 0)

@@ -42,14 +42,14 @@ class Finding:
     level: Level
     text: str
     lines: tuple[str, ...] = ()
-    """What a file should have instead."""
+    """The lines that the file should have."""
 
     def to_json(self) -> dict[str, Any]:
         return {"level": self.level, "text": self.text, **({"lines": list(self.lines)} if self.lines else {})}
 
 
 def check_objects(file: SpecFile, folder: Path, target: Target | None) -> Iterator[Finding]:
-    """Each object that a microkernel spec names, in the folder where it should be."""
+    """Checks each object of a microkernel spec in its folder."""
     for name in dict.fromkeys(name for entry in file.entries for name in entry.objects):
         path, called = folder / name, f"object {printable(name)}"
         if Path(name).name != name:
@@ -89,9 +89,8 @@ def _object(path: Path, called: str, recorded: str | None, target: Target | None
 def check_processor(
     text: str, tools: Tools, target: Target, *, name: str, flags: Sequence[str] | None = None
 ) -> Iterator[Finding]:
-    """A processor's executable names the machine that it was made for, down to its instructions. IREE's own have the
-    names that a compile with `flags` (those of the target, where they are None) gives them today; it links those of one
-    target together, and a module that has two of them compiles, and does not run."""
+    """Checks the processor that an executable names. It must be that of a compile with `flags` (None: the target's):
+    IREE links executables of one target together, and a module with two targets compiles but does not run."""
     made_for = _processor(text, name=name)
     if not made_for:
         return
@@ -111,7 +110,7 @@ def check_processor(
 
 
 def _processor(text: str, *, name: str) -> frozenset[str]:
-    """Machine and features, with their signs, of the first executable in a module; nothing where it does not say."""
+    """Machine and signed features of the first executable in a module; empty where there are none."""
     with ir.Context() as context:
         module = parse_spec(text, context, name=name)
         for op in walk(module.operation):
@@ -125,7 +124,7 @@ def _processor(text: str, *, name: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All findings; `uses` only when a program was given."""
+    """All findings; `uses` is there only with a program."""
 
     path: Path
     file: SpecFile
@@ -138,7 +137,7 @@ class Report:
 
     @property
     def matches(self) -> bool:
-        """Something of it applies; without a program that is not asked."""
+        """Whether an entry applies; true without a program."""
         return self.uses is None or any(use.dispatches for use in self.uses)
 
     def to_json(self) -> dict[str, Any]:
@@ -162,7 +161,7 @@ def check(
     trust: bool = False,
     timeout: float = SECONDS,
 ) -> Report:
-    """Looks at a spec and what belongs to it; with a `model` also at what it does there.
+    """Checks a spec with its files; with a `model`, also which entries apply there.
 
     The target is the one given, or that of the flagfile, or the one that the spec records. Without `trust`, whatever in
     these files could start a program or write a file is refused.
@@ -222,7 +221,7 @@ class _Shipped:
 
     @cached_property
     def target(self) -> Target | None:
-        """The one that is given, or that all entries record; None where it is not known here."""
+        """The user's target, or the one that all entries record; None: unknown."""
         names = {p.target for entry in self.file.entries if (p := entry.provenance) and p.target}
         try:
             return self.given or (Target.parse(names.pop()) if len(names) == 1 else None)
@@ -241,7 +240,7 @@ class _Shipped:
 
     @property
     def compile_flags(self) -> tuple[str, ...]:
-        """What a model is compiled with, beside this spec: also the microkernels, where it tunes what they leave."""
+        """The other flags of a compile with this spec, with those of microkernels beside it."""
         chosen = self.given or (None if self.flagfile else self.target)
         if chosen is None and self.flagfile is None:
             raise UsageError(f"{self.path} does not say for which target it is.", remedy="Give --target.")
@@ -259,7 +258,7 @@ class _Shipped:
 
 
 def _flagfile(shipped: _Shipped) -> list[Finding]:
-    """Does it name these very files, by the flags that work on the target? Otherwise: what it lacks."""
+    """Whether the flagfile names these files by flags that work on the target; else the lines that it lacks."""
     flagfile, wanted = shipped.flagfile, shipped.carried
     if flagfile is None:
         words = f"there is no {beside(shipped.path, '.flags').name}: a compile needs the target's and"
@@ -280,13 +279,13 @@ def _lines(flags: Sequence[str]) -> tuple[str, ...]:
 
 
 def _resolved(flag: str) -> tuple[str, str]:
-    """A flag without the file that it names, and that file, by whatever way."""
+    """A flag without its file, and that file resolved."""
     head, file = split_file(flag)
     return head, str(Path(file).resolve()) if file else ""
 
 
 def refuse_executables(flagfile: Flagfile) -> None:
-    """Looks into the executables that a flagfile would substitute in a model, and into its microkernels' spec."""
+    """Vets the executables that a flagfile would substitute, and its microkernels' spec."""
     for spec in map(Path, flagfile.kernels):
         if spec.is_file():
             vet_file(spec)
@@ -296,7 +295,7 @@ def refuse_executables(flagfile: Flagfile) -> None:
 
 
 def objects_folder(path: Path, flagfile: Flagfile | None) -> Path:
-    """Beside the spec, as it is shipped; else where the flagfile says."""
+    """The folder of objects: beside the spec, else where the flagfile says."""
     own = beside(path, ".objects")
     if own.is_dir() or flagfile is None:
         return own

@@ -25,12 +25,12 @@ CONFIG = "__kernel_config"
 MAIN = "__transform_main"
 FOREACH = "transform.foreach_match"
 _LONGEST = 1 << 26
-"""Bytes of a spec that are read: a file of gigabytes is something else."""
+"""The most bytes of a spec."""
 EXECUTABLE, VARIANT = "hal.executable", "hal.executable.variant"
 _DISPATCHES = _EXTERN, _DISPATCH = "hal.dispatch.extern", "flow.dispatch"
 _PAIRED = ("matchers", "actions")
 _DEEPEST = 200
-"""Brackets within brackets: thousands of them overflow the parser's stack."""
+"""The deepest nesting of brackets: thousands overflow the parser's stack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +48,15 @@ class Entry:
     decomposition_config: str = ""
     action: str = ""
     key: str = ""
-    """Two entries with the same key match the same operations."""
+    """Entries with the same key match the same operations."""
     objects: tuple[str, ...] = ()
-    """Files that a microkernel's code comes from."""
+    """The object files of a microkernel."""
     id: str = ""
-    """What tells it from the others of its file: two shapes may share a kernel, and so a name."""
+    """Its unique name in the file: two shapes may share a kernel, and so a name."""
 
     @property
     def text(self) -> str:
-        """What it is for: the problem that it was made for, or what its matcher asks for."""
+        """The problem that it was made for, or what its matcher asks for."""
         made_for = self.provenance.problem if self.provenance else ""
         return made_for or self.matches.text
 
@@ -73,7 +73,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class SpecFile:
-    """A file that iree-compile takes, read."""
+    """A spec file's kind and entries."""
 
     kind: FileKind
     entries: tuple[Entry, ...]
@@ -89,7 +89,7 @@ class SpecFile:
         return self.carrier.file_title
 
     def flags(self, path: Path, *, spec_flag: str, objects: Path) -> list[str]:
-        """What carries it into a compile from `path`; `spec_flag` is the target's for tuning specs."""
+        """The flags that bring it into a compile from `path`; `spec_flag` is the target's for tuning specs."""
         names = [entry.name for entry in self.entries]
         return self.carrier.file_flags(path, names=names, spec_flag=spec_flag, objects=objects)
 
@@ -113,12 +113,12 @@ def read_text(path: Path) -> str:
 
 
 def read(path: Path) -> SpecFile:
-    """What a spec holds, for showing it only: nothing in it is looked at for harm."""
+    """Reads a spec to show it, without vetting."""
     return read_spec(read_text(path), name=str(path), trust=True)
 
 
 def read_spec(text: str, *, name: str = "the spec", trust: bool = False) -> SpecFile:
-    """What a spec holds; `name` is what errors call it. One that could do harm is refused unless it is trusted."""
+    """Reads and vets a spec, unless it is trusted; `name` is its name in errors."""
     with ir.Context() as context:
         module = parse_spec(text, context, name=name)
         if not trust:
@@ -148,7 +148,7 @@ def parse_spec(text: str, context: ir.Context, *, name: str, file: Path | None =
 
 
 def verifies(op: Any) -> bool:
-    """Is it sound? The bindings raise what they do not like."""
+    """Whether an operation verifies."""
     try:
         return bool(op.verify())
     except ir.MLIRError:
@@ -156,8 +156,7 @@ def verifies(op: Any) -> bool:
 
 
 def text_of(module: ir.Module, *, name: str) -> str:
-    """The file anew. A configured executable keeps the locations that it was read with: the compiler writes them into
-    the binary."""
+    """The module as a file. A configured executable keeps its locations: the compiler writes them into the binary."""
     text: str = module.operation.get_asm(enable_debug_info=read_module(module, name=name).carrier.by_name)
     return text
 
@@ -177,7 +176,7 @@ def read_module(module: ir.Module, *, name: str) -> SpecFile:
 
 @dataclass(frozen=True)
 class Pair:
-    """A matcher and its action, with the symbols that they may refer to. They live as long as their module."""
+    """A matcher and its action, with the symbols of their module, which must outlive them."""
 
     matcher: Any
     action: Any
@@ -185,8 +184,7 @@ class Pair:
 
     @property
     def kernels(self) -> list[Any]:
-        """The functions that the action puts in. One that only calls another (to flatten a batch, to fold weights) is a
-        way to that kernel, and no kernel."""
+        """The kernel functions that the action calls, without those that only adapt operands and call another."""
         imported = [op for op in walk(self.action) if op.name == "transform.util.import_symbol"]
         names = [ir.SymbolRefAttr(op.attributes["symbol"]).value[-1] for op in imported]
         functions = [self.named[name] for name in names if name in self.named and self.named[name].name == "util.func"]
@@ -205,18 +203,18 @@ class ForeachMatch:
 
     @property
     def names(self) -> list[tuple[str, str]]:
-        """Of its matchers and their actions, in the order in which they are tried; a nested one by its first part."""
+        """The names of its matchers and actions, in order; of a nested reference, the first part."""
         matchers, actions = (ir.ArrayAttr(self._op.attributes[words]) for words in _PAIRED)
         return [(_first(one), _first(other)) for one, other in zip(matchers, actions, strict=True)]
 
     def pair(self, names: tuple[str, str]) -> Pair | None:
-        """None where something that it names is not there."""
+        """The matcher and action of these names; None where one is missing."""
         matcher, action = names
         there = matcher in self.named and action in self.named
         return Pair(self.named[matcher], self.named[action], self.named) if there else None
 
     def set(self, names: Sequence[tuple[str, str]]) -> None:
-        """Only these are tried. One without a pair is refused: what it goes through then is as it was."""
+        """Keeps only these matchers; without any, the operation goes, and its operand passes through."""
         if not names and len(self._op.results) == 1:
             self._op.results[0].replace_all_uses_with(self._op.operands[0])
             self._op.erase()
@@ -263,7 +261,7 @@ def _entry(pair: Pair) -> Entry:
 
 
 def _kernels(found: list[Pair]) -> Iterator[Entry]:
-    """One entry a kernel: several matchers may lead to it, one for each form of the operation."""
+    """One entry for each kernel: several matchers may lead to it, one for each form of the operation."""
     seen = set()
     for pair in found:
         for function in pair.kernels:
@@ -306,7 +304,7 @@ def _path(attribute: Any) -> str:
 
 
 def _hashes(found: list[Pair]) -> dict[str, str]:
-    """What the matchers say of their kernels' objects."""
+    """The hashes of the kernels' objects that matchers record."""
     tables = [pair.matcher.attributes[OBJECTS] for pair in found if OBJECTS in pair.matcher.attributes]
     entries = [entry for table in tables if isinstance(table, ir.DictAttr) for entry in table]
     return {entry.name: entry.attr.value for entry in entries if isinstance(entry.attr, ir.StringAttr)}

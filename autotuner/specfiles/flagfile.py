@@ -30,19 +30,19 @@ PASSES = (
     "iree-linalg-ext-convert-attention-to-online-attention",
     "iree-linalg-ext-decompose-attention",
 )
-"""Passes of a preprocessing pipeline."""
+"""Allowed passes of a preprocessing pipeline."""
 _WITH_OPTIONS = ("iree-linalg-ext-convert-conv2d-to-winograd{replace-all-convs=true}",)
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What the value of one flag may be."""
+    """The allowed values of one flag."""
 
     fits: Callable[[str | None], bool]
-    """None: the flag has no `=`."""
+    """Checks the value; None: the flag has no `=`."""
     says: str
     repeats: bool = False
-    """It may stand in the file more than once."""
+    """The flag may be repeated."""
 
 
 def _matches(pattern: str, says: str) -> Rule:
@@ -55,7 +55,7 @@ def _one_of(*values: str) -> Rule:
 
 
 def _names_mlir(value: str | None) -> bool:
-    """A file that the compiler reads as MLIR: what has another ending is taken for native code."""
+    """Whether the compiler reads the file as MLIR: other suffixes are taken for native code."""
     return value is not None and value.endswith(".mlir")
 
 
@@ -65,7 +65,7 @@ def _substitutes(value: str | None) -> bool:
 
 
 def _pipeline(value: str | None) -> bool:
-    """`anchor(pass,anchor(pass{option}))`, of known words only: what they do in another order does no harm."""
+    """Whether a pipeline, `anchor(pass,anchor(pass{option}))`, has known words only; their order does no harm."""
     words = [word for word in re.split(r"[(),]", value or "") if word]
     balanced = value is not None and value.count("(") == value.count(")")
     passes = [word for word in words if word not in _ANCHORS]
@@ -125,7 +125,7 @@ RULES: dict[str, Rule] = {
 
 
 def objection(flags: Sequence[str]) -> str:
-    """What is wrong with the first of these flags that a flagfile may not have; empty when there is none."""
+    """Why the first forbidden flag is refused; empty: all are allowed."""
     seen: set[str] = set()
     for flag in flags:
         name, equals, value = flag.partition("=")
@@ -145,13 +145,13 @@ def objection(flags: Sequence[str]) -> str:
 
 
 SPEC_FLAGS = (TUNING_SPEC, LIBRARY, SPEC_FLAG, SUBSTITUTION)
-"""Those that name a spec."""
+"""Flags that name a spec."""
 _NAMING = (*SPEC_FLAGS, SUBSTITUTIONS, OBJECTS_FLAG)
 _UNESCAPED = re.compile(r"\\(.)", re.S)
 
 
 def beside(spec: Path, suffix: str) -> Path:
-    """A file or folder that belongs to a spec: in the same folder, of the same stem."""
+    """The file or folder of a spec's stem with another suffix."""
     stem = spec.name.removesuffix(KERNELS) if spec.name.endswith(KERNELS) else spec.stem
     return spec.with_name(f"{stem}{suffix}")
 
@@ -165,13 +165,13 @@ class Flagfile:
 
     @classmethod
     def beside(cls, spec: Path, *, trust: bool = False, known: Sequence[str] = ()) -> Flagfile | None:
-        """The flagfile of a spec: same folder, same stem; None when there is none."""
+        """The flagfile of a spec, in the same folder with the same stem; None: there is none."""
         path = beside(spec, ".flags")
         return cls.read(path, trust=trust, known=known) if path.is_file() else None
 
     @classmethod
     def read(cls, path: Path, *, trust: bool = False, known: Sequence[str] = ()) -> Flagfile:
-        """The flags of a file that may come from anybody: refused when it has one that `flags` does not know.
+        """Reads a flagfile of anybody's, and refuses flags that are not known to be harmless.
 
         With `trust` the user answers for them; `known` are flags that they give themselves.
         """
@@ -188,7 +188,7 @@ class Flagfile:
 
     @property
     def others(self) -> tuple[str, ...]:
-        """All but what names specs and objects."""
+        """The flags that name neither specs nor objects."""
         return tuple(flag for flag in self.flags if name_of(flag) not in _NAMING)
 
     @property
@@ -203,7 +203,7 @@ class Flagfile:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """Where objects are looked for."""
+        """The folders of objects."""
         return self._named(OBJECTS_FLAG)
 
     @property
@@ -215,7 +215,7 @@ class Flagfile:
         return tuple(split_file(flag)[1] for flag in self.flags if name_of(flag) == name)
 
     def found_in(self, folder: Path) -> Flagfile:
-        """With whole paths, where files and folders that are not there are those of the same name in this one."""
+        """The flags with absolute paths; missing files are looked for by name in this folder."""
         return replace(self, flags=tuple(_found(flag, folder) for flag in self.flags))
 
 
@@ -232,7 +232,7 @@ def _found(flag: str, folder: Path) -> str:
 
 
 def split_file(flag: str) -> tuple[str, str]:
-    """A flag up to the file or folder that it names, and that; empty where it carries none."""
+    """A flag up to its file or folder, and that; empty where it names none."""
     name, _, value = flag.partition("=")
     file = "" if name not in _NAMING else value.partition("=")[2] if name == SUBSTITUTION else value
     return flag.removesuffix(file), file
@@ -243,7 +243,7 @@ def name_of(flag: str) -> str:
 
 
 def _split(text: str) -> Iterator[str]:
-    """The flags of a file, each as `quoted` writes it: of other forms LLVM might read something else."""
+    """The flags of a file in the form of `quoted`; others are refused, as LLVM might read them differently."""
     for line in filter(None, (line.strip(" \t\r") for line in text.split("\n"))):
         flag = _UNESCAPED.sub(r"\1", line[1:-1]) if line.startswith('"') else line
         if quoted(flag) != line:

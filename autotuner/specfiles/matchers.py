@@ -18,14 +18,14 @@ _CONSTANT, _YIELD = "transform.param.constant", "transform.yield"
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """What one matcher accepts."""
+    """The operations that a matcher accepts."""
 
     kind: str = "matcher"
-    """contraction, convolution, attention, online_attention, or whatever else somebody may ask for."""
+    """contraction, convolution, attention, online_attention, or another operation."""
     sizes: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    """The sizes that are asked for, by role; a role that is missing may have any."""
+    """The required sizes, by role; a missing role may have any size."""
     exact: bool = False
-    """It asks for one size of everything: such a matcher goes before those that take a range."""
+    """It requires one size of everything: such a matcher goes before those of a range."""
 
     @property
     def text(self) -> str:
@@ -37,12 +37,12 @@ class Matches:
 
 
 def symbols(module: Any) -> dict[str, Any]:
-    """The operations of a module that have a name."""
+    """The named operations of a module."""
     return {symbol(op): op for op in _body(module) if "sym_name" in op.attributes}
 
 
 def describe(matcher: Any) -> Matches:
-    """Reads a matcher; what is none of the plain ones is only asked whether it takes a range."""
+    """Reads a matcher; of an unusual one only whether it takes a range."""
     ops = list(walk(matcher))
     ranges = any(op.name in _RANGES for op in ops)
     structure = next((op for op in ops if op.name.removeprefix(_STRUCTURE) in _KINDS), None)
@@ -57,7 +57,7 @@ def describe(matcher: Any) -> Matches:
 
 
 def _sizes(ops: list[Any], structure: Any) -> dict[int, tuple[int, ...]]:
-    """By the number of the result that they are asked of."""
+    """The sizes by the number of the queried result."""
     sizes = {}
     for op in [op for op in ops if op.name == f"{_STRUCTURE}dims_equal"]:
         value = ir.OpResult(op.operands[0])
@@ -67,17 +67,17 @@ def _sizes(ops: list[Any], structure: Any) -> dict[int, tuple[int, ...]]:
 
 
 def key(matcher: Any) -> str:
-    """The same for two matchers that ask the same in the same order, whatever constants they yield."""
+    """A key of what a matcher asks, in order, whatever constants it yields."""
     return _text(matcher, without=(_CONSTANT, _YIELD))
 
 
 def body_key(sequence: Any) -> str:
-    """The same for two named sequences that do the same, in the same order."""
+    """A key of what a named sequence does, in order."""
     return f"{sequence.attributes['function_type']}\n{_text(sequence)}"
 
 
 def _text(sequence: Any, without: tuple[str, ...] = ()) -> str:
-    """The operations of a sequence, whatever it and its values are called."""
+    """A sequence's operations as text, independent of names."""
     return "\n".join(op.get_asm(use_local_scope=True) for op in _body(sequence) if op.name not in without)
 
 

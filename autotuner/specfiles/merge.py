@@ -43,23 +43,23 @@ _REPORT = "Please report it with the inputs."
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An entry, the file that it comes from, and why it is not in the merged spec; empty: it is."""
+    """An entry, its file, and why it is dropped; empty: it is kept."""
 
     entry: Entry
     source: str
     number: int
-    """Of the source."""
+    """The number of the source."""
     position: int
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """One spec made of many."""
+    """A merged spec."""
 
     text: str
     kept: tuple[Choice, ...]
-    """In the order in which they are tried."""
+    """The kept entries, in the order in which they are tried."""
     dropped: tuple[Choice, ...]
 
     @property
@@ -69,7 +69,7 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class MergedFiles:
-    """What was written, and what a user should know of it."""
+    """The written files, with notes for the user."""
 
     merged: Merged
     spec: Path
@@ -141,7 +141,7 @@ def merge_files(
 
 
 def _common_flags(paths: Sequence[Path], output: Path, *, trust: bool) -> tuple[tuple[str, ...], list[str]]:
-    """The flags of the merged spec; none, and why, when the inputs do not agree on them."""
+    """The flags of the merged spec; or none, with the reason, where the inputs disagree."""
     found: dict[tuple[str, ...], Path] = {}
     for path in paths:
         flagfile = Flagfile.beside(path, trust=trust)
@@ -165,7 +165,7 @@ def _common_flags(paths: Sequence[Path], output: Path, *, trust: bool) -> tuple[
 
 @dataclass(frozen=True)
 class _Source:
-    """One input, parsed; its operations live as long as `module`."""
+    """A parsed input, whose operations live as long as `module`."""
 
     name: str
     module: ir.Module
@@ -204,7 +204,7 @@ class _Source:
 
 
 def _refuse_clashes(sources: Sequence[_Source]) -> None:
-    """Specs of several targets or compilers in one file would be wrong for all but one of them."""
+    """Refuses specs of several targets or compilers."""
     entries = [(source.name, entry) for source in sources for entry in source.entries]
     for what, said in (
         ("targets", [(_said(entry).target, name) for name, entry in entries]),
@@ -244,7 +244,7 @@ def _choose(sources: Sequence[_Source], *, force: bool) -> tuple[list[Choice], l
 
 
 def _better(old: Choice, new: Choice, *, force: bool) -> tuple[bool, str]:
-    """Is it the new one, and why? The reason has a place for the name of the other's file."""
+    """Whether the new entry is better, and why; the reason has a place for the other file's name."""
     if old.number == new.number:
         return False, f"never reached: @{old.entry.name} before it matches the same"
     mine, yours = _said(old.entry), _said(new.entry)
@@ -280,7 +280,7 @@ def _foreach(module: ir.Module) -> ForeachMatch:
 
 
 def _linked(sources: Sequence[_Source], kept: Sequence[Choice]) -> ir.Module:
-    """All that stays, in the first source's module. Of actions that do the same there is one."""
+    """The kept entries linked into the first source's module; equal actions are shared."""
     module = sources[0].module
     sequences: dict[str, Any] = {}
     actions: dict[str, str] = {}
@@ -305,7 +305,7 @@ def _linked(sources: Sequence[_Source], kept: Sequence[Choice]) -> ir.Module:
 
 
 def _put(sequence: Any, there: dict[str, Any]) -> str:
-    """A copy of it by a name that is not taken."""
+    """A copy of a sequence under a free name."""
     copy, own = sequence.clone(), symbol(sequence)
     name = next(one for n in itertools.count() if (one := f"{own}_{n}" if n else own) not in (*there, CONFIG))
     copy.attributes["sym_name"] = ir.StringAttr.get(name)
@@ -314,7 +314,8 @@ def _put(sequence: Any, there: dict[str, Any]) -> str:
 
 
 def _prove(text: str, kept: Sequence[Choice]) -> tuple[Choice, ...]:
-    """What was kept as it reads back: every entry with its configuration and its provenance, and nothing else."""
+    """Checks that the merged spec reads back as the kept entries with configurations and provenance, and nothing
+    else."""
     with ir.Context() as context:
         found = read_module(parse_spec(text, context, name="the merged spec"), name="the merged spec").entries
     if list(map(_content, found)) != [_content(place.entry) for place in kept]:

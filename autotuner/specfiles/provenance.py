@@ -1,4 +1,4 @@
-"""The provenance of a spec's entry, read from a file that anybody may have made, and told to people."""
+"""Reads the provenance of a spec's entry from a file of anybody's, and words it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autotuner.system.text import printable
 
 
 def read_provenance(attribute: Any) -> Provenance | None:
-    """What does not fit is left out."""
+    """Reads the provenance; fields of wrong types are left out."""
     if not isinstance(attribute, ir.DictAttr):
         return None
     given = {entry.name: entry.attr for entry in attribute}
@@ -53,7 +53,7 @@ def figures_of(provenance: Provenance) -> str:
 
 
 def line_of(provenance: Provenance) -> str:
-    """All of it for a comment."""
+    """The provenance in a line, for a comment."""
     iree = f"IREE {provenance.iree}" if provenance.iree else ""
     parts = (provenance.problem, provenance.target, iree, provenance.verdict, figures_of(provenance), provenance.date)
     return "; ".join(part for part in parts if part)

@@ -40,7 +40,7 @@ def renew(path: Path, kept: Mapping[str, Provenance], *, header: Sequence[str]) 
 
 
 def _renew(top: Any, file: SpecFile, kept: Mapping[str, Provenance]) -> None:
-    """Nothing tries the matchers of what is dropped; what they refer to stays, for others may refer to it."""
+    """Removes the matchers of dropped entries; their symbols stay, since others may refer to them."""
     if file.carrier.by_name:
         for op in [op for op in walk(top) if op.name == EXECUTABLE]:
             if not _stamp(op, [symbol(op)], kept):

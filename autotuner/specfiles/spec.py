@@ -16,14 +16,14 @@ __all__ = ["check", "merge", "show"]
 
 
 def show(spec: str | Path) -> SpecFile:
-    """What a spec holds: `entries`, each with what it matches and where it comes from."""
+    """Reads a spec: `entries`, each with what it matches and its provenance."""
     return read(Path(spec))
 
 
 def check(
     spec: str | Path, model: str | Path | None = None, *, target: Target | None = None, trust: bool = False
 ) -> Report:
-    """Is a spec in order with its flagfile and objects? With a model: which entries apply there, and how often?"""
+    """Checks a spec with its flagfile and objects; with a model, also which entries apply there, and how often."""
     program = Path(model) if model is not None else None
     return checking.check(Path(spec), tools=Tools.find(), model=program, target=target, trust=trust)
 
