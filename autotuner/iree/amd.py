@@ -16,7 +16,7 @@ from autotuner.errors import UsageError
 from autotuner.iree.kernels import Argument, ArgumentKind, Kernel, KernelFile
 
 _METADATA = (32, "NT_AMDGPU_METADATA")
-"""By number and by name; notes before code object v3 have other types, and no msgpack."""
+"""The metadata note, by number and by name; notes before code object v3 have other types and no msgpack."""
 _AMD_TARGET = re.compile(r"\bgfx[0-9a-f]+(?:-[0-9]+)*(?:-generic)?\b")
 _MACH = {
     0x30: "gfx908",
@@ -35,7 +35,7 @@ _MACH = {
     0x54: "gfx11-generic",
     0x5F: "gfx9-4-generic",
 }
-"""EF_AMDGPU_MACH, the low byte of e_flags. Objects that were assembled by hand say their chip nowhere else."""
+"""Chips by EF_AMDGPU_MACH, the low byte of e_flags: hand-assembled objects name their chip nowhere else."""
 
 
 def _amd_metadata(elf: ELFFile) -> dict[str, Any] | None:

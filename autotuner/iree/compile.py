@@ -38,29 +38,30 @@ Dump = Literal["configurations", "benchmarks", "binaries", "phases"]
 PREPROCESSED: Phase = "preprocessing"
 FLOW: Phase = "flow"
 _READ_PHASES = (PREPROCESSED, FLOW)
-"""Of the phases that a compile dumps, those that are read."""
+"""The phases whose dumps are read."""
 REPEAT = "--iree-hal-benchmark-dispatch-repeat-count"
 WITHOUT_WEIGHTS = ("--mlir-elide-elementsattrs-if-larger=1024", "--mlir-elide-resource-strings-if-larger=1024")
-"""A model's weights would make the text as large as the model; what is inside a dispatch is always smaller."""
+"""Elides large constants: with weights the text would be as large as the model."""
 CONFIGURED: Phase = "executable-configurations"
 DISPATCHES: Phase = "executable-sources"
-"""Where the host's program is done and the dispatches are not begun: all candidates of a problem are the same there."""
+"""The phase up to which all candidates of a problem are the same: the host program is done, dispatches are not
+begun."""
 TRANSLATED: Phase = "hal"
-"""Where the executables are done, byte by byte: only the host's program is left, and how often it repeats them."""
+"""The phase in which executables are serialized: only the host program and its repeats are left."""
 EXECUTABLES: Phase = "executables"
-"""The same executables without the host's program, which is not compiled: by iree-opt, from the dispatches on."""
+"""The executables without the host program, made by iree-opt from the dispatches."""
 KEPT = (DISPATCHES, EXECUTABLES, TRANSLATED)
-"""Where a program is kept, for others to go on from."""
+"""The file of an intermediate program, from which other compiles continue."""
 ROOT_ATTRIBUTES = "--iree-codegen-add-tuner-attributes"
 CONSTRAINTS = "--iree-codegen-emit-pipeline-constraints"
 _LATE_FLAGS = (ROOT_ATTRIBUTES, CONSTRAINTS)
-"""What the compiler does not look at before it is at the dispatches."""
+"""Flags that the compiler reads only after the dispatches are formed."""
 _READ_LATER = (
     "--iree-codegen-tuning-spec-path",
     "--iree-codegen-transform-dialect-library",
     "--iree-hal-substitute-executable-configuration",
 )
-"""What takes a spec that the compiler does not look at before that phase."""
+"""Spec flags that the compiler reads only after that phase."""
 _BEGAN_AT = "--compile-from="
 _UNKNOWN = ": Unknown command line argument"
 _FULL = os.strerror(errno.ENOSPC)
@@ -84,11 +85,11 @@ _NOT_THE_PROGRAM = (
     # The linker is a program of its own: its end, too, may be the machine's doing.
     "returned exit code",
 )
-"""Words of an error that is about the machine."""
+"""Words in an error that blame the machine."""
 
 
 class CompilerRefusal(EnvironmentFailure):
-    """iree-compile would not take the problem or the flags at all."""
+    """iree-compile refuses the problem or the flags."""
 
     def __init__(self, stderr: str) -> None:
         self.stderr = stderr
@@ -97,49 +98,49 @@ class CompilerRefusal(EnvironmentFailure):
 
 @dataclass(frozen=True)
 class Compile:
-    """One run of iree-compile. Its files have names without folders, so it is the same compile in every folder."""
+    """One run of iree-compile. Its files have names without folders, so the folder does not matter."""
 
     program: str | Path
-    """The text of a problem, or the file of a whole model."""
+    """The text of a problem, or the file of a model."""
     flags: tuple[str, ...]
     timeout: float
     spec: str | None = None
     spec_flag: str = ""
-    """What takes the spec, up to its last `=`."""
+    """The flag of the spec, up to its last `=`."""
     repeat: int = 1
-    """How often a module repeats its dispatches, to be timed."""
+    """The number of times that the module repeats its dispatches, for timing."""
     timed: bool = False
-    """Other numbers of repeats will be needed too: the executables are compiled once for all of them."""
+    """Modules with other repeats will follow: the executables are compiled once for all of them."""
     stop: Phase | None = None
-    """Where the compiler stops and prints the program; None: it makes a module."""
+    """The phase in which the compiler stops and prints the program; None: it makes a module."""
     dumps: tuple[Dump, ...] = ()
-    """What it dumps. The dump's path becomes part of the binaries, so builds with other dumps are other builds."""
+    """The dumps. Their paths become part of the binaries, so builds with other dumps differ."""
     figures: Figures = ""
-    """How registers, spills and the like are read; empty: they are not."""
+    """How the figures of machine code are read; empty: not at all."""
     files: tuple[tuple[str, bytes], ...] = ()
     """Other files that the flags name, relative to the compile's folder."""
 
     @property
     def compile_flags(self) -> tuple[str, ...]:
-        """All that decides what the module computes and how."""
+        """The flags that decide what the module computes and how."""
         spec = (f"{self.spec_flag}={SPEC}",) if self.spec is not None else ()
         repeat = (f"{REPEAT}={self.repeat}",) if self.repeat > 1 else ()
         return (*self.flags, *spec, *repeat)
 
     @property
     def makes_file(self) -> bool:
-        """A module, or a program to go on from; else a text."""
+        """Whether the output is a file (a module or an intermediate program), not text."""
         return self.stop is None or self.stop in KEPT
 
     @property
     def has_start(self) -> bool:
-        """Whether other configurations of the same problem have the first half of it in common with it."""
+        """Whether it shares its first phases with other configurations of the problem."""
         late = self.spec is None or self.spec_flag.split("=")[0] in _READ_LATER
         return late and self.stop in (None, CONFIGURED, EXECUTABLES, TRANSLATED) and not isinstance(self.program, Path)
 
     @property
     def shares_host(self) -> bool:
-        """Whether other configurations of the same problem have the host's program in common with it.
+        """Whether it shares the host program with other configurations of the problem.
 
         A substitution is no pass of the executables, so those with one are not made without the host's program.
         """
@@ -147,16 +148,16 @@ class Compile:
 
     @property
     def expects_siblings(self) -> bool:
-        """Similar compiles will follow: other configurations, other repeats, or the module after its phases."""
+        """Whether similar compiles will follow: other configurations, other repeats, or the module after a phase."""
         return self.spec is not None or self.timed or self.stop is not None
 
     @property
     def start_flags(self) -> tuple[str, ...]:
-        """Those of its flags that matter up to there."""
+        """The flags that matter up to the shared phase."""
         return tuple(flag for flag in self.flags if flag not in _LATE_FLAGS)
 
     def rest(self, tools: Tools, phase: Phase) -> tuple[str, ...]:
-        """The command from where a shared start stopped: the module is the same, byte by byte, for less time.
+        """The command that continues from a shared phase: the module is the same, byte by byte, for less time.
 
         The verifier, a sixth of what is left, stays: without it IREE makes modules of configurations that it refuses.
         """
@@ -169,11 +170,11 @@ class Compile:
         return (compiler, BEGUN, f"{_BEGAN_AT}{phase}", *words)
 
     def command(self, tools: Tools) -> tuple[str, ...]:
-        """The exact words, run in the compile's folder."""
+        """The command line, run in the compile's folder."""
         return self._words(tools, MODEL if isinstance(self.program, Path) else PROBLEM, MODULE)
 
     def by_hand(self, tools: Tools, *, output: str = MODULE) -> tuple[str, ...]:
-        """The command as a user would repeat it: a whole model is named by its own path."""
+        """The command for users, in which a model has its own path."""
         return self._words(tools, str(self.program) if isinstance(self.program, Path) else PROBLEM, output)
 
     def _words(self, tools: Tools, program: str, output: str) -> tuple[str, ...]:
@@ -204,7 +205,7 @@ class Compile:
         )
 
     def _passes(self, tools: Tools, output: str) -> tuple[str, ...]:
-        """From where a shared start stopped, and from nowhere else."""
+        """The iree-opt command that makes the executables from a shared phase."""
         flags = [flag for flag in self.compile_flags if not flag.startswith((_BEGAN_AT, REPEAT))]
         flags += [REMARKS] if self.figures == "remarks" else []
         return executables_command(tools.iree_opt, BEGUN, flags, dumps=self.dumps, output=output)
@@ -226,24 +227,24 @@ class Compiled:
     stderr: str
     seconds: float
     command: tuple[str, ...]
-    """What makes it by hand, from the problem as it is written."""
+    """The command that makes it by hand."""
     vmfb: Path
     repeat: int = 1
     binary: str = ""
     """Hash of the executables' bytes: two candidates of the same binary are the same candidate."""
     isa: Isa = NO_FIGURES
     text: str = field(default="", repr=False)
-    """What was printed where it stopped."""
+    """The text that a stopped compile printed."""
     dumped: Mapping[Dump | Phase, tuple[str, ...]] = field(default_factory=dict, repr=False)
     lasting: bool = True
-    """The result is reproducible: it may be remembered."""
+    """The result is reproducible, so it may be cached."""
     key: str = ""
     """Its entry in the build cache; empty where it was not put there."""
     cached: bool = False
     took: float = 0.0
-    """Seconds of the compile that made it, whenever that was."""
+    """Seconds of the compile, also where the result is cached."""
     applied: int = 0
-    """Operations, or dispatches of microkernels, that are proven to have what the spec gives them."""
+    """The number of operations, or dispatches of microkernels, that are proven to have what the spec gives them."""
 
     @property
     def ok(self) -> bool:
@@ -256,17 +257,17 @@ class Compiled:
 
     @cached_property
     def executables(self) -> dict[str, str]:
-        """The same by name, substituted ones as they were substituted."""
+        """The dumped executables by name, after substitution."""
         return by_name(self.texts)
 
     def checked(self) -> Compiled:
-        """The same; raises with the compiler's own words where it failed."""
+        """The result; raises with the compiler's own words where it failed."""
         if not self.ok:
             raise CompilerRefusal(self.stderr)
         return self
 
     def record(self) -> dict[str, Any]:
-        """What the build cache keeps of it, beside the module."""
+        """The build cache's record, beside the module."""
         kept = {name: getattr(self, name) for name in ("failure", "stderr", "binary", "applied")}
         # Of a whole model's compile its dispatches are read, whenever it is asked for.
         dumped = {what: self.dumped[what] for what in (*_READ_PHASES, "configurations") if FLOW in self.dumped}
@@ -274,14 +275,14 @@ class Compiled:
 
     @classmethod
     def refused(cls, why: str) -> Compiled:
-        """The candidate could not be made, so nothing was compiled."""
+        """A failed result for a candidate that could not be made, without a compile."""
         return cls("compile-error", why, 0.0, (), Path())
 
 
 def compile_program(job: Compile, tools: Tools, folder: Path, *, begun: PartialCompile | None = None) -> Compiled:
     """Compiles in `folder`, where the inputs and the module stay; what was dumped is read and removed.
 
-    `begun` is what came of the job's beginning, where that has been compiled: then only the rest is.
+    With `begun`, the result of shared phases, only the rest is compiled.
     """
     write_inputs(job, folder, begun=begun)
     remove_outputs(folder)  # an interrupted compile may have left some
@@ -318,7 +319,7 @@ def compile_program(job: Compile, tools: Tools, folder: Path, *, begun: PartialC
 
 
 def _run(job: Compile, words: Sequence[str], folder: Path) -> process.Finished:
-    """The command in its folder; what is said of a whole model names it where it lies."""
+    """Runs the command in its folder; messages on a model name its own path."""
     done = process.run(words, timeout=job.timeout, cwd=folder)
     if not isinstance(job.program, Path):
         return done
@@ -327,7 +328,7 @@ def _run(job: Compile, words: Sequence[str], folder: Path) -> process.Finished:
 
 
 def inspect(job: Compile, tools: Tools) -> Compiled:
-    """The same in a folder that is thrown away, for what is printed; raises with the compiler's own words."""
+    """Compiles in a temporary folder for the printed text; raises with the compiler's own words."""
     with tempfile.TemporaryDirectory(prefix="autotune-", ignore_cleanup_errors=True) as folder:
         return compile_program(job, tools, Path(folder)).checked()
 
@@ -341,7 +342,7 @@ def _dump_flag(what: Dump) -> str:
 
 
 def compile_failure(done: process.Finished) -> FailureClass | None:
-    """What is wrong with a compile that has ended."""
+    """The failure of a compile; None: it succeeded."""
     if done.timed_out:
         return "compile-timeout"
     # Some mistakes (a misspelt pass pipeline) print an error and still give a module and exit code 0.
@@ -349,7 +350,7 @@ def compile_failure(done: process.Finished) -> FailureClass | None:
 
 
 def lasting(done: process.Finished) -> bool:
-    """Would this compile end the same way again? Only then is a failure remembered.
+    """Whether the compile would end the same way again; only then is a failure cached.
 
     That is so where the compiler ended by itself: without an error, or with one that it printed about the program. A
     time-out and a signal say as much about the machine as about the candidate (SIGKILL ends whoever is nearest when

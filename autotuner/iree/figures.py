@@ -12,10 +12,10 @@ Figures = Literal["", "code", "remarks"]
 
 @dataclass(frozen=True)
 class Isa:
-    """The figures of one kernel; None where a target has no such thing, or nothing was there to read."""
+    """The figures of one kernel; None: the target has no such figure, or it could not be read."""
 
     threads: int | None = None
-    """Of a workgroup."""
+    """Threads of a workgroup."""
     mma: int | None = None
     """Matrix instructions (MFMA, WMMA, mma.sync) in the text, however often a loop runs them."""
     code_bytes: int | None = None
@@ -29,14 +29,14 @@ class Isa:
     """Waves that a SIMD can hold at once, as LLVM computes it from registers, LDS and threads."""
     # NVIDIA
     registers: int | None = None
-    """Of a cubin, which microkernels may be: PTX has virtual registers only."""
+    """Registers of a thread, known for cubins (of microkernels): PTX has virtual registers only."""
     shared_bytes: int | None = None
     ptx_bytes: int | None = None
-    """Of its text."""
+    """Bytes of the PTX text."""
 
     @property
     def summary(self) -> str:
-        """For a cell of a table: the resources of a GPU's kernel, else the size of the code."""
+        """A table cell: the resources of a GPU's kernel, else the size of the code."""
         shown: list[tuple[str, str | int | None]] = [
             ("vgpr", self.vgpr),
             ("spills", self.vgpr_spills),

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from autotuner.iree.compile import Compile, Dump, PartialCompile, Phase
 
 PROBLEM, SPEC, BEGUN, MODULE = "problem.mlir", "spec.mlir", "begun.mlirbc", "module.vmfb"
-"""The names of what goes into a compile's folder and comes out of it."""
+"""The names of the files in a compile's folder."""
 MODEL = "whole-model.mlir"
-"""What a whole model is called there: its name becomes part of the binaries, which are kept by what is in them."""
+"""The name of a model in the folder: it becomes part of the binaries, which are cached by content."""
 ROOM = "Free some space, or choose another --workspace or AUTOTUNE_CACHE_DIR."
 
 

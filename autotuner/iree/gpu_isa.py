@@ -17,7 +17,7 @@ from autotuner.iree.kernels import Kernel
 from autotuner.iree.objects import read_object
 
 _CUDA_EXECUTABLE = re.compile(rb"CDA1.{60}(.{4}CDA1)", re.S)
-"""How IREE's executables for CUDA begin: a header, and after it a flatbuffer with the same letters."""
+"""The start of IREE's CUDA executables: a header, then a flatbuffer with the same letters."""
 _FUNCTION = re.compile(r"Function Name: (\S+)")
 _OCCUPANCY = re.compile(r"Occupancy \[waves/SIMD\]: (\d+)")
 _AMD_MMA = re.compile(r"^V_(?:MFMA|SMFMAC|WMMA|SWMMAC)_\w+: (\d+)$", re.M)
@@ -25,7 +25,7 @@ _PTX_MMA = re.compile(r"\b(?:mma\.sync|wgmma\.mma_async)\b")
 
 
 def read_kernels(path: Path, module: Path, remarks: str) -> Iterator[Isa]:
-    """Of each kernel in a dumped executable."""
+    """The figures of each kernel in a dumped executable."""
     found = read_object(path)  # IREE dumps a microkernel's cubin under the name of PTX
     said = _read_remarks(remarks)
     dynamic = {} if found.kind == "hsaco" else _dynamic_shared_memory(module)
@@ -63,7 +63,7 @@ def _amd(kernel: Kernel) -> Isa:
 
 
 def _nvidia(kernel: Kernel, text: str | None, dynamic: int | None) -> Isa:
-    """`dynamic`: bytes of shared memory that a launch asks for; of PTX it is known whether it can have any."""
+    """Figures of an NVIDIA kernel; `dynamic` are the bytes of shared memory that its launch asks for."""
     extra = 0 if kernel.kind == "ptx" and not kernel.dynamic_memory else dynamic
     return Isa(
         threads=_threads(kernel),
@@ -76,7 +76,7 @@ def _nvidia(kernel: Kernel, text: str | None, dynamic: int | None) -> Isa:
 
 
 def _dynamic_shared_memory(module: Path) -> dict[str, int]:
-    """Kernel -> bytes asked for at launch: the PTX does not say, IREE's executable does, in a module or before that."""
+    """Bytes of dynamic shared memory by kernel: IREE's executable has them, the PTX does not."""
     data = module.read_bytes() if module.is_file() else b""
     found: dict[str, int] = {}
     for match in _CUDA_EXECUTABLE.finditer(data):
@@ -99,5 +99,5 @@ def _launch_sizes(executable: bytes) -> dict[str, int]:
 
 
 def _slot(field: int) -> int:
-    """Where a flatbuffer's table of fields has this one."""
+    """The offset of a field in a flatbuffer's vtable."""
     return 4 + 2 * field

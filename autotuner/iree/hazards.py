@@ -24,7 +24,7 @@ _PTX, _CUBIN = "autotuner.iree.nvidia:ptx_hazards", "autotuner.iree.nvidia:cubin
 
 
 def hazards(path: Path) -> list[str]:
-    """Of an object that is known to be one, in words, each once."""
+    """The hazards of an object in words, each once."""
     data = path.read_bytes()
     if not data.startswith(ELF_MAGIC):
         return list(loaded(_PTX)(data.rstrip(b"\x00").decode()))
@@ -47,11 +47,11 @@ _REFUSED = (
     (re.compile(r"lcall|ljmp|retfq?|iret[dq]?|xbegin|enclu"), "it leaves its code ({})"),
 )
 _UNKNOWN = ".byte"
-"""What the disassembler calls bytes that it does not know."""
+"""The disassembler's name for unknown bytes."""
 _COMPUTED = "it jumps to addresses that it computes ({}: compile with -fno-jump-tables)"
 _LINKED = "its code is another one when it is linked"
 Links = Mapping[int, tuple[int, int | None]]
-"""Places in a section that the linker writes to: the kind of number, and what of the section that is the address of."""
+"""Relocations of a section by place: the type, and the target if it is a section."""
 
 
 def _host(elf: ELFFile) -> list[str]:
@@ -71,7 +71,7 @@ def _host(elf: ELFFile) -> list[str]:
 
 
 _CHANGES = ("SHT_REL", "SHT_RELR", 0x40000014, 0x40000020)
-"""Relocations as no compiler for these processors writes them; the numbers are LLVM's packed ones."""
+"""Sections of packed relocations (LLVM's numbers), which no compiler for these processors writes."""
 
 
 def _links(elf: ELFFile, number: int) -> Links:
@@ -117,9 +117,9 @@ _X86_LINKS = (2, 4, 9, 41, 42)
 
 
 def _x86_64(code: bytes, links: Links) -> Iterator[str]:
-    """By a disassembler from the first byte to the last; what it does not know is no instruction of a kernel.
+    """Hazards of x86-64 code, disassembled from the first byte to the last; unknown instructions are hazards.
 
-    Jumps go to what it has seen, so that nothing else is run: not what lies within an instruction.
+    Jumps must go to the start of an instruction that was disassembled.
     """
     import capstone  # a tenth of a second that only whoever brings an object pays
 
@@ -159,7 +159,7 @@ _AARCH64_LINKS = range(263, 313)
 
 
 def _aarch64(code: bytes, links: Links) -> Iterator[str]:
-    """Four bytes each: calls of the system, and reads of system registers."""
+    """Hazards of AArch64 code: system calls, and reads of system registers."""
     for at in range(0, len(code) - 3, 4):
         word = int.from_bytes(code[at : at + 4], "little")
         if word & 0xFFE0001C == 0xD4000000 and word & 0x3:
@@ -181,4 +181,4 @@ def _aarch64(code: bytes, links: Links) -> Iterator[str]:
 
 
 _FLOATING = frozenset({0x5A20, 0x5A21, 0x5A10})
-"""FPCR, FPSR and NZCV, as `mrs` names them: rounding and flags."""
+"""System registers that a kernel may read: FPCR, FPSR and NZCV (rounding and flags)."""

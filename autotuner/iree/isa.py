@@ -13,19 +13,19 @@ from autotuner.system import process
 from autotuner.system.settings import loaded
 
 REMARKS = "--pass-remarks-analysis=kernel-resource-usage|asm-printer"
-"""LLVM says on stderr what a kernel uses and which instructions it has. This costs nothing; for a dump of the assembly
-the compiler would generate all code twice, a third more time for a candidate."""
+"""Flags for LLVM's remarks on resources and instructions. They cost nothing; a dump of the assembly would generate all
+code twice, a third more time for a candidate."""
 
 _GPU_READER = "autotuner.iree.gpu_isa:read_kernels"
-"""Loaded with the first executable for a GPU."""
+"""The module for GPU executables, imported on first use."""
 _REMARK = re.compile(r"^remark: .*:\d+:\d+: (?:BasicBlock:.*\n(?:\w+: \d+\n)*\n?|.*\n?)", re.M)
 
 
 def read_isa(binaries: Path, module: Path, *, remarks: str = "") -> Isa:
     """The figures of a build, from its dumped executables, its module and what `REMARKS` made the compiler say.
 
-    Of several kernels it is the heaviest: the one with most matrix instructions, then with most code. Nothing is raised
-    when files are missing or damaged: what cannot be read is None.
+    Of several kernels the heaviest counts: the one with most matrix instructions, then with most code. Missing or
+    damaged files raise nothing: unknown figures are None.
     """
     files = sorted(path for path in binaries.glob("*") if path.suffix in (".ptx", ".hsaco", ".so"))
     try:

@@ -1,4 +1,4 @@
-"""Kernels of object files, and how they are called. IREE does not check that: it embeds what it is given."""
+"""The kernels of object files, and how they are called. IREE does not check it."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ Kind = Literal["hsaco", "ptx", "cubin", "elf"]
 """AMD's code object, NVIDIA's text and machine code, a processor's object."""
 ArgumentKind = Literal["pointer", "value", "hidden"]
 POINTER = 8
-"""Bytes of one."""
+"""Bytes of a pointer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
     kind: ArgumentKind
-    """Hidden ones come after the others; the driver fills them, not the caller."""
+    """The argument's kind. Hidden ones come last, and the driver sets them."""
     type: str
-    """In the file's own words: global_buffer, by_value, hidden_block_count_x; u64, b32."""
+    """The type in the file's words: global_buffer, by_value, hidden_block_count_x; u64, b32."""
     offset: int
     size: int
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One kernel. None: the file does not say, or there is no such thing on the chip."""
+    """One kernel. None: the file does not say, or the chip has no such thing."""
 
     symbol: str
     kind: Kind
@@ -34,14 +34,14 @@ class Kernel:
     arguments: tuple[Argument, ...] | None = None
     kernarg_size: int | None = None
     workgroup_size: tuple[int, int, int] | None = None
-    """The only one that it can be launched with."""
+    """The required workgroup size."""
     most_threads: int | None = None
-    """In a workgroup."""
+    """The most threads of a workgroup."""
     wavefront: int | None = None
     local_memory: int | None = None
-    """Static bytes."""
+    """Bytes of static shared memory."""
     dynamic_memory: bool = False
-    """It may use more, given at launch (PTX only: others do not say)."""
+    """It uses dynamic shared memory (known for PTX only)."""
     vgpr: int | None = None
     agpr: int | None = None
     sgpr: int | None = None
@@ -49,11 +49,11 @@ class Kernel:
     sgpr_spills: int | None = None
     scratch: int | None = None
     registers: int | None = None
-    """Of a thread on NVIDIA's chips: a cubin says so, PTX has virtual ones only."""
+    """Registers of a thread on NVIDIA's chips, known for cubins only."""
     cluster: tuple[int, int, int] | None = None
-    """Workgroups that NVIDIA's driver launches together: the grid must be a multiple."""
+    """Workgroups of an NVIDIA cluster: the grid must be a multiple."""
     stack: int | None = None
-    """Bytes of a thread on NVIDIA's chips."""
+    """Stack bytes of a thread on NVIDIA's chips."""
     code: int | None = None
     """Bytes of machine code."""
 
@@ -68,12 +68,12 @@ class KernelFile:
     chip: str
     kernels: tuple[Kernel, ...]
     linked: bool = True
-    """Not so for what a compiler's -c makes."""
+    """It is linked: not the output of a compiler's -c."""
     version: str | None = None
-    """Of PTX: what the driver must know."""
+    """The PTX version that the driver must support."""
     defined: frozenset[str] = frozenset()
     undefined: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
-    """Names of a processor's object that are visible from outside."""
+    """The visible symbols of a processor's object."""
     texts: Mapping[str, str] = field(default_factory=dict)
-    """Of PTX: each kernel from its name to the next one's, comments and strings blanked."""
+    """The PTX text of each kernel, with comments and strings blanked."""

@@ -30,12 +30,12 @@ ROLES: Mapping[Kind, tuple[str, ...]] = {
     "convolution": ("batch", "image", "channel", "filter", "input", "depth"),
     "attention": ("batch", "m", "n", "k1", "k2"),
 }
-"""What the loops of each kind are for, in the order in which the compiler's matchers give them."""
+"""The roles of each kind's loops, in the order of the compiler's matchers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """The root operation of a dispatch, as the compiler has it when a spec is applied."""
+    """The root operation of a dispatch, at the point where specs are applied."""
 
     op: str
     kind: Kind
@@ -44,7 +44,7 @@ class Dispatch:
     element_types: tuple[str, ...]
     loops: tuple[int, ...]
     roles: tuple[tuple[str, tuple[int, ...]], ...]
-    """Each role of ROLES with its loops, as indices into `loops`."""
+    """The loops of each role, as indices into `loops`."""
     outputs: tuple[tuple[int, ...], ...]
     """The loops of each result's dimensions."""
     lowering_config: str
@@ -56,7 +56,7 @@ class Dispatch:
     """Loops whose sizes are known only when the program runs; in `loops` they are 1 until `sized` says more."""
 
     def sized(self, sizes: Mapping[int, int]) -> Dispatch:
-        """The same, with sizes for its dynamic loops."""
+        """The dispatch with sizes for its dynamic loops."""
         loops = tuple(sizes.get(d, size) if d in self.dynamic else size for d, size in enumerate(self.loops))
         return replace(self, loops=loops)
 
@@ -72,19 +72,19 @@ class Dispatch:
 
     @property
     def packed(self) -> bool:
-        """The operands are already in tiles: the operation has inner loops of its own."""
+        """Whether its operands are packed into tiles, so that it has inner loops."""
         return self.op in ("linalg.mmt4d", "linalg.batch_mmt4d", INNER_TILED)
 
     @property
     def typed(self) -> bool:
-        """No matcher knows its structure: matchers go by its name and the types of its operands."""
+        """Whether matchers go by its name and operand types, because none knows its structure."""
         masked = self.kind == "attention" and len(self.maps) > _UNMASKED_MAPS
         return self.op == INNER_TILED or masked
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """One operation that carries the marker, with the configuration that it really has."""
+    """An operation with the marker, and its configuration."""
 
     op: str
     lowering_config: str
@@ -103,7 +103,7 @@ def parse(text: str, context: ir.Context) -> ir.Module:
 
 
 def resources(text: str) -> str:
-    """The section after a printed module: the values of constants that the module names only.
+    """The resource section after a printed module, with the values of its constants.
 
     The executables that the compiler dumps lack it. Line breaks are escaped within MLIR's strings, so nothing else
     begins like it.
@@ -112,7 +112,7 @@ def resources(text: str) -> str:
 
 
 def same_attributes(pairs: Iterable[tuple[str, str]]) -> list[bool]:
-    """For each pair: do the two attribute texts mean the same (spaces, order of keys and defaults aside)?"""
+    """For each pair, whether both attribute texts mean the same (spaces, order of keys and defaults aside)."""
     with text_context():
         return [left == right or ir.Attribute.parse(left) == ir.Attribute.parse(right) for left, right in pairs]
 
@@ -127,7 +127,7 @@ def walk(op: Any) -> Iterator[Any]:
 
 
 def maker(value: Any, *names: str) -> Any:
-    """The operation that makes a value; None where it is an argument, or made by one that has none of these names."""
+    """The operation that defines a value; None: it is an argument, or the operation has none of these names."""
     if isinstance(value.owner, ir.Block):
         return None
     made = value.owner.operation
@@ -158,7 +158,7 @@ def read_function(text: str) -> str:
 
 
 def root_of(module: Any) -> tuple[Any, Dispatch] | None:
-    """The operation itself, and what it is."""
+    """The root operation of a module, and its `Dispatch`."""
     found = []
     for op in walk(module):
         if "root_op" in op.attributes and "lowering_config" in op.attributes:
@@ -209,7 +209,7 @@ def _tile(size: Any) -> int:
 
 
 def dispatch_of(op: Any) -> Dispatch | None:
-    """What an operation is, if it is a contraction, a convolution or an online attention of known sizes."""
+    """The `Dispatch` of a contraction, convolution or online attention of known sizes; None for others."""
     shapes = [ir.ShapedType(v.type) for v in op.operands if isinstance(v.type, ir.ShapedType)]
     if not all(s.has_rank for s in shapes):
         return None
@@ -339,7 +339,7 @@ def _translation_info(op: Any) -> str:
 
 
 def by_name(texts: Iterable[str]) -> dict[str, str]:
-    """What the compiler dumped of its executables, by their names."""
+    """Dumped executables by name."""
     named = {}
     with ir.Context() as context:
         for text in texts:
@@ -354,21 +354,21 @@ def by_name(texts: Iterable[str]) -> dict[str, str]:
 # --- Where attributes and types are read from text, or written ------------------------------------------------------
 
 _PROGRAMS = 64
-"""How many programs are read in one context: what it has read of them stays in it."""
+"""The number of programs that are parsed in one context, which keeps their attributes."""
 _own = threading.local()
 
 
 @cache
 def text_context() -> ir.Context:
-    """One for all of them: to make a context takes longer than to read a thousand attributes.
+    """The shared context of attribute texts: to make one takes longer than to read a thousand attributes.
 
-    What was read stays in it, which is little. Modules are larger, and each gets a context of its own.
+    It keeps what was read, which is little. Larger modules get contexts of their own.
     """
     return ir.Context()
 
 
 def program_context() -> ir.Context:
-    """This thread's, for the programs of many candidates: to make one takes thirty times as long as to read these."""
+    """This thread's context for candidates' programs: to make one takes thirty times as long as to read them."""
     if not getattr(_own, "left", 0):
         _own.context, _own.left = ir.Context(), _PROGRAMS
     _own.left -= 1

@@ -37,7 +37,7 @@ _NUMBER = re.compile(r"\d{1,9}")
 
 
 def read_ptx(path: Path, text: str) -> KernelFile:
-    """What the text says; where it is no PTX, it has no chip or no version."""
+    """Reads PTX; other text has no chip or no version."""
     text = without_comments(text)
     found = list(_ENTRY.finditer(text))
     ends = [match.start() for match in found[1:]] + [len(text)] * bool(found)
@@ -54,12 +54,12 @@ def read_ptx(path: Path, text: str) -> KernelFile:
 
 
 def without_comments(text: str) -> str:
-    """Blanks instead of comments and strings, so that places stay."""
+    """The text with comments and strings blanked, so that offsets stay."""
     return _BLANKED.sub(lambda m: " " * len(m[0]), text)
 
 
 def _body_end(text: str) -> int:
-    """Where the first pair of braces, with all that it holds, ends."""
+    """The end of the first pair of braces."""
     depth = 0
     for brace in re.finditer("[{}]", text):
         depth += 1 if brace[0] == "{" else -1
@@ -101,7 +101,7 @@ def _shared_bytes(text: str) -> int:
 
 
 def _parameters(text: str) -> Iterator[Argument]:
-    """PTX need not say what is a pointer: a 64-bit integer counts as one."""
+    """The parameters of an entry; a 64-bit integer counts as a pointer, since PTX need not mark them."""
     offset = 0
     for declaration in text.split(","):
         if not declaration.strip():
@@ -129,7 +129,7 @@ _MADE_FOR = re.compile(rb"-arch (sm_[0-9]{2,4}[af]?)\b")
 
 
 class _Attribute(IntEnum):
-    """Of a kernel, by `cuobjdump`'s numbers."""
+    """A kernel's attributes, by `cuobjdump`'s numbers."""
 
     MOST_THREADS = 0x05
     REQUIRED_THREADS = 0x10
@@ -143,7 +143,7 @@ _THREES = (_Attribute.MOST_THREADS, _Attribute.REQUIRED_THREADS, _Attribute.CLUS
 
 
 def read_cubin(path: Path, elf: ELFFile) -> KernelFile:
-    """Its kernels; a ValueError where attributes do not lie within their section."""
+    """Reads a cubin's kernels; a ValueError where attributes exceed their section."""
     sections = {section.name: section for section in elf.iter_sections()}
     chip = _chip(elf, sections[_TOOLS].data() if _TOOLS in sections else b"")
     table = sections.get(".symtab")
@@ -182,7 +182,7 @@ def read_cubin(path: Path, elf: ELFFile) -> KernelFile:
 
 
 def _chip(elf: ELFFile, tools: bytes) -> str:
-    """As the assembler was told, which CUDA 13 writes down; else as its flags say, with one for that very chip."""
+    """The chip: as CUDA 13 records it, else by the ELF's flags, one of which stands for code of that chip alone."""
     said = _MADE_FOR.search(tools)
     if said:
         return said[1].decode()
@@ -207,14 +207,14 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _argument(data: bytes) -> Argument:
-    """It has no types: what is as long as a pointer counts as one."""
+    """An argument; it has no type, so one of a pointer's size counts as a pointer."""
     _, _, offset, word = struct.unpack("<IHHI", data)
     size = word >> 18
     return Argument("pointer" if size == POINTER else "value", f"b{8 * size}", offset, size)
 
 
 def _without_the_systems(size: int, chip: str) -> int:
-    """From Hopper on the first KiB of shared memory is the system's, which is not counted where limits are."""
+    """Shared memory without the first KiB, which is the system's from Hopper on and not part of limits."""
     return max(0, size - 1024) if int(re.findall(r"\d+", chip)[0]) >= 90 else int(size)
 
 
@@ -229,14 +229,14 @@ _HAZARDS = (
 
 
 def ptx_hazards(text: str) -> list[str]:
-    """What the text has besides computing, in words; see `hazards`."""
+    """Hazards of PTX in words; see `hazards`."""
     words = " ".join(without_comments(text).split())
     found = [said.format(match[0].strip()[:60]) for pattern, said in _HAZARDS for match in pattern.finditer(words)]
     return list(dict.fromkeys(found))
 
 
 def cubin_hazards(elf: ELFFile) -> list[str]:
-    """Of machine code: what its sections and names say. Its instructions are not documented, and are not read."""
+    """Hazards of a cubin by its sections and names; its instructions are undocumented, and not read."""
     data = [s.name for s in elf.iter_sections() if s.name.startswith(".nv.global") and s["sh_size"]]
     tables = [s for s in elf.iter_sections() if isinstance(s, SymbolTableSection)]
     names = {symbol.name for table in tables for symbol in table.iter_symbols()}

@@ -17,16 +17,16 @@ from autotuner.system.workspace import refuse_endless
 ELF_MAGIC = b"\x7fELF"
 _MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64"}
 _READERS = {"EM_AMDGPU": "autotuner.iree.amd:read_hsaco", "EM_CUDA": "autotuner.iree.nvidia:read_cubin"}
-"""By the machine that an ELF is for; each is loaded with the first object that needs it."""
+"""Reader modules by the ELF's machine, imported on first use."""
 _PTX_READER = "autotuner.iree.nvidia:read_ptx"
 
 _LINKERS_OWN = {"_GLOBAL_OFFSET_TABLE_"}
 _OUTSIDE = {"STB_GLOBAL", "STB_WEAK", "STB_LOOS"}
-"""The last is GNU's unique one, by the name that pyelftools has for its number."""
+"""Bindings of visible symbols; the last is GNU's unique, by pyelftools' name."""
 
 
 def read_object(path: Path) -> KernelFile:
-    """The file with its kernels. Whatever the bytes are, nothing but a UsageError is raised."""
+    """Reads a file's kernels; raises nothing but a UsageError, whatever the bytes are."""
     try:
         refuse_endless(path)
         data = path.read_bytes()
@@ -68,7 +68,7 @@ def _from_elf(path: Path, data: bytes) -> KernelFile:
 
 
 def open_elf(data: bytes) -> ELFFile:
-    """The ELF, or a ValueError where its tables do not lie within it: pyelftools would loop over them for long."""
+    """Opens an ELF; a ValueError where its tables exceed the file, over which pyelftools would loop for long."""
     elf = ELFFile(io.BytesIO(data))
     tables = (
         ("section", elf["e_shoff"], elf.num_sections(), elf["e_shentsize"]),

@@ -1,4 +1,4 @@
-"""What the compiler knows of a processor, read from the targets of its executables with its own bindings."""
+"""The compiler's facts of a processor, read from its executable targets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class CpuFacts:
     vector_bytes: int
     vector_registers: int
     calls_mmt4d: bool = False
-    """Products of packed operands call IREE's own microkernel."""
+    """Products of packed operands call IREE's mmt4d ukernel."""
 
 
 def executable_target(text: str) -> str:
@@ -48,7 +48,7 @@ def read_cpu_facts(text: str) -> CpuFacts:
 
 
 def _calls_mmt4d(table: Mapping[str, ir.Attribute], triple: str) -> bool:
-    """As IREE reads it: what is not said is `default`, and that is mmt4d on these two processors."""
+    """Whether ukernels are enabled: unset means `default`, which is mmt4d on these two architectures."""
     enabled = ir.StringAttr(table["ukernels"]).value if "ukernels" in table else "default"
     if enabled == "default":
         return triple.startswith(("x86_64", "aarch64"))
@@ -57,7 +57,7 @@ def _calls_mmt4d(table: Mapping[str, ir.Attribute], triple: str) -> bool:
 
 @lru_cache(maxsize=64)
 def read_features(executable_target: str) -> frozenset[str]:
-    """The instructions that the processor of an executable target has, by LLVM's names; none of an empty text."""
+    """The features of an executable target's processor, by LLVM's names; none for an empty text."""
     if not executable_target:
         return frozenset()
     with text_context():

@@ -1,9 +1,8 @@
-"""Changes programs between two phases of the compiler, so that what candidates share is compiled once.
+"""Edits programs between two phases of the compiler, so that what candidates share is compiled once.
 
-They share the host's program up to the bytes of their executables and the number of their workgroups: these are
-exchanged where that program is not begun. A module is wanted with several numbers of repeats: IREE
-repeats each dispatch once here, and its copy goes into a loop, where IREE itself writes each dispatch N times. What the
-device is given is the same: N dispatches with IREE's own barriers between them.
+Candidates share the host program but for the bytes of executables and the workgroup counts, which are exchanged. For
+several numbers of repeats, IREE repeats each dispatch once, and the copy is put into a loop, where IREE itself would
+write each dispatch N times. The device gets the same: N dispatches with IREE's own barriers between them.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ DISPATCH, CONSTANT = "hal.command_buffer.dispatch", "arith.constant"
 
 
 class UnexpectedError(Exception):
-    """A program does not have the form that the compiler is known to give it."""
+    """A program does not have the form that this compiler is known to give it."""
 
 
 def changed(change: Callable[..., None], program: bytes, *others: bytes) -> bytes | None:
-    """The program as `change` leaves it, which reads the others; None where one of them is not as expected."""
+    """The program after `change`, which also reads the others; None where one has an unexpected form."""
     with program_context(), ir.Location.unknown():
         try:
             module, *read = [ir.Module.parse(one) for one in (program, *others)]
@@ -48,7 +47,7 @@ def blocks(op: ir.Operation) -> Iterator[list[ir.Operation]]:
 
 
 def make_index(value: int) -> ir.Value:
-    """A constant, where operations are put in."""
+    """A constant at the insertion point."""
     index = ir.IndexType.get()
     attributes = {"value": ir.IntegerAttr.get(index, value)}
     return ir.Operation.create(CONSTANT, results=[index], attributes=attributes).result
@@ -57,12 +56,12 @@ def make_index(value: int) -> ir.Value:
 # --- How often a module repeats its dispatches ----------------------------------------------------------------------
 
 TWICE = 2
-"""How often IREE itself repeats, so that there is a copy and its barrier."""
+"""The repeats that IREE is asked for, so that there is a copy and its barrier."""
 _BARRIER = "hal.command_buffer.execution_barrier"
 
 
 def with_repeats(program: bytes, count: int) -> bytes | None:
-    """A program whose dispatches IREE has repeated once, with so many of them; None where it is not as expected."""
+    """A program, whose dispatches IREE has repeated once, with so many repeats; None: unexpected form."""
 
     def repeat(module: ir.Module) -> None:
         for copy, barrier in [pair for block in blocks(module.operation) for pair in _copies(block)]:
@@ -76,7 +75,7 @@ def with_repeats(program: bytes, count: int) -> bytes | None:
 
 
 def _copies(ops: list[ir.Operation]) -> list[tuple[ir.Operation, ir.Operation]]:
-    """Each copy of a dispatch and the barrier behind it; the dispatch itself follows."""
+    """Each copy of a dispatch with its barrier; the dispatch itself follows."""
     found = [index for index, op in enumerate(ops) if op.name == DISPATCH]
     copies = found[::2]
     if [index + 2 for index in copies] != found[1::2]:
@@ -88,7 +87,7 @@ def _copies(ops: list[ir.Operation]) -> list[tuple[ir.Operation, ir.Operation]]:
 
 
 def _loop(*body: ir.Operation, times: int) -> None:
-    """Puts these into a loop, where the first of them is."""
+    """Moves these operations into a loop at the first one's place."""
     with ir.InsertionPoint(body[0]):
         begin, end, step = (make_index(value) for value in (0, times, 1))
         loop = ir.Operation.create("scf.for", operands=[begin, end, step], regions=1)
@@ -104,13 +103,13 @@ def _loop(*body: ir.Operation, times: int) -> None:
 _EXECUTABLE, _BINARY, _END = "hal.executable", "hal.executable.binary", "hal.executable_end"
 _LOOKUP = "hal.executable.lookup.function"
 _FUNCTION = 2
-"""Which operand of a dispatch is the function that it calls; how many workgroups there are in x, y and z follows."""
+"""The index of a dispatch's function operand; the workgroup counts in x, y and z follow."""
 _COUNTS = range(3, 6)
 Counts = tuple[int, ...]
 
 
 def spliced(host: bytes, executables: bytes) -> bytes | None:
-    """The host's program of `host` with what `executables` has; None where the two do not fit each other."""
+    """The host program of `host` with the binaries of `executables`; None where they do not match."""
     return changed(_exchange, host, executables)
 
 
@@ -120,7 +119,7 @@ def _exchange(program: ir.Module, made: ir.Module) -> None:
 
 
 def _binaries(module: ir.Module) -> dict[str, ir.Operation]:
-    """By the names of the executable and of the binary."""
+    """Binaries by the names of executable and binary."""
     found = {}
     for executable in (op.operation for op in module.body.operations if op.operation.name == _EXECUTABLE):
         for op in (op.operation for op in executable.regions[0].blocks[0].operations):
@@ -141,13 +140,13 @@ def _exchange_binaries(into: dict[str, ir.Operation], made: dict[str, ir.Operati
 
 
 def _dispatches(module: ir.Module) -> list[list[ir.Operation]]:
-    """Those of each block that has some."""
+    """The dispatches of each block that has some."""
     found = ([op for op in block if op.name == DISPATCH] for block in blocks(module.operation))
     return [block for block in found if block]
 
 
 def _counts(dispatches: list[list[ir.Operation]]) -> dict[str, Counts]:
-    """How many workgroups each function is dispatched with: everywhere as many, or it is not known."""
+    """The workgroup counts of each function; unknown where they differ between dispatches."""
     found: dict[str, Counts] = {}
     for op in (op for block in dispatches for op in block):
         counts = tuple(_constant(op.operands[index]) for index in _COUNTS)
@@ -195,7 +194,7 @@ _CONFIGURE = "hal.executable(iree-hal-configure-executables)"
 _DUMP = "iree-hal-dump-executable-sources{path=configurations prefix=configured}"
 _TRANSLATE = "hal.executable(iree-hal-translate-all-executables)"
 _HOST = "iree-hal-conversion"
-"""The host's program without any cleaning up: it says how many workgroups there are of each dispatch."""
+"""The passes of the host program without cleanup, which give the workgroup counts."""
 _HOIST = "hal.executable(hal.executable.variant(iree-hal-hoist-executable-objects))"
 _SERIALIZE = "iree-hal-serialize-all-executables"
 
@@ -203,13 +202,13 @@ _SERIALIZE = "iree-hal-serialize-all-executables"
 def executables_command(
     iree_opt: Path, program: str, flags: Iterable[str], *, dumps: Sequence[str], output: str
 ) -> tuple[str, ...]:
-    """The exact words, for a program whose dispatches are not begun."""
+    """The iree-opt command that makes executables from a program with formed dispatches."""
     pipeline = f"--pass-pipeline={_pipeline(dumps)}"
     return (str(iree_opt), program, pipeline, *flags, ONE_THREAD, "--emit-bytecode", "-o", output)
 
 
 def _pipeline(dumps: Sequence[str]) -> str:
-    """What `--pass-pipeline=` is given, with the configurations and the binaries dumped where that is wanted."""
+    """The value of `--pass-pipeline=`, with dumps of configurations and binaries if wanted."""
     dumped = (_DUMP,) if "configurations" in dumps else ()
     options = "{dump-binaries-path=binaries}" if "binaries" in dumps else ""
     steps = (_CONFIGURE, *dumped, _TRANSLATE, _HOST, _HOIST, f"hal.executable({_SERIALIZE}{options})")

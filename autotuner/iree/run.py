@@ -13,14 +13,14 @@ from autotuner.iree.tools import Tools
 from autotuner.system import process
 
 _STATUS = re.compile(r"(?:\S+:\d+: )?([A-Z_]{4,}; .*)")
-"""How the runtime words a failure: the place in its source, a status, and what happened, the innermost first."""
+"""A runtime error: the place in the source, a status, and a message, the innermost first."""
 _ENDED = ("ended by ", "killed after ")
 _SCOPE = re.compile(r"scopes like '([^']*)'")
 _MOST = 300
 
 
 def failed_because(detail: str) -> str:
-    """Of what a failing run said, the reason, in one line: the runtime's first words, or how the process ended."""
+    """The reason of a failed run in one line: the runtime's first message, or how the process ended."""
     lines = [line.strip() for line in detail.splitlines() if line.strip()]
     if lines and lines[0].startswith(_ENDED):
         return lines[0][:_MOST]
@@ -31,7 +31,7 @@ def failed_because(detail: str) -> str:
 
 
 def known_remedy(detail: str) -> str:
-    """The remedy for a failed run, where users have one; else empty."""
+    """The user's remedy for a failed run; empty: none is known."""
     if (scope := _SCOPE.search(detail)) is not None:
         return f"Give --parameters {scope[1]}=FILE.irpa." if scope[1] else "Give --parameters FILE.irpa."
     if "'io_parameters' not registered" in detail:
@@ -45,20 +45,20 @@ class Invocation:
 
     function: str
     inputs: tuple[str, ...]
-    """As `--input=` takes them: `4x8xf32=@FILE`, `@FILE.npy`, `2xi32=1 2`."""
+    """Inputs, as `--input=` takes them: `4x8xf32=@FILE`, `@FILE.npy`, `2xi32=1 2`."""
     results: tuple[str, ...]
-    """The element type of each result."""
+    """The element types of the results."""
     parameters: tuple[str, ...] = ()
-    """As `--parameters=` takes them."""
+    """Parameter files, as `--parameters=` takes them."""
 
     @property
     def arguments(self) -> list[str]:
-        """The flags that give it to iree-run-module and iree-benchmark-module."""
+        """Its flags for iree-run-module and iree-benchmark-module."""
         return [*(f"--input={text}" for text in self.inputs), *(f"--parameters={text}" for text in self.parameters)]
 
 
 def run_command(tools: Tools, vmfb: Path, invocation: Invocation, *, device: str, outputs: Sequence[Path]) -> list[str]:
-    """One call, each result into a file."""
+    """The command of one call that writes each result to a file."""
     words = _words(tools.iree_run_module, vmfb, invocation, device=device)
     return [*words, *(f"--output=@{path}" for path in outputs)]
 
@@ -74,7 +74,7 @@ def _words(program: Path, vmfb: Path, invocation: Invocation, *, device: str) ->
 
 
 def list_devices(tools: Tools, driver: str, *, timeout: float = 60.0) -> process.Finished:
-    """What a driver finds on this machine."""
+    """The devices that a driver finds on this machine."""
     return process.run([tools.iree_run_module, f"--list_devices={driver}"], timeout=timeout)
 
 
@@ -88,19 +88,19 @@ _UNIT_US = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
 
 @dataclass(frozen=True)
 class Benchmark:
-    """How modules are timed: all but the module."""
+    """The settings of a timing."""
 
     invocation: Invocation
     seconds: float
-    """A repetition, at least; and the warm-up before."""
+    """The least seconds of a repetition, and of the warm-up."""
     timeout: float
-    """Seconds of a whole timing, at most."""
+    """The time limit of a whole timing."""
     steady: bool = False
-    """The warm-up goes on until the device is in a lasting state: others that draw more power ran before."""
+    """The warm-up lasts until the device is in a steady state, because other loads ran before."""
     cache: CacheState = "warm"
-    """Cold: single calls on buffers that no call of late has touched."""
+    """The state of the last level cache. Cold: single calls on buffers that no recent call has touched."""
     warms: bool = True
-    """There is a warm-up; of a call that takes seconds it would change nothing."""
+    """There is a warm-up; a call of seconds needs none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class DispatchTime:
     """The time of one dispatch in a call, by the runtime's statistics."""
 
     us: float
-    """From its first workgroup's begin to its last one's end, all its calls together."""
+    """µs from the start of its first workgroup to the end of its last, over all its calls."""
     calls: float = 1.0
 
 
@@ -125,7 +125,7 @@ def benchmark_command(
 
 
 def statistics_command(tools: Tools, vmfb: Path, invocation: Invocation, *, device: str) -> list[str]:
-    """A row for each dispatch, where the device keeps them."""
+    """The command that prints statistics for each dispatch."""
     words = _words(tools.iree_benchmark_module, vmfb, invocation, device=device)
     return [*words, _JSON, "--benchmark_min_time=0.1s", "--dispatch_statistics=true"]
 
@@ -142,7 +142,7 @@ def read_repetitions(text: str) -> tuple[float, ...]:
 
 
 def read_statistics(text: str) -> dict[str, DispatchTime] | None:
-    """What each dispatch takes of one call, by its export's name; None where nothing is said of any."""
+    """Dispatch times of one call, by the export's name; None where there are no statistics."""
     try:
         rows = [row for row in json.loads(text)["benchmarks"] if "percent" in row]
         return {str(row["name"]).split("/", 1)[1]: _dispatch_time(row) for row in rows} or None

@@ -17,18 +17,18 @@ from autotuner.system.digests import content_digest
 from autotuner.system.settings import iree_tools
 
 _PLACES = ("", "tools", "bin")
-"""Where the programs lie in a folder of the user's: themselves, in a build tree, in an install tree."""
+"""Places of the programs in the user's folder: itself, a build tree, an install tree."""
 
 
 @dataclass(frozen=True)
 class Tools:
-    """Paths of the programs that a run uses."""
+    """The paths of the IREE programs that a run uses."""
 
     iree_compile: Path
     iree_run_module: Path
     iree_benchmark_module: Path
     folder: Path | None = None
-    """Where the user's own build of IREE is; None: the installed wheels."""
+    """The folder of the user's own build of IREE; None: the installed wheels."""
 
     @classmethod
     def find(cls, folder: Path | None = None) -> Tools:
@@ -44,7 +44,7 @@ class Tools:
 
     @property
     def share_the_runtime(self) -> bool:
-        """The programs are those of the installed wheel, so modules run in the same runtime as `iree.runtime`."""
+        """Whether the programs are those of the installed wheels, so that `iree.runtime` is the same runtime."""
         return self.iree_run_module.parent == _runtime_folder()
 
     @classmethod
@@ -63,7 +63,7 @@ class Tools:
 
     @cached_property
     def passes_match(self) -> bool:
-        """There is an iree-opt of the same build as the compiler: both make the same code."""
+        """Whether iree-opt is of the compiler's build, so that both make the same code."""
         try:
             return self.iree_opt.parent == self.iree_compile.parent
         except ToolMissingError:
@@ -71,7 +71,7 @@ class Tools:
 
     @cached_property
     def iree_opt(self) -> Path:
-        """Runs IREE's passes by name. It is looked for when a run needs it."""
+        """The path of iree-opt, found when a run needs it."""
         if self.folder is not None:
             return _in_folder(self.folder, "iree-opt")
         beside = self.iree_compile.with_name("iree-opt")
@@ -85,7 +85,7 @@ class Tools:
 
     @cached_property
     def version(self) -> str:
-        """What the compiler says of itself."""
+        """The compiler's version."""
         answer = process.run([self.iree_compile, "--version"], timeout=60)
         if not answer.ok:
             remedy = "Name another folder with --iree-tools." if self.folder else INSTALL_IREE
@@ -95,7 +95,7 @@ class Tools:
 
     @property
     def release(self) -> str:
-        """`3.13.0`: what specs say that they are for."""
+        """The release that specs name, such as `3.13.0`."""
         return versions.release(versions.compiler_version(self.version)) or "unknown"
 
     @property
@@ -114,12 +114,12 @@ class Tools:
 
     @cached_property
     def identity(self) -> str:
-        """The compiler, part of every cache key."""
+        """The compiler's identity, part of every cache key."""
         return f"{self.version}|{self.compiler_digest}"
 
     @cached_property
     def processor(self) -> str:
-        """What `--iree-llvmcpu-target-cpu=host` means, part of the cache keys of what is compiled with it."""
+        """The processor that `--iree-llvmcpu-target-cpu=host` means, part of cache keys of compiles with it."""
         wanted = ("model name", "flags", "Features", "CPU part", "CPU implementer")
         lines = {line for line in machine.read("/proc/cpuinfo").splitlines() if line.startswith(wanted)}
         digest = content_digest("\n".join(sorted(lines)).encode())[:16]
@@ -127,7 +127,7 @@ class Tools:
 
     @cached_property
     def printing(self) -> tuple[str, ...]:
-        """Flags of every command whose text the bindings read.
+        """The print flags of commands whose text the bindings read.
 
         Releases spell operations differently, but all read the generic form: it bridges a compiler and bindings of two
         builds. For people it is harder to read, so it is not used where there is no need.
@@ -136,12 +136,12 @@ class Tools:
 
     @cached_property
     def matches_bindings(self) -> bool:
-        """The compiler and the bindings are of one build: they read each other's bytecode."""
+        """Whether compiler and bindings are of one build, so that they read each other's bytecode."""
         return versions.compiler_version(self.version) == versions.bindings_version()
 
     @cached_property
     def programs(self) -> tuple[str, ...]:
-        """Identifies compiler and runtime. It is part of a run's key: times of another runtime cannot be compared."""
+        """The identity of compiler and runtime, part of a run's key: times of different runtimes are not compared."""
         own = map(program_digest, (self.iree_run_module, self.iree_benchmark_module))
         return f"{self.identity}|{self.processor}", *own
 
@@ -166,7 +166,7 @@ class Tools:
 
 
 def _runtime_folder() -> Path | None:
-    """Where the installed wheel has its programs."""
+    """The folder of the installed wheel's programs."""
     try:
         import iree._runtime_libs as runtime
 
@@ -176,7 +176,7 @@ def _runtime_folder() -> Path | None:
 
 
 def runtime_programs() -> tuple[Path, Path]:
-    """What runs modules and what times them, of the installed wheel."""
+    """iree-run-module and iree-benchmark-module of the installed wheel."""
     folder = _runtime_folder()
     if folder is None:
         raise ToolMissingError("iree-benchmark-module is not installed.", remedy=INSTALL_IREE)

@@ -17,13 +17,13 @@ _NUMBERS = re.compile(r"\d+\.\d+")
 
 
 def compiler_version(answer: str) -> str:
-    """`3.13.0rc20261016 @ 89ece87b8985` from the output of `iree-compile --version`; empty where it has none."""
+    """The version in the output of `iree-compile --version`, such as `3.13.0rc20261016 @ 89ece87b8985`; empty: none."""
     found = _COMPILER.search(answer)
     return _text(found[1], found[2]) if found else ""
 
 
 def bindings_version() -> str:
-    """The same of the Python bindings in use, which may be those of a build."""
+    """The version of the Python bindings in use, which may be of a user's build."""
     try:
         from iree.compiler import version
 
@@ -37,7 +37,7 @@ def _text(version: str, revision: str | None) -> str:
 
 
 def release(version: str) -> str:
-    """`3.13.0` of `3.13.0rc20261016 @ …`: a release is a candidate that was good. Other versions stay as they are."""
+    """The release of a version: `3.13.0` of `3.13.0rc20261016 @ …`. Others stay as they are."""
     word = version.partition(" ")[0]
     found = _RELEASE.fullmatch(word)
     return found[1] if found else word
@@ -52,7 +52,7 @@ def supported(version: str) -> bool | None:
 
 
 def package(name: str) -> str:
-    """The version of an installed package; empty when there is none, or half of one."""
+    """The version of an installed package; empty: it is not installed, or broken."""
     try:
         return metadata.version(name)
     except (metadata.PackageNotFoundError, OSError, KeyError):
@@ -62,11 +62,11 @@ def package(name: str) -> str:
 # --- Which build a program is ---------------------------------------------------------------------------------------
 
 _PARTS = re.compile(r"(iree-)?lld|lib.*(IREE|LLVM|MLIR).*")
-"""What a build has beside its programs, or in the folder of its libraries: the compiler itself, and its linker."""
+"""Files of a build that determine its code: the compiler library and the linker."""
 
 
 def program_digest(program: Path) -> str:
-    """SHA-256 over a program and over what of its build lies beside it: the code in a module is made by all of them."""
+    """SHA-256 of a program and those files of its build: together they make a module's code."""
     real = program.resolve()  # as the loader does: libraries lie where the file is, not where a link to it is
     whole = hashlib.sha256()
     try:

@@ -1,4 +1,4 @@
-"""Where a kernel is to run."""
+"""Targets: the chips that code is compiled for."""
 
 from autotuner.targets.base import Target
 from autotuner.targets.catalog import PRODUCTS, all_targets

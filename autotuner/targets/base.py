@@ -33,18 +33,18 @@ if TYPE_CHECKING:  # where modules only run nothing reads figures
 _TRIPLE = "--iree-llvmcpu-target-triple"
 _OF_THE_HOST = (f"{CPU_FLAG}=host", f"{CPU_FLAG}-features=host")
 _OTHER_NAMES = {"arm64": "aarch64", "amd64": "x86_64"}
-"""Of architectures, where a triple may have another name than Linux."""
+"""Architectures whose triple may have another name than on Linux."""
 _OF_THE_TARGET = (
     "--iree-hal-target-device",
     "--iree-hal-target-backends",
     "--iree-hal-local-target-device-backends",
 )
-"""Flags that say what is compiled for."""
+"""Flags that choose the target."""
 _OWN = (
     *("--compile-from", "--compile-to", "--compile-mode", "--output-format"),
     *("--iree-hal-benchmark-dispatch-repeat-count", "--help", "--version"),
 )
-"""Flags that decide what a compile gives, which differs from compile to compile."""
+"""Flags that autotune itself sets, differently for each compile."""
 
 
 @dataclass(frozen=True)
@@ -55,29 +55,29 @@ class Target:
     backend: Backend
     flags: tuple[str, ...]
     types: Types
-    """What it multiplies and adds up in."""
+    """Its (dtype, accumulator) pairs."""
     units: int
-    """Compute units, multiprocessors or cores of its largest product: what workgroups are spread over."""
+    """Compute units, multiprocessors or cores of its largest product."""
     f8: str | None = None
     lacks: Mapping[str, str] = field(default_factory=dict)
-    """Operation -> a type that it cannot be tuned in here all the same."""
+    """Operations with types that cannot be tuned although the chip has them."""
     knobs: tuple[Knob, ...] = ()
-    """What routes are made of."""
+    """The knobs of whole programs."""
     user_flags: tuple[str, ...] = field(default=())
     chip: str = ""
-    """What will run the code, where the user says which: a newer chip may take microkernels of its own. Empty: the
-    device that is there says it, or it is the target's."""
+    """The chip that runs the code (`--chip`): a newer one may take microkernels of its own. Empty: the device's, else
+    the target's."""
 
     @classmethod
     def parse(cls, text: str, *, flags: Sequence[str] = (), chip: str | None = None) -> Target:
-        """From the words of the command line: a chip, a product name, or `cpu`; `chip` is the one that will run it."""
+        """Reads a chip, a product name, or `cpu`; `chip` is the one that will run the code."""
         from autotuner.targets.catalog import find, find_chip  # the catalog is made of Targets
 
         target = find(text).with_flags(flags)
         return target if chip is None else replace(target, chip=find_chip(chip, target))
 
     def with_flags(self, flags: Sequence[str]) -> Target:
-        """User flags join the target's own and replace those of the same name."""
+        """The target with user flags, which replace its own of the same name."""
         for flag in flags:
             if not flag.startswith("--") or flag == "--":
                 raise UsageError(
@@ -97,7 +97,7 @@ class Target:
         return replace(self, flags=own, user_flags=tuple(flags), knobs=without(self.knobs, named))._off_the_host()
 
     def _off_the_host(self) -> Target:
-        """Code for another architecture is for any processor of it unless one is named.
+        """Sets a generic processor for code of another architecture, unless one is named.
 
         The compiler would give it the features of this machine's processor and say nothing.
         """
@@ -108,7 +108,7 @@ class Target:
 
     @property
     def spec_flag(self) -> str:
-        """What takes a tuning spec."""
+        """The flag of a tuning spec."""
         return self.backend.spec_flag
 
     @property
@@ -118,26 +118,26 @@ class Target:
 
     @property
     def figures(self) -> Figures:
-        """How the registers and the like of its code are read."""
+        """How the figures of its machine code are read."""
         return self.backend.figures
 
     @property
     def compiles_on_device(self) -> bool:
-        """Compiling and timing would share the same cores: never do both at once."""
+        """Whether compiling and timing share the same cores, so that they take turns."""
         return self.backend.on_host
 
     @property
     def usual_dtype(self) -> str:
-        """What people multiply there."""
+        """The default dtype."""
         return "f32" if self.backend.on_host else "f16"
 
     @property
     def kernel_chip(self) -> str:
-        """What an object for it must be for."""
+        """The chip of its microkernels' objects."""
         return self.machine if self.backend.on_host else self.chip or self.name
 
     def runs_on(self, chip: str) -> bool:
-        """Its code runs on the very chip; where the driver compiles it, on a newer one too."""
+        """Whether its code runs on a chip: on the same one, or on a newer one where the driver compiles."""
         if not self.backend.assembled_on_load:
             return chip == self.name
         numbers = [name.removeprefix(self.backend.chip_prefix) for name in (chip, self.name)]
@@ -145,27 +145,27 @@ class Target:
 
     @property
     def words(self) -> list[str]:
-        """As a command line names it, without the flags."""
+        """Its options on a command line, without flags."""
         return ["--target", self.name, *(["--chip", self.chip] if self.chip else [])]
 
     @property
     def machine(self) -> str:
-        """The architecture that code for a processor is made for: the user's triple says, or it is this machine's."""
+        """The architecture of code for a processor: that of the user's triple, else this machine's."""
         triples = [flag.partition("=")[2] for flag in self.user_flags if flag_name(flag) == _TRIPLE]
         name = triples[-1].partition("-")[0] if triples else platform.machine()
         return _OTHER_NAMES.get(name, name)
 
     @property
     def foreign(self) -> bool:
-        """Its code is for a processor that this machine does not have."""
+        """Whether its code is for another architecture than this machine's."""
         return self.backend.on_host and self.machine != platform.machine()
 
     def choose_device(self, wanted: str | None) -> str:
-        """The device that the user names first, or the target's own; a refusal where it cannot run the code."""
+        """The first device that the user names, or the default one; refused where it cannot run the code."""
         return self.choose_devices(wanted)[0]
 
     def choose_devices(self, wanted: str | None) -> tuple[str, ...]:
-        """All that the user names."""
+        """All devices that the user names."""
         devices = named_devices(wanted or self.device, self.backend)
         if self.foreign and devices != (NO_DEVICE,):
             raise UsageError(
@@ -179,14 +179,15 @@ class Target:
         return self.flags + self.user_flags
 
     def routes_for(self, problem: Problem) -> tuple[Route, ...]:
-        """The plain route; for a single problem also those that its operation (on processors) or the backend names."""
+        """The routes of a single problem: the plain one, and those of its operation (on processors) or of the
+        backend."""
         there = {setting.name for knob in self.knobs for setting in knob.settings}
         own = problem.routes if self.backend.on_host and isinstance(problem, Operation) else self.backend.routes
         names = own if isinstance(problem, Operation) else ()
         return (PLAIN, *(named_route(self.knobs, name) for name in names if there.issuperset(name.split(JOINED))))
 
     def model_routes(self, ops: Collection[str], known: Collection[type[Operation]]) -> tuple[Route, ...]:
-        """The plain route, and those to begin with for a model that has these of all known operations."""
+        """The first routes of a model with these operations."""
         # A model without any operation that is known here still has fusion and the like.
         kinds = [kind for kind in known if kind.op in (ops or {"gemm"})]
         places = (self.machine, "host") if self.backend.on_host else ("gpu",)
@@ -194,7 +195,7 @@ class Target:
         return (PLAIN, *first_routes(self.backend.settings, touching(self.knobs, ops), priors))
 
     def prepare(self, problem: Problem) -> Problem:
-        """The problem in this target's own types, or a refusal that lists what can be done here."""
+        """The problem in this target's types, or a refusal that lists what is supported."""
         if not isinstance(problem, Operation):
             return problem  # its types are a program's
         possible = self.types_of(type(problem))
@@ -206,17 +207,18 @@ class Target:
         return problem.with_f8(self.f8) if self.f8 else problem
 
     def types_of(self, kind: type[Operation]) -> Types:
-        """(dtype, accumulator) pairs that an operation can be tuned in here."""
+        """The (dtype, accumulator) pairs of an operation on this target."""
         return tuple(pair for pair in self.types if pair in kind.pairs and pair[0] != self.lacks.get(kind.op))
 
 
 def flag_name(flag: str) -> str:
-    """`--name=value` and `--name` are the same flag."""
+    """The name of a flag, without its value."""
     return flag.split("=", 1)[0]
 
 
 def decomposed_attention() -> tuple[str, ...]:
-    """The flags that make products and reductions of attention: right on processors, whatever the width of heads is."""
+    """The flags that decompose attention into products and reductions, which is right on processors for all head
+    widths."""
     return named_route(knobs_of(LLVM_CPU.settings), "decomposed").flags
 
 
@@ -224,7 +226,7 @@ def decomposed_attention() -> tuple[str, ...]:
 
 
 def with_absolute_files(flag: str) -> str:
-    """The flag, with a file of the current folder by its whole path; a word without `/` or `.` stays a word."""
+    """The flag with absolute paths of existing files; a word without `/` or `.` stays as it is."""
     value = flag.partition("=")[2]
     for word in (value, value.partition("=")[2]):  # FILE, and NAME=FILE
         with suppress(OSError, ValueError):  # too long to be a path, or with a NUL in it

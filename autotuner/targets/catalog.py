@@ -15,7 +15,7 @@ from autotuner.targets.knobs import knobs_of
 
 _CPU = "cpu"
 CHIPS: Mapping[str, tuple[Backend, Chip]] = {chip.name: (one, chip) for one in BACKENDS for chip in one.chips}
-"""Of GPUs, by their names."""
+"""The GPU targets by name."""
 PRODUCTS = {"host": _CPU} | {name: chip.name for _, chip in CHIPS.values() if chip.types for name in chip.products}
 _NO_CODE = {
     name: chip.name
@@ -23,7 +23,7 @@ _NO_CODE = {
     if not chip.types
     for name in (chip.name, f"{chip.name}a", *chip.products)
 }
-"""Chips that IREE makes no code for, which run that for an earlier one."""
+"""Chips that run the code of an earlier one, because IREE makes none for them."""
 PEAKS = tuple(replace(peak, chip=chip.name) for _, chip in CHIPS.values() for peak in chip.peaks)
 
 
@@ -50,7 +50,7 @@ def _gpu(chip: Chip, backend: Backend) -> Target:
 
 
 def peak_of(chip: str, *, device: str) -> Peak | None:
-    """Of the product that a device says it is; where no device answered, of the chip's first.
+    """The peak rates of the device's product; without a device, of the chip's first product.
 
     None for a processor and for a product that is not in the table.
     """
@@ -63,7 +63,7 @@ def peak_of(chip: str, *, device: str) -> Peak | None:
 
 
 def _names(product: str, words: Sequence[str], said: str) -> bool:
-    """A product of one word is one of the device's words: an A100 is no A10."""
+    """Whether a device's name has the product's words: an A100 is no A10."""
     return product in words if " " not in product else product.replace(" ", "") in said
 
 
@@ -96,7 +96,7 @@ def _hint(wanted: str, known: Sequence[str]) -> str:
 
 
 def _runs_there(chip: str) -> str:
-    """The target whose code a chip runs: its own, or the first of its backend."""
+    """The target whose code a chip runs: its own, else the first of its backend."""
     backend, own = CHIPS[chip]
     return chip if own.types else backend.chips[0].name
 

@@ -1,7 +1,7 @@
-"""Whole-program flags as knobs: how convolutions go, data tiling, fusion and the like. A product of them is a route.
+"""Knobs of whole programs: flags for convolutions, data tiling, fusion and others. A choice of settings is a route.
 
-What a flag does is IREE's business. What is said here is what it is for, where it can matter, and which flags are
-pointless together. The order is that of what is usually gained: a search turns the first ones first.
+Each setting says where it can matter, and which others make it pointless. The order is that of usual gains: a search
+turns the first knobs first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from autotuner.errors import UsageError
 from autotuner.system.text import short
 
 JOINED = "+"
-"""Between the settings in a route's name."""
+"""The separator of settings in a route's name."""
 _CONV, _ATTENTION = ("conv",), ("attention",)
 _PRODUCTS = ("gemm", "conv", "attention")
 PIPELINE = "--iree-preprocessing-pass-pipeline"
@@ -24,20 +24,20 @@ class Setting:
     """One value of a knob, beside IREE's default."""
 
     name: str
-    """What routes with it are called."""
+    """Its name in routes' names."""
     flags: tuple[str, ...] = ()
     passes: str = ""
-    """What it adds to the preprocessing pipeline: there is only one flag for all of that."""
+    """Passes that it adds to the preprocessing pipeline, which has one flag for all."""
     everywhere: bool = True
-    """Not only on the backends that name it (`Backend.settings`)."""
+    """It is on all backends, not only on those that name it (`Backend.settings`)."""
     needs: tuple[str, ...] = ()
-    """It does something only beside one of these settings; empty: on its own."""
+    """It has an effect only with one of these settings; empty: alone, too."""
     within: tuple[str, ...] = ()
-    """These settings bring it along: beside them it changes nothing."""
+    """Settings that include it."""
     reachable: bool = True
-    """A tuning spec can put a configuration on the operations that it makes."""
+    """A tuning spec can configure the operations that it makes."""
     models: bool = True
-    """For whole models too: it neither takes minutes to compile there nor fails on most of them."""
+    """It is for whole models, too: most compile with it, and not for minutes."""
 
     @property
     def flag_names(self) -> set[str]:
@@ -46,13 +46,13 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """What can be chosen about a whole program; without a setting it is as IREE has it."""
+    """A choice for a whole program; without a setting it is IREE's default."""
 
     name: str
     purpose: str
     settings: tuple[Setting, ...]
     ops: tuple[str, ...] = ()
-    """The operations that it can touch; empty: whatever there is."""
+    """The operations that it affects; empty: all."""
 
 
 KNOBS = (
@@ -204,7 +204,7 @@ class Route:
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """The words of its name; those of a user's own route are no settings."""
+        """The settings in its name; a user's own route has none."""
         return () if self.name == PLAIN.name else tuple(self.name.split(JOINED))
 
 
@@ -212,17 +212,17 @@ PLAIN = Route("plain")
 
 
 def knobs_of(own: Collection[str]) -> tuple[Knob, ...]:
-    """The knobs of a backend that has these settings of its own."""
+    """The knobs of a backend with these settings of its own."""
     return _of(KNOBS, lambda setting: setting.everywhere or setting.name in own)
 
 
 def without(knobs: Iterable[Knob], flags: Collection[str]) -> tuple[Knob, ...]:
-    """The knobs, but for the settings that set one of these flags."""
+    """The knobs without the settings that use one of these flags."""
     return _of(knobs, lambda setting: setting.flag_names.isdisjoint(flags))
 
 
 def touching(knobs: Iterable[Knob], ops: Collection[str]) -> tuple[Knob, ...]:
-    """Those that can matter for a whole model of these operations."""
+    """The knobs that can matter for a model of these operations."""
     matter = (knob for knob in knobs if not knob.ops or set(knob.ops) & set(ops))
     return _of(matter, lambda setting: setting.models)
 
@@ -233,7 +233,7 @@ def _of(knobs: Iterable[Knob], fits: Callable[[Setting], bool]) -> tuple[Knob, .
 
 
 def sensible(knobs: Iterable[Knob], names: Collection[str]) -> tuple[str, ...]:
-    """The settings of these names that do something together, in the order of the knobs; one of each knob."""
+    """The settings of these names without pointless ones: at most one of each knob, in the knobs' order."""
     chosen: list[Setting] = []
     for knob in knobs:
         chosen += [s for s in knob.settings if s.name in names][:1]
@@ -244,7 +244,7 @@ def sensible(knobs: Iterable[Knob], names: Collection[str]) -> tuple[str, ...]:
 
 
 def route_of(knobs: Iterable[Knob], names: Collection[str]) -> Route:
-    """The route of these settings, which `sensible` has put in order."""
+    """The route of these settings, in the order of `sensible`."""
     by_name = {s.name: s for knob in knobs for s in knob.settings}
     chosen = [by_name[name] for name in names]
     flags = tuple(flag for s in chosen for flag in s.flags)
@@ -255,7 +255,7 @@ def route_of(knobs: Iterable[Knob], names: Collection[str]) -> Route:
 
 
 def with_passes(flags: Iterable[str], passes: str) -> tuple[str, ...]:
-    """The flags with these passes at the end of the preprocessing pipeline: there is only one flag for all."""
+    """The flags with these passes appended to the preprocessing pipeline, which has one flag for all."""
     pipelines = [flag for flag in flags if flag.startswith(f"{PIPELINE}=")]
     others = [flag for flag in flags if flag not in pipelines]
     before = "".join(f"{pipeline.partition('(')[2][:-1]}," for pipeline in pipelines)
@@ -263,7 +263,7 @@ def with_passes(flags: Iterable[str], passes: str) -> tuple[str, ...]:
 
 
 def named_route(knobs: tuple[Knob, ...], name: str) -> Route:
-    """The route that a user names by its settings, `im2col+data-tiling` say."""
+    """The route of a name such as `im2col+data-tiling`."""
     wanted = [] if name == PLAIN.name else name.split(JOINED)
     known = [s.name for knob in knobs for s in knob.settings]
     remedy = f"Known here: {PLAIN.name}, or one or more of {', '.join(known)} with + between them; or define one: "

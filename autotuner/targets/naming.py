@@ -9,24 +9,24 @@ from autotuner.errors import UsageError
 from autotuner.targets.backends import Backend, backend_on
 
 NO_DEVICE = "none"
-"""Nothing runs: candidates are compiled and proven only."""
+"""The `--device` without any: candidates are compiled and proven only."""
 TWIN = "#"
-"""Twins share a processor: the second has this and its number after the URI; a device elsewhere its worker's name."""
+"""The separator after a URI, before the number of a second process on the same processor, or a worker's name."""
 ONE_KIND = "Tune for each kind in a run of its own."
 
 
 def iree_uri(name: str) -> str:
-    """As IREE knows the device: that a process of ours is its second there is not IREE's to know."""
+    """The URI for IREE, without that suffix."""
     return name.partition(TWIN)[0]
 
 
 def which_device(uri: str) -> str:
-    """What its driver calls the device: a number, or its own name."""
+    """The driver's name of a device: a number, or an identifier."""
     return iree_uri(uri).partition("://")[2].partition("?")[0] or "0"
 
 
 def named_devices(words: str, backend: Backend) -> tuple[str, ...]:
-    """Each with a name of its own."""
+    """The devices of `--device`, with unique names."""
     names = [word.strip() for word in words.split(",")]
     if len(names) == 1:
         if backend_on(names[0]) not in (None, backend):
@@ -53,7 +53,7 @@ def _not_for(backend: Backend, name: str, words: str, *, remedy: str) -> UsageEr
 
 
 def require_one_kind(kinds: Mapping[str, str]) -> None:
-    """By device. Times of different kinds cannot be compared; where nobody says which it is, it may be of any."""
+    """Refuses devices of different kinds, whose times cannot be compared; an unknown kind fits any."""
     known = {name: kind for name, kind in kinds.items() if kind}
     if len(set(known.values())) > 1:
         (first, kind), *others = known.items()
@@ -68,7 +68,7 @@ def _driver(name: str) -> str:
 
 
 def _distinct(names: list[str], words: str, backend: Backend) -> list[str]:
-    """A processor may be named more than once, to try what happens with several devices."""
+    """Unique names: a processor may be named more than once, to try several devices."""
     seen: Counter[str] = Counter()
     found = []
     for name in names:

@@ -1,4 +1,4 @@
-"""The backends that are known. One more is a file beside these, and a line here."""
+"""All backends. A new one is a file beside these, and a line here."""
 
 from autotuner.targets.backends.base import DEVICE_FLAG, LIBRARY, TUNING_SPEC, Backend, Chip, Peak
 from autotuner.targets.backends.cuda import CUDA
@@ -11,7 +11,7 @@ CHOOSING = (
     *(flag.partition("=")[0] for backend in BACKENDS for flag in backend.more_flags),
     *(backend.chip_flag for backend in BACKENDS if not backend.on_host),
 )
-"""Flags that say what is compiled for. A processor's name is no part of that: it may be any of this architecture."""
+"""Flags that choose the target, without the processor's name."""
 
 __all__ = [
     "BACKENDS",
@@ -32,17 +32,17 @@ __all__ = [
 
 
 def spec_flag_for(device: str) -> str:
-    """What takes a tuning spec, by the name that `--iree-hal-target-device` has for the device."""
+    """The flag of a tuning spec, by the device in `--iree-hal-target-device`."""
     return next((one.spec_flag for one in BACKENDS if device.startswith(one.hal_device)), TUNING_SPEC)
 
 
 def backend_on(uri: str) -> Backend | None:
-    """The one whose code a device of this URI runs, or the first of several; None where none is known."""
+    """The backend of a device URI, or the first of several; None: unknown."""
     first = uri.partition(",")[0]
     driver = first.partition("://")[0].partition("#")[0]  # a processor's second process, as `naming` calls it
     return next((backend for backend in BACKENDS if driver in backend.drivers), None)
 
 
 def backend_of(chip: str) -> Backend:
-    """The one that takes code for this chip; a name that is no GPU's is a processor's."""
+    """The backend of a chip; a name of no GPU is a processor's."""
     return next((backend for backend in BACKENDS if backend.owns(chip)), LLVM_CPU)

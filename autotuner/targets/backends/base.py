@@ -23,14 +23,14 @@ F8 = (("f8", "f32"),)
 Types = tuple[tuple[str, str], ...]
 """(dtype, accumulator) pairs."""
 Look = tuple[float | None, float | None, float | None]
-"""MHz, watts and degrees Celsius of a device; None where nobody tells."""
+"""MHz, watts and degrees Celsius of a device; None: unknown."""
 Sizes = tuple[int | None, int | None]
-"""Bytes of a device's last level cache and of its memory; None where nobody tells."""
+"""Bytes of a device's last level cache and of its memory; None: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """A device as its driver's own tool describes it."""
+    """A device's facts from its driver's tool."""
 
     name: str = ""
     driver: str = ""
@@ -42,11 +42,11 @@ UNKNOWN = DeviceFacts()
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """What a product can do at most, by its maker's data sheet: dense, at its highest clock."""
+    """The peak rates of a product, from its data sheet: dense, at its highest clock."""
 
     product: str
     gbs: float
-    """GB/s of its memory."""
+    """GB/s of memory."""
     tflops: Mapping[str, float]
     """TFLOP/s (of i8: TOP/s) by the inputs' type, by matrix instructions where it has some."""
     chip: str = ""
@@ -54,112 +54,111 @@ class Peak:
 
 @dataclass(frozen=True, eq=False)
 class Chip:
-    """What is known of a chip before any of its devices is asked."""
+    """The facts of a chip."""
 
     name: str
     units: int
-    """Compute units or multiprocessors of its largest product: what workgroups are spread over."""
+    """Compute units or multiprocessors of its largest product."""
     shared: int
-    """Bytes of shared memory that a workgroup can have."""
+    """The most bytes of shared memory of a workgroup."""
     types: Types = ()
-    """What its matrix instructions multiply and add up in; empty: IREE makes no code for it, and it runs that for an
-    earlier chip. It may have microkernels of its own."""
+    """The (dtype, accumulator) pairs of its matrix instructions; empty: it runs the code of an earlier chip, and may
+    have microkernels of its own."""
     f8: str | None = None
-    """What MLIR calls its f8."""
+    """The MLIR type of its f8."""
     subgroup: int = 32
-    """Threads that go in step."""
+    """Threads of a subgroup."""
     threads: int = 2048
-    """That a unit holds at once."""
+    """Threads that a unit holds at once."""
     registers: int = 255
-    """Of 32 bits, that a thread can have."""
+    """The most 32-bit registers of a thread."""
     register_file: int = 65536
-    """Registers of a unit, which its threads share; 0: each of its SIMDs has some for every wave."""
+    """Registers of a unit, which its threads share; 0: SIMDs have registers for every wave."""
     simds: int = 0
-    """Of a unit, that share the registers of a thread among their waves; 0: a thread's are its own."""
+    """SIMDs of a unit, whose waves share the registers of a thread; 0: not shared."""
     products: tuple[str, ...] = ()
-    """Names that users may give it."""
+    """Its product names."""
     peaks: tuple[Peak, ...] = ()
-    """The first stands for the chip where no device says what it is."""
+    """Peak rates by product; the first stands for the chip where the device is unknown."""
     lacks: Mapping[str, str] = field(default_factory=dict)
-    """Operation -> a type that it cannot be tuned in here, though the chip has it."""
+    """Operations with types that cannot be tuned although the chip has them."""
 
 
 def nothing_known(which: str, root: Path) -> Callable[[], Look]:
-    """Of a device that tells neither its clock nor its power."""
+    """The sampler of a device without figures."""
     del which, root
     return lambda: (None, None, None)
 
 
 def no_sizes(which: str, root: Path) -> Sizes:
-    """Of a device that tells neither its cache nor its memory."""
+    """The sizes of a device without figures."""
     del which, root
     return None, None
 
 
 @dataclass(frozen=True)
 class Backend:
-    """A code generator of IREE's: the flags that choose it, the devices that run its code, what is known of these.
+    """A code generator of IREE's: its flags, the devices that run its code, and their facts.
 
-    What is asked of a device takes what its URI calls it, and the folder that the machine's files are under. It never
-    fails.
+    Functions on a device take its name in the URI, and the root of the machine's files. They never fail.
     """
 
     name: str
-    """What IREE calls it."""
+    """IREE's name of it."""
     hal_device: str
-    """What `--iree-hal-target-device` calls its devices."""
+    """Its device in `--iree-hal-target-device`."""
     device: str
-    """The device URI that runs its code, unless the user names another."""
+    """The default device URI."""
     drivers: tuple[str, ...]
-    """How URIs of devices that run its code may begin."""
+    """Schemes of URIs of its devices."""
     chip_flag: str
-    """What takes the chip's name."""
+    """The flag of the chip's name."""
     chip_prefix: str
-    """How the names of its chips begin; empty: those of processors, which have nothing in common."""
+    """The prefix of its chips' names; empty: processors, whose names have none."""
     figures: Figures
-    """How registers, spills and the like are read from what it makes."""
+    """How the figures of its machine code are read."""
     executable_format: str
-    """What IREE calls the executables that it makes; empty: a processor's says which."""
+    """IREE's format name of its executables; empty: it depends on the processor."""
     remedy: str
-    """What a user does when none of its devices answers."""
+    """The advice where none of its devices answers."""
     describe_device: Callable[[str], DeviceFacts]
-    """What is known of the device that its URI calls so."""
+    """Reads the facts of a device."""
     chips: tuple[Chip, ...] = ()
     spec_flag: str = TUNING_SPEC
-    """What takes a tuning spec. A backend may ignore the usual flag without a word."""
+    """The flag of a tuning spec. A backend may silently ignore the usual one."""
     more_flags: tuple[str, ...] = ()
-    """What it needs beside the device and the chip."""
+    """More flags that it needs."""
     settings: tuple[str, ...] = ()
-    """The settings of whole programs that it has and others have not, by their names in `targets.knobs`."""
+    """The settings of whole programs that only it has, by their names in `targets.knobs`."""
     routes: tuple[str, ...] = ()
-    """What IREE's own flags may gain for a single problem; of processors the operation says which."""
+    """The stock routes of single problems; on processors the operation names them."""
     free_knobs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """What IREE's constraints pin and the backend honours, with the values that give different code."""
+    """Knobs that IREE's constraints pin and the backend honours, with the values that give different code."""
     on_host: bool = False
     """Its code is for processors: it is compiled and timed on the same cores, microkernels are linked into it, and its
     space is declared here. Of other backends the compiler itself says which configurations are legal."""
     chip_there: Callable[[str], str | None] = lambda _: None
-    """Where the driver compiles its code for the chip that is there: which, of the device that its URI calls so.
-    An object made for a chip must fit it; None: it is the one that IREE compiles for."""
+    """The chip of a device, where the driver compiles for it: objects must fit that chip. None: it is the one that IREE
+    compiles for."""
     assembled_on_load: bool = False
-    """The driver assembles its code when a module is loaded: a tenth of a second or more, then kept in its cache."""
+    """The driver assembles its code when a module is loaded, which takes a tenth of a second or more, and caches it."""
     sampler: Callable[[str, Path], Callable[[], Look]] = nothing_known
-    """What looks at a device's clock, power and temperature."""
+    """Makes a sampler of a device's clock, power and temperature."""
     sizes: Callable[[str, Path], Sizes] = no_sizes
 
     def flags(self, chip: str) -> tuple[str, ...]:
-        """All that a compile for this chip needs."""
+        """The flags of a compile for this chip."""
         return (f"{DEVICE_FLAG}={self.hal_device}", *self.more_flags, f"{self.chip_flag}={chip}")
 
     def owns(self, chip: str) -> bool:
-        """Is this the name of one of its chips?"""
+        """Whether a chip's name is of this backend."""
         return bool(self.chip_prefix) and chip.startswith(self.chip_prefix)
 
     def known(self, chip: str) -> Chip | None:
-        """What is known of the chip of this name; a letter behind an NVIDIA chip's number is for code of that chip."""
+        """The facts of the chip of this name; a letter after an NVIDIA chip's number is ignored."""
         return next((one for one in self.chips if chip in (one.name, f"{one.name}a", f"{one.name}f")), None)
 
     def like(self, chip: str) -> Chip:
-        """The same, or what is known of the chip that is called most like it."""
+        """The facts of this chip, else of the one with the most similar name."""
         alike = {one: [a == b for a, b in zip(one.name, chip, strict=False)] + [False] for one in self.chips}
         return self.known(chip) or replace(max(self.chips, key=lambda one: alike[one].index(False)), name=chip)

@@ -1,4 +1,4 @@
-"""NVIDIA's GPUs: PTX, which the driver compiles for the chip that is there."""
+"""NVIDIA's GPUs: PTX, which the driver compiles for its chip."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def _describe(which: str) -> DeviceFacts:
 
 
 def _chip_there(which: str) -> str | None:
-    """sm_90 and the like; None where nobody tells."""
+    """The compute capability of a device, such as sm_90; None: unknown."""
     text = machine.output(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader", f"--id={which}"])
     digits = text.partition("\n")[0].strip().replace(".", "")
     return f"sm_{digits}" if digits.isdigit() else None
 
 
 def _number(which: str) -> int:
-    """A URI without a number is the first device."""
+    """The device's number; 0 where the URI has none."""
     return int(which) if which.isdecimal() else 0
 
 
 def _nvml(which: str) -> tuple[Any, Any] | None:
-    """NVIDIA's own library (nvidia-ml-py) and what it calls the device; one with a UUID says which."""
+    """NVIDIA's library (nvidia-ml-py) and its handle of the device."""
     try:
         nvml = import_module("pynvml")
         nvml.nvmlInit()
@@ -78,7 +78,7 @@ def _sampler(which: str, root: Path) -> Callable[[], Look]:
 
 
 def _sizes(which: str, root: Path) -> Sizes:
-    """As the driver says."""
+    """The sizes from the driver."""
     del root
     try:
         driver = ctypes.CDLL("libcuda.so.1")

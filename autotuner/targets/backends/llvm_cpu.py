@@ -15,13 +15,13 @@ CPU_FLAG = "--iree-llvmcpu-target-cpu"
 
 
 def _sampler(which: str, root: Path) -> Callable[[], Look]:
-    """From cpufreq: the clock alone."""
+    """A sampler of the clock, from cpufreq."""
     del which
     return lambda: (_mhz(root), None, None)
 
 
 def _mhz(root: Path) -> float | None:
-    """The mean over the cores that this process may use."""
+    """The mean MHz of the cores that this process may use."""
     cores = os.sched_getaffinity(0)
     files = (root / f"sys/devices/system/cpu/cpu{core}/cpufreq/scaling_cur_freq" for core in cores)
     if kilohertz := machine.numbers(files):
@@ -31,7 +31,7 @@ def _mhz(root: Path) -> float | None:
 
 
 def _sizes(which: str, root: Path) -> Sizes:
-    """All caches of the highest level that the usable cores share, each counted once."""
+    """The sizes: all caches of the highest level of the usable cores, each counted once."""
     del which
     found: dict[tuple[int, str], int] = {}
     for core in os.sched_getaffinity(0):
@@ -46,7 +46,7 @@ def _sizes(which: str, root: Path) -> Sizes:
 
 
 def _bytes(text: str) -> int | None:
-    """`36608K` and the like."""
+    """Bytes of a text such as `36608K`."""
     units = {"K": 2**10, "M": 2**20, "G": 2**30}
     number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)
     return int(number) * unit if number.isdecimal() else None

@@ -24,11 +24,12 @@ from autotuner.targets.backends.base import (
 )
 
 _PCI = "0x1002"
-"""PCI's number of the vendor."""
+"""The vendor's PCI number."""
 
 
 def _describe(which: str) -> DeviceFacts:
-    """By rocm-smi, or by amd-smi where a newer ROCm has only that. Keys differ between versions in case."""
+    """The facts from rocm-smi, or from amd-smi where a newer ROCm has only that. The case of keys differs between
+    versions."""
     card = which if which.isdecimal() else "0"
     facts = machine.leaves(["rocm-smi", "-d", card, "--showproductname", "--showdriverversion", "--json"])
     if not facts:
@@ -40,7 +41,7 @@ def _describe(which: str) -> DeviceFacts:
 
 
 def _sampler(which: str, root: Path) -> Callable[[], Look]:
-    """From its driver's hwmon files."""
+    """A sampler of the driver's hwmon files."""
     cards = [
         card / "device"
         for card in sorted((root / "sys/class/drm").glob("card*"), key=lambda card: _place(card.name))
@@ -62,13 +63,13 @@ def _sampler(which: str, root: Path) -> Callable[[], Look]:
 
 
 def _place(name: str) -> int:
-    """A card's number; -1 of what is only a connector of one."""
+    """A card's number; -1 for its connectors."""
     number = name.removeprefix("card")
     return int(number) if number.isdecimal() else -1
 
 
 def _sizes(which: str, root: Path) -> Sizes:
-    """By the topology that its driver writes: nodes without SIMDs are processors. Caches are given in KiB."""
+    """The sizes from the driver's topology, in which nodes without SIMDs are processors and caches are in KiB."""
     nodes = sorted((root / "sys/class/kfd/kfd/topology/nodes").glob("[0-9]*"), key=lambda node: int(node.name))
     gpus = [node for node in nodes if _properties(node / "properties").get("simd_count", 0) > 0]
     number = int(which) if which.isdecimal() else 0
@@ -82,7 +83,7 @@ def _sizes(which: str, root: Path) -> Sizes:
 
 
 def _properties(path: Path) -> dict[str, int]:
-    """Lines of a name and a number."""
+    """The properties in a file with lines of a name and a number."""
     pairs = [line.split() for line in machine.read(path).splitlines()]
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
 
