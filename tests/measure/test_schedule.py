@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import autotuner
 from autotuner.errors import OutOfTimeError
+from autotuner.measure.blocks import BlockTimes
 from autotuner.measure.clock import SHARES, Phase, longer, share_of
 from autotuner.measure.judge import PAIRS
 from autotuner.measure.judgement import Judgement
@@ -101,7 +102,50 @@ def test_time_is_kept_for_a_cold_cache_where_the_run_is_not_short(left: float, k
 
 
 def test_the_judge_leaves_what_shipping_takes() -> None:
-    assert schedule(100.0, 60.0, shipping=25.0).judging() == pytest.approx(15.0, abs=2.0)
+    assert schedule(100.0, 60.0, shipping=25.0).judging() == pytest.approx(16.5)
+
+
+SECOND = schedule(1000.0, timing=1.0, fresh=2.0, building=3.0, shipping=5.0)
+"""A pair of timings takes four of them, a block of eight rivals nine."""
+
+
+def test_what_the_end_takes_adds_up() -> None:
+    assert (SECOND.least, SECOND.enough, SECOND.full) == (23.0, 43.0, 43.0 + 9 * 3.0 + 8 * 9.0)
+    assert SECOND.reserve(1000.0) == pytest.approx(5.0 + 1.2 * 137.0)
+    assert SECOND.reserve(100.0) == pytest.approx(5.0 + 1.2 * 38.0)
+
+
+def test_the_search_ends_when_the_verdict_begins_and_a_race_only_if_nobody_is_awaited() -> None:
+    clock, one = SECOND.clock, SECOND.opened()
+    assert math.isinf(SECOND.search_ends(rival=True, awaited=False))
+    assert clock.until(one.search_ends(rival=False, awaited=False)) == pytest.approx(1000.0)
+    assert clock.until(one.search_ends(rival=True, awaited=False)) == pytest.approx(1000.0 - 169.4)
+    assert clock.until(one.search_ends(rival=True, awaited=True)) == pytest.approx(1000.0 - 50.6)
+    assert clock.until(one.tuning_ends(10.0)) == pytest.approx(1000.0 - 50.6 - 20.0)
+    assert one.kept_of(50.0) == pytest.approx(0.6 * 50.0)
+
+
+def test_a_candidate_that_hangs_has_a_quarter_of_the_search_and_never_less_than_two_timings() -> None:
+    clock = SECOND.clock
+    assert clock.until(SECOND.given_up(clock.at(100.0))) == pytest.approx(25.0)
+    assert clock.until(SECOND.given_up(clock.at(4.0))) == pytest.approx(2.0)
+
+
+def test_the_best_is_no_slower_than_the_default() -> None:
+    one = schedule().ahead(baseline_us=2.0, best_us=3.0)
+    assert (one.baseline_us, one.best_us) == (2.0, 2.0)
+    assert schedule().ahead(baseline_us=2.0, best_us=1.0).best_us == 1.0
+
+
+def test_a_rival_that_is_still_to_be_built_may_come_too_late() -> None:
+    assert not replace(SECOND, clock=At(20.0)).too_late()
+    assert not replace(SECOND, clock=At(25.0)).too_late(5.0)
+    assert replace(SECOND, clock=At(25.0)).too_late(6.0)
+
+
+def test_as_many_are_compared_as_the_time_allows() -> None:
+    assert schedule(40.0, timing=2.0, judges=False).leading() == 3
+    assert schedule(40.0, timing=0.0, judges=False).leading() == LEADERS
 
 
 def test_a_budget_that_no_verdict_fits_into_says_what_it_takes_and_what_would_do() -> None:
@@ -117,12 +161,15 @@ def test_what_would_do_is_a_round_number_with_some_air_and_a_part_names_none() -
     assert longer(61.0, part=True) == "Try a longer --budget"
     assert schedule(part=True).would_do(10.0) == "Try a longer --budget"
     assert schedule(math.inf, 10.0).would_do(10.0) == "Try --budget 25s"
+    assert schedule(100.0, 10.0).would_do(10.0) == "Try --budget 120s"
 
 
 def test_only_what_time_may_change_is_told_a_budget() -> None:
     one = schedule(30.0, 29.0)
     open_one = Judgement("inconclusive", "the time was up", "base", out_of_time=True)
     assert one.with_advice(open_one).reason.startswith("the time was up. Try --budget ")
+    half_done = replace(open_one, confirmed=BlockTimes({"base": (1.0,) * 20}))
+    assert one.with_advice(half_done).reason == f"the time was up. {longer(29.0 + 40 * one.pair)}"
     settled = replace(open_one, out_of_time=False)
     assert one.with_advice(settled) is settled
 
