@@ -4,91 +4,36 @@ from __future__ import annotations
 
 import math
 import re
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import pytest
 
-from autotuner.iree.tools import Tools
-from tests.support.patience import ENOUGH
+from autotuner.build import Builder
+from autotuner.problems import Problem
+from autotuner.problems.attention import Attention
+from autotuner.problems.render import problem_mlir
+from autotuner.targets import Target
 
-TARGETS = {
-    "gfx942": ["--iree-hal-target-device=hip", "--iree-rocm-target=gfx942"],
-    "gfx950": ["--iree-hal-target-device=hip", "--iree-rocm-target=gfx950"],
-    "gfx1100": ["--iree-hal-target-device=hip", "--iree-rocm-target=gfx1100"],
-    "sm_80": ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80"],
-}
+Emit = Callable[[Problem, str], str]
 
 
-def gemm(m: int, n: int, k: int, acc: int = 32) -> str:
-    return f"""
-      func.func @main(%a: tensor<{m}x{k}xf16>, %b: tensor<{k}x{n}xf16>) -> tensor<{m}x{n}xf{acc}> {{
-        %c = arith.constant 0.0 : f{acc}
-        %0 = tensor.empty() : tensor<{m}x{n}xf{acc}>
-        %1 = linalg.fill ins(%c : f{acc}) outs(%0 : tensor<{m}x{n}xf{acc}>) -> tensor<{m}x{n}xf{acc}>
-        %2 = linalg.matmul ins(%a, %b : tensor<{m}x{k}xf16>, tensor<{k}x{n}xf16>)
-                           outs(%1 : tensor<{m}x{n}xf{acc}>) -> tensor<{m}x{n}xf{acc}>
-        return %2 : tensor<{m}x{n}xf{acc}>
-      }}"""
-
-
-def conv(n: int, size: int, c: int, f: int, stride: int = 1) -> str:
-    padded = stride * (size - 1) + 3
-    image, window, result = f"{n}x{padded}x{padded}x{c}xf16", f"3x3x{c}x{f}xf16", f"{n}x{size}x{size}x{f}xf32"
-    return f"""
-      func.func @main(%a: tensor<{image}>, %b: tensor<{window}>) -> tensor<{result}> {{
-        %c = arith.constant 0.0 : f32
-        %0 = tensor.empty() : tensor<{result}>
-        %1 = linalg.fill ins(%c : f32) outs(%0 : tensor<{result}>) -> tensor<{result}>
-        %2 = linalg.conv_2d_nhwc_hwcf {{strides = dense<{stride}> : tensor<2xi64>}}
-          ins(%a, %b : tensor<{image}>, tensor<{window}>) outs(%1 : tensor<{result}>) -> tensor<{result}>
-        return %2 : tensor<{result}>
-      }}"""
-
-
-def attention(b: int, m: int, d: int, s: int) -> str:
-    query, key = f"{b}x{m}x{d}xf16", f"{b}x{s}x{d}xf16"
-    dims = "(d0, d1, d2, d3, d4)"
-    results = ["(d0, d1, d3)", "(d0, d4, d3)", "(d0, d4, d2)", "()", "(d0, d1, d2)"]
-    maps = ", ".join(f"affine_map<{dims} -> {r}>" for r in results)
-    return f"""
-      func.func @main(%q: tensor<{query}>, %k: tensor<{key}>, %v: tensor<{key}>) -> tensor<{query}> {{
-        %scale = arith.constant 1.250000e-01 : f16
-        %0 = tensor.empty() : tensor<{query}>
-        %1 = "iree_linalg_ext.attention"(%q, %k, %v, %scale, %0) <{{indexing_maps = [{maps}]}}> ({{
-        ^bb0(%score: f32):
-          iree_linalg_ext.yield %score : f32
-        }}) : (tensor<{query}>, tensor<{key}>, tensor<{key}>, f16, tensor<{query}>) -> tensor<{query}>
-        return %1 : tensor<{query}>
-      }}"""
-
-
-PROBLEMS: Mapping[str, Callable[..., str]] = {"gemm": gemm, "conv": conv, "attention": attention}
-
-Emit = Callable[..., str]
-
-
-@cache
-def _emit(kind: str, target: str, *shape: int) -> str:
-    flags = ["--compile-to=executable-configurations", "--iree-codegen-emit-pipeline-constraints"]
-    flags += ["--iree-codegen-add-tuner-attributes"]
-    done = subprocess.run(
-        [Tools.find().iree_compile, "-", *TARGETS[target], *flags, "-o", "-"],
-        input=PROBLEMS[kind](*shape),
-        capture_output=True,
-        text=True,
-        timeout=ENOUGH,
-        check=True,
-    )
-    return done.stdout
+def attention(batch: int, queries: int, width: int, keys: int) -> Attention:
+    return replace(Attention.parse(shape=f"{batch}x1x{queries}x{keys}x{width}"), flat=True)
 
 
 @pytest.fixture(scope="session")
-def emit() -> Emit:
-    """emit(kind, target, *shape): the constraints module of a problem."""
-    return _emit
+def emit(builder: Builder) -> Emit:
+    """emit(problem, target): its constraints module, made only once."""
+
+    @cache
+    def of(problem: Problem, target: str) -> str:
+        flags = ["--iree-codegen-emit-pipeline-constraints", "--iree-codegen-add-tuner-attributes"]
+        return builder.inspect(problem_mlir(problem), [*Target.parse(target).compile_flags, *flags], timeout=120)
+
+    return of
 
 
 class Oracle:

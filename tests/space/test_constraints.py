@@ -11,10 +11,12 @@ from iree.compiler import ir
 from iree.compiler.dialects import iree_codegen
 
 from autotuner.errors import EnvironmentFailure
+from autotuner.problems import Gemm, Problem
+from autotuner.problems.conv import Conv
 from autotuner.space.constraints import ConstraintsError, Node, apply, constraint_operations, read_program
 from autotuner.space.solver import legal
+from tests.space.conftest import Emit, attention
 
-Emit = Callable[..., str]
 Operations = Callable[[str], list[Any]]
 
 
@@ -38,19 +40,19 @@ def rows(columns: dict[str, Any]) -> set[tuple[tuple[str, int], ...]]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "target", "shape"),
+    ("problem", "target"),
     [
-        ("gemm", "gfx942", (32, 16, 16)),
-        ("gemm", "sm_80", (24, 32, 24)),
-        ("attention", "gfx942", (2, 64, 32, 32)),
+        (Gemm.parse(shape="32x16x16"), "gfx942"),
+        (Gemm.parse(shape="24x32x24"), "sm_80"),
+        (attention(2, 64, 32, 32), "gfx942"),
     ],
     ids=str,
 )
 def test_small_problems_have_exactly_the_assignments_of_brute_force(
-    emit: Emit, oracle: Any, operations: Operations, kind: str, target: str, shape: tuple[int, ...]
+    emit: Emit, oracle: Any, operations: Operations, problem: Problem, target: str
 ) -> None:
     found = 0
-    for operation in operations(emit(kind, target, *shape)):
+    for operation in operations(emit(problem, target)):
         columns = legal(read_program(operation))
         reference = oracle(iree_codegen.convert_constraints_op_to_smtlib(operation))
         # No tile exceeds a loop rounded up to the instruction; a workgroup has at most 1,024 threads.
@@ -61,18 +63,19 @@ def test_small_problems_have_exactly_the_assignments_of_brute_force(
 
 
 @pytest.mark.parametrize(
-    ("kind", "target", "shape"),
+    ("problem", "target"),
     [
-        ("gemm", "gfx950", (4096, 4096, 4096)),
-        ("conv", "sm_80", (2, 28, 72, 100)),
-        ("attention", "gfx1100", (20, 4096, 64, 1024)),
+        (Gemm.parse(shape="4096x4096x4096"), "gfx950"),
+        (Conv.parse(shape="2x30x30x72", filter="3x3x100"), "sm_80"),
+        (attention(20, 4096, 64, 1024), "gfx1100"),
     ],
+    ids=str,
 )
 def test_every_sampled_row_is_legal_and_every_sampled_change_agrees_with_the_oracle(
-    emit: Emit, oracle: Any, operations: Operations, kind: str, target: str, shape: tuple[int, ...]
+    emit: Emit, oracle: Any, operations: Operations, problem: Problem, target: str
 ) -> None:
     rng = np.random.default_rng(0)
-    for operation in operations(emit(kind, target, *shape)):
+    for operation in operations(emit(problem, target)):
         columns = legal(read_program(operation))
         reference = oracle(iree_codegen.convert_constraints_op_to_smtlib(operation))
         table = rows(columns)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import pytest
 from iree.compiler import ir
 from iree.compiler.dialects import iree_codegen, iree_gpu  # noqa: F401  (importing registers the dialects)
@@ -14,9 +15,11 @@ from autotuner.build import Builder, BuildJob
 from autotuner.carriers.render import spec_mlir
 from autotuner.errors import NoCandidateError, UsageError
 from autotuner.iree.mlir import read_root, text_context
+from autotuner.problems import Gemm, Problem
 from autotuner.problems.attention import Attention
+from autotuner.problems.conv import Conv
 from autotuner.problems.render import problem_mlir
-from autotuner.space import ABSENT, CompilationInfo, Config
+from autotuner.space import ABSENT, CompilationInfo, Config, Space
 from autotuner.space.dispatch import Batch, DispatchSpace, read_dispatch_space
 from autotuner.space.gpu import GpuSpace
 from autotuner.space.gpu_attention import AttentionSpace
@@ -24,19 +27,24 @@ from autotuner.space.prune import REGISTERS, RULES, SHARED_MEMORY, STRIDED, TORN
 from autotuner.targets import Target
 from autotuner.targets.backends import CUDA, ROCM, Backend, backend_of
 from benchmarks.success import inverted
-from tests.support.frames import frame
+from tests.space.conftest import Emit, attention
 
-Emit = Callable[..., str]
 
-GEMM = ("gemm", 4096, 4096, 4096)
-CONV = ("conv", 2, 32, 1280, 1280)
-ATTENTION = ("attention", 20, 4096, 64, 1024)
+def frame(space: Space) -> pd.DataFrame:
+    """A row a configuration, with the values of its knobs."""
+    return pd.DataFrame({k.name: np.array(k.values, object)[space.indices[:, i]] for i, k in enumerate(space.knobs)})
+
+
+GEMM, SMALL = Gemm.parse(shape="4096x4096x4096"), Gemm.parse(shape="128x256x512")
+CONV = Conv.parse(shape="2x34x34x1280", filter="3x3x1280")
+STRIDES = Conv.parse(shape="2x33x33x128", filter="3x3x128", stride="2x2")
+UNEVEN = Conv.parse(shape="1x58x58x64", filter="3x3x64")
+ATTENTION, WIDE = attention(20, 4096, 64, 1024), attention(8, 1024, 128, 1024)
 
 
 @cache
-def read(emit: Emit, target: str, problem: tuple[str, *tuple[int, ...]]) -> DispatchSpace:
-    kind, *shape = problem
-    return read_dispatch_space(emit(kind, target, *shape), backend=backend_of(target))
+def read(emit: Emit, target: str, problem: Problem) -> DispatchSpace:
+    return read_dispatch_space(emit(problem, target), backend=backend_of(target))
 
 
 def chosen(gpu: DispatchSpace) -> tuple[Config, CompilationInfo]:
@@ -72,10 +80,9 @@ def parse(info: CompilationInfo) -> str:
     ],
 )
 def test_default_is_exactly_what_the_compiler_chose_and_random_attributes_parse_and_are_distinct(
-    emit: Emit, target: str, problem: tuple[str, *tuple[int, ...]]
+    emit: Emit, target: str, problem: Problem
 ) -> None:
-    kind, *shape = problem
-    text = emit(kind, target, *shape)
+    text = emit(problem, target)
     gpu = read(emit, target, problem)
     _, info = chosen(gpu)
     assert f"lowering_config = {info.lowering_config}" in text
@@ -98,7 +105,7 @@ def test_knobs_that_others_determine_are_not_searched(emit: Emit) -> None:
         *("prefetch_num_stages", "waves_per_eu", "no_reduce_shared_memory_bank_conflicts"),
     }
     assert set(table["mma"]) == {"MFMA_F32_16x16x16_F16", "MFMA_F32_32x32x8_F16"}
-    legal = GpuSpace.read(emit(*GEMM[:1], "gfx942", *GEMM[1:]), backend=ROCM, rules=()).space
+    legal = GpuSpace.read(emit(GEMM, "gfx942"), backend=ROCM, rules=()).space
     assert len(legal) == 1369 * 2 * 3 * 4 + 606 * 2 * 3 * 4 * 2
 
 
@@ -125,7 +132,7 @@ def test_free_knobs_reach_the_attributes(emit: Emit) -> None:
 
 
 def test_gfx950_can_copy_operands_by_dma_as_the_compiler_does(emit: Emit) -> None:
-    text = emit("gemm", "gfx950", 4096, 4096, 4096)
+    text = emit(GEMM, "gfx950")
     gpu = read(emit, "gfx950", GEMM)
     default, info = chosen(gpu)
     assert default["operand_copies"] == "dma-swizzled"
@@ -143,8 +150,8 @@ def test_gfx950_can_copy_operands_by_dma_as_the_compiler_does(emit: Emit) -> Non
 
 @pytest.mark.parametrize("target", ["gfx942", "sm_80"])
 def test_an_image_that_is_no_multiple_of_the_tile_is_padded_as_the_compiler_does(emit: Emit, target: str) -> None:
-    text = emit("conv", target, 1, 56, 64, 64)
-    gpu = read(emit, target, ("conv", 1, 56, 64, 64))
+    text = emit(UNEVEN, target)
+    gpu = read(emit, target, UNEVEN)
     assert gpu.space.knobs[0].values[:2] == ("TileAndFuse", "TileAndFuse/igemm")
     default, info = chosen(gpu)
     assert default["pipeline"] == "TileAndFuse/igemm"
@@ -159,7 +166,7 @@ def test_an_image_that_is_no_multiple_of_the_tile_is_padded_as_the_compiler_does
 
 @pytest.mark.parametrize("target", ["gfx942", "sm_80"])
 def test_batched_attributes_have_a_loop_more(emit: Emit, target: str) -> None:
-    gpu = GpuSpace.read(emit("gemm", target, 128, 256, 512), backend=backend_of(target), batch=Batch(1))
+    gpu = GpuSpace.read(emit(SMALL, target), backend=backend_of(target), batch=Batch(1))
     for pipeline, parts in {
         "TileAndFuse": ("workgroup = [1, ", "reduction = [0, 0, 0, ", "subgroup = [0, "),
         "VectorDistribute": ("workgroup = [1, ", "reduction = [0, 0, 0, ", "subgroup_basis = [[1, ", "[0, 1, 2, 3]]"),
@@ -171,24 +178,24 @@ def test_batched_attributes_have_a_loop_more(emit: Emit, target: str) -> None:
 
 
 def test_a_convolution_with_strides_is_a_matrix_product_first(emit: Emit) -> None:
-    gpu = read(emit, "gfx942", ("conv", 2, 16, 128, 128, 2))
+    gpu = read(emit, "gfx942", STRIDES)
     assert gpu.space.knobs[0].values == ("TileAndFuse/igemm",)
-    assert rejects(emit("conv", "gfx942", 2, 16, 128, 128, 2), ROCM, STRIDED)
-    assert chosen(gpu)[1].lowering_config in emit("conv", "gfx942", 2, 16, 128, 128, 2)
+    assert rejects(emit(STRIDES, "gfx942"), ROCM, STRIDED)
+    assert chosen(gpu)[1].lowering_config in emit(STRIDES, "gfx942")
 
 
 @pytest.mark.parametrize("target", ["gfx1100", "sm_80"])
 def test_instructions_add_up_in_the_operations_own_type(emit: Emit, target: str) -> None:
     """Others are among what the constraints allow, and none of them builds."""
-    text, backend = emit("gemm", target, 128, 256, 512, 16), backend_of(target)
+    text, backend = emit(replace(SMALL, acc="f16"), target), backend_of(target)
     halves = GpuSpace.read(text, backend=backend)
     assert rejects(text, backend, WIDENED)
     assert {"_F16_" in str(config["mma"]) for config in halves.space} == {True}
-    assert not rejects(emit("gemm", target, 128, 256, 512), backend, WIDENED)
+    assert not rejects(emit(SMALL, target), backend, WIDENED)
 
 
 def test_groups_are_a_loop_in_the_middle_and_only_igemm_has_them(emit: Emit) -> None:
-    text = emit("conv", "gfx942", 2, 32, 32, 32)
+    text = emit(Conv.parse(shape="2x34x34x32", filter="3x3x32"), "gfx942")
     gpu = GpuSpace.read(text, backend=ROCM, batch=Batch(1, at=3))
     assert gpu.space.knobs[0].values == ("TileAndFuse/igemm",)
     config = gpu.compilation_info(gpu.space[gpu.space.nearest({"wg_0": 1, "sg_0": 1})]).lowering_config
@@ -198,9 +205,9 @@ def test_groups_are_a_loop_in_the_middle_and_only_igemm_has_them(emit: Emit) -> 
 
 
 def test_attention_leaves_out_what_cannot_be_built(emit: Emit) -> None:
-    gpu = read(emit, "gfx942", ("attention", 8, 1024, 128, 1024))
+    gpu = read(emit, "gfx942", WIDE)
     for rule in (TORN_SCORES, SHARED_MEMORY):
-        assert rejects(emit("attention", "gfx942", 8, 1024, 128, 1024), ROCM, rule)
+        assert rejects(emit(WIDE, "gfx942"), ROCM, rule)
     table = frame(gpu.space)
     wide = table["qk_mma"].str.contains("32x32")
     assert set(table[wide]["red_k2"].astype(int) % 32) == {0}
@@ -208,7 +215,7 @@ def test_attention_leaves_out_what_cannot_be_built(emit: Emit) -> None:
 
 
 def test_without_rules_the_constraints_alone_decide(emit: Emit) -> None:
-    text = emit("attention", "gfx942", 8, 1024, 128, 1024)
+    text = emit(WIDE, "gfx942")
     gpu, whole = (GpuSpace.read(text, backend=ROCM, rules=rules) for rules in (RULES, ()))
     assert all(config in whole.space for config in gpu.space)
     rejected = GpuSpace.read(text, backend=ROCM, rules=(inverted(TORN_SCORES),))
@@ -221,30 +228,28 @@ def test_without_rules_the_constraints_alone_decide(emit: Emit) -> None:
 
 def test_a_dispatch_without_constraints_says_so(emit: Emit) -> None:
     with pytest.raises(NoCandidateError, match="emits no pipeline constraints"):
-        GpuSpace.read(emit("attention", "sm_80", *ATTENTION[1:]), backend=CUDA)
+        GpuSpace.read(emit(ATTENTION, "sm_80"), backend=CUDA)
 
 
 # --- attention on NVIDIA, whose space is declared ---------------------------------------------------------------------
 
-LARGE = ("attention", "sm_80", 8, 1024, 128, 1024)
-
 
 def test_tiles_are_whole_instructions_for_every_subgroup(emit: Emit) -> None:
-    space = AttentionSpace.read(emit(*LARGE))
+    space = AttentionSpace.read(emit(WIDE, "sm_80"))
     table = frame(space.space).drop(columns=["pipeline", "mma", "reorder_workgroups"]).astype(int)
     assert (table["m_tile"] % (16 * table["sg_m_cnt"]) == 0).all()
     assert (table["n_tile"] % (8 * table["sg_n_cnt"]) == 0).all()
     assert (table["red_k2"] % 16 == 0).all()
     shared = 2 * 128 * (table["m_tile"] * table["promote_q"] + table["red_k2"] * table["promote_k"])
     assert (shared + 2 * table["red_k2"] * table["n_tile"] * table["promote_v"] <= 166912).all()
-    few, every = (AttentionSpace.read(emit(*LARGE), rules=rules).space for rules in ((REGISTERS,), ()))
+    few, every = (AttentionSpace.read(emit(WIDE, "sm_80"), rules=rules).space for rules in ((REGISTERS,), ()))
     assert len(few) < len(every)
     assert set(space.space.counts("mma")) == {"NV_MMA_SYNC_F32_16x8x16_F16"}
 
 
 def test_an_operand_that_is_not_promoted_needs_no_layout(emit: Emit) -> None:
     """48 keys cannot be spread over 256 threads, which matters only when they go through shared memory."""
-    text = emit("attention", "sm_80", 8, 256, 64, 192)
+    text = emit(attention(8, 256, 64, 192), "sm_80")
     space = AttentionSpace.read(text)
     derivable, every = (AttentionSpace.read(text, rules=rules) for rules in ((UNDERIVABLE,), ()))
     assert len(derivable.space) < len(every.space)
@@ -256,11 +261,11 @@ def test_an_operand_that_is_not_promoted_needs_no_layout(emit: Emit) -> None:
 
 def test_what_has_no_instruction_or_no_tile_says_so(emit: Emit) -> None:
     with pytest.raises(NoCandidateError, match="no dispatch of this module is an attention"):
-        AttentionSpace.read(emit("gemm", "sm_80", 128, 128, 128))
-    odd = AttentionSpace.read(emit("attention", "sm_80", 8, 77, 64, 77))
+        AttentionSpace.read(emit(SMALL, "sm_80"))
+    odd = AttentionSpace.read(emit(attention(8, 77, 64, 77), "sm_80"))
     with pytest.raises(NoCandidateError, match="no tile"):
         len(odd.space)
-    space = AttentionSpace.read(emit("attention", "sm_80", 8, 256, 64, 256))
+    space = AttentionSpace.read(emit(attention(8, 256, 64, 256), "sm_80"))
     with pytest.raises(UsageError, match="not a legal configuration"):
         space.compilation_info(Config.of({**space.space[0].as_dict(), "m_tile": 17}))
 

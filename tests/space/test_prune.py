@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from autotuner.problems import Gemm
 from autotuner.space.gpu import GpuSpace
 from autotuner.space.prune import (
     FEW_REGISTERS,
@@ -27,8 +27,7 @@ from autotuner.space.prune import (
     apply,
 )
 from autotuner.targets.backends import CUDA, ROCM, Chip
-
-Emit = Callable[..., str]
+from tests.space.conftest import Emit
 
 MI300, NAVI31 = ROCM.like("gfx942"), ROCM.like("gfx1100")
 A100 = CUDA.like("sm_80")
@@ -164,7 +163,7 @@ def test_two_waves_change_nothing_where_registers_are_enough() -> None:
 
 
 def test_what_is_left_out_has_a_twin_that_stays(emit: Emit) -> None:
-    text = emit("gemm", "gfx942", 64, 128, 128)
+    text = emit(Gemm.parse(shape="64x128x128"), "gfx942")
     every = GpuSpace.read(text, backend=ROCM, rules=RULES).space
     gpu = GpuSpace.read(text, backend=ROCM)
     left_out = [config for config in every if config not in gpu.space]
