@@ -11,14 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from autotuner import Conv, Gemm, Options, Result, Target, tune
-from autotuner.errors import UsageError
+from autotuner import Gemm, Options, Result, Target, tune
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.variants import ALONE
-from autotuner.microkernels.instance import search_folders
-from autotuner.microkernels.library import find
 from autotuner.microkernels.variants import Kernel
-from autotuner.problems.operations import OPERATIONS
 from autotuner.problems.render import problem_mlir
 from autotuner.store.store import Store
 from autotuner.tuning.options import Effort
@@ -27,11 +23,11 @@ from autotuner.tuning.tune import search
 from tests.support.fake_tools import ONE_ROUTE, FakeTools
 from tests.support.kernels import own_kernel
 from tests.support.spec_files import Answer, autotune
-from tests.support.stand_in import misa_stand_in
 
 __all__ = ["autotune"]
 
 SHAPE = ("--shape", "96x64x128")
+MISA = "misa_igemm_fwd_nhwc_fp16"
 QUICK = ("--trials", "2", "--budget", "20m", "--effort", "quick", "--json", "--quiet")
 
 NAIVE = """\
@@ -187,7 +183,7 @@ def test_in_a_search_a_kernel_that_cannot_be_made_is_a_failed_row(workspace: Pat
     [
         (["ab"], "ab needs a microkernel and --shape"),
         (["ab", "sgemm_cc", *SHAPE], "Did you mean sgemm_c"),
-        (["ab", "misa_igemm_fwd_nhwc_fp16", "--shape", "2x32x32x64"], "Give --filter"),
+        (["ab", MISA, "--shape", "2x32x32x64"], "Give --filter"),
         (["ab", "--inspect", "/dev/null"], ""),
         (["gemm", *SHAPE, "--dtype", "f32", "--microkernels", "nothing"], "there is no microkernel 'nothing'"),
         (["ab", "sgemm_c", *SHAPE, "--dtype", "f16"], "sgemm_c: it does not compute f16"),
@@ -204,6 +200,13 @@ def test_what_cannot_be_is_refused_at_once_and_with_a_remedy(
     assert "reading the space" not in answer.err
 
 
+def test_without_an_object_the_user_is_asked_for_one(workspace: Path, autotune: Callable[..., Answer]) -> None:
+    image = ("--shape", "2x32x32x1280", "--filter", "3x3x1280", "--pad", "1x1")
+    answer = autotune("ab", MISA, *image, "--target", "gfx942", "--device", "none", "--workspace", workspace)
+    assert answer.code == 2, answer.err
+    assert re.search(r"no object for gfx942\. .* Give one yourself", answer.err), answer.err
+
+
 def test_list_inspect_and_new(workspace: Path, tmp_path: Path, autotune: Callable[..., Answer]) -> None:
     assert Path(autotune("ab", "--new", "first_one", "--workspace", workspace).out.strip()).is_file()
     listed = autotune("ab", "--list", "--json", "--workspace", workspace)
@@ -215,14 +218,6 @@ def test_list_inspect_and_new(workspace: Path, tmp_path: Path, autotune: Callabl
     assert "kernel" in autotune("ab", "--inspect", tmp_path / "kernel.o").out
 
 
-def test_a_source_in_c_is_a_microkernel(workspace: Path, tmp_path: Path, autotune: Callable[..., Answer]) -> None:
-    source = tmp_path / "naive.c"
-    source.write_text(NAIVE)
-    answer = autotune("ab", source, *SHAPE, "--device", "none", "--json", "--workspace", workspace)
-    assert answer.code == 0, answer.err
-    assert json.loads(answer.out)["verdict"] == "compile-only"
-
-
 def test_a_dry_run_shows_the_kernels_spec_and_both_flags(workspace: Path, autotune: Callable[..., Answer]) -> None:
     answer = autotune("ab", "sgemm_c", *SHAPE, "--dry-run", "--json", "--workspace", workspace)
     assert answer.code == 0, answer.err
@@ -231,32 +226,3 @@ def test_a_dry_run_shows_the_kernels_spec_and_both_flags(workspace: Path, autotu
     assert "autotune_microkernel_0" in document["spec_mlir"]
     assert "--iree-preprocessing-transform-spec-filename=spec.mlir" in document["commands"][0]
     assert "--iree-hal-executable-object-search-path=" in document["commands"][0]
-
-
-# --- for a GPU that is not there: every check that needs none, up to the kernel's dispatch in the module --------------
-
-MISA = "misa_igemm_fwd_nhwc_fp16"
-CONV = Conv.parse(shape="2x32x32x1280", filter="3x3x1280", pad="1x1")
-
-
-def on_amd(workspace: Path, kernel: Kernel) -> Result:
-    one = Effort(trials=1, budget=60, compile_only_trials=1, race_entrants=2)
-    options = Options(effort=one, workspace=workspace, microkernels=(kernel,), device="none", command=())
-    chip = Target.parse("gfx942")
-    with Session.open(chip, options) as session:
-        return search(chip.prepare(CONV), chip, options=options, session=session, task=ALONE).result
-
-
-def test_an_object_with_misas_abi_is_embedded_and_found(tmp_path: Path) -> None:
-    symbol = find(MISA, search_folders(tmp_path), OPERATIONS).symbol
-    misa_stand_in(tmp_path / "misa.hsaco", symbol=symbol)
-    result = on_amd(tmp_path / "workspace", Kernel(MISA, (tmp_path / "misa.hsaco",), symbol))
-    assert result.verdict == "compile-only"
-    assert sum(result.counts.failed.values()) == 0
-    assert result.counts.built == result.counts.asked >= 2
-
-
-def test_without_an_object_the_user_is_asked_for_one(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no object for gfx942") as caught:
-        on_amd(tmp_path / "workspace", Kernel(MISA))
-    assert "Give one yourself" in caught.value.remedy

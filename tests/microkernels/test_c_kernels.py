@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autotuner.build import Builder, BuildJob
-from autotuner.carriers.calls import kernel_calls
-from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
+from autotuner.build import Builder
+from autotuner.carriers.microkernel import SPEC_FLAG
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import ToolMissingError
 from autotuner.iree.compile import Compile, inspect
@@ -21,7 +20,6 @@ from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
 from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.library import find
-from autotuner.microkernels.manifest import Manifest
 from autotuner.microkernels.providers.c import find_compiler
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Array, Gemm, Problem
@@ -31,12 +29,13 @@ from autotuner.problems.operations import OPERATIONS
 from autotuner.problems.render import problem_mlir
 from autotuner.system import process
 from autotuner.targets import Target
+from tests.support.kernels import job_of
 from tests.support.native import AVX512, HOST, flags_of, host_features, result_of, wrong
 
 FOLDERS = [shipped_folder()]
 CONV, SGEMM, SGEMV = (find(name, FOLDERS, OPERATIONS) for name in ("conv_c", "sgemm_c", "sgemv_c"))
 LAST, FIRST = "nhwc-hwcf", "nchw-fchw"
-ALL = "bias,residual,clip=-0.5:1.5"
+ALL, HARD = "bias,residual,clip=-0.5:1.5", "bias,hardswish"
 Setting = dict[str, int]
 
 
@@ -47,7 +46,7 @@ def conv(layout: str, **words: Any) -> Conv:
 CONVOLUTIONS: dict[str, tuple[Conv, Setting]] = {
     "padded, with all behind it": (conv(LAST, shape="2x9x7x5", filter="3x3x19", pad="1x1", epilogue=ALL), {}),
     "strided, dilated, uneven": (
-        conv(LAST, shape="1x11x12x8", filter="3x2x6", dilation="2x3", stride="3x2", pad="1x2"),
+        conv(LAST, shape="1x11x12x8", filter="3x2x6", dilation="2x3", stride="3x2", pad="1x2", epilogue=HARD),
         {},
     ),
     "weights as they are": (conv(LAST, shape="1x6x8x24", filter="1x1x128", epilogue="relu"), {"packed": 0}),
@@ -81,10 +80,19 @@ CONVOLUTIONS: dict[str, tuple[Conv, Setting]] = {
         {},
     ),
     "first: depthwise, other strides and dilations": (
-        conv(FIRST, shape="1x11x14x10", filter="3x3x10", pad="2x1", stride="3x1", dilation="2x1", groups=10),
+        conv(
+            FIRST,
+            shape="1x11x14x10",
+            filter="3x3x10",
+            pad="2x1",
+            stride="3x1",
+            dilation="2x1",
+            groups=10,
+            epilogue=HARD,
+        ),
         {},
     ),
-    "first: grouped": (conv(FIRST, shape="2x7x9x16", filter="3x3x32", pad="1x1", groups=4), {}),
+    "first: grouped": (conv(FIRST, shape="2x7x9x16", filter="3x3x32", pad="1x1", groups=4, epilogue="bias,silu"), {}),
 }
 
 
@@ -107,7 +115,10 @@ NARROW = () if HOST != "x86_64" else ("avx2", "fma")
 
 PRODUCTS: dict[str, tuple[Gemm, Setting]] = {
     "nn, with all behind it": (Gemm.parse(shape="100x333x77", dtype="f32", epilogue=ALL), {}),
-    "nt, batched": (Gemm.parse(shape="33x70x5", batch=3, dtype="f32", layout="nt"), {"mr": 14, "vectors": 1}),
+    "nt, batched": (
+        Gemm.parse(shape="33x70x5", batch=3, dtype="f32", layout="nt", epilogue="bias,residual,gelu"),
+        {"mr": 14, "vectors": 1},
+    ),
     "tt": (Gemm.parse(shape="7x129x140", dtype="f32", layout="tt"), {"mr": 12, "nc": 128}),
     "packed": (Gemm.parse(shape="50x129x140", batch=2, dtype="f32", epilogue="bias,relu"), {"packed": 1, "nc": 128}),
     "one element": (Gemm.parse(shape="1x1x1", dtype="f32"), {}),
@@ -156,32 +167,17 @@ def test_an_activation_is_right_for_all_numbers(name: str, tmp_path: Path) -> No
         assert_activated(result_of(SGEMM, problem, inputs, tmp_path, features=features)[0], name, features)
 
 
-ACTIVATED: dict[str, tuple[Manifest, Problem]] = {
-    "a product": (SGEMM, Gemm.parse(shape="33x70x20", dtype="f32", epilogue="bias,residual,gelu")),
-    "a vector": (SGEMV, Gemm.parse(shape="1x70x20", dtype="f32", epilogue="bias,importedgelu")),
-    "channels first": (CONV, conv(FIRST, shape="1x9x7x5", filter="3x3x19", pad="1x1", epilogue="bias,silu")),
-    "channels last": (CONV, conv(LAST, shape="1x9x7x5", filter="3x3x19", pad="1x1", epilogue="bias,hardswish")),
-    "depthwise": (
-        CONV,
-        conv(FIRST, shape="1x9x9x20", filter="5x5x20", pad="2x2", groups=20, epilogue="bias,hardswish"),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", ACTIVATED)
-def test_each_kernel_applies_activations(name: str, tmp_path: Path) -> None:
-    manifest, problem = ACTIVATED[name]
-    inputs = problem.inputs(3)
-    for features in {host_features(), ()} if name == "a product" else {host_features()}:
-        assert not wrong(problem, inputs, result_of(manifest, problem, inputs, tmp_path, features=features))
-
-
 @pytest.mark.parametrize(
-    ("shape", "batch", "layout"),
-    [("1x300x70", 1, "nn"), ("1x9x71", 2, "nt"), ("300x1x70", 1, "nn"), ("9x1x71", 2, "tt")],
+    ("shape", "batch", "layout", "epilogue"),
+    [
+        ("1x300x70", 1, "nn", ALL),
+        ("1x9x71", 2, "nt", "bias,importedgelu"),
+        ("300x1x70", 1, "nn", ALL),
+        ("9x1x71", 2, "tt", ALL),
+    ],
 )
-def test_a_matrix_times_a_vector_is_right(shape: str, batch: int, layout: str, tmp_path: Path) -> None:
-    problem = Gemm.parse(shape=shape, batch=batch, dtype="f32", layout=layout, epilogue=ALL)
+def test_a_matrix_times_a_vector_is_right(shape: str, batch: int, layout: str, epilogue: str, tmp_path: Path) -> None:
+    problem = Gemm.parse(shape=shape, batch=batch, dtype="f32", layout=layout, epilogue=epilogue)
     inputs = problem.inputs(3)
     assert not wrong(problem, inputs, result_of(SGEMV, problem, inputs, tmp_path, features=host_features()))
 
@@ -242,12 +238,9 @@ def test_constant_weights_are_packed_at_compile_time_and_the_call_is_right(
     made_for = executable_target(builder.inspect(problem_mlir(problem), flags, timeout=120))
     variants = Variants.of(CONV, problem, HOST, workspace=tmp_path, executable_target=made_for)
     call = variants.call(variants.default())
-    spec, own = spec_mlir([call], target=made_for), (*flags, *object_flags(call.instance.objects))
 
     # With its operands as arguments the program packs, and computes the same.
-    job = BuildJob(
-        problem_mlir(problem), own, timeout=120, spec=spec, spec_flag=SPEC_FLAG, kernels=kernel_calls([call])
-    )
+    job = job_of(call, flags, made_for)
     build = builder.build(job)
     assert build.ok, build.stderr
     data = Data.write(problem, tmp_path / "data", seed=3)
@@ -255,12 +248,12 @@ def test_constant_weights_are_packed_at_compile_time_and_the_call_is_right(
     assert checked.ok, checked.detail
 
     # With constant weights nothing of the packing is left in the program.
-    (tmp_path / "spec.mlir").write_text(spec)
+    (tmp_path / "spec.mlir").write_text(job.spec or "")
     weights = problem.operands[1].mlir
     values = f'"0x{problem.inputs(3)[1].tobytes().hex()}"'
     text = problem_mlir(problem).replace(f"%weights: {weights}, ", "", 1)
     text = text.replace(" {\n", f" {{\n  %weights = arith.constant dense<{values}> : {weights}\n", 1)
-    job_flags = (*own, f"{SPEC_FLAG}={tmp_path / 'spec.mlir'}")
+    job_flags = (*job.flags, f"{SPEC_FLAG}={tmp_path / 'spec.mlir'}")
     flow = inspect(Compile(text, job_flags, 120, stop="flow"), tools).text
     packed = call.instance.bindings[1].tensor.text
     assert f"__hoisted_tensor_{packed}" in flow

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.build import Builder, BuildJob
-from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
+from autotuner.build import Builder
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import ToolMissingError, UsageError
 from autotuner.iree.processor import executable_target, read_features
@@ -29,7 +28,7 @@ from autotuner.problems.conv import Conv
 from autotuner.problems.operations import OPERATIONS
 from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
-from tests.support.kernels import bound, built, request
+from tests.support.kernels import bound, built, job_of, request
 
 CHIP = platform.machine()
 CPU = Target.parse("cpu")
@@ -50,10 +49,7 @@ def run(builder: Builder, tools: Tools, target: str, tmp_path: Path) -> Run:
 
     def check_call(call: Call) -> Check:
         folder = tmp_path / call.problem.name / call.instance.name
-        flags = (*CPU.compile_flags, *object_flags(call.instance.objects))
-        spec = spec_mlir([call], target=target)
-        job = BuildJob(problem_mlir(call.problem), flags, timeout=120, spec=spec, spec_flag=SPEC_FLAG)
-        build = builder.build(job)
+        build = builder.build(job_of(call, CPU.compile_flags, target))
         if not build.ok:
             return Check(build.failure, float("inf"), build.stderr)
         data = Data.write(call.problem, folder / "data", seed=3)

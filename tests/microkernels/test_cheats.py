@@ -16,8 +16,6 @@ import numpy as np
 import pytest
 
 from autotuner.build import Builder, BuildJob, Compiled
-from autotuner.carriers.calls import kernel_calls
-from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
 from autotuner.devices.device import LiveRounds
 from autotuner.devices.process import ProcessDevice
 from autotuner.devices.resident import ResidentDevice, open_resident
@@ -39,6 +37,7 @@ from autotuner.problems.operations import OPERATIONS
 from autotuner.problems.render import problem_mlir
 from autotuner.system.progress import Stop
 from autotuner.targets import Target
+from tests.support.kernels import job_of
 from tests.support.native import HOST
 
 pytestmark = pytest.mark.skipif(
@@ -256,11 +255,7 @@ class Bench:
         return Variants.of(manifest, PROBLEM, HOST, workspace=home, kernel=kernel, executable_target=self.made_for)
 
     def built(self, variants: Variants, *, repeat: int = 1) -> Compiled:
-        call = variants.call(variants.default())
-        spec, flags = spec_mlir([call], target=self.made_for), (*self.flags, *object_flags(call.instance.objects))
-        job = BuildJob(
-            problem_mlir(PROBLEM), flags, timeout=120, spec=spec, spec_flag=SPEC_FLAG, kernels=kernel_calls([call])
-        )
+        job = job_of(variants.call(variants.default()), self.flags, self.made_for)
         build = self.builder.build(replace(job, repeat=repeat))
         assert build.ok, build.stderr
         return build

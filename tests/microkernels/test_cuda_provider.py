@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.build import Builder, BuildJob
-from autotuner.carriers.calls import kernel_calls
-from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
+from autotuner.build import Builder
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.objects import read_object
 from autotuner.microkernels.check import check
@@ -24,14 +22,12 @@ from autotuner.microkernels.providers.cuda import architecture, find_nvrtc
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Gemm
 from autotuner.problems.operations import OPERATIONS
-from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 from tests.support.cuda_kernel import SOURCE, needs_nvrtc, write_kernel
-from tests.support.kernels import bound, built, request
+from tests.support.kernels import bound, built, job_of, request
 
 GEMM = Gemm.parse(shape="40x128x24", dtype="bf16", layout="nt", epilogue="bias,relu")
 PLAIN = Gemm.parse(shape="40x128x24", dtype="f16")
-SM_80 = Target.parse("sm_80")
 
 
 # --- What it is told ------------------------------------------------------------------------------------------------
@@ -68,41 +64,21 @@ def test_a_header_from_elsewhere_is_refused(name: str, tmp_path: Path) -> None:
 
 
 @needs_nvrtc
-def test_a_kernel_is_built_as_its_manifest_calls_it(tmp_path: Path) -> None:
-    manifest = load(write_kernel(tmp_path / "mine"), OPERATIONS)
-    for problem, chip, pointers in ((GEMM, "sm_80", 4), (PLAIN, "sm_90", 3)):
-        instance = bound(request(manifest, problem, chip, {"wide": 64}))
-        assert check(instance) == []
-        (kernel,) = read_object(instance.objects[0]).kernels
-        assert (kernel.symbol, kernel.kind, kernel.chip) == ("gemm", "cubin", architecture(chip))
-        assert [argument.size for argument in kernel.arguments or ()] == [8] * pointers + [4] * 3
-        assert (kernel.most_threads, kernel.local_memory) == (256, 0)
-        assert kernel.registers is not None
-        assert 8 <= kernel.registers <= 255
-    (row,) = kernels_table(instance.objects[0])
-    assert (row["constants"], row["workgroup"]) == ("3", "≤ 256")
-
-
-@needs_nvrtc
 def test_iree_compiles_the_call_and_its_kernel_is_in_the_module(builder: Builder, tmp_path: Path) -> None:
     """IREE compiles for sm_80; the cubin, for the Hopper that is there, goes into the module as it is."""
     manifest = load(write_kernel(tmp_path / "mine"), OPERATIONS)
     variants = Variants.of(manifest, GEMM, "sm_90", workspace=tmp_path)
     call = variants.call(variants.default())
-    job = BuildJob(
-        problem_mlir(GEMM),
-        (*SM_80.compile_flags, *object_flags(call.instance.objects)),
-        timeout=120,
-        spec=spec_mlir([call]),
-        spec_flag=SPEC_FLAG,
-        kernels=kernel_calls([call]),
-        figures="code",
-    )
-    build = builder.build(job)
+    build = builder.build(replace(job_of(call, Target.parse("sm_80").compile_flags), figures="code"))
     assert build.ok, build.stderr
     assert call.instance.objects[0].read_bytes() in build.vmfb.read_bytes()
+    (kernel,) = read_object(call.instance.objects[0]).kernels
+    assert (kernel.symbol, kernel.kind, kernel.chip) == ("gemm", "cubin", "sm_90a")
+    assert [argument.size for argument in kernel.arguments or ()] == [8] * 4 + [4] * 3
     assert (build.isa.threads, build.isa.shared_bytes) == (256, 256 * 4)
-    assert build.isa.registers == read_object(call.instance.objects[0]).kernels[0].registers
+    assert build.isa.registers == kernel.registers
+    (row,) = kernels_table(call.instance.objects[0])
+    assert (row["constants"], row["workgroup"]) == ("3", "≤ 256")
 
 
 @needs_nvrtc

@@ -49,7 +49,8 @@ def test_a_list_has_both_folders_and_reports_what_is_broken(tmp_path: Path) -> N
     assert str(broken) in listing.broken[2].why
     assert "sha256" in listing.broken[2].why
     described = {str(manifest.describe()["name"]): manifest.describe() for manifest in listing.manifests}
-    assert {"op": "gemm", "provider": "prebuilt", "targets": ["gfx942"]}.items() <= described["mine"].items()
+    wanted = {"op": "gemm", "provider": "prebuilt", "targets": ["gfx942"], "dtypes": ["f16"]}
+    assert wanted.items() <= described["mine"].items()
 
 
 def test_a_missing_folder_has_no_microkernels(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import re
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from autotuner.microkernels.loader import load
 from autotuner.microkernels.manifest import Manifest
 from autotuner.microkernels.providers import PROVIDERS, cuda
 from autotuner.microkernels.providers.c import COMPILERS, find_compiler
-from autotuner.microkernels.providers.provider import ObjectRefusalError, Request, kept_object
+from autotuner.microkernels.providers.provider import ObjectRefusalError, Request
 from autotuner.microkernels.variants import AUTO, Kernel, Variants, find_variants
 from autotuner.problems import Gemm
 from autotuner.problems.operations import OPERATIONS
@@ -174,22 +173,6 @@ def test_it_is_built_once_until_something_of_it_changes(case: Case, tmp_path: Pa
         assert built(wanted(manifest, case, tmp_path)) == first
         assert first.path.stat().st_size == len(whole)
     assert not list(first.path.parent.glob(".making-*"))
-
-
-def test_who_wants_an_object_that_is_being_made_waits_for_it() -> None:
-    calls: list[Path] = []
-
-    def make(making: Path) -> dict[str, int]:
-        calls.append(making)
-        making.write_bytes(b"object")
-        return {"shared": 7}
-
-    key = os.urandom(16).hex()
-    with ThreadPoolExecutor(3) as threads:
-        made = [future.result() for future in [threads.submit(kept_object, "k.o", key, make) for _ in range(3)]]
-    assert len(calls) == 1
-    assert made[1:] == made[:-1]
-    assert (made[0][0].read_bytes(), made[0][1]) == (b"object", {"shared": 7})
 
 
 @every_provider

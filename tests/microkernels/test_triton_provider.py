@@ -22,8 +22,6 @@ from autotuner.microkernels.manifest import Manifest
 from autotuner.microkernels.providers.triton import cache_key, kernel_parameters, plan, read_sources, trusted_source
 from autotuner.microkernels.providers.triton_compile import SOURCE, Job, trim_amdgcn, trim_ptx
 from autotuner.problems import Gemm, Problem
-from autotuner.problems.conv import Conv
-from autotuner.problems.epilogue import Epilogue
 from autotuner.problems.operations import OPERATIONS
 from tests.support.kernels import bound, built, request
 
@@ -31,7 +29,6 @@ needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, re
 
 GEMM = Gemm.parse(shape="1024x1024x1024", dtype="f16")
 SMALL = {"bm": 64, "bn": 128, "num_warps": 4, "tma": 0}
-PERSISTENT = {"workers": 132, "tma": 1}
 PTX = """
 .version 8.6
 .target sm_90a
@@ -88,13 +85,6 @@ def gemm_job(problem: Problem = GEMM, chip: str = "sm_90", parameters: Mapping[s
 
 
 # --- Without Triton -------------------------------------------------------------------------------------------------
-
-
-def test_unused_parameters_leave_the_entry(tmp_path: Path) -> None:
-    (tmp_path / "kernel.ptx").write_text(trim_ptx(PTX, "kernel", 2))
-    (kernel,) = read_object(tmp_path / "kernel.ptx").kernels
-    assert [argument.size for argument in kernel.arguments or ()] == [8, 4]
-    assert kernel.workgroup_size == (128, 1, 1)
 
 
 def test_scratch_that_is_read_is_an_error() -> None:
@@ -166,23 +156,6 @@ def test_a_job_has_types_alignment_and_constexprs() -> None:
     assert job.options == {"num_warps": 4, "num_stages": 3}
 
 
-def test_pointers_that_a_problem_lacks_are_none_and_no_arguments() -> None:
-    manifest = shipped("conv_triton")
-    assert manifest.provider.source is not None
-    source = manifest.provider.source.read_text()
-    conv, parameters = Conv.parse(shape="1x8x8x64", filter="3x3x64", out="f16"), {"bm": 64, "bn": 32, "num_warps": 4}
-    bare, whole = (
-        plan(request(manifest, replace(conv, epilogue=Epilogue.parse(text)), "sm_90", parameters), source)
-        for text in ("", "bias,residual,clip=0:6")
-    )
-    names = ("image", "weights", "bias", "residual", "out")
-    assert [whole.signature[name] for name in names] == ["*fp16", "*fp16", "*fp32", "*fp32", "*fp16"]
-    assert (whole.arguments, whole.aligned) == (5, [(i, 16) for i in (0, 1, 2, 3, 5)])
-    assert (whole.constexprs["CLIP_HIGH"], whole.constexprs["HIGH_BITS"]) == (1, 0x40C00000)
-    assert (bare.constexprs["bias"], bare.constexprs["residual"], bare.constexprs["CLIP_LOW"]) == (None, None, 0)
-    assert (bare.arguments, bare.aligned) == (3, [(0, 16), (1, 16), (5, 16)])
-
-
 def test_the_key_follows_all_that_the_object_depends_on() -> None:
     job, other = gemm_job(), {"k": "a", "epilogue.py": "c"}
     changed = [replace(job, chip="sm_80"), replace(job, options={}), replace(job, aligned=[(0, 16)])]
@@ -237,16 +210,3 @@ def test_a_ptx_is_for_drivers_that_are_older_than_triton(tmp_path: Path) -> None
     instance = bound(request(shipped("gemm_triton"), GEMM, "sm_90", SMALL, workspace=tmp_path))
     assert (check(instance), instance.local_memory > 0) == ([], True)
     assert (read_object(instance.objects[0]).kind, read_object(instance.objects[0]).version) == ("ptx", "8.6")
-
-
-@needs_triton
-def test_triton_does_not_hash_itself_for_a_cache_that_is_thrown_away(tmp_path: Path) -> None:
-    """That takes longer than the kernel; the source is run where it would be done."""
-    own = own_folder(tmp_path) / "gemm_triton"
-    shutil.copytree(shipped_folder() / "gemm_triton", own)
-    asked = "from triton.runtime import cache\nassert cache.triton_key() == ''\n"
-    source = own / "gemm.py"
-    source.write_text(source.read_text().replace("import triton\n", f"import triton\n{asked}", 1))
-    assert asked in source.read_text()
-    instance = bound(request(load(own / FILE, OPERATIONS), GEMM, "sm_90", SMALL, workspace=tmp_path))
-    assert check(instance) == []

@@ -1,8 +1,7 @@
-"""Kernels in C and prebuilt objects on the other architecture."""
+"""Kernels in C on the other architecture."""
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,23 +9,19 @@ from typing import Any
 
 import pytest
 
-from autotuner.build import Builder, BuildJob
-from autotuner.carriers.calls import kernel_calls
-from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
-from autotuner.errors import UsageError
+from autotuner.build import Builder
 from autotuner.iree.processor import executable_target
 from autotuner.microkernels.instance import Call, shipped_folder
 from autotuner.microkernels.library import all_manifests, find
 from autotuner.microkernels.manifest import Manifest
-from autotuner.microkernels.variants import Kernel, Variants
+from autotuner.microkernels.variants import Variants
 from autotuner.problems import Gemm, Problem
 from autotuner.problems.conv import Conv
 from autotuner.problems.operations import OPERATIONS
 from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 from tests.otherarch.conftest import Run
-from tests.otherarch.machine import Machine
-from tests.support.patience import ENOUGH
+from tests.support.kernels import job_of
 
 SHIPPED = [m for m in all_manifests([shipped_folder()], OPERATIONS).manifests if m.provider.kind == "c"]
 PRODUCTS = [m for m in SHIPPED if m.operation == "gemm"]
@@ -49,33 +44,16 @@ class Bench:
     run: Run
     folder: Path
 
-    def variants(self, manifest: Manifest, gemm: Problem, objects: tuple[Path, ...] = ()) -> Variants:
-        return Variants.of(
-            manifest,
-            gemm,
-            self.target.machine,
-            workspace=self.folder,
-            kernel=Kernel(manifest.name, objects),
-            executable_target=self.made_for,
+    def call(self, manifest: Manifest, problem: Problem, changes: Mapping[str, int] | None = None) -> Call:
+        variants = Variants.of(
+            manifest, problem, self.target.machine, workspace=self.folder, executable_target=self.made_for
         )
-
-    def call(self, manifest: Manifest, gemm: Problem, changes: Mapping[str, int] | None = None) -> Call:
-        variants = self.variants(manifest, gemm)
         wanted = {**variants.default().as_dict(), **(changes or {})}
         return variants.call(variants.space[variants.space.nearest(wanted)])
 
     def check(self, call: Call) -> str:
         """Why the kernel's result is wrong; empty: it is right."""
-        flags = (*self.target.compile_flags, *object_flags(call.instance.objects))
-        job = BuildJob(
-            problem_mlir(call.problem),
-            flags,
-            timeout=120,
-            spec=spec_mlir([call], target=self.made_for),
-            spec_flag=SPEC_FLAG,
-            kernels=kernel_calls([call]),
-        )
-        checked = self.run(job, call.problem)
+        checked = self.run(job_of(call, self.target.compile_flags, self.made_for), call.problem)
         return "" if checked.ok else f"{checked.failure}: {checked.detail}"
 
 
@@ -112,62 +90,3 @@ def test_the_shipped_convolution_in_c_is_right_there(layout: str, names: tuple[s
     problems = [Conv.parse(dtype="f32", layout=layout, **CONVOLUTIONS[name]) for name in names]
     wrong = {problem.name: why for problem in problems if (why := bench.check(bench.call(CONV, problem)))}
     assert wrong == {}
-
-
-SHOWN = """
-#define SHOWN __attribute__((visibility("default")))
-SHOWN int rows = 1;
-SHOWN float product(float x, float y) { return x * y; }
-extern void absent(void) __attribute__((weak));
-SHOWN void gemm(const float* a, const float* b, float* c, int m, int n, int k, unsigned long x, unsigned long y) {
-  if (absent) absent();
-  for (int j = 0; j < n; j += rows) {
-    float sum = 0;
-    for (int p = 0; p < k; ++p) sum += product(a[y * k + p], b[p * n + j]);
-    c[y * n + j] = sum;
-  }
-}
-"""
-MANIFEST = """
-operation = "gemm"
-dtypes = ["f32"]
-layouts = ["nn"]
-symbol = "gemm"
-constants = ["m", "n", "k"]
-workgroup_size = [1]
-grid = [1, "m"]
-[[bindings]]
-operand = "lhs"
-access = "read"
-[[bindings]]
-operand = "rhs"
-access = "read"
-[[bindings]]
-operand = "out"
-access = "write"
-element = "f32"
-[provider]
-"""
-
-
-def own_manifest(folder: Path, provider: str) -> Manifest:
-    (folder / "mine").mkdir()
-    (folder / "mine" / "microkernel.toml").write_text(MANIFEST + provider)
-    (folder / "mine" / "mine.c").write_text(SHOWN)
-    (manifest,) = all_manifests([folder], OPERATIONS).manifests
-    return manifest
-
-
-def test_a_prebuilt_object_whose_names_are_visible_is_called_where_that_works(
-    bench: Bench, other: Machine, tmp_path: Path
-) -> None:
-    manifest = own_manifest(tmp_path, f'kind = "prebuilt"\nchips = ["{other.name}"]\n')
-    built = tmp_path / "mine.o"
-    options = ["-O2", "-fPIC", "-ffreestanding", "-fno-stack-protector", "-c"]
-    subprocess.run([other.gcc, *options, tmp_path / "mine" / "mine.c", "-o", built], check=True, timeout=ENOUGH)
-    variants = bench.variants(manifest, Gemm.parse(shape="9x7x5", dtype="f32"), objects=(built,))
-    if other.name == "aarch64":
-        with pytest.raises(UsageError, match="visible names: expected none on aarch64, found gemm"):
-            variants.call(variants.default())
-        return
-    assert bench.check(variants.call(variants.default())) == ""

@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.carriers.microkernel import SPEC_FLAG, object_flags
+from autotuner.build import BuildJob
+from autotuner.carriers.calls import kernel_calls
+from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
 from autotuner.cli.app import main
-from autotuner.microkernels.instance import Instance, shipped_folder
+from autotuner.microkernels.instance import Call, Instance, shipped_folder
 from autotuner.microkernels.manifest import Manifest
 from autotuner.microkernels.providers import PROVIDERS
 from autotuner.microkernels.providers.provider import Built, Request
 from autotuner.problems import Problem
+from autotuner.problems.render import problem_mlir
 
 
 def autotune(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[int, str, str]:
@@ -45,6 +48,13 @@ def own_kernel(workspace: Path, **changes: str) -> Path:
 def spec_flags(spec: Path | str, instances: Sequence[Instance]) -> tuple[str, ...]:
     """The flags that carry a spec and its objects into a compile."""
     return (f"{SPEC_FLAG}={spec}", *object_flags(path for instance in instances for path in instance.objects))
+
+
+def job_of(call: Call, flags: Sequence[str], made_for: str = "") -> BuildJob:
+    """The build of a kernel's problem in which its spec puts the kernel."""
+    every, spec = (*flags, *object_flags(call.instance.objects)), spec_mlir([call], target=made_for)
+    kernels = kernel_calls([call])
+    return BuildJob(problem_mlir(call.problem), every, 120, spec=spec, spec_flag=SPEC_FLAG, kernels=kernels)
 
 
 def request(

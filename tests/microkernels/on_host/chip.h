@@ -61,6 +61,7 @@ struct Thread {
   int number = 0;
   Workgroup* workgroup = nullptr;
   ucontext_t context = {};
+  std::function<bool()> ready;  // it waits for this
   bool over = false;
 };
 
@@ -80,7 +81,10 @@ static Index gridDim;
 
 template <typename Ready>
 static void until(Ready ready) {
-  while (!ready()) swapcontext(&now->context, &scheduler);
+  if (!ready()) {
+    now->ready = ready;
+    swapcontext(&now->context, &scheduler);
+  }
   moved++;
 }
 

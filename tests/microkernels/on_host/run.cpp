@@ -88,7 +88,8 @@ int main(int count, char** words) {
       const u64 before = moved;
       for (size_t i = 0; i < threads.size(); i++) {
         now = &threads[late_copies ? threads.size() - 1 - i : i];
-        if (now->over) continue;
+        if (now->over || (now->ready && !now->ready())) continue;
+        now->ready = nullptr;
         swapcontext(&scheduler, &now->context);
         left -= now->over;
       }
