@@ -14,7 +14,7 @@ import pytest
 from autotuner.build import Builder, BuildJob
 from autotuner.carriers.render import spec_mlir
 from autotuner.errors import EnvironmentFailure, StorageError
-from autotuner.iree.compile import CompilerRefusal, compile_program
+from autotuner.iree.compile import compile_program
 from autotuner.iree.folder import write_inputs
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
@@ -193,13 +193,3 @@ def test_binaries_are_equal_when_specs_mean_the_same(
     assert repeated.binary == first.binary
     assert repeated.vmfb.read_bytes() != first.vmfb.read_bytes()
     assert (repeated.repeat, first.repeat) == (8, 1)
-
-
-def test_inspection_raises_the_compilers_own_words(fresh: Builder, job: BuildJob) -> None:
-    with pytest.raises(CompilerRefusal, match="--iree-no-such-flag") as caught:
-        fresh.inspect(str(job.program), [*job.flags, "--iree-no-such-flag"], timeout=120)
-    assert caught.value.exit_code == 5
-    assert "Check --flag" in caught.value.remedy
-    with pytest.raises(CompilerRefusal, match="error:"):
-        fresh.inspect("nonsense", job.flags, timeout=120)
-    assert list(fresh.cache.builds.glob(".making-*")) == []

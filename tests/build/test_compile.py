@@ -10,7 +10,7 @@ import pytest
 import autotuner
 from autotuner.carriers.calls import preprocess
 from autotuner.errors import NoCandidateError
-from autotuner.iree.compile import Compile, CompilerRefusal, compile_program, first_error, inspect
+from autotuner.iree.compile import Compile, CompilerRefusal, compile_program, inspect
 from autotuner.iree.folder import MODEL, MODULE, PROBLEM
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm
@@ -102,10 +102,3 @@ def test_one_module_composes_the_command_line() -> None:
             if isinstance(node, ast.Call) and ast.unparse(node.func) in ("process.run", "process.start"):
                 running += [path.parent.name] * ("iree_compile" in ast.unparse(node))
     assert set(running) <= {"iree"}
-
-
-def test_a_long_message_is_cut_where_one_can_see_it() -> None:
-    said = f"warning: w\nerror: {'x' * 400}\n"
-    assert first_error(said) == f"error: {'x' * 292}…"
-    assert first_error(said, most=20) == f"error: {'x' * 12}…"
-    assert first_error("error: short\n", most=20) == "error: short"

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import zipfile
 from collections.abc import Callable
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,10 @@ from typing import Any
 import pytest
 
 from autotuner.build import Builder, BuildJob, Isa
-from autotuner.carriers.carrier import SpecCarrier
 from autotuner.iree.folder import write_inputs
 from autotuner.iree.isa import REMARKS, read_isa, split_remarks
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
-from autotuner.space.dispatch import CompilationInfo
 from autotuner.system.process import CUT
 from autotuner.targets import Target
 from autotuner.tuning.plan import Candidate, Plan
@@ -134,35 +131,6 @@ def test_the_remarks_change_no_binary_and_are_no_part_of_what_the_compiler_said(
     assert silent.isa == replace(build.isa, mma=None, occupancy=None)
     assert cached.cached
     assert cached.isa == build.isa
-
-
-def in_tiles(plan: Plan, m: int, n: int) -> Candidate:
-    """Eight subgroups in a row, each with m x n tiles of 16x16: 4 registers a tile for the accumulator alone."""
-    mma = "mma_kind = #iree_gpu.mma_layout<MFMA_F32_16x16x16_F16>, promote_operands = [0, 1], reduction = [0, 0, 1]"
-    tiles = f"subgroup = [{m}, {n}, 0], workgroup = [{16 * m}, {16 * n * 8}, 0]"
-    info = CompilationInfo(
-        lowering_config=f"#iree_gpu.lowering_config<{{{mma}, {tiles}}}>",
-        translation_info="<pipeline = #iree_gpu.pipeline<TileAndFuse> workgroup_size = [512, 1, 1] subgroup_size = 64>",
-    )
-    candidate = plan.candidate(plan.first[0], id="c0")
-    assert isinstance(candidate.carrier, SpecCarrier)
-    return replace(candidate, carrier=replace(candidate.carrier, info=info))
-
-
-def test_a_candidate_that_spills_shows_it_and_more_registers_leave_fewer_waves(
-    make_plan: MakePlan, make_job: MakeJob, builder: Builder, executor: Executor
-) -> None:
-    plan = make_plan(Gemm.parse(shape="1024x1024x256", dtype="f16"), "gfx942")
-    jobs = [make_job(plan, in_tiles(plan, *tiles)) for tiles in ((4, 1), (16, 4))]
-    few, many = executor.map(builder.build, jobs)
-    assert (few.failure, many.failure) == (None, None)
-    # Two waves on each of four SIMDs leave 256 of 512 registers for each, and the accumulator alone takes them.
-    assert many.isa.vgpr == 256
-    assert many.isa.vgpr_spills is not None
-    assert many.isa.vgpr_spills > 0
-    assert (many.isa.occupancy, few.isa.vgpr_spills) == (2, 0)
-    assert few.isa.occupancy is not None
-    assert few.isa.occupancy > 2
 
 
 def remarks_of(name: str, mma: int, occupancy: int) -> str:

@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 
-from autotuner.build import Builder, BuildJob
+from autotuner.build import Builder
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.carrier import MicrokernelCarrier
-from autotuner.carriers.microkernel import SPEC_FLAG, object_flags, spec_mlir
+from autotuner.carriers.microkernel import spec_mlir
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.processor import executable_target
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.instance import Access, Binding, Call, Instance
-from autotuner.patterns.operations import forms_of, read_operations
+from autotuner.patterns.forms import Forms
+from autotuner.patterns.operations import Reading, forms_of, read_operations
 from autotuner.problems import Gemm, Operand, Problem
 from autotuner.problems.attention import Attention
 from autotuner.problems.conv import Conv
@@ -26,7 +27,7 @@ from autotuner.problems.dtypes import element_type
 from autotuner.problems.render import problem_mlir
 from autotuner.system import process
 from autotuner.targets import Target
-from tests.support.kernels import spec_flags
+from tests.support.kernels import job_of, spec_flags
 from tests.support.patterns import example
 
 GEMM = Gemm.parse(shape="64x96x32")
@@ -174,9 +175,7 @@ def test_the_object_is_in_the_module(case: str, chip: str, builder: Builder, hsa
     problem, kernel = CASES[case].problem, CASES[case].kernel
     path = hsaco if chip == "gfx942" else ptx
     kernel = replace(kernel, chip=chip, objects=(path,), subgroup_size=64 if chip == "gfx942" else 32)
-    flags = (*Target.parse(chip).compile_flags, *object_flags(kernel.objects))
-    spec = spec_mlir([Call(kernel, problem)])
-    build = builder.build(BuildJob(problem_mlir(problem), flags, timeout=120, spec=spec, spec_flag=SPEC_FLAG))
+    build = builder.build(job_of(Call(kernel, problem), Target.parse(chip).compile_flags))
     assert build.ok, build.stderr
     assert path.read_bytes().rstrip()[:400] in build.vmfb.read_bytes()
 
@@ -248,19 +247,31 @@ def test_a_header_line_cannot_leave_its_comment() -> None:
         spec_mlir([Call(instance(GEMM), GEMM)], header=["a\nmodule {}"])
 
 
-def test_an_operation_and_its_epilogue_are_replaced_as_one_piece(tools: Tools, tmp_path: Path) -> None:
-    """Its forms are the program's own; of the piece nothing is left that the kernel without an epilogue would take."""
-    source, spec = tmp_path / "model.mlir", tmp_path / "spec.mlir"
+@pytest.fixture(scope="module")
+def pieces(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Reading]]:
+    """A program of products with epilogues, and what is read of it."""
+    source = tmp_path_factory.mktemp("pieces") / "model.mlir"
     source.write_text(example("pieces"))
-    flags = Target.parse("gfx942").compile_flags
-    readings = [op.readings[0] for op in read_operations(preprocess(tools, source, flags, timeout=120))]
+    text = preprocess(tools, source, Target.parse("gfx942").compile_flags, timeout=120)
+    return source, [operation.readings[0] for operation in read_operations(text)]
+
+
+def preprocessed(source: Path, calls: list[Call], forms: list[Forms], tools: Tools, spec: Path) -> str:
+    spec.write_text(spec_mlir(calls, forms=forms))
+    flags = [*Target.parse("gfx942").compile_flags, *spec_flags(spec, [call.instance for call in calls])]
+    return preprocess(tools, source, flags, timeout=120)
+
+
+def test_an_operation_and_its_epilogue_are_replaced_as_one_piece(
+    pieces: tuple[Path, list[Reading]], tools: Tools, tmp_path: Path
+) -> None:
+    """Its forms are the program's own; of the piece nothing is left that the kernel without an epilogue would take."""
+    source, readings = pieces
     ends = ["_bias_relu", "_bias_clip0to6", "_bias_clipm1to6", "_bias_silu", "_bias_residual", ""]
     assert [r.problem.name for r in readings] == [f"gemm_64x96x32_f32_f32_nn{end}" for end in ends]
     kernels = [replace(instance(r.problem), symbol=f"kernel{i}") for i, r in enumerate(readings)]
     calls = [Call(kernel, r.problem) for kernel, r in zip(kernels, readings, strict=True)]
-    forms = [forms_of([reading]) for reading in readings]
-    spec.write_text(spec_mlir(calls, forms=forms))
-    text = preprocess(tools, source, [*flags, *spec_flags(spec, kernels)], timeout=120)
+    text = preprocessed(source, calls, [forms_of([one]) for one in readings], tools, tmp_path / "spec.mlir")
     proof = prove(text, kernel_calls(calls))
     assert proof.found == (1, 1, 1, 1, 1, 1)
     assert not proof.instead
@@ -268,20 +279,18 @@ def test_an_operation_and_its_epilogue_are_replaced_as_one_piece(tools: Tools, t
     assert "math.exp" not in text
 
 
-def test_constants_are_sunk_only_into_what_a_spec_looks_for(tools: Tools, tmp_path: Path) -> None:
+def test_constants_are_sunk_only_into_what_a_spec_looks_for(
+    pieces: tuple[Path, list[Reading]], tools: Tools, tmp_path: Path
+) -> None:
     """Each takes the compiler long in a large program, and most are none of a kernel's."""
-    source, spec = tmp_path / "model.mlir", tmp_path / "spec.mlir"
-    source.write_text(example("pieces"))
-    flags = Target.parse("gfx942").compile_flags
-    readings = [op.readings[0] for op in read_operations(preprocess(tools, source, flags, timeout=120))]
+    (source, readings), spec = pieces, tmp_path / "spec.mlir"
     sunk = [forms_of([reading]).sunk for reading in readings]
     compared, silu = ("arith.cmpf", "arith.select"), ("arith.addf", "arith.divf")
     assert sunk == [compared, (), compared, silu, (), ()]
     calls = [Call(instance(readings[0].problem), readings[0].problem)]
-    spec.write_text(spec_mlir(calls, forms=[forms_of(readings[:1])]))
+    text = preprocessed(source, calls, [forms_of(readings[:1])], tools, spec)
     matched = [line for line in spec.read_text().splitlines() if "match.operation_name %user" in line]
     assert [line.partition("[")[2].partition("]")[0] for line in matched] == [
         '"arith.cmpf", "arith.select"', '"arith.cmpf", "arith.select"', '"arith.select"',
     ]  # fmt: skip
-    text = preprocess(tools, source, [*flags, *spec_flags(spec, [call.instance for call in calls])], timeout=120)
     assert prove(text, kernel_calls(calls)).found == (1,)

@@ -13,33 +13,14 @@ import pytest
 from iree.compiler import ir
 
 from autotuner.carriers.carrier import FileHeader
-from autotuner.carriers.render import MARKER, cpu_compilation_info, spec_mlir
-from autotuner.iree.mlir import walk
+from autotuner.carriers.render import MARKER, spec_mlir
 from autotuner.problems import Gemm
-from autotuner.problems.base import FUNCTION
-from autotuner.problems.render import problem_mlir
-from autotuner.space.cpu import CpuTiling
 from autotuner.tuning.plan import Plan
 from tests.support.patience import ENOUGH
 
 MakePlan = Callable[[Gemm, str], Plan]
 SMALL = Gemm.parse(shape="64x64x64", dtype="f32")
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.mark.parametrize(
-    ("dtype", "layout", "batch"), [("f32", "nn", 1), ("i8", "nt", 3), ("f8", "tn", 1), ("f32", "tt", 3)]
-)
-def test_every_problem_parses_and_has_the_operands_it_names(dtype: str, layout: str, batch: int) -> None:
-    problem = Gemm.parse(shape="5x6x7", dtype=dtype, layout=layout, batch=batch)
-    with ir.Context():
-        module = ir.Module.parse(problem_mlir(problem))
-        assert module.operation.verify()
-        (function,) = [op for op in walk(module.operation) if op.name == "func.func"]
-        assert ir.StringAttr(function.attributes["sym_name"]).value == FUNCTION
-        kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-        assert [str(t) for t in kind.inputs] == [o.mlir for o in problem.operands]
-        assert [str(t) for t in kind.results] == [problem.output.mlir]
 
 
 def test_a_spec_parses_carries_the_marker_and_its_header(make_plan: MakePlan) -> None:
@@ -79,19 +60,6 @@ def test_a_name_that_is_no_symbol_is_refused(make_plan: MakePlan, name: str) -> 
     assert candidate.dispatch is not None
     with pytest.raises(ValueError, match="cannot be a symbol in MLIR"):
         spec_mlir(name=name, dispatch=candidate.dispatch, info=candidate.info)
-
-
-def test_a_tiling_becomes_attributes_that_parse() -> None:
-    tiling = CpuTiling(
-        "DoubleTilingExpert", (("distribution", (64, 32, 0)), ("vector_reduction", (0, 0, 4))), peel=True
-    )
-    info = cpu_compilation_info(tiling)
-    assert info.lowering_config == "#iree_cpu.lowering_config<distribution = [64, 32, 0], vector_reduction = [0, 0, 4]>"
-    with ir.Context():
-        joined = f"lowering_config = {info.lowering_config}, translation_info = {info.translation_info}"
-        parsed = str(ir.Attribute.parse(f"#iree_codegen.compilation_info<{joined}>"))
-    assert "enable_loop_peeling" in parsed
-    assert "enable_loop_peeling" not in cpu_compilation_info(replace(tiling, peel=False)).translation_info
 
 
 def test_the_wheel_carries_every_template_and_every_named_suite(tmp_path: Path) -> None:

@@ -85,15 +85,12 @@ def test_one_process_serves_many_calls(device: ResidentDevice, case: Case) -> No
     assert device.connection.starts == before
 
 
-@pytest.mark.parametrize("signal_", [signal.SIGKILL, signal.SIGSEGV])
-def test_a_process_that_is_killed_between_calls_is_replaced_unseen(
-    device: ResidentDevice, case: Case, signal_: signal.Signals
-) -> None:
+def test_a_process_that_is_killed_between_calls_is_replaced_unseen(device: ResidentDevice, case: Case) -> None:
     checker = Checker(device, case.data, 60)
     assert checker.check(case.once.vmfb).ok
     before, pid = device.connection.starts, device.connection.pid
     assert pid is not None
-    os.kill(pid, signal_)
+    os.kill(pid, signal.SIGSEGV)
     assert wait_until(lambda: not alive(pid))
     assert checker.check(case.once.vmfb).ok
     assert device.connection.starts == before + 1
@@ -244,23 +241,18 @@ def test_what_does_not_run_is_a_failure_cold_too(device: ResidentDevice, case: C
     assert found.failure == "run-error"
 
 
-def test_the_first_long_module_is_the_load_also_of_the_next_child(under_load: ResidentDevice, case: Case) -> None:
-    device = under_load
+def test_the_first_long_module_is_the_load_also_of_the_next_child_and_results_stay_right(
+    under_load: ResidentDevice, case: Case
+) -> None:
+    device, checker = under_load, Checker(under_load, case.data, 60)
     assert device.time(case.once, case.benchmark, repetitions=1).median < 1e6 * LOAD_SECONDS
     assert load_of(device) is None, "too short a call keeps nothing busy"
     for first in (case.often, case.once):  # by this child, and by the next
         assert device.time(first, case.benchmark, repetitions=1).ok
         assert load_of(device) == case.often.vmfb
+        assert all(checker.check(build.vmfb).ok for build in (case.once, case.often) * 2)
         device.renew()
     assert device.connection.starts == 2
-
-
-def test_results_stay_right_under_load(under_load: ResidentDevice, case: Case) -> None:
-    device = under_load
-    device.time(case.often, case.benchmark, repetitions=1)
-    assert load_of(device) is not None
-    checker = Checker(device, case.data, 60)
-    assert all(checker.check(build.vmfb).ok for build in (case.once, case.often) * 3)
 
 
 def test_what_only_irees_tools_can_call_is_timed_in_their_state(device: ResidentDevice, case: Case) -> None:
@@ -306,12 +298,9 @@ def test_numpy_files_are_read(tmp_path: Path) -> None:
     assert np.fromfile(call.inputs[0].file, np.float16).tolist() == list(range(6))
 
 
-@pytest.mark.parametrize("shape", ["256x256x128"])
-def test_its_times_are_those_of_iree_benchmark_module(
-    tools: Tools, builder: Builder, tmp_path: Path, shape: str
-) -> None:
+def test_its_times_are_those_of_iree_benchmark_module(tools: Tools, builder: Builder, tmp_path: Path) -> None:
     """In turns, the best of each: on a machine that does other things, too, both find a moment of their own in time."""
-    problem = Gemm.parse(shape=shape, dtype="f32")
+    problem = Gemm.parse(shape="256x256x128", dtype="f32")
     benchmark = Benchmark(Data.write(problem, tmp_path / "data", seed=0).invocation(), seconds=0.005, timeout=120)
     with open_resident(ProcessDevice(tools, "local-sync", tmp_path)) as device:
         rough = device.time(build(builder, problem, repeat=64), benchmark)

@@ -86,22 +86,3 @@ def test_what_does_not_exist_would_be_found() -> None:
     assert not any(resolves("docs/models.md", link) for link in ("nothing.md", "models.md#nothing", "#nothing"))
     assert not callable_module("python -m benchmarks.nothing")
     assert not callable_module("python -m benchmarks.aa --nothing")
-
-
-def test_the_compose_file_has_services_whose_commands_exist() -> None:
-    """What `docker compose config` would say of its form, and that every command is one that the image has."""
-    yaml = pytest.importorskip("yaml")
-    folder = ROOT / "docs/examples/cluster"
-    services = yaml.safe_load((folder / "compose.yaml").read_text())["services"]
-    assert set(services) == {"scheduler", "builder", "gpu0"}
-    for service in services.values():
-        build = service["build"]
-        assert (folder / build["context"] / build["dockerfile"]).resolve() == folder / "Dockerfile"
-        assert set(service.get("depends_on", ())) <= set(services)
-        assert all(":" in volume for volume in service["volumes"])
-        if service["command"][0] == "autotune":
-            assert refusal(shlex.join(service["command"])) == ""
-    assert services["scheduler"]["command"][:2] == ["dask", "scheduler"]
-    known = pytest.importorskip("distributed.cli.dask_scheduler").main.params
-    options = {name for option in known for name in (*option.opts, *option.secondary_opts)}
-    assert {word.partition("=")[0] for word in services["scheduler"]["command"][2:]} <= options

@@ -59,7 +59,6 @@ def test_a_chip_is_one_file(patched: Callable[[str, int], Run]) -> None:
 
 def test_an_operation_is_four_files(patched: Callable[[str, int], Run], tmp_path: Path) -> None:
     run = patched("operation", 4)
-    assert "rows and columns" in run("softmax", "--help")
     # Its times are chosen: the compiler and the check are real.
     fake = FakeTools(tmp_path / "fake", tmp_path / "labels").folder
     words = ("--trials", "2", "--budget", "20m", "--iree-tools", str(fake), "--json")
@@ -74,8 +73,7 @@ def test_an_operation_is_four_files(patched: Callable[[str, int], Run], tmp_path
 
 def test_a_backend_is_two_files(patched: Callable[[str, int], Run]) -> None:
     run = patched("backend", 2)
-    words = ("gemm", "--shape", "64x64x64", "--target", "mali-g715", "--device", "none")
-    assert "--iree-vulkan-target=valhall4" in run(*words, "--dry-run")
-    document = json.loads(run(*words, "--trials", "1", "--json"))
+    words = ("gemm", "--shape", "64x64x64", "--target", "mali-g715", "--device", "none", "--trials", "1", "--json")
+    document = json.loads(run(*words))
     assert document["target"] == "valhall4"
     assert document["counts"]["built"] == 1

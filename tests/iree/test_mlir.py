@@ -6,7 +6,7 @@ import pytest
 
 from autotuner.build import Builder
 from autotuner.errors import EnvironmentFailure
-from autotuner.iree.mlir import read_applied, read_root, same_attributes, tile_levels
+from autotuner.iree.mlir import read_applied, read_root, same_attributes
 from autotuner.iree.processor import read_cpu_facts
 from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
@@ -133,8 +133,3 @@ def test_attributes_are_compared_by_meaning() -> None:
     spaced = "#iree_cpu.lowering_config<vector_reduction=[0,0,4],   distribution = [1, 2, 0]>"
     plain = "#iree_cpu.lowering_config<distribution = [1, 2, 0], vector_reduction = [0, 0, 4]>"
     assert same_attributes([(spaced, plain), (plain, plain.replace("2", "3"))]) == [True, False]
-
-
-def test_tile_levels_are_read_by_name() -> None:
-    levels = tile_levels("#iree_cpu.lowering_config<distribution = [64, 32, 0], vector_reduction = [0, 0, 4]>")
-    assert levels == {"distribution": (64, 32, 0), "vector_reduction": (0, 0, 4)}

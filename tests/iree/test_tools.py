@@ -13,7 +13,6 @@ import pytest
 from autotuner._version import IREE
 from autotuner.build import Builder
 from autotuner.build.executor import BuildExecutor
-from autotuner.cli.app import main
 from autotuner.errors import ToolMissingError
 from autotuner.iree import versions
 from autotuner.iree.tools import Tools
@@ -23,6 +22,7 @@ from autotuner.report.doctor import examine
 from autotuner.system.cache import Cache
 from autotuner.targets import Target
 from autotuner.tuning.plan import Plan
+from tests.support.command_line import in_this_process
 
 Farm = Callable[..., Path]
 NAMES = ("iree-compile", "iree-opt", "iree-run-module", "iree-benchmark-module")
@@ -199,15 +199,6 @@ def test_doctor_says_which_build_is_in_use_and_from_where(farm: Farm) -> None:
 # --- the commands ---------------------------------------------------------------------------------------------------
 
 
-def call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    monkeypatch.setattr("sys.argv", ["autotune", *words])
-    try:
-        main()
-    except SystemExit as end:
-        return int(end.code or 0)
-    return 0
-
-
 SHAPE = ("--shape", "16x16x16", "--dtype", "f32")
 
 
@@ -221,13 +212,9 @@ SHAPE = ("--shape", "16x16x16", "--dtype", "f32")
     ],
     ids=" ".join,
 )
-def test_every_command_that_uses_iree_takes_another(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("MODEL.mlir").write_text("module {}")
-    Path("SPEC.mlir").write_text("module {}")
-    empty = tmp_path / "nothing"
-    assert call(monkeypatch, *words, "--iree-tools", str(empty)) == 5
-    said = capsys.readouterr()
-    assert "there is no program iree-compile in" in " ".join((said.out + said.err).split())
+def test_every_command_that_uses_iree_takes_another(tmp_path: Path, words: tuple[str, ...]) -> None:
+    for name in ("MODEL.mlir", "SPEC.mlir"):
+        (tmp_path / name).write_text("module {}")
+    done = in_this_process(*words, "--iree-tools", str(tmp_path / "nothing"), cwd=tmp_path)
+    assert done.returncode == 5
+    assert "there is no program iree-compile in" in " ".join((done.stdout + done.stderr).split())

@@ -11,8 +11,7 @@ import pytest
 from autotuner._version import IREE, IREE_RANGE
 from autotuner.errors import INSTALL_IREE
 from autotuner.iree.run import failed_because, known_remedy
-from autotuner.iree.tools import Tools
-from autotuner.iree.versions import bindings_version, compiler_version, release, supported
+from autotuner.iree.versions import compiler_version, release, supported
 from autotuner.system.process import Finished
 
 ROOT = Path(__file__).parents[2]
@@ -45,10 +44,6 @@ def test_a_compiler_is_known_by_what_it_says(said: str, version: str, known_as: 
 )
 def test_releases_are_supported_by_number(version: str, is_supported: bool | None) -> None:
     assert supported(version) is is_supported
-
-
-def test_compiler_and_bindings_of_one_wheel_say_the_same() -> None:
-    assert compiler_version(Tools.find().version) == bindings_version()
 
 
 def test_the_range_is_the_same_wherever_it_stands() -> None:

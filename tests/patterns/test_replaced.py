@@ -26,7 +26,7 @@ from autotuner.system import process
 from autotuner.targets import Target
 from tests.support.kernels import spec_flags
 from tests.support.models import EXAMPLES
-from tests.support.patterns import GATED, JOINED, PACKED, example, kernel_call, read
+from tests.support.patterns import JOINED, PACKED, example, kernel_call, read
 
 FLAGS = Target.parse("gfx942").compile_flags
 
@@ -107,11 +107,6 @@ def test_layers_are_joined_for_each_kernel_of_what_they_become(tools: Tools, tmp
 @pytest.mark.parametrize("name", ["gate", "queries_keys_values"])
 def test_a_joined_program_computes_the_same(name: str, tools: Tools, tmp_path: Path) -> None:
     hold_same_results(tools, example(name), tmp_path)
-
-
-def test_a_gate_and_what_it_is_for_are_one_product() -> None:
-    (operation,) = read(example("gate"))
-    assert operation.problems[0] == GATED
 
 
 # --- causal masks -----------------------------------------------------------------------------------------------------

@@ -80,12 +80,6 @@ def test_a_convolution_adds_a_bias_to_each_channel_then_the_residual_and_clips(l
     assert "--epilogue" in conv.arguments()
 
 
-def test_a_product_adds_a_bias_to_each_column() -> None:
-    gemm = Gemm.parse(shape="3x4x5", batch=2, dtype="f32", epilogue="bias,relu")
-    a, b, bias = gemm.inputs(0)
-    assert np.allclose(gemm.reference((a, b, bias)), np.maximum(a.astype(float) @ b + bias, 0))
-
-
 def test_gates_let_as_much_through_as_they_are_for() -> None:
     """Eight columns of gates, then eight that they are for."""
     gemm = Gemm.parse(shape="3x32x5", batch=2, dtype="f32", epilogue="silu,gated")

@@ -171,28 +171,6 @@ def test_the_largest_element_of_a_softmax_may_be_off_by_as_much_as_its_size_allo
     assert not same_outputs(Computed((almost,)), outputs, tolerance=None, rounding=1e-4).ok
 
 
-def test_an_onnx_model_is_imported_once(tmp_path: Path) -> None:
-    onnx = pytest.importorskip("onnx")
-    helper, floats = onnx.helper, onnx.TensorProto.FLOAT
-    weight = onnx.numpy_helper.from_array(np.ones((8, 4), np.float32), "w")
-    graph = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "w"], ["y"])],
-        "tiny",
-        [helper.make_tensor_value_info("x", floats, [2, 8])],
-        [helper.make_tensor_value_info("y", floats, [2, 4])],
-        [weight],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(model, tmp_path / "tiny.onnx")
-    program = Model(tmp_path / "tiny.onnx").opened(folder=tmp_path / "imported")
-    assert "onnx.MatMul" in program.source.read_text()
-    again = Model(tmp_path / "tiny.onnx").opened(folder=tmp_path / "imported")
-    assert again.source == program.source
-    (tmp_path / "broken.onnx").write_bytes(b"no model")
-    with pytest.raises(UsageError, match=r"IREE's importer does not take .*broken\.onnx: Error parsing"):
-        Model(tmp_path / "broken.onnx").opened(folder=tmp_path / "imported")
-
-
 def test_without_the_onnx_package_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "model.onnx").write_bytes(b"")
     monkeypatch.setattr(imports, "find_spec", lambda name: None if name == "onnx" else sys.modules[name])

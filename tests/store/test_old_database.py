@@ -83,9 +83,6 @@ def test_its_runs_and_candidates_are_reported(workspace: Path) -> None:
     assert "global-data-tiling+ukernels" in in_this_process("history", TIMED, cwd=workspace).stdout
     (record,) = json.loads(in_this_process("history", "--shape", "64x64x64", "--json", cwd=workspace).stdout)
     assert record["run"] == TIMED
-
-
-def test_its_runs_are_a_page(workspace: Path) -> None:
     done = in_this_process("report", "-o", "page.html", cwd=workspace)
     assert done.returncode == 0, done.stderr
     page = (workspace / "page.html").read_text()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import math
 import os
 import signal
@@ -450,17 +449,6 @@ def test_times_of_many_runs_are_those_of_candidates_that_worked_and_their_knobs_
         second: {"tile_m": 2, "route": "default"},
         other: {"tile_m": 6, "route": "default"},
     }
-
-
-def test_an_error_of_the_operating_system_becomes_a_storage_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_arguments: object, **_options: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "mkdir", full)
-    with pytest.raises(StorageError, match=r"no space left to write .*Free some space"):
-        Store.open(None, workspace=tmp_path)
 
 
 def test_nothing_of_sqlalchemy_leaves_the_store(tmp_path: Path) -> None:

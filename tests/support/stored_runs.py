@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -106,20 +105,16 @@ def _build(candidate: int, ordinal: int) -> dict[str, Any]:
 
 def _document(run: str, problem: dict[str, Any], default: dict[str, Any], best: dict[str, Any]) -> dict[str, Any]:
     ratio = default["us"] / best["us"]
-    text = json.dumps(
-        {
-            "run": run,
-            "problem": problem,
-            "verdict": "win",
-            "reason": f"fresh blocks give {ratio:.3f}",
-            "baseline": {"us": default["us"], "flags": [], "route": "plain"},
-            "stock": {"us": 450.0, "flags": ["--iree-opt-data-tiling"], "route": "data-tiling"},
-            "best": {"us": best["us"], "flags": [], "candidate": f"c{best['ordinal']:04d}", "config": best["config"]},
-            "speedup": {"median": ratio, "low": ratio - 0.01, "high": ratio + 0.01, "confidence": 0.95},
-            "flagfile": "/tmp/specs/a b.flags",
-            "carrier": "spec",
-            "notes": ["a note"],
-        }
-    )
-    found: dict[str, Any] = json.loads(text)
-    return found
+    return {
+        "run": run,
+        "problem": problem,
+        "verdict": "win",
+        "reason": f"fresh blocks give {ratio:.3f}",
+        "baseline": {"us": default["us"], "flags": [], "route": "plain"},
+        "stock": {"us": 450.0, "flags": ["--iree-opt-data-tiling"], "route": "data-tiling"},
+        "best": {"us": best["us"], "flags": [], "candidate": f"c{best['ordinal']:04d}", "config": best["config"]},
+        "speedup": {"median": ratio, "low": ratio - 0.01, "high": ratio + 0.01, "confidence": 0.95},
+        "flagfile": "/tmp/specs/a b.flags",
+        "carrier": "spec",
+        "notes": ["a note"],
+    }

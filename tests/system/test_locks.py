@@ -46,17 +46,22 @@ def another_process_holding(what: str, place: Path) -> Iterator[subprocess.Popen
         child.communicate()
 
 
-def test_a_second_run_in_a_workspace_is_told_at_once_who_is_there(tmp_path: Path) -> None:
-    with (
-        another_process_holding("workspace", tmp_path) as child,
-        pytest.raises(BusyError) as failure,
-        workspace_lock(tmp_path),
-    ):
-        pass
-    assert failure.value.exit_code == 5
-    message = str(failure.value)
-    assert message.startswith(f"another autotune run (pid {child.pid}, started 2")
-    assert message.endswith(") is using this workspace; wait for it or choose another --workspace.")
+def test_a_second_run_in_a_workspace_is_told_at_once_who_is_there_until_that_one_is_killed(tmp_path: Path) -> None:
+    with another_process_holding("workspace", tmp_path) as child:
+        with pytest.raises(BusyError) as failure, workspace_lock(tmp_path):
+            pass
+        assert failure.value.exit_code == 5
+        message = str(failure.value)
+        assert message.startswith(f"another autotune run (pid {child.pid}, started 2")
+        assert message.endswith(") is using this workspace; wait for it or choose another --workspace.")
+        (tmp_path / "results" / ".autotune.lock").write_text('{"pid": ')  # it has not yet signed
+        unsigned = pytest.raises(BusyError, match=r"^another autotune run is using this workspace;")
+        with unsigned, workspace_lock(tmp_path):
+            pass
+        child.kill()
+        child.wait()
+        with workspace_lock(tmp_path):
+            pass
 
 
 def test_the_lock_file_says_who_holds_it(tmp_path: Path) -> None:
@@ -68,22 +73,6 @@ def test_the_lock_file_says_who_holds_it(tmp_path: Path) -> None:
     assert file.read_text() == ""
 
 
-def test_a_workspace_is_free_after_kill_9(tmp_path: Path) -> None:
-    with another_process_holding("workspace", tmp_path) as child:
-        child.kill()
-        child.wait()
-        with workspace_lock(tmp_path):
-            pass
-
-
-def test_a_holder_that_has_not_yet_signed_is_still_reported(tmp_path: Path) -> None:
-    with another_process_holding("workspace", tmp_path):
-        (tmp_path / "results" / ".autotune.lock").write_text('{"pid": ')
-        unsigned = pytest.raises(BusyError, match=r"^another autotune run is using this workspace;")
-        with unsigned, workspace_lock(tmp_path):
-            pass
-
-
 def test_a_workspace_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match=r"cannot be locked \(Not a directory\)"), workspace_lock(tmp_path / "file"):
@@ -93,6 +82,11 @@ def test_a_workspace_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -
 def test_a_device_is_waited_for_and_the_user_is_told_who_uses_it(tmp_path: Path) -> None:
     messages: list[str] = []
     with another_process_holding("cuda://0", tmp_path) as child:
+        with pytest.raises(KeyboardInterrupt), device_lock("cuda://0", tmp_path, given_up=lambda: True):
+            pass
+        busy = pytest.raises(BusyError, match=r"is using device cuda://0; wait for it or choose another --device")
+        with busy, device_lock("cuda://0", tmp_path, timeout=0.3):
+            pass
 
         def on_wait(message: str) -> None:
             messages.append(message)
@@ -104,24 +98,6 @@ def test_a_device_is_waited_for_and_the_user_is_told_who_uses_it(tmp_path: Path)
     (message,) = messages
     assert message.startswith(f"waiting for device cuda://0: another autotune run (pid {child.pid}, started")
     assert message.endswith(") is using it")
-
-
-def test_who_gives_up_waiting_for_a_device_waits_no_longer(tmp_path: Path) -> None:
-    with (
-        another_process_holding("cuda://0", tmp_path),
-        pytest.raises(KeyboardInterrupt),
-        device_lock("cuda://0", tmp_path, given_up=lambda: True),
-    ):
-        pass
-
-
-def test_waiting_for_a_device_ends_with_busy_after_the_timeout(tmp_path: Path) -> None:
-    with (
-        another_process_holding("cuda://0", tmp_path),
-        pytest.raises(BusyError, match=r"is using device cuda://0; wait for it or choose another --device"),
-        device_lock("cuda://0", tmp_path, timeout=0.3),
-    ):
-        pass
 
 
 def test_devices_are_locked_apart_even_when_their_names_look_alike_as_files(tmp_path: Path) -> None:

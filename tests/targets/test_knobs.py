@@ -76,9 +76,8 @@ def test_what_usually_wins_comes_first() -> None:
         assert names(Target.parse(chip), "gemm")[1] == "O3"
 
 
-@pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
-def test_the_kernel_that_iree_has_for_a_product_on_amds_chips_is_a_rival(chip: str, tmp_path: Path) -> None:
-    target, problem = Target.parse(chip), Gemm.parse(shape="2048x2048x2048", layout="nt")
+def test_the_kernel_that_iree_has_for_a_product_on_amds_chips_is_a_rival(tmp_path: Path) -> None:
+    target, problem = Target.parse("gfx942"), Gemm.parse(shape="2048x2048x2048", layout="nt")
     routes = {route.name: route for route in target.routes_for(problem)}
     assert not routes["tensor-ukernels"].reachable, "IREE ignores specs there"
     source = tmp_path / "problem.mlir"
