@@ -1,4 +1,4 @@
-"""From a candidate to a module, with proof."""
+"""Builds candidates to modules, with proof."""
 
 from autotuner.build.builder import Builder, BuildJob
 from autotuner.iree.compile import Compiled

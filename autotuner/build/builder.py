@@ -1,4 +1,4 @@
-"""From a job to a module: compiled once, kept by content, with the proof that its spec was applied."""
+"""Builds a job to a module: compiled once, cached by content, with proof that its spec was applied."""
 
 from __future__ import annotations
 
@@ -33,39 +33,39 @@ from autotuner.system.locks import one_at_a_time
 
 HOST = "host"
 BINARIES: Dump = "binaries"
-"""All that is wanted of a compile whose texts nobody reads: its module, and the hash of its code."""
+"""The dumps of a compile that is not proven: the binaries, for their hash."""
 
 
 @dataclass(frozen=True)
 class BuildJob(Compile):
-    """What to compile, and what must be found in the result when a spec is part of it. Plain data, but for a model."""
+    """A compile, and what must be found in its result. Plain data, except for a model's file."""
 
     dumps: tuple[Dump, ...] = DUMPS
     expected: CompilationInfo | None = None
-    """The configuration that the spec gives an operation."""
+    """The configuration that the spec must give an operation."""
     kernels: tuple[KernelCall, ...] = ()
-    """The microkernels that the spec puts in; each must be found in the preprocessed program."""
+    """The microkernels that must be found in the preprocessed program."""
 
     @property
     def start(self) -> BuildJob | None:
-        """What it has in common with all other configurations of its problem; None where it must be compiled whole."""
+        """The compile that it shares with all configurations of its problem; None: it must be compiled whole."""
         if not self.has_start:
             return None
         return BuildJob(self.program, self.start_flags, self.timeout, stop=DISPATCHES, dumps=(), files=self.files)
 
     @property
     def translation(self) -> BuildJob:
-        """What it has in common with itself at other repeats."""
+        """The compile that it shares with its other repeats."""
         return replace(self, stop=TRANSLATED, repeat=TWICE)
 
     @property
     def plain(self) -> BuildJob:
-        """The same of IREE's own configuration."""
+        """The job without its configuration."""
         return replace(self, spec=None, spec_flag="", expected=None)
 
     @property
     def executables(self) -> BuildJob:
-        """The same without the host's program."""
+        """The job's executables without the host program."""
         return replace(self, stop=EXECUTABLES, repeat=1)
 
 
@@ -76,12 +76,12 @@ class Builder:
     tools: Tools
     cache: Cache
     begins: bool = True
-    """Intermediate programs are kept for later compiles; a dry run keeps nothing."""
+    """Whether intermediate programs are cached; a dry run caches none."""
 
     def build(self, job: BuildJob) -> Compiled:
         """The job's module and its proof, from the cache where it has been compiled before.
 
-        Of a job that stops on the way and prints what it has there is a text, and nothing is kept.
+        A job that stops in a phase gives a text, which is not cached.
         """
         if not job.makes_file:
             with self.cache.scratch() as folder:
@@ -105,17 +105,17 @@ class Builder:
         return replace(made, vmfb=self.cache.module(key))
 
     def recalled(self, job: BuildJob, key: str) -> Compiled | None:
-        """From the cache; None where it is not there."""
+        """The cached result; None: there is none."""
         record = self.cache.read(key) if job.makes_file else None
         return None if record is None else self._read(job, key, record)
 
     def _translates(self, job: BuildJob) -> bool:
-        """The executables are made first, and a module of them for each number of repeats."""
+        """Whether the executables are made first, and then a module for each number of repeats."""
         wanted = job.stop is None and (job.timed or job.repeat > 1)
         return wanted and not isinstance(job.program, Path) and self.tools.matches_bindings
 
     def _linked(self, job: BuildJob, folder: Path) -> Compiled | None:
-        """The module of executables that are made once; None where it must be compiled whole all the same."""
+        """The module of shared executables; None: it must be compiled whole."""
         translated = self.build(job.translation)
         same = replace(translated, command=job.by_hand(self.tools), repeat=job.repeat)
         if not translated.ok:
@@ -130,7 +130,7 @@ class Builder:
         return replace(same, vmfb=linked.vmfb, seconds=seconds, took=took)
 
     def _compile(self, job: BuildJob, folder: Path) -> Compiled:
-        """From where the candidates of a problem part, where that is possible; else from the problem."""
+        """Compiles from the phase that candidates share, where that is possible; else from the problem."""
         sources = self._sources(job)
         if sources is not None:
             begun = PartialCompile(DISPATCHES, sources)
@@ -141,7 +141,8 @@ class Builder:
         return compile_program(job, self.tools, folder)
 
     def _spliced(self, job: BuildJob, folder: Path, begun: PartialCompile) -> Compiled | None:
-        """The job's executables in the host's program that its problem has; None where it must be compiled, too."""
+        """The job's executables spliced into its problem's host program; None: the host program must be compiled,
+        too."""
         host = self._host(job)
         if host is None:
             return None
@@ -155,7 +156,7 @@ class Builder:
         return replace(made, command=job.by_hand(self.tools), repeat=job.repeat)
 
     def _host(self, job: BuildJob) -> bytes | None:
-        """The host's program of the job's problem, compiled once and kept; None where a candidate needs its own.
+        """The cached host program of the job's problem; None: a candidate needs its own.
 
         It is used where the executables of IREE's own configuration are the same with it and without: then iree-opt
         takes the flags as iree-compile does.
@@ -167,7 +168,7 @@ class Builder:
         return _bytes(whole.vmfb) or None if same else None
 
     def _sources(self, job: BuildJob) -> bytes | None:
-        """The dispatches of the job's problem, compiled once and kept; None where a candidate needs it all."""
+        """The cached dispatches of the job's problem; None: a candidate must be compiled whole."""
         start = job.start
         if start is None or not self.begins or not job.expects_siblings:
             return None
@@ -175,7 +176,7 @@ class Builder:
         return _bytes(made.vmfb) or None if made.ok else None
 
     def key(self, job: BuildJob) -> str:
-        """The same for jobs whose compile reads the same: the programs, the texts, the files and the flags."""
+        """The cache key: a digest of the programs, texts, files and flags that the compile reads."""
         program = [MODEL, known_digest(job.program)] if isinstance(job.program, Path) else ["text", job.program]
         expected = [part or "" for part in astuple(job.expected)] if job.expected else []
         kernels = [repr(kernel) for kernel in job.kernels]
@@ -190,7 +191,7 @@ class Builder:
         return Cache.key([self.tools.identity, host, *counted, *words])
 
     def prove(self, job: BuildJob, made: Compiled) -> Compiled:
-        """The compile, not applied where what the job expects is not found in it."""
+        """The compile, with failure `not-applied` where what the job expects is not found."""
         if not made.ok:
             return made
         if job.kernels:
@@ -215,18 +216,18 @@ class Builder:
         spec: str | None = None,
         spec_flag: str = "",
     ) -> str:
-        """The configured dispatches as text; raises with the compiler's own words when it refuses."""
+        """The configured dispatches as text; raises with the compiler's own words."""
         job = BuildJob(program, tuple(flags), timeout, spec, spec_flag, stop=CONFIGURED, dumps=())
         return self.build(job).checked().text
 
     def executables(self, program: str | Path, flags: Iterable[str], *, timeout: float) -> tuple[str, ...]:
-        """The configured executables, each as the file that a substitution begins with."""
+        """The configured executables, from which substitutions are made."""
         job = BuildJob(program, tuple(flags), timeout, stop=CONFIGURED, dumps=("configurations",))
         return self.build(job).checked().texts
 
     @property
     def _nowhere(self) -> Path:
-        """A folder in which no relative name of a flag leads to a file: compiles run in folders of their own."""
+        """An empty folder, in which relative paths of flags lead nowhere."""
         return self.cache.builds / "job"
 
     def _read(self, job: BuildJob, key: str, record: dict[str, Any]) -> Compiled:
@@ -248,7 +249,7 @@ class Builder:
 
 
 def _bytes(path: Path) -> bytes:
-    """Nothing where the cache was emptied meanwhile."""
+    """The bytes of a file; empty where the cache was emptied meanwhile."""
     try:
         return path.read_bytes()
     except OSError:
@@ -256,15 +257,15 @@ def _bytes(path: Path) -> bytes:
 
 
 def means_host(flags: Iterable[str]) -> bool:
-    """Is the code for the processor that the compiler runs on? A file of flags may say so, too."""
+    """Whether flags, also those in a flagfile, compile for the host's processor."""
     return any(flag.rpartition("=")[2] == HOST or flag.startswith("@") for flag in flags)
 
 
 def _contents(job: Compile) -> list[str]:
-    """Names and hashes of a job's own files: one may be exchanged and keep its name."""
+    """Names and hashes of a job's own files."""
     return [word for name, data in job.files for word in (name, content_digest(data))]
 
 
 def _with_kernels(binary: str, job: BuildJob) -> str:
-    """The hash of a program with microkernels: not all of what they are is among the dumped executables."""
+    """The hash of a program with microkernels, whose objects are not all among the dumped binaries."""
     return Cache.key([binary, *_contents(job), *(kernel.launch for kernel in job.kernels)])

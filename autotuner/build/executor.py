@@ -26,7 +26,7 @@ from autotuner.system.execution import after, done, local_executor
 from autotuner.targets.backends.llvm_cpu import CPU_FLAG, LLVM_CPU
 
 Answer = tuple[Compiled, bytes | None]
-"""What came of a job on another machine, and its module."""
+"""The result of a job on another machine, with its module."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class BuildExecutor:
     """Submits builds and collects their results."""
 
     builder: Builder
-    """This machine's: it knows the key of a job, and its cache takes the modules."""
+    """This machine's builder, which computes keys and caches modules."""
     workers: Executor
     """Threads of this machine that each wait for a compiler."""
     here: Executor
-    """The same for what may wait for another build."""
+    """Threads of this machine for jobs that may wait for another build."""
     send: Callable[[BuildJob, str], Future[Answer]] | None = None
     """Gives a job and its key to other machines. They have caches and processors of their own: the job names the
     processor, and the answer brings the module. None: all is built here."""
@@ -52,11 +52,11 @@ class BuildExecutor:
 
     @classmethod
     def on(cls, workers: Executor, builder: Builder) -> BuildExecutor:
-        """The same on threads that are there."""
+        """An executor on existing threads."""
         return cls(builder, workers, workers)
 
     def start(self, job: BuildJob) -> Future[Compiled]:
-        """The job's module and its proof, or how the compile failed. A model is compiled where its file lies: here."""
+        """Starts a build. A model is compiled on this machine, which has its file."""
         if self.send is None or isinstance(job.program, Path):
             return self.workers.submit(self.builder.build, job)
         sent = explicit(job, self.builder.tools)
@@ -66,7 +66,7 @@ class BuildExecutor:
         return after(self.send(sent, key), partial(_taken_in, sent, key, self.builder))
 
     def start_made(self, make: Callable[[], BuildJob], refusals: tuple[type[Exception], ...]) -> Future[Compiled]:
-        """The same for a job that this machine must make first; one of `refusals` then is a failure of it."""
+        """Starts a build of a job that is made first; an exception in `refusals` is a failed build."""
 
         def make_and_build() -> Compiled:
             try:
@@ -82,7 +82,7 @@ class BuildExecutor:
         return after(self.start(job), partial(_put, folder, job))
 
     def inspect(self, job: BuildJob) -> Future[str]:
-        """What the compiler prints where the job stops; raises with the compiler's own words when it refuses."""
+        """The text that a stopped job prints; raises with the compiler's own words."""
         return after(self.start(job), lambda made: made.checked().text)
 
 
@@ -98,7 +98,7 @@ def _put(folder: Path, job: BuildJob, made: Compiled) -> Compiled:
 
 
 def explicit(job: BuildJob, tools: Tools) -> BuildJob:
-    """The job with the processor named that `host` means here: it gives the same code on any machine."""
+    """The job with this machine's processor in place of `host`, so that any machine gives the same code."""
     host = f"{CPU_FLAG}={HOST}"
     named = [word for flag in job.flags for word in (_processor(tools) if flag == host else (flag,))]
     return replace(job, flags=tuple(named))
@@ -106,7 +106,7 @@ def explicit(job: BuildJob, tools: Tools) -> BuildJob:
 
 @lru_cache(maxsize=4)
 def _processor(tools: Tools) -> tuple[str, str]:
-    """The compiler says what it takes this processor for."""
+    """The compiler's name of this processor."""
     source, flags = problem_mlir(Gemm.parse(shape="8x8x8", dtype="f32")), LLVM_CPU.flags(HOST)
     text = inspect(Compile(source, flags, 60.0, stop=CONFIGURED), tools).text
     cpu, features = read_processor(executable_target(text))
@@ -125,7 +125,7 @@ def work(job: BuildJob, key: str, builder: Builder) -> Answer:
 
 
 def _taken_in(job: BuildJob, key: str, builder: Builder, answer: Answer) -> Compiled:
-    """What came of the job; its module is put into this machine's cache, unless it is there already."""
+    """The result of the job; its module is put into this machine's cache."""
     made, module = answer
     if module is not None and builder.cache.read(key) is None:
         builder.cache.store(key, made.record(), vmfb=module)

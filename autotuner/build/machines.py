@@ -1,4 +1,4 @@
-"""The machines of a command: what builds and what times, here or in a cluster."""
+"""The machines of a command, which build and time, here or in a cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from autotuner.targets import NO_DEVICE, Target
 from autotuner.targets.naming import iree_uri, require_one_kind
 
 _PROCESSOR = Target.parse("cpu").device
-"""It is there: its process need not be waited for."""
+"""The processor, which is always there: it is not opened before the builds."""
 Note = Callable[[str], None]
 
 
@@ -30,7 +30,7 @@ class Wanted:
 
     target: Target
     device: str | None
-    """As `--device` names it; None: the target's first."""
+    """The words of `--device`; None: the target's first device."""
     jobs: int | None
     """Builds at once; None: as many as there are usable cores."""
     isolate: bool
@@ -38,22 +38,22 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Machines:
-    """What builds and what times."""
+    """The executor and the devices of a command."""
 
     named: str
-    """As a run's row names what is timed on."""
+    """The device's name in a run's row."""
     executor: BuildExecutor
     devices: Devices
     jobs: int
     """Builds at once."""
     shares_cores: bool
-    """Builds would disturb timings: they are on the same processor."""
+    """Builds and timings share the processor, so they take turns."""
     chip: str
-    """What microkernels are for."""
+    """The chip of microkernels."""
     waited: float = 0.0
     """Seconds that this run waited for a device; they do not count against its budget."""
     environment: Mapping[str, Any] | None = None
-    """Of a device elsewhere; None: it is this machine's."""
+    """The environment of a remote device; None: it is this machine's."""
 
 
 @runtime_checkable
@@ -61,7 +61,7 @@ class Elsewhere(Protocol):
     """Other machines: a cluster."""
 
     def machines(self, builder: Builder, wanted: Wanted, *, note: Note) -> AbstractContextManager[Machines]:
-        """Until the end of the command."""
+        """The machines, for the length of a command."""
 
 
 @contextmanager

@@ -55,7 +55,7 @@ def write_parts(files: Outputs, parts: Parts) -> list[str]:
 
 
 def write_shipped(files: Outputs, parts: Parts, flags: Sequence[str]) -> Shipped:
-    """The same with the flagfile: these flags of the target and the route, and those that name the files."""
+    """Writes the parts and the flagfile: these flags of target and route, and those that name the files."""
     files_flags = write_parts(files, parts)
     files.write(files.flagfile, flagfile_text([*flags, *files_flags]))
     return Shipped(
@@ -103,7 +103,7 @@ def ship_together(
     compiles: Callable[[Path], Mapping[str, Future[Compiled]]],
     binaries: Mapping[str, str | None],
 ) -> tuple[Shipped | None, dict[str, str]]:
-    """The same for several programs at once, each with the code that won; None: any code will do.
+    """Ships several programs at once, each with its winning binary; None: any binary will do.
 
     Those that the files do not give their code are named, with the reason; where all are, nothing is left behind.
     """

@@ -1,4 +1,4 @@
-"""Where a cluster's scheduler is, what is accepted of its network, and what Dask is to call on a worker.
+"""The address of a cluster's scheduler, its security, and the functions that Dask calls on a worker.
 
 Dask is imported when it is needed. The scheduler imports this module as well, to pass `on_worker` on: it must need next
 to nothing.
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 _ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):([0-9]{1,5})")
 PLUGIN = "autotune"
 JOIN_SECONDS = 30.0
-"""How long a coordinator waits for workers, and a worker for its scheduler."""
+"""The time limit of a coordinator that waits for workers, and of a worker for its scheduler."""
 
 
 def build(*words: Any) -> Any:
-    """A task: any worker's plugin builds."""
+    """A Dask task that builds with the worker's plugin."""
     from distributed import get_worker
 
     return get_worker().plugins[PLUGIN].build(*words)
 
 
 async def on_worker(method: str, *words: Any, dask_worker: Worker) -> Any:
-    """Called on one worker: a method of its plugin, beside the worker's own loop."""
+    """Runs a method of a worker's plugin, in a thread beside its event loop."""
     return await asyncio.to_thread(getattr(dask_worker.plugins[PLUGIN], method), *words)
 
 
 def need_dask() -> None:
-    """Says how it is installed where it is not."""
+    """Raises an EnvironmentFailure where Dask is not installed."""
     if find_spec("distributed") is None:
         raise EnvironmentFailure(
             "a cluster needs the Python package distributed (Dask).",
@@ -52,7 +52,7 @@ def need_dask() -> None:
 
 @dataclass(frozen=True)
 class Scheduler:
-    """Where a Dask scheduler is.
+    """A Dask scheduler's address.
 
     Whoever reaches a Dask scheduler can run code on its workers. So beyond this machine only TLS with certificates on
     both sides is taken, unless the user says that the network itself keeps others out.
@@ -60,7 +60,7 @@ class Scheduler:
 
     address: str
     insecure: bool = False
-    """Plain tcp:// is taken from anywhere."""
+    """Accept plain tcp:// from anywhere."""
 
     def __post_init__(self) -> None:
         found = _ADDRESS.fullmatch(self.address)
@@ -86,7 +86,7 @@ class Scheduler:
 
     @property
     def on_loopback(self) -> bool:
-        """Names are not looked up: who answers for one may change."""
+        """Whether the address is this machine's; names are not resolved, as they may change."""
         if self.host == "localhost":
             return True
         try:
@@ -107,14 +107,14 @@ class Scheduler:
         return security
 
     def machines(self, builder: Builder, wanted: Wanted, *, note: Note) -> AbstractContextManager[Machines]:
-        """Its workers, until the end of the command."""
+        """Its workers as machines, for the length of a command."""
         need_dask()
         from autotuner.cluster.coordinator import machines
 
         return machines(self, builder, wanted, note)
 
     def unreachable(self, error: BaseException) -> EnvironmentFailure:
-        """What is raised where nobody answers there."""
+        """The error where nobody answers."""
         said = str(error).strip().splitlines()
         return EnvironmentFailure(
             f"the scheduler {self.address} does not answer: {said[-1] if said else type(error).__name__}",

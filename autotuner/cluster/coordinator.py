@@ -32,36 +32,36 @@ from autotuner.system.settings import usable_cores
 from autotuner.targets import NO_DEVICE, Target
 
 TAKE_SECONDS = 0.1
-"""How long a lease is waited for that another coordinator may have."""
+"""The time limit for a lease that another coordinator may have."""
 
 
 @dataclass(eq=False)
 class Cluster:
-    """What a run has of a cluster. Dask gives builds to whichever worker has room, and again where one is lost."""
+    """A run's connection to a cluster. Dask gives builds to any worker with room, and again if it is lost."""
 
     client: Client
     scheduler: Scheduler
     roster: Roster
     note: Note
     _lost: set[str] = field(default_factory=set)
-    """Addresses of workers that were there."""
+    """Addresses of lost workers."""
     _down: bool = False
     """The scheduler is gone."""
     _builders: bool = True
-    """Somebody built when one joined or was lost the last time."""
+    """Whether there were builders at the last change."""
     _looking: threading.Lock = field(default_factory=threading.Lock)
     _builds: set[Future[Any]] = field(default_factory=set)
-    """Those under way."""
+    """Builds under way."""
     _joined: threading.Event = field(default_factory=threading.Event)
     _answers: ThreadPoolExecutor = field(default_factory=ThreadPoolExecutor)
-    """Modules that come from workers are written by threads of their own: meanwhile others are talked to."""
+    """Threads that write the modules of workers."""
 
     @classmethod
     @contextmanager
     def open(
         cls, scheduler: Scheduler, own: Facts, target: Target, *, timed: bool, wanted: str, note: Note
     ) -> Iterator[Cluster]:
-        """Joined as its coordinator, with at least one worker that can be used."""
+        """Joins a cluster as a coordinator, with at least one usable worker."""
         # What Dask logs is for whoever runs the cluster: here an error is one line.
         for name in ("distributed", "distributed.client", "tornado.application"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -88,7 +88,7 @@ class Cluster:
         return sum(member.facts.builds for member in self.roster.members)
 
     def _workers(self) -> Mapping[str, Mapping[str, Any]]:
-        """By address: what each has told the scheduler; nothing where that is gone."""
+        """What each worker has told the scheduler, by address; empty where the scheduler is gone."""
 
         async def ask() -> Any:
             asked = asyncio.ensure_future(self.client.scheduler.identity(n_workers=-1))
@@ -106,7 +106,7 @@ class Cluster:
         return {}
 
     def _gather(self) -> None:
-        """Who is there at the beginning; where nobody is, workers are waited for."""
+        """Reads the workers at the beginning, and waits for some where there are none."""
         ends = monotonic() + JOIN_SECONDS
         self.roster.update(self._workers())
         if self.roster.missing and not self.roster.refusals:
@@ -121,7 +121,7 @@ class Cluster:
             raise self._nobody()
 
     def _told(self, event: Any) -> None:
-        """What the scheduler tells of a worker that joins or is lost."""
+        """Handles the scheduler's event of a worker that joins or is lost."""
         action = event.get("action") if isinstance(event, dict) else None
         if action not in ("add-worker", "remove-worker"):
             return
@@ -134,7 +134,7 @@ class Cluster:
         self._answers.submit(self._end_builds)
 
     def _end_builds(self) -> None:
-        """Where nobody is left that builds: Dask would keep them for ever, for whoever joins."""
+        """Ends all builds where no builder is left: Dask would keep them for workers to come."""
         with self._looking:
             workers = self._workers().values()
             self._builders = any(self.roster.own.build_resource in told["resources"] for told in workers)
@@ -142,7 +142,7 @@ class Cluster:
                 build.cancel()
 
     def _nobody(self) -> EnvironmentFailure:
-        """What a run lacks, and who was refused; or that the scheduler does not answer any more."""
+        """The error without usable workers, with those refused; or without the scheduler."""
         self._workers()  # Dask cancels calls before it is known why
         where = self.scheduler.address
         if self._down:
@@ -160,7 +160,7 @@ class Cluster:
     # --- builds -------------------------------------------------------------------------------------------------
 
     def executor(self, builder: Builder, here: Executor) -> BuildExecutor:
-        """Builds there."""
+        """An executor that builds on the workers."""
         return BuildExecutor(builder, here, here, self._build)
 
     def _build(self, job: BuildJob, key: str) -> Future[Answer]:
@@ -194,7 +194,7 @@ class Cluster:
 
     @contextmanager
     def devices(self, *, isolate: bool) -> Iterator[list[RemoteDevice]]:
-        """All devices that no other coordinator has, open; at least one."""
+        """Takes and opens all free devices; at least one."""
         with ExitStack() as stack:
             taken = [member for member in self.roster.devices if self._taken(member, stack, timeout=TAKE_SECONDS)]
             if not taken:
@@ -211,7 +211,7 @@ class Cluster:
             yield opened
 
     def _taken(self, member: Member, until: ExitStack, timeout: float | None = None) -> bool:
-        """Whether this coordinator has the device now, and no other. Dask ends the lease of one that dies."""
+        """Takes the lease of a device; Dask ends the lease of a coordinator that dies."""
         name, client = f"autotune-device-{member.address}", self.client
         lease = Semaphore(max_leases=1, name=name, scheduler_rpc=client.scheduler, loop=client.loop)
         until.callback(lease.refresh_callback.stop)
@@ -220,7 +220,7 @@ class Cluster:
         return bool(taken)
 
     def _opened(self, member: Member, *, isolate: bool) -> RemoteDevice | None:
-        """A device that was taken; None where it does not open, which is said."""
+        """Opens a taken device; None, with a note, where it does not open."""
         try:
             return RemoteDevice.opened(member.name, partial(self._call, member), isolate=isolate)
         except AutotuneError as error:
@@ -229,7 +229,7 @@ class Cluster:
             return None
 
     def _call(self, member: Member, method: str, *words: Any) -> Any:
-        """A method of a device's worker: no task, for Dask would keep one for a worker that is lost."""
+        """Calls a method of a device's worker: not as a task, which Dask would keep for a lost worker."""
 
         async def ask() -> Any:
             return await self.client.run(on_worker, method, *words, workers=[member.address])
@@ -252,7 +252,7 @@ class Cluster:
             under_way.cancel()  # where this thread was interrupted
 
     def _lost_with(self, member: Member, why: str = "") -> AutotuneError:
-        """What is raised where a device's worker does not answer any more."""
+        """The error where a device's worker does not answer any more."""
         self._workers()
         device = member.facts.model or member.facts.device
         said = f"worker {member.name} is lost ({device}){f': {why}' if why else ''}."
@@ -266,7 +266,7 @@ def _close(device: RemoteDevice) -> None:
 
 @contextmanager
 def machines(scheduler: Scheduler, builder: Builder, wanted: Wanted, note: Note) -> Iterator[Machines]:
-    """The workers of a cluster. With one `--device` names a model of devices, not one of this machine's."""
+    """The workers of a cluster as machines. Here `--device` names a model of devices."""
     target, tools = wanted.target, builder.tools
     timed = target.choose_device(None if wanted.device != NO_DEVICE else NO_DEVICE) != NO_DEVICE
     model = wanted.device or "" if timed else ""

@@ -1,4 +1,4 @@
-"""What workers say of themselves when they join, and which of them a coordinator uses for what: plain data."""
+"""The facts that workers report when they join, and the choice of workers: plain data."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from autotuner.targets.catalog import peak_of
 from autotuner.targets.naming import which_device
 
 FACTS = "autotune"
-"""Under this name a worker tells them."""
+"""The key of these facts in a worker's report."""
 _VENDORS = ("NVIDIA ", "AMD ", "Instinct ", "Radeon ", "GeForce ", "Tesla ")
 
 
 @dataclass(frozen=True)
 class Facts:
-    """All that decides whether what a worker builds and times is what this machine would build and time."""
+    """The facts that decide whether a worker builds and times as this machine would."""
 
     autotune: str
     """Version and digest of the package's own files: two checkouts of one version may differ."""
     iree: str
     """Version and digest of the compiler."""
     runtime: str
-    """Digest of what runs modules."""
+    """Digest of the runtime programs."""
     processor: str
-    """What code for `host` is made for there, and the cores that may be used."""
+    """The processor of code for `host`, and the usable cores."""
     builds: int
-    """At once."""
+    """Builds at once."""
     device: str = ""
     """URI of the device; empty: it only builds."""
     called: str = ""
-    """What `--device` of a coordinator calls the device: its model."""
+    """The device's model, which a coordinator's `--device` names."""
     chip: str = ""
-    """What microkernels for the device are made for; empty: the target says."""
+    """The chip of microkernels for the device; empty: the target's."""
     environment: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -64,27 +64,27 @@ class Facts:
 
     @property
     def model(self) -> str:
-        """As the device's driver names it."""
+        """The device's name from its driver."""
         return str(self.environment.get("device_name", ""))
 
     @property
     def kind(self) -> str:
-        """Of its device: times on devices of one kind can be compared."""
+        """The kind of its device: times on one kind can be compared."""
         return f"{self.called}: {self.model or 'of unknown model'}, {self.device.partition('://')[0]}"
 
     @property
     def build_resource(self) -> str:
-        """What Dask gives a build by: the same for all workers that build the same."""
+        """The Dask resource of builds, which workers with equal builds share."""
         same = f"{self.autotune}|{self.iree}"
         return f"build-{hashlib.sha256(same.encode()).hexdigest()[:12]}"
 
     def is_called(self, wanted: str) -> bool:
-        """Does `--device` name its device? An empty name is any."""
+        """Whether `--device` names its device; an empty name is any."""
         return wanted.lower() in ("", self.called.lower(), self.model.lower())
 
 
 def name_of(device: str, model: str) -> str:
-    """`H200` of an NVIDIA H200, `gfx942` of an MI300X, `cpu` of a processor: what a coordinator's `--device` names."""
+    """A device's model for `--device`: `H200` for an NVIDIA H200, `gfx942` for an MI300X, `cpu` for a processor."""
     backend = backend_on(device)
     if backend is not None and backend.on_host:
         return "cpu"
@@ -97,7 +97,7 @@ def name_of(device: str, model: str) -> str:
 
 
 def refused_as_builder(told: Mapping[str, Any], own: Facts) -> str:
-    """Why a worker that tells this may not build for this machine; empty: it may."""
+    """Why a worker may not build for this machine; empty: it may."""
     if "autotune" not in told:
         return "was not started by `autotune worker`"
     if told["autotune"] != own.autotune:
@@ -106,7 +106,7 @@ def refused_as_builder(told: Mapping[str, Any], own: Facts) -> str:
 
 
 def refused_as_device(facts: Facts, own: Facts, *, target: Target) -> str:
-    """Why the device of a worker that may build cannot be used for this target; empty: it can."""
+    """Why a builder's device cannot be used for this target; empty: it can."""
     if facts.runtime != own.runtime:
         return "has another runtime of IREE"
     if target.backend.on_host and facts.processor != own.processor:
@@ -121,7 +121,7 @@ def refused_as_device(facts: Facts, own: Facts, *, target: Target) -> str:
 
 @lru_cache(maxsize=1)
 def package_digest() -> str:
-    """Of all that the package is made of."""
+    """The digest of the package's files."""
     root, whole = Path(__file__).parents[1], hashlib.sha256()
     for file in sorted(root.rglob("*.py")):
         whole.update(f"{file.relative_to(root)}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
@@ -139,23 +139,23 @@ class Member:
 
 @dataclass(eq=False)
 class Roster:
-    """Which workers are used for what; of each that is not, why."""
+    """The workers of a run and their uses, with the reasons of refusals."""
 
     own: Facts
     target: Target
     timed: bool
     """Devices are wanted."""
     wanted: str
-    """The model that the user names; empty: whichever most have."""
+    """The user's model of devices; empty: the most common one."""
     members: list[Member] = field(default_factory=list)
     """All of them build."""
     devices: list[Member] = field(default_factory=list)
-    """In the order of their names: a run that goes on takes the same one first."""
+    """Workers with devices, by name, so that a resumed run takes the same one first."""
     refusals: dict[str, str] = field(default_factory=dict)
-    """By the worker's name."""
+    """Refusals by the worker's name."""
 
     def update(self, workers: Mapping[str, Mapping[str, Any]]) -> None:
-        """Of all workers that the scheduler knows."""
+        """Updates the roster with the scheduler's workers."""
         self.members, self.devices, self.refusals = [], [], {}
         for address, told in sorted(workers.items(), key=lambda one: str(one[1]["name"])):
             name, said = str(told["name"]), told.get(FACTS) or {}
@@ -167,7 +167,7 @@ class Roster:
             self._choose_devices()
 
     def _choose_devices(self) -> None:
-        """Those of one kind: what `--device` names, or what is called like the target; else what most have."""
+        """Chooses devices of one kind: the `--device`, else the target's name, else the most common."""
         there = [one for one in self.members if backend_on(one.facts.device) is self.target.backend]
         why = {one.name: refused_as_device(one.facts, self.own, target=self.target) for one in there}
         usable = [one.facts for one in there if not why[one.name] and one.facts.is_called(self.wanted)]
@@ -183,7 +183,7 @@ class Roster:
 
     @property
     def missing(self) -> str:
-        """What a run lacks."""
+        """What is missing for a run; empty: nothing."""
         if not self.members:
             return "worker that can be used"
         return "worker with a device that can be timed" if self.timed and not self.devices else ""

@@ -1,4 +1,4 @@
-"""A device of another machine: each call goes to the worker that has it, with the files that are not there yet."""
+"""A remote device: each call goes to its worker, after the files that the worker lacks."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ from autotuner.targets.naming import TWIN
 
 PROCESS: DeviceState = "process"
 PIECE_BYTES = 4 << 20
-"""Files travel in pieces: a message is held in memory on its way, and Dask warns of larger ones."""
+"""The size of a message with a piece of a file: messages are held in memory, and Dask warns of larger ones."""
 
 
 @dataclass(frozen=True)
 class RemoteModule:
-    """A module, as a device is given it."""
+    """A module for a remote device."""
 
     vmfb: Path
     repeat: int
 
 
 def moved(value: Any, to: Callable[[Path], Path]) -> Any:
-    """The same, with each file that it names elsewhere."""
+    """A value with all its files moved to other paths."""
     if isinstance(value, Path):
         return to(value)
     if isinstance(value, tuple):
@@ -73,17 +73,17 @@ class RemoteDevice:
     worker: str
     """The name of its worker."""
     call: Callable[..., Any] = field(repr=False)
-    """Calls a method of the worker; DeviceError where that does not answer."""
+    """Calls a method of the worker; DeviceError where it does not answer."""
     session: str
-    """Whoever opened the device last has it."""
+    """The session that has the device: the last one that opened it."""
     folder: Path
-    """Where files lie there."""
+    """The worker's folder of files."""
     uri: str
-    """With its worker's name: there are many of one URI."""
+    """The URI with the worker's name, as URIs repeat."""
     state: DeviceState
     invocation_us: float
     _results: OrderedDict[str, tuple[Array, ...]] = field(default_factory=OrderedDict, repr=False)
-    """By digest: most modules compute the very bits that are known."""
+    """Known results by digest: most modules compute the same bits."""
     _sent: set[str] = field(default_factory=set, repr=False)
 
     @classmethod
@@ -97,7 +97,7 @@ class RemoteDevice:
         return replace(self, state=PROCESS, invocation_us=INVOCATION_US)
 
     def open(self) -> None:
-        """It is open since it was taken."""
+        """Does nothing: the device was opened when it was taken."""
 
     def prepare(self, vmfb: Path) -> Future[None]:
         del vmfb
@@ -140,7 +140,7 @@ class RemoteDevice:
         self.call("close", self.session)
 
     def _ask(self, method: str, *words: Any, **named: Any) -> Any:
-        """A method of the device. Files that are missing there are sent before."""
+        """Calls a method of the device, after sending missing files."""
         there = moved(words, self._put)
         if (left := process.seconds_left()) <= 0:
             raise OutOfTimeError
@@ -148,7 +148,7 @@ class RemoteDevice:
         return self.call("ask", self.session, method, there, named, self.state == PROCESS, left, known)
 
     def _with_arrays(self, one: Computed) -> Computed:
-        """Results whose bytes are known come without them; those that were used last are kept."""
+        """Completes results whose bytes are known; the most recently used are kept."""
         if not one.digest:
             return one
         arrays = self._results[one.digest] = one.arrays or self._results[one.digest]
@@ -158,8 +158,7 @@ class RemoteDevice:
         return replace(one, arrays=arrays)
 
     def _put(self, path: Path) -> Path:
-        """What a file is called there: its digest, and its ending, which IREE's programs go by. One that cannot be read
-        is found nowhere."""
+        """The name of a file on the worker: its digest and suffix. An unreadable one has no digest."""
         try:
             name, size = f"{known_digest(path)}{path.suffix}", path.stat().st_size
         except OSError:

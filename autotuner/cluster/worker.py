@@ -1,4 +1,4 @@
-"""A worker process: joins a scheduler, says what it is, builds, and has its device check and time for a coordinator."""
+"""A worker process: joins a scheduler, reports its facts, builds, and lends its device to a coordinator."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class WorkerState(WorkerPlugin):  # type: ignore[misc]
 
     builder: Builder
     uri: str = ""
-    """Of the device; empty: there is none."""
+    """The device's URI; empty: there is none."""
     folder: Path = Path()
-    """Where files that were sent lie: Dask's, which goes with the worker, at the next start at the latest."""
+    """The folder of sent files, in Dask's, which is removed with the worker, at the latest at the next start."""
     name: str = PLUGIN
     _open: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
     _device: Device | None = field(default=None, init=False, repr=False)
@@ -72,12 +72,12 @@ class WorkerState(WorkerPlugin):  # type: ignore[misc]
         self.close(self._for)
 
     def build(self, job: BuildJob, key: str, left: float) -> Answer:
-        """The answer to a build; `left` are the seconds of the coordinator's time."""
+        """Builds a job; `left` are the coordinator's remaining seconds."""
         with process.until(time.monotonic() + left):
             return work(job, key, self.builder)
 
     def put(self, name: str, offset: int, data: bytes, last: bool) -> None:
-        """A piece of a file, which has its name with its last piece."""
+        """Writes a piece of a file, which gets its name with the last piece."""
         part = self.folder / f"{name}.part"
         with part.open("r+b" if offset else "wb") as file:
             file.seek(offset)
@@ -86,9 +86,9 @@ class WorkerState(WorkerPlugin):  # type: ignore[misc]
             part.rename(self.folder / name)
 
     def open(self, session: str, isolate: bool) -> tuple[Path, str, DeviceState, float]:
-        """For a coordinator, which has taken the device's lease: whoever had it before is gone.
+        """Opens the device for a coordinator with the lease, so its predecessor is gone.
 
-        Where files go, the device's URI, in which state it times, and how long an invocation must last.
+        Returns the folder of files, the device's URI, its state, and the shortest invocation.
         """
         cache = self.builder.cache
         with self._lock, ExitStack() as stack:
@@ -117,7 +117,7 @@ class WorkerState(WorkerPlugin):  # type: ignore[misc]
         left: float,
         known: frozenset[str],
     ) -> Any:
-        """A method of the device, one after the other; results of digests that are `known` come without their bytes."""
+        """Calls methods of the device, one at a time; results of `known` digests come without their bytes."""
         with self._lock, process.until(time.monotonic() + left):
             if self._device is None or self._for != session:
                 raise DeviceError("it has given its device to another.", remedy="Go on with --resume.")
@@ -130,7 +130,7 @@ class WorkerState(WorkerPlugin):  # type: ignore[misc]
 
 
 def _sent(computed: Computed, known: frozenset[str]) -> Computed:
-    """The bytes that the coordinator has are not sent; others are, and not the name of the file that they are in."""
+    """A result for the coordinator: with its bytes unless they are known there, without its file's name."""
     return replace(computed, arrays=() if computed.digest in known else tuple(map(np.array, computed.arrays)))
 
 
@@ -146,7 +146,7 @@ def serve(
     iree_tools: Path | None,
     say: Callable[[str], None],
 ) -> None:
-    """Works until it is asked to end, by a signal or by the scheduler."""
+    """Runs a worker until a signal or the scheduler ends it."""
     if device and backend_on(device) is None:
         known = ", ".join(driver for backend in BACKENDS for driver in backend.drivers)
         raise UsageError(f"--device {device} is no device that is tuned for.", remedy=f"URIs begin with: {known}.")
@@ -158,7 +158,7 @@ def serve(
 
 
 def dask_worker(scheduler: Scheduler, facts: Facts, state: WorkerState, name: str) -> Worker:
-    """Not yet started."""
+    """A Dask worker, not yet started."""
     return Worker(
         scheduler.address,
         nthreads=facts.builds,

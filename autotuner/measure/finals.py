@@ -168,7 +168,8 @@ class Finals(Generic[C]):
         if not failed:
             return self._short("ran out of time before a candidate was timed")
         reasons = ", ".join(f"{name} {n}" for name, n in failed.items())
-        reason = f"all {count(failed.total(), 'candidate')} failed ({reasons})"
+        whom = f"all {failed.total()} candidates" if failed.total() > 1 else "the only candidate"
+        reason = f"{whom} failed ({reasons})"
         if self.missed:
             return self._short(f"{reason}, and {self.missed} more had no time")
         return Judgement("no-winner", reason, BASELINE, cause="failed")

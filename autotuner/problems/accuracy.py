@@ -21,56 +21,57 @@ from autotuner.problems.dtypes import ElementType, element_type, type_name
 
 Array = npt.NDArray[Any]
 Precision = Literal["", "tf32", "f16"]
-"""What a user allows beyond the problem's own types; empty: nothing."""
+"""The precision that a user accepts below that of the types; empty: none."""
 CHANCE = 1e-9
 """The probability that a correct kernel is refused."""
 RMS = 0.42
-"""Of a rounding error, in unit roundoffs."""
+"""The root mean square of a rounding error, in unit roundoffs."""
 _MEAN = 1.5
-"""The mean square of many elements hardly varies: this much above the model's standard deviation is wrong."""
+"""The largest root mean square of many elements' errors, in standard deviations: it hardly varies."""
 _STEP = 4
 """Matrix units add this many products at once, at the least, and cut a sum in f32 off instead of rounding it.
 
 On an NVIDIA H200 errors grow as they do with 16 products at once, and sums in f16 are rounded. AMD's were not measured.
 """
 _CUT = 0.72
-"""What cutting off takes from a number, in unit roundoffs: always towards zero, so it adds up."""
+"""The mean error of truncation, in unit roundoffs: always towards zero, so it adds up."""
 _TAIL = 1.28
 """The partial sums of some elements wander far from zero and back. Their mean square, that of a Brownian bridge, is v
 times the usual one with a chance of exp(-π²v/12), which leaves errors of t deviations a chance of exp(-1.28·t)."""
 _WALK = 8.0
-"""Standard deviations that no partial sum of whole numbers goes beyond."""
+"""The largest partial sum of whole numbers, in standard deviations."""
 UNITS = {"f64": 2.0**-53, "f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8, "f8E4M3FN": 2.0**-4, "f8E4M3FNUZ": 2.0**-4}
 _SMALLEST = {"f16": 2.0**-25, "f8E4M3FN": 2.0**-10, "f8E4M3FNUZ": 2.0**-11}
-"""Half of the smallest number above zero, where it is not next to nothing: rounding may take that from a result."""
+"""Half of the smallest positive number, where it is not negligible: the error of rounding to zero."""
 _WHOLE = 4095
-"""Whole numbers up to here, where the type has them all: beyond 2048 a rounding to f16 or TF32 shows."""
+"""The largest whole number for the exact check, where the type has them all: beyond 2048 a rounding to f16 or TF32
+shows."""
 
 
 @dataclass(frozen=True)
 class Bound:
-    """What may lie between a result and the reference, element by element."""
+    """The allowed error of a result, element by element."""
 
     deviation: Array | float
     """The standard deviation of a correct kernel's error."""
     slack: Array | float = 0.0
-    """What is allowed on top without a probability, such as the last rounding."""
+    """The allowed error on top, such as the last rounding."""
     worst: float | None = None
-    """Deviations that a single element may be off by; None: as many as chance gives once in 1/CHANCE checks."""
+    """The largest error of an element in deviations; None: the one that chance gives in `CHANCE` of all checks."""
     mean: float = _MEAN
-    """Deviations that all of them may be off by in the root mean square."""
+    """The largest root mean square of all errors, in deviations."""
 
     @classmethod
     def relative(cls, reference: Array, tolerance: float, *, worst: float = 16.0) -> Bound:
-        """A relative error in the root mean square, for results of which no more is known.
+        """A bound on the relative error in the root mean square, for results of which no more is known.
 
-        Elements above the usual size may be off by more: of a softmax, one may be nearly all there is.
+        Elements above the usual size may be off by more: one of a softmax may be nearly all of it.
         """
         return cls(tolerance * np.maximum(rms(reference) or 1.0, np.abs(reference)), worst=worst, mean=1.0)
 
     @property
     def of_two(self) -> Bound:
-        """Between two kernels' results of other inputs of the same kind: any element may be the worst of these."""
+        """The bound between two kernels on other inputs of the same kind: any element may be the worst one."""
         deviation, slack = (2 * float(np.max(side)) for side in (self.deviation, self.slack))
         return Bound(deviation, slack, self.worst, self.mean)
 
@@ -78,7 +79,8 @@ class Bound:
         return self.worst if self.worst is not None else math.log(2 * max(size, 1) / CHANCE) / _TAIL
 
     def mean_of(self, size: int) -> float:
-        """Few elements vary more: five standard deviations of a mean square."""
+        """The largest root mean square for so many elements: few vary more, by five standard deviations of a mean
+        square."""
         return self.mean if self.worst is not None else self.mean * (1 + 5 / math.sqrt(max(size, 1)))
 
 
@@ -107,14 +109,14 @@ def known_precision(text: str | None) -> Precision:
 
 
 def lower_precision(wanted: Precision, *, dtype: str, acc: str) -> Precision:
-    """The same where it is below these types; else nothing is allowed by it."""
+    """The precision if it is below these types'; else none."""
     lower = {"": True, "tf32": dtype == "f32", "f16": acc == "f32"}
     return wanted if lower[wanted] else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Sums of products: how many each adds up, of what, in which type, and what the result is stored as."""
+    """The sums of an operation: their depth, operand type, accumulator and result type."""
 
     length: int
     element: ElementType
@@ -147,9 +149,9 @@ class Sums:
 def sum_bound(
     reference: Array, spread: Array | float, sums: Sums, *, rounded_reference: bool = False, kernels: int = 1
 ) -> Bound:
-    """For sums of products; `spread` is the root of the sum of their squares.
+    """The bound for sums of products; `spread` is the root of the sum of their squares.
 
-    `kernels`: 2 where the reference is another kernel's result, and no better than the one that is held against it.
+    `kernels` is 2 where the reference is another kernel's result.
     """
     if sums.unit == 0.0:
         return Bound(0.0)
@@ -166,11 +168,11 @@ def sum_bound(
 
 
 def last_rounding(reference: Array, out: str) -> Array:
-    """Half a unit in the last place of the result's type."""
+    """The error of the last rounding: half a unit in the last place of the result's type."""
     return UNITS[out] * np.abs(reference.astype(np.float64)) + _SMALLEST.get(out, 0.0)
 
 
 def whole_numbers(shape: tuple[int, ...], element: ElementType, *, limit: int, rng: np.random.Generator) -> Array:
-    """±1 to ±limit: no zero, behind which a product could be missing."""
+    """Random whole numbers, ±1 to ±limit: a zero could hide a missing product."""
     sizes = rng.integers(1, limit + 1, shape)
     return np.where(rng.random(shape) < 0.5, sizes, -sizes).astype(np.float32).astype(element.numpy)

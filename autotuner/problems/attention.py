@@ -18,15 +18,15 @@ from autotuner.system.process import PIECE, in_parts
 
 HEADS_FIRST, TOKENS_FIRST, PACKED = "bhsd", "bshd", "bs3hd"
 _SHARPNESS = 4.0
-"""Queries are this much larger than keys: weights that differ make a wrong mask or maximum visible."""
+"""The scale of queries over keys: unequal weights reveal a wrong mask or maximum."""
 _EXP_UNITS = 16.0
-"""The exponential of a score, with its argument rounded first, in unit roundoffs of f32."""
+"""The error of a score's exponential with a rounded argument, in unit roundoffs of f32."""
 _ORDERS = 1.5
-"""Above what one order of rounding gives: the scale may be rounded, the weights before or after they are summed."""
+"""The factor for other orders of rounding: of the scale, and of the weights before or after their sum."""
 _FAR = 200.0
-"""exp(-200) is nothing beside 1."""
+"""A score this far below the largest has no weight: exp(-200) is negligible."""
 _BLOCK = 1024
-"""So many queries are computed at once, at most: their scores fit into memory for any number of them."""
+"""The most queries that the reference computes at once, so that their scores fit in memory."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Attention(Operation):
 
     @property
     def operand_names(self) -> tuple[str, ...]:
-        """What is packed comes as the query."""
+        """The names of its operands; a packed one is the query."""
         return ("query", "out") if self.layout == PACKED else super().operand_names
 
     def dimensions(self, operand: str) -> str:
@@ -132,7 +132,7 @@ class Attention(Operation):
 
     @property
     def flops(self) -> int:
-        """Of the pairs of query and key that count."""
+        """The flops of all unmasked pairs of query and key."""
         pairs = self.queries * self.keys
         if self.causal:
             seen = min(self.queries, self.keys)
@@ -155,7 +155,7 @@ class Attention(Operation):
 
     @property
     def heads_first(self) -> Attention:
-        """The same without what stands around it in another layout."""
+        """The attention in the layout with heads first."""
         return replace(self, layout=HEADS_FIRST)
 
     def template_values(self) -> Mapping[str, object]:
@@ -191,12 +191,12 @@ class Attention(Operation):
         return (np.stack(turned, axis=2),) if self.layout == PACKED else turned
 
     def _heads_first(self, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
-        """The other way round."""
+        """The operands with heads first."""
         parts = tuple(np.moveaxis(inputs[0], 2, 0)) if self.layout == PACKED else inputs
         return parts if self.layout == HEADS_FIRST else tuple(np.swapaxes(part, 1, 2) for part in parts)
 
     def _attended(self, inputs: tuple[Array, ...], *, squares: bool = False) -> Array:
-        """The values by their weights; `squares`: the sum of the squared terms instead."""
+        """The weighted sums of values; with `squares`, the sums of squared terms."""
         wide = widened(self._heads_first(inputs), flops=self.flops)
         query, key, value = (x.reshape(self.batch * self.heads, -1, self.width) for x in wide)
         out = np.empty((self.batch * self.heads, self.queries, self.width))
@@ -219,7 +219,7 @@ class Attention(Operation):
         return np.swapaxes(out.reshape(self.batch, self.heads, self.queries, self.width), 1, 2)
 
     def bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
-        """Scores round as sums of products do, and the weights are stored in the operands' type on the way."""
+        """The bound: scores round as sums of products do, and weights are stored in the operands' type."""
         query, key, _ = (x.astype(np.float32) for x in self._heads_first(inputs))
         size = float(np.linalg.norm(query, axis=-1).max() * np.linalg.norm(key, axis=-1).max()) / self.width
         spread = np.sqrt(self._attended(inputs, squares=True))
@@ -230,7 +230,7 @@ class Attention(Operation):
         return Bound(deviation, slack=last_rounding(reference, self.output.element.name))
 
     def whole_inputs(self, seed: int) -> tuple[Array, ...]:
-        """Every query sees the keys that have a 1 where it looks, all alike, and nothing of the others.
+        """Inputs on which every query attends equally to some keys, and not at all to others.
 
         The weights are 1 or 0 then, and the sums of whole numbers exact: a key that is missed, or seen in vain, shows.
         So does a softmax that does not subtract the largest score, whose exponential is beyond f32.
@@ -247,7 +247,7 @@ class Attention(Operation):
         return self._laid_out((query.astype(self.element.numpy), key.astype(self.element.numpy), value))
 
     def whole_bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
-        """Dividing by the number of keys rounds, before the sum or after it."""
+        """The bound on whole numbers: the division by the number of keys rounds."""
         spread = np.sqrt(self._attended(inputs, squares=True))
         unit = max(UNITS[self.element.name], UNITS["f16"] if self.allow else 0.0)
         slack = 4 * unit * np.abs(reference) + last_rounding(reference, self.output.element.name)

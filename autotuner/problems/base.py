@@ -18,11 +18,11 @@ if TYPE_CHECKING:  # where modules only run there are no bindings of the compile
     from autotuner.iree.mlir import Dispatch
 
 FUNCTION = "main"
-"""What a problem's only function is called."""
+"""The name of a problem's only function."""
 MAX_DIM = 1 << 20
 MAX_BYTES = 1 << 36
 _EXACT_REFERENCE_FLOPS = 2e10
-"""Up to here the reference is computed in float64 for every type; beyond, 16-bit inputs are multiplied in float32."""
+"""The most flops of a reference in float64; beyond, 16-bit inputs are multiplied in float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +51,15 @@ class Problem(ABC):
 
     op: str
     repeatable = True
-    """Its dispatches compute the same when they are repeated; not so where a result is written over an input."""
+    """Its dispatches may be repeated: no result is written over an input."""
     allow: Precision
-    """A precision below the problem's own types that its user accepts."""
+    """The precision that its user accepts below that of the types."""
     flags: tuple[str, ...] = ()
-    """What iree-compile must be told to take its text."""
+    """The flags that iree-compile needs to read its text."""
     template: str
     """The Jinja template that renders it."""
     results: int = 1
-    """How many tensors it computes."""
+    """The number of its results."""
 
     @property
     @abstractmethod
@@ -73,7 +73,7 @@ class Problem(ABC):
     @property
     @abstractmethod
     def operands(self) -> tuple[Operand, ...]:
-        """Inputs in order; what is computed last."""
+        """The inputs in order, then the results."""
 
     @property
     @abstractmethod
@@ -82,7 +82,7 @@ class Problem(ABC):
 
     @abstractmethod
     def with_f8(self, element: str) -> Problem:
-        """The same problem with `f8` meaning this MLIR type."""
+        """The problem with `f8` as this MLIR type."""
 
     @abstractmethod
     def template_values(self) -> Mapping[str, object]: ...
@@ -93,45 +93,45 @@ class Problem(ABC):
 
     @property
     def knows(self) -> bool:
-        """Its right answers are known without a run of IREE's default."""
+        """Whether its right results are known without a run of IREE's default."""
         return True
 
     @abstractmethod
     def reference(self, inputs: tuple[Array, ...]) -> Array | None:
-        """The right answer, in higher precision than the problem's own types; None: what IREE's default computes."""
+        """The right results, in higher precision than the problem's types; None: those of IREE's default."""
 
     @abstractmethod
     def bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
-        """What rounding explains between a result and the reference."""
+        """The error that rounding explains between a result and the reference."""
 
     @abstractmethod
     def whole_inputs(self, seed: int) -> tuple[Array, ...] | None:
         """Whole numbers on which the sums are exact in any order; None when there are none, or when all inputs are."""
 
     def whole_bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
-        """What may lie between a result on whole numbers and the reference, rounded to the result's type."""
+        """The allowed error on whole numbers, against the reference rounded to the result's type."""
         del inputs, reference
         return Bound(0.0)
 
     @abstractmethod
     def allowing(self, precision: str | None) -> Self:
-        """The same problem with results of that accuracy accepted."""
+        """The problem with results of that precision accepted."""
 
     def accepting(self, precision: Precision) -> Self:
-        """The same as far as it means anything for these types."""
+        """The same, if that precision is below these types'."""
         dtype, acc = self.types
         return self.allowing(precision) if lower_precision(precision, dtype=dtype, acc=acc) else self
 
     @abstractmethod
     def arguments(self) -> tuple[str, ...]:
-        """The command-line words that give this problem again."""
+        """Its command-line arguments."""
 
     def resolved(self, root: Dispatch) -> Dispatch:
-        """The root operation of its dispatch, with the sizes that only the problem knows."""
+        """The root operation of its dispatch, with sizes that only the problem knows."""
         return root
 
     def unbatched(self) -> tuple[Problem, int]:
-        """The same problem for one batch entry or group, and how many loops that takes away."""
+        """The problem of one batch entry or group, and the number of loops less."""
         return self, 0
 
     @property
@@ -144,11 +144,11 @@ class Problem(ABC):
 
     @property
     def output(self) -> Operand:
-        """The result; the one in view where there are several."""
+        """The result; of several, the one that `viewing` chose."""
         return self.operands[-1]
 
     def viewing(self, result: int) -> Problem:
-        """The same problem, of which `output`, `bound` and `whole_bound` tell this result."""
+        """The problem with `output`, `bound` and `whole_bound` of this result."""
         del result  # most have one
         return self
 
@@ -158,7 +158,7 @@ class Problem(ABC):
         return {"op": self.op, "name": self.name, "flops": self.flops, "bytes": self.bytes, **allowed}
 
     def precision_arguments(self) -> tuple[str, ...]:
-        """The command-line words that allow it again."""
+        """The command-line arguments of the accepted precision."""
         return ("--allow-precision", self.allow) if self.allow else ()
 
 
@@ -168,11 +168,11 @@ _EXAMPLES = {
     "KHxKWxF": "3x3x1280",
     "BxHxSQxSKVxD": "1x8x1024x1024x64",
 }
-"""Sizes of which each stands where it makes sense."""
+"""Example sizes for messages."""
 
 
 def sizes_in(text: str) -> list[str]:
-    """The words between `x`, commas or stars."""
+    """The sizes in a text, separated by `x`, commas or stars."""
     return re.split(r"\s*[x×,*]\s*", text.strip().lower())
 
 
@@ -197,7 +197,7 @@ def parse_dims(text: str, *, names: str, option: str = "--shape", least: int = 1
 
 
 def random_inputs(operands: Sequence[Operand], seed: int) -> tuple[Array, ...]:
-    """Uniform in [-1, 1], or over all of a small integer's range."""
+    """Random inputs: uniform in [-1, 1], or over a small integer's range."""
     rng = np.random.default_rng(seed)
     arrays = []
     for operand in operands:
@@ -217,7 +217,7 @@ def whole_inputs(operands: Sequence[Operand], sums: Sums, seed: int) -> tuple[Ar
 
 
 def reference_rounds(inputs: Sequence[Array], *, flops: int) -> bool:
-    """The reference is computed in float32: 16-bit inputs of a large problem, which float64 would take too long for."""
+    """Whether the reference is computed in float32: for 16-bit inputs of a problem too large for float64."""
     return flops > _EXACT_REFERENCE_FLOPS and all(x.dtype.itemsize <= 2 and x.dtype.kind != "i" for x in inputs)
 
 
@@ -228,7 +228,7 @@ def widened(inputs: Sequence[Array], *, flops: int) -> tuple[Array, ...]:
 
 
 def squared(inputs: Sequence[Array]) -> tuple[Array, ...]:
-    """The squares, from which the spread of sums of products follows; its size is all that counts."""
+    """The squared inputs, which give the spread of sums of products."""
     return tuple(np.square(x.astype(np.float32)) for x in inputs)
 
 

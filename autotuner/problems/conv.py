@@ -99,7 +99,7 @@ class Conv(Product):
         dilation: str = "1x1",
         pad: str = "0x0",
     ) -> Self:
-        """From the words of the command line, checked."""
+        """Reads and checks the command line's words."""
         n, h, w, c = parse_dims(shape, names="NxHxWxC")
         kh, kw, f = parse_dims(filter, names="KHxKWxF", option="--filter")
         (checked_groups,) = parse_dims(str(groups), names="G", option="--groups")
@@ -174,7 +174,7 @@ class Conv(Product):
 
     @staticmethod
     def spelled(operand: str, layout: str) -> str:
-        """Filters are known as HWCF and as YXCK, results as NHWK too."""
+        """A layout in canonical letters: HWCF filters become YXCK, NHWK results NHWC."""
         return layout.translate(str.maketrans("hwf", "yxk") if operand == "weights" else str.maketrans("kf", "cc"))
 
     @property
@@ -322,7 +322,7 @@ class Conv(Product):
         return (self.groups, outputs, inputs, *window) if split else (self.f, inputs, *window)
 
     def _canonical(self, weights: Array) -> Array:
-        """The filter as KH, KW, group, input channel, output channel."""
+        """The filter with dimensions KH, KW, group, input channel, output channel."""
         inputs, outputs = self.c // self.groups, self.f // self.groups
         if self.depthwise:
             kernel = weights if self.channels_last else weights.transpose(1, 2, 0)
@@ -347,5 +347,5 @@ def _pair(text: str, *, names: str, option: str, least: int = 1) -> Pair:
 
 
 def _reassociation(rank: int, axis: int) -> list[list[int]]:
-    """Which dimensions of the split shape make up each one of the merged shape, whose `axis` is split into two."""
+    """The reassociation of a shape whose `axis` is split into two."""
     return [[place] if place < axis else [place, place + 1] if place == axis else [place + 1] for place in range(rank)]

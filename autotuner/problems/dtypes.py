@@ -48,17 +48,17 @@ _TYPES = {
 }
 INPUT_NAMES = ("f32", "f16", "bf16", "i8", "f8")
 ACCUMULATORS = {"f32": ("f32",), "f16": ("f32", "f16"), "bf16": ("f32",), "i8": ("i32",), "f8": ("f32",)}
-"""What each input type may accumulate in; the first is the default."""
+"""The accumulators of each input type; the first is the default."""
 PAIRS = tuple((dtype, acc) for dtype, sums in ACCUMULATORS.items() for acc in sums)
 """(dtype, accumulator) of all sums of products."""
 SUMMED = tuple((dtype, sums[0]) for dtype, sums in ACCUMULATORS.items())
-"""The same with the usual accumulator only."""
+"""(dtype, accumulator) pairs with the default accumulator only."""
 ROUNDED = ("f16", "bf16")
 """Types that a result may be rounded to."""
 
 
 def element_type(name: str) -> ElementType:
-    """The type of this full name (f8 is two types: a target says which it has)."""
+    """The type of a full name (f8 is two types, of which a target has one)."""
     return _TYPES[name]
 
 
@@ -67,7 +67,7 @@ def known_type(name: str) -> bool:
 
 
 def type_name(text: str) -> str:
-    """As it is called here: `fp16`, `float16` and `half` are f16, `bfloat16` is bf16, `int8` is i8."""
+    """The canonical name: `fp16`, `float16` and `half` are f16, `bfloat16` is bf16, `int8` is i8."""
     name = {"half": "f16", "float": "f32"}.get(text.strip().lower(), text.strip().lower())
     return re.sub(r"^int(?=\d)", "i", re.sub(r"^(b?)(?:fp|float)(?=\d)", r"\1f", name))
 
@@ -90,7 +90,7 @@ def parse_accumulator(text: str | None, *, dtype: str) -> str:
 
 
 def parse_rounded(text: str | None, *, acc: str) -> str:
-    """A result that stays in the accumulator's type is not rounded at all."""
+    """Reads --out; a result in the accumulator's type is not rounded."""
     text = None if text is None else type_name(text)
     if text is None or text == acc:
         return ""

@@ -15,28 +15,28 @@ from autotuner.problems.accuracy import Array, Bound, last_rounding
 from autotuner.problems.dtypes import ElementType
 
 CUBIC = 0.044715
-"""Of the cube in a gelu by tanh."""
+"""The factor of the cube in a gelu by tanh."""
 TANH_FACTOR = math.sqrt(2 / math.pi)
 IMPORTED_FACTOR = 0.7977240352174656
-"""What IREE's importers write in its place for a Gelu that asks for tanh: the fourth digit is another."""
+"""The factor that IREE's importers write for a Gelu by tanh, which differs in the fourth digit."""
 _STEEPEST = 1.5
-"""No activation has a greater slope: hardswish has it at 3."""
+"""The greatest slope of an activation, that of hardswish at 3."""
 _ROUNDINGS = 16
-"""Unit roundoffs of f32 that computing one may cost: some steps, and functions that are polynomials."""
+"""The error of computing an activation, in unit roundoffs of f32."""
 
 
 @dataclass(frozen=True, slots=True)
 class Activation:
     number: int
-    """How the sources of kernels know it."""
+    """Its number in kernel sources."""
     function: Callable[[Array], Array]
     factor: float = 0.0
-    """A number that goes with it."""
+    """Its factor."""
     offset: float = 0.0
-    """What comes of zero, or more: results are as large as this however small sums are."""
+    """A bound on results for small sums."""
 
     def slack(self, sums: Array) -> Array:
-        """What computing it in f32 may add to an error."""
+        """The error that computing it in f32 adds."""
         return _ROUNDINGS * 2.0**-24 * (np.abs(sums) + self.offset)
 
 
@@ -73,7 +73,7 @@ ACTIVATIONS: Mapping[str, Activation] = {
     "sigmoid": Activation(5, sigmoid, offset=1.0),
     "hardsigmoid": Activation(6, hard_sigmoid, offset=1.0),
 }
-"""By the words of `--epilogue`."""
+"""Activations by their words in `--epilogue`."""
 
 
 def erf(x: Array) -> Array:
@@ -83,11 +83,11 @@ def erf(x: Array) -> Array:
 
 
 PARTS = ("bias", "residual", "relu", "clip", "activation", "gated")
-"""As manifests name what a kernel can do; a clip includes a relu, an activation is any of `ACTIVATIONS`."""
+"""The parts in manifests' `epilogues`; a clip includes a relu, an activation is any of `ACTIVATIONS`."""
 OPERANDS = ("bias", "residual")
 GATED = "gated"
 TURN = 8
-"""Columns of gates that stand together, before as many that they are for: a thread of a matrix unit has both."""
+"""The number of adjacent gate columns, followed by as many gated ones, so that a thread of a matrix unit has both."""
 _REMEDY = (
     f"Give bias, residual, and one of relu, clip=LOW:HIGH, {', '.join(ACTIVATIONS)}, with commas between them, "
     "such as bias,relu; or one of these functions and gated, such as silu,gated."
@@ -108,7 +108,7 @@ class Epilogue:
     activation: str = ""
     """One of `ACTIVATIONS`, where there is no clip."""
     gated: bool = False
-    """The result has half as many columns as there are sums."""
+    """Half of the columns are gates, so the result has half as many."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -136,7 +136,7 @@ class Epilogue:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """What a kernel must be able to do for it, in the words of `PARTS`."""
+        """The parts that a kernel must support, of `PARTS`."""
         return tuple(name for name, there in self.variables().items() if there)
 
     @property
@@ -154,7 +154,7 @@ class Epilogue:
 
     @property
     def finishes(self) -> bool:
-        """Something is done behind the last sum."""
+        """Whether a clip, an activation or a gate follows the sums."""
         return self.clips or bool(self.activation)
 
     @property
@@ -167,13 +167,13 @@ class Epilogue:
 
     @property
     def suffix(self) -> str:
-        """Its part of a problem's name: letters, digits and underscores."""
+        """Its suffix in a problem's name: letters, digits and underscores."""
         plain = self.text.replace("-", "m").replace(".", "p").replace("+", "")
         return "".join(f"_{part}" for part in plain.replace("=", "").replace(":", "to").split(",") if part)
 
     @staticmethod
     def words(suffix: str) -> str:
-        """What `parse` takes, of a part of a problem's name: `bias`, `clip0to6` and `clipm1to0p5`."""
+        """The text for `parse` from a suffix: `bias`, `clip0to6` and `clipm1to0p5`."""
         words = []
         for part in suffix.split("_"):
             if part.startswith("clip"):
@@ -210,7 +210,7 @@ class Epilogue:
         }
 
     def finished(self, sums: Array) -> Array:
-        """What becomes of the sums with all that is added to them."""
+        """The results for these sums with bias and residual."""
         if self.gated:
             gates, others = in_turns(sums)
             return ACTIVATIONS[self.activation].function(gates) * others
@@ -220,7 +220,7 @@ class Epilogue:
         return np.clip(sums, lowest, math.inf if self.high is None else self.high) if self.clips else sums
 
     def bound(self, bound: Bound, sums: Array, results: Array, *, out: str) -> Bound:
-        """How far results may be off where sums may be off so far, and what comes of them is stored as `out`.
+        """The bound of results with this bound of sums, stored as `out`.
 
         A clip moves two numbers no further apart than they were: what explains the sums explains the result. But what
         comes of small sums may be large (a sigmoid of zero is a half), and so is its last rounding.
@@ -263,7 +263,7 @@ NOTHING = Epilogue()
 
 
 def in_turns(sums: Array) -> tuple[Array, Array]:
-    """The gates, and what they are for."""
+    """The gate columns, and the gated ones."""
     *lead, columns = sums.shape
     turns = sums.reshape(*lead, columns // (2 * TURN), 2, TURN)
     gates, others = (turns[..., which, :].reshape(*lead, columns // 2) for which in range(2))
@@ -271,7 +271,7 @@ def in_turns(sums: Array) -> tuple[Array, Array]:
 
 
 def refuse_epilogue(epilogue: Epilogue, acc: ElementType, *, product: bool = True) -> None:
-    """It works on sums of floats; half of those of a product may be gates."""
+    """Refuses epilogues on integer sums, and gates where there is no product."""
     if epilogue.gated and not product:
         raise UsageError(f"--epilogue {epilogue.text} is for products.", remedy=f"Leave {GATED} out.")
     if epilogue and not acc.is_float:
@@ -291,7 +291,7 @@ def _limits(text: str) -> tuple[float | None, float | None]:
 
 
 def _kind(word: str) -> str:
-    """What a word says; there is one of a kind."""
+    """The kind of a word; each kind may occur once."""
     return word if word in (*OPERANDS, GATED) else ""
 
 

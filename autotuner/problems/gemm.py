@@ -79,7 +79,7 @@ class Gemm(Product):
         out: str | None = None,
         epilogue: str = "",
     ) -> Self:
-        """From the words of the command line, checked."""
+        """Reads and checks the command line's words."""
         m, n, k = parse_dims(shape, names="MxNxK")
         (checked_batch,) = parse_dims(str(batch), names="B", option="--batch")
         if layout not in LAYOUTS:
@@ -126,7 +126,7 @@ class Gemm(Product):
 
     @property
     def columns(self) -> int:
-        """Of the result."""
+        """The columns of the result."""
         return self.n // 2 if self.epilogue.gated else self.n
 
     @property

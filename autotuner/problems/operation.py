@@ -1,4 +1,4 @@
-"""An operation that a user can name: what the command line, workload files and microkernel manifests say of it.
+"""An operation that users name on command lines, in workload files and in microkernel manifests.
 
 A new operation is one class of this kind, listed in `autotuner.problems.operations`, and its template.
 """
@@ -23,18 +23,18 @@ from autotuner.problems.epilogue import NOTHING, OPERANDS, Epilogue
 
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 MOST = 10**15
-"""Of anything that is counted."""
+"""The largest size or count."""
 
 
 class Operation(Problem):
     """A problem that is declared by its sizes and options."""
 
     kind: ClassVar[str] = ""
-    """What the compiler calls its dispatch, of `iree.mlir.Kind`; empty: its dispatches have no root that is known."""
+    """The kind of its dispatches, of `iree.mlir.Kind`; empty: their root is unknown."""
     pairs: ClassVar[tuple[tuple[str, str], ...]]
-    """(dtype, accumulator) that it can be tuned in, where a chip multiplies and adds up in these."""
+    """The (dtype, accumulator) pairs that it can be tuned in, on chips that have them."""
     routes: ClassVar[tuple[str, ...]] = ()
-    """Stock routes that a single one is tried on where the compiler has several for processors, by their settings."""
+    """The stock routes of a single problem on processors, by settings."""
     priors: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """The routes that a whole model with it is tried on first: what has won before on a `gpu` and on a `host`, of which
     one architecture may have others before. Those at the same place are one route for a model of several operations.
@@ -44,12 +44,12 @@ class Operation(Problem):
     SqueezeNet, nothing on the ResNet-50."""
     layouts: ClassVar[tuple[str, ...]]
     usual_layout: ClassVar[str] = ""
-    """What a manifest means that names none; empty: it must name some."""
+    """The default layout of manifests; empty: they must name one."""
     letters: ClassVar[Mapping[str, str]]
     """The operands by the names that manifests use, in the problem's order, the output last; each with all the letters
     that a layout of it may have. Those of an epilogue are there where a problem has it."""
     named: ClassVar[str]
-    """The form of its problems' names: a regular expression whose groups are words of `parse`."""
+    """A regular expression of its problems' names, whose groups are arguments of `parse`."""
     dtype: str
     f8: str = ""
     """The MLIR type that `f8` means."""
@@ -66,12 +66,12 @@ class Operation(Problem):
     @classmethod
     @abstractmethod
     def parse(cls, *args: Any, **words: Any) -> Self:
-        """From the words of the command line, checked. Each operation has parameters of its own: its options."""
+        """Reads and checks the command line's words. Each operation has parameters of its own: its options."""
 
     @property
     @abstractmethod
     def acc(self) -> str:
-        """The type that is accumulated in."""
+        """The accumulator's type."""
 
     @property
     def types(self) -> tuple[str, str]:
@@ -79,7 +79,7 @@ class Operation(Problem):
 
     @property
     def element(self) -> ElementType:
-        """Of its inputs."""
+        """The inputs' type."""
         return element_type(self.f8 if self.dtype == "f8" else self.dtype)
 
     def with_f8(self, element: str) -> Self:
@@ -97,7 +97,7 @@ class Operation(Problem):
 
     @classmethod
     def of_name(cls, name: str) -> Self | None:
-        """The problem that has this very name; None where it is no name of one."""
+        """The problem of this name; None: there is none."""
         found = re.fullmatch(cls.named, name)
         with suppress(UsageError):
             problem = cls._of_words({word: text for word, text in found.groupdict().items() if text}) if found else None
@@ -106,35 +106,35 @@ class Operation(Problem):
 
     @classmethod
     def _of_words(cls, words: Mapping[str, str]) -> Self:
-        """From the words of a name."""
+        """Reads the words of a name."""
         layout = next((one for one in cls.layouts if one.startswith(words["layout"])), "")
         return cls.from_words({**words, "layout": layout, "epilogue": Epilogue.words(words.get("epilogue", ""))})
 
     @classmethod
     @abstractmethod
     def smallest(cls) -> Self:
-        """One of them, to ask what all have in common."""
+        """The smallest problem, for what all have in common."""
 
     @abstractmethod
     def variables(self) -> Mapping[str, int]:
-        """Its numbers by the names that a manifest's expressions use."""
+        """Its sizes by their names in manifests."""
 
     @abstractmethod
     def dimensions(self, operand: str) -> str:
         """A letter for each dimension of an operand."""
 
     def macros(self) -> Mapping[str, int]:
-        """Its layout and its epilogue, as the sources of kernels learn of them; also where there is none."""
+        """The macros of its layout and epilogue in kernel sources."""
         return self.epilogue.numbers()
 
     @staticmethod
     def spelled(operand: str, layout: str) -> str:
-        """A layout in the letters of `dimensions`, where people have other letters for the same."""
+        """A layout in the letters of `dimensions`."""
         del operand
         return layout
 
     def permutation(self, operand: str, layout: str) -> tuple[int, ...] | None:
-        """How an operand's dimensions are reordered to give this layout; None where they are not the same dimensions.
+        """The permutation of an operand's dimensions to this layout; None: it has other dimensions.
 
         A batch or group that the layout leaves out stays outermost.
         """
@@ -148,12 +148,12 @@ class Operation(Problem):
 
     @classmethod
     def options(cls) -> tuple[str, ...]:
-        """What can be said of it beside its shape, in the words of the command line."""
+        """Its command-line options besides the shape."""
         return tuple(name for name in cls._words() if name != "shape")
 
     @classmethod
     def from_words(cls, words: Mapping[str, str]) -> Self:
-        """From text alone, as a file has it."""
+        """Reads options as text, from a file."""
         known = cls._words()
         for name, parameter in known.items():
             if parameter.default is inspect.Parameter.empty and name not in words:
@@ -166,26 +166,26 @@ class Operation(Problem):
 
 
 class Product(Operation):
-    """Sums of products with an epilogue: their right results, and how far from them a correct kernel may be."""
+    """An operation of sums of products with an epilogue: its reference, and the error bound."""
 
     @property
     @abstractmethod
     def depth(self) -> int:
-        """How many products each sum adds up."""
+        """The number of products in each sum."""
 
     @abstractmethod
     def plain(self, left: Array, right: Array) -> Array:
-        """The sums of products of the two operands alone."""
+        """The sums of products of the two operands."""
 
     def broadcast(self, more: tuple[Array, ...]) -> tuple[Array, ...]:
-        """What is added to the sums, in a shape that can be."""
+        """An operand in a shape that can be added to the sums."""
         return more
 
     def reference(self, inputs: tuple[Array, ...]) -> Array:
         return self.epilogue.finished(self._sums_of(widened(inputs, flops=self.flops)))
 
     def _sums_of(self, inputs: tuple[Array, ...]) -> Array:
-        """The product with all that is added to it."""
+        """The sums with bias and residual."""
         return sum(self.broadcast(inputs[2:]), self.plain(*inputs[:2]))
 
     def bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
@@ -205,7 +205,7 @@ class Product(Operation):
 
 
 def _value(name: str, text: str, default: object) -> str | int | bool:
-    """In the type of the option's default."""
+    """An option's value in the type of its default."""
     if isinstance(default, bool):
         if text.lower() not in _TRUTH:
             raise UsageError(f"{name} {text[:20]!r} is neither true nor false.")

@@ -1,4 +1,4 @@
-"""All operations, for whoever is given their names: command lines, workload files, models, results of earlier runs."""
+"""The registry of operations by name: for command lines, workload files, models and earlier results."""
 
 from collections.abc import Mapping
 
@@ -9,10 +9,10 @@ from autotuner.problems.gemm import Gemm
 from autotuner.problems.operation import Operation
 
 OPERATIONS: Mapping[str, type[Operation]] = {operation.op: operation for operation in (Gemm, Conv, Attention)}
-"""By the name of their command."""
+"""The operations by their command's name."""
 
 
 def problem_named(name: str) -> Problem | None:
-    """The problem that has this very name, as specs, flagfiles and results name theirs; None where there is none."""
+    """The problem of a name in specs, flagfiles or results; None: there is none."""
     operation = OPERATIONS.get(name.partition("_")[0])
     return operation.of_name(name) if operation else None

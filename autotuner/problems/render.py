@@ -6,7 +6,7 @@ from autotuner.problems.base import FUNCTION, Problem
 from autotuner.system.templates import render
 
 Rows = tuple[int | None, int | None]
-"""The least and the greatest M; None: without an end."""
+"""The least and the greatest M; None: unbounded."""
 
 
 def problem_mlir(problem: Problem) -> str:
@@ -15,7 +15,7 @@ def problem_mlir(problem: Problem) -> str:
 
 
 def dynamic_gemm_mlir(problem: Problem, *, rows: Rows) -> str:
-    """The same product with an M that is known only when it runs, but to be in this range."""
+    """The product with a dynamic M in this range."""
     low, high = rows
     values = dict(problem.template_values())
     return render("gemm_dynamic.mlir.j2", function=FUNCTION, problem=problem, low=low, high=high, **values)

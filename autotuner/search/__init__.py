@@ -1,4 +1,4 @@
-"""Which configuration next: ask for some, tell what they came to. Optuna is imported when a search begins."""
+"""The search: ask for configurations, tell their results. Optuna is imported when a search begins."""
 
 GUIDED = "guided"
-"""The sampler of autotune's own."""
+"""The name of autotune's own sampler."""

@@ -1,4 +1,4 @@
-"""A space laid out for a search: as parameters of Optuna, which rows are taken, and what is near."""
+"""A search space for samplers: Optuna's parameters, the proposed rows, and neighbours."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NONE: Rows = np.zeros(0, np.int64)
 
 
 class Grid:
-    """The legal rows and those of them that were never proposed. No question here costs more in a larger space."""
+    """The legal rows, and those not proposed yet. No query takes longer in a larger space."""
 
     def __init__(self, space: Space) -> None:
         self.space = space
@@ -33,13 +33,13 @@ class Grid:
         return len(self.space)
 
     def row_of(self, params: Mapping[str, Any]) -> int | None:
-        """The row that a trial is about; none where it is not legal here, or does not say."""
+        """The row of a trial; None: it is not legal here, or unknown."""
         if not params.keys() >= self.choices.keys():
             return None
         return self.space.index(Config.of({**self._fixed, **params}))
 
     def params(self, row: int) -> dict[str, Value]:
-        """A row as the parameters of a trial."""
+        """The trial parameters of a row."""
         config = self.space[row].as_dict()
         return {name: config[name] for name in self.choices}
 
@@ -47,7 +47,7 @@ class Grid:
         self.free[row] = False
 
     def random_free(self, count: int, rng: np.random.Generator) -> Rows:
-        """Distinct rows that were not proposed: about `count` of them, all that are left when they are few."""
+        """About `count` random rows that were not proposed; all of them when few are left."""
         rolls = np.unique(rng.integers(len(self), size=count)) if len(self) else np.zeros(0, np.int64)
         rolls = rolls[self.free[rolls]]
         if len(rolls):
@@ -55,7 +55,7 @@ class Grid:
         return rng.permutation(np.flatnonzero(self.free))[:count]
 
     def free_of(self, parts: Sequence[Rows], *, but: Rows = NONE) -> Rows:
-        """Those of these rows that were not proposed, each once and in order, without those of `but`."""
+        """The rows of `parts` that were not proposed, once and in order, without those of `but`."""
         rows = np.concatenate([NONE, *parts])
         rows = rows[self.free[rows]]
         places = np.arange(len(rows))
@@ -71,9 +71,9 @@ class Grid:
 
 
 class WholeSampler(BaseSampler):
-    """Chooses all knobs at once: one alone says nothing of what is legal.
+    """Chooses all knobs at once, since legality depends on all.
 
-    Numbers are categories, too: in replay TPE found better rows so, at a third of the cost.
+    Numbers are categories, too: in replay TPE found better rows that way, at a third of the cost.
     """
 
     def __init__(self, grid: Grid, *, category: type[CategoricalDistribution] = CategoricalDistribution) -> None:

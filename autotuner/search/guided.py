@@ -1,4 +1,4 @@
-"""A model of what was timed chooses among neighbours of the best and rows from anywhere; some are left to chance."""
+"""The guided sampler: a model of the timings chooses among neighbours of the best and random rows; some are random."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from autotuner.search.model import GOOD, Floats, Rows, Similarity, Surrogate
 from autotuner.space.table import Space
 
 MEMORY = 200
-"""The model knows at most so many results: the cost of a candidate stays bounded."""
+"""The most results in the model, which bounds its cost."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What the parts of the search are worth is in results/reference/replay.txt (`python -m benchmarks.replay`)."""
+    """The sampler's settings, measured in results/reference/replay.txt (`python -m benchmarks.replay`)."""
 
     startup: int = 8
-    """So many configurations are known or under way before the model is asked."""
+    """Configurations that are known or under way before the model is used."""
     scatter: int = 3
-    """Of so many dice rolls, the one least like what was tried is taken; 1: the dice alone."""
+    """Random draws at the start, of which the one least like those tried is taken; 1: plain random."""
     parents: int = 5
-    """The best, whose neighbours are considered."""
+    """The number of best rows whose neighbours are considered."""
     neighbours: int = 150
-    """At most so many of them, those that differ in one knob before those that differ in two."""
+    """The most neighbours considered, those that differ in one knob before those that differ in two."""
     anywhere: int = 150
-    """So many rows from anywhere are considered beside them."""
+    """The number of random rows considered beside them."""
     dice: int = 4
-    """Every so manyth is a random neighbour that differs in one knob: a model that is sure of the wrong thing stays
-    where it is, the dice do not. 1: the dice alone; 0: the model alone."""
+    """Every n-th proposal is a random neighbour in one knob, which leaves local optima of the model. 1: always; 0:
+    never."""
     hopeless: int = 6
-    """A knob's value that failed so often and never worked is not tried again; 0: it is."""
+    """A knob's value that failed this often and never worked is not tried again; 0: it is."""
     shared: float = 0.7
-    """What two configurations have in common, at the least, when they differ in one knob."""
+    """The least similarity of two configurations that differ in one knob."""
     boldness: float = 1.0
-    """How many standard deviations an unknown row is given the benefit of."""
+    """The standard deviations by which an unknown row is rated better than expected."""
     good: float = GOOD
 
 
@@ -50,7 +50,7 @@ DEFAULT = Settings()
 
 
 class GuidedSampler(WholeSampler):
-    """First rows that are unlike each other, then what the model finds most promising. All it knows is in the study."""
+    """Proposes rows unlike each other first, then those that the model ranks best. Its state is the study."""
 
     def __init__(self, space: Space, *, seed: int, settings: Settings = DEFAULT) -> None:
         super().__init__(Grid(space))
@@ -79,7 +79,7 @@ class GuidedSampler(WholeSampler):
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """A configuration that the study does not have; any, when it has all."""
+        """A configuration that is not in the study; any one, when all are."""
         del trial, search_space
         self._learn(study.get_trials(deepcopy=False))
         row = self._next()
@@ -87,7 +87,7 @@ class GuidedSampler(WholeSampler):
         return self._grid.params(self._proposed)
 
     def _learn(self, trials: Sequence[FrozenTrial]) -> None:
-        """The first word on a configuration stands; one that is not of this space says nothing about it."""
+        """Takes new results. The first result of a configuration counts; those outside this space are ignored."""
         new = [*(trials[number] for number in self._open), *trials[self._read :]]
         self._read, self._open = len(trials), [trial.number for trial in new if not trial.state.is_finished()]
         told = False
@@ -109,7 +109,7 @@ class GuidedSampler(WholeSampler):
             self._best, self._choices = sorted(worked, key=self._values.__getitem__), iter(())
 
     def _next(self) -> int | None:
-        """None when all were proposed."""
+        """The next row; None: all were proposed."""
         if len(self._values) + len(self._pending) < self._settings.startup or not self._best:
             return self._scattered()
         parents, row = self._best[: self._settings.parents], None
@@ -134,12 +134,12 @@ class GuidedSampler(WholeSampler):
         return int(rolls[unlike.argmax()])
 
     def _thrown(self, parents: Sequence[int]) -> int | None:
-        """A random unseen neighbour of one of the best; none when all were seen."""
+        """A random new neighbour of one of the best; None: there is none."""
         rows = self._hopeful(self._grid.free_of([self._grid.around(parent)[0] for parent in parents]))
         return int(self._rng.choice(rows)) if len(rows) else None
 
     def _considered(self, parents: Sequence[int]) -> Rows:
-        """Unseen neighbours of the best, and unseen rows from anywhere."""
+        """New neighbours of the best, and new random rows."""
         pool = NONE
         for ring in zip(*(self._grid.around(parent) for parent in parents), strict=True):
             rows = self._some(self._grid.free_of(ring, but=pool), self._settings.neighbours - len(pool))
@@ -151,7 +151,7 @@ class GuidedSampler(WholeSampler):
         return hopeful if len(hopeful) else pool
 
     def _hopeful(self, rows: Rows) -> Rows:
-        """Those without a value that always failed."""
+        """The rows without values that always failed."""
         if not self._settings.hopeless:
             return rows
         hopeless = (self._failed >= self._settings.hopeless) & (self._worked == 0)
@@ -159,7 +159,7 @@ class GuidedSampler(WholeSampler):
         return hopeful
 
     def _most_promising(self, pool: Rows) -> Iterator[int]:
-        """Rows of the pool, as the model ranks them."""
+        """The model's choice from the pool."""
         failed = [row for row, value in self._values.items() if math.isnan(value)]
         known = _remembered([*self._best, *failed])
         values: Floats = np.array([self._values[int(row)] for row in known])
@@ -173,7 +173,7 @@ class GuidedSampler(WholeSampler):
 
 
 def _remembered(ranked: Sequence[int]) -> Rows:
-    """All, or the better half of what fits and an even sample of the rest."""
+    """All results, or the best half of what fits and an even sample of the rest."""
     rows = np.array(ranked, np.int64)
     if len(rows) <= MEMORY:
         return rows

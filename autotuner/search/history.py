@@ -1,6 +1,6 @@
-"""Learning from before: what other shapes' timings say of this one's configurations.
+"""Learns from earlier runs: predicts this shape's times from those of other shapes.
 
-One Gaussian process of all of them predicts what this one's take.
+One Gaussian process over all of them predicts the times.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ from autotuner.search.model import Rows, Similarity, Singles, standardized
 from autotuner.space.table import Config, Space, Value
 
 SUGGESTED = 20
-"""So many configurations come from earlier runs."""
+"""Configurations that come from earlier runs."""
 RUNS = 20
-"""At most so many runs are asked, the nearest ones."""
+"""The most runs that are used, the nearest ones."""
 RESULTS = 40
-"""At most so many results of each."""
+"""The most results of each run."""
 FASTEST = RESULTS // 2
-"""So many of these are its fastest; the others are an even sample of the rest."""
+"""The fastest among these; the others are an even sample of the rest."""
 LEAST = 8
-"""A run with fewer results says too little of what is good there."""
+"""The fewest results of a useful run."""
 CONSIDERED = 1000
-"""A space of at most so many rows is ranked whole."""
+"""The largest space that is ranked whole."""
 SAMPLED = CONSIDERED // 2
-"""Of a larger one so many random rows are, and what was good before; then, for so many rounds, what differs in one
-knob from so many of the best: the rows found are nearly as good as if all were ranked."""
+"""For a larger one: random rows, rounds, and best rows. Random rows and earlier winners are ranked, then in each round
+the neighbours in one knob of the best: the result is nearly as good as a full ranking."""
 ROUNDS = 3
 PARENTS = 10
 _OTHER_TYPES = 2.0
-"""How far apart other types are, in doublings of a size."""
+"""The distance between types, in doublings of a size."""
 _SHARED = 0.5
-"""What two configurations have in common when they differ in one knob: less than in a search, for more is known."""
+"""The similarity of two configurations that differ in one knob: less than in a search, as more is known."""
 _REACH = 1.0
-"""At so many doublings the results of a run are taken for e times as noisy as those of the same shape."""
+"""The distance in doublings at which results count as e times as noisy as those of the same shape."""
 _NOISE = 0.05
-"""The share of variance taken for noise in results of the same shape."""
+"""The share of noise in the variance of results of the same shape."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What a kernel computes, as far as runs are compared by it."""
+    """The kind, types and sizes of a kernel, by which runs are compared."""
 
     kind: str
-    """What IREE calls the operation: contraction, convolution, attention."""
+    """IREE's kind of operation: contraction, convolution, attention."""
     types: tuple[str, ...]
     sizes: Mapping[str, int]
     """The product of its loops, by role."""
@@ -61,7 +61,7 @@ class Shape:
         return {"kind": self.kind, "types": list(self.types), "sizes": dict(self.sizes)}
 
     def distance(self, other: Shape) -> float:
-        """In doublings of its sizes; infinite where there is nothing to compare."""
+        """The distance in doublings of sizes; infinite where shapes cannot be compared."""
         if self.kind != other.kind or self.sizes.keys() != other.sizes.keys():
             return math.inf
         apart = [math.log2(max(size, 1) / max(other.sizes[role], 1)) for role, size in self.sizes.items()]
@@ -70,7 +70,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class EarlierRun:
-    """What an earlier run timed."""
+    """The results of an earlier run."""
 
     name: str
     shape: Shape
@@ -79,7 +79,7 @@ class EarlierRun:
 
     @property
     def kept(self) -> EarlierRun:
-        """With those of its results that are made use of, the fastest first."""
+        """The run with only the results that are used, the fastest first."""
         places = kept(self.us)
         return replace(self, configs=[self.configs[one] for one in places], us=[self.us[one] for one in places])
 
@@ -93,7 +93,7 @@ class Suggestions:
 
 
 def suggest(space: Space, shape: Shape, earlier: Sequence[EarlierRun], *, count: int = SUGGESTED) -> Suggestions:
-    """What all near runs together predict to be the fastest, after the winner of a run on the very same shape."""
+    """The fastest configurations by the prediction of near runs, after the winner of a run on the same shape."""
     near = [(shape.distance(run.shape), run) for run in earlier if _has_knobs_of(space, run)]
     near = sorted((pair for pair in near if math.isfinite(pair[0])), key=lambda pair: pair[0])[:RUNS]
     if not near or not len(space):
@@ -117,7 +117,7 @@ def _row(space: Space, config: Mapping[str, Value]) -> int:
 
 
 def kept(us: Sequence[float]) -> list[int]:
-    """The places of a run's results that are made use of, the fastest first."""
+    """The indices of a run's results that are used, the fastest first."""
     order = np.argsort(us, kind="stable")
     if len(order) > RESULTS:
         rest = np.linspace(FASTEST, len(order) - 1, RESULTS - FASTEST).astype(np.int64)
@@ -126,7 +126,7 @@ def kept(us: Sequence[float]) -> list[int]:
 
 
 def _ranked(space: Space, prediction: Prediction, best: Sequence[int]) -> list[int]:
-    """Rows by what they are predicted to take, the fastest first."""
+    """Rows by predicted time, the fastest first."""
     if len(space) <= CONSIDERED:
         rows = np.arange(len(space), dtype=np.int64)
         return _sorted(rows, prediction.of(rows))
@@ -148,8 +148,7 @@ def _sorted(rows: Rows, predicted: Singles) -> list[int]:
 
 
 class Prediction:
-    """Each result counts over those of its own shape, nearer shapes for less noisy. Configurations are alike by their
-    knobs."""
+    """Predicts times from results relative to their own shape; nearer shapes count as less noisy."""
 
     def __init__(self, space: Space, known: Sequence[tuple[float, EarlierRun]]) -> None:
         """`known` are runs, each with how far its shape is from this one."""
@@ -163,13 +162,13 @@ class Prediction:
         self._weights: Singles = np.linalg.solve(covariance, values).astype(np.float32)
 
     def of(self, rows: Rows) -> Singles:
-        """What these rows are predicted to take, in no unit: less is faster."""
+        """The predicted times of rows, without a unit: less is faster."""
         features = self._likeness.rows(self._space.indices[rows])
         predicted: Singles = self._alike(features) @ self._weights
         return predicted
 
     def _alike(self, features: Singles) -> Singles:
-        """How alike some configurations are to those that are known."""
+        """The similarity of configurations to the known ones."""
         logs: Singles = features @ self._toward
         np.exp(logs, out=logs)
         return logs

@@ -1,4 +1,4 @@
-"""How alike configurations are, and what is likely to be fast by what was timed: a Gaussian process over such rows."""
+"""A Gaussian process over configurations: their similarity, and the choice of promising rows."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from autotuner.space.table import ABSENT, Knob, Value
 Rows = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
-"""Likenesses only rank: half the digits choose the same rows in less time."""
+"""Single precision: similarities only rank, so half the digits choose the same rows in less time."""
 
 NUGGET = 0.01
-"""The share of variance taken for noise; it also keeps the equations solvable."""
+"""The share of noise in the variance; it also keeps the equations solvable."""
 GOOD = 0.5
-"""The share of results whose values are told apart."""
+"""The share of results whose values are distinguished."""
 
 
 class Similarity:
-    """A factor for each knob: 1 where two rows agree, less the farther their values are apart.
+    """The similarity of rows: a factor for each knob, 1 where they agree, less for distant values.
 
     No factor is less than `shared`: the other knobs still tell something of a row that is far away in one of them.
     Knobs of numbers go by the place of a value among the others; of the rest two values are alike or they are not, and
@@ -40,13 +40,13 @@ class Similarity:
             self._logs[first : first + width, first : first + width] = factor
 
     def rows(self, indices: npt.NDArray[np.integer]) -> Singles:
-        """Rows of value indices as a model takes them: a 1 for each value that they have."""
+        """Rows of value indices in one-hot encoding."""
         features = np.zeros((len(indices), len(self._logs)), np.float32)
         features[np.arange(len(indices))[:, None], indices + self._first[:-1]] = 1.0
         return features
 
     def configs(self, configs: Sequence[Mapping[str, Value]]) -> Singles:
-        """The same of configurations of another space; what this one does not know is unlike all that it has."""
+        """Configurations of another space in this encoding; unknown values are unlike all others."""
         features = np.zeros((len(configs), len(self._logs)), np.float32)
         for knob, first, last in zip(self._knobs, self._first, self._first[1:], strict=False):
             places: dict[Value | None, int] = {}
@@ -55,7 +55,7 @@ class Similarity:
         return features
 
     def toward(self, others: Singles) -> Singles:
-        """What rows are multiplied with for the logarithms of their likeness to others."""
+        """The matrix that gives log similarities to other rows by a product."""
         toward: Singles = self._logs @ others.T
         return toward
 
@@ -65,7 +65,7 @@ class Similarity:
 
 
 def _alike(knob: Knob) -> Floats:
-    """Of two values, and of the one for which there is no place."""
+    """The similarities of a knob's values, and of unknown ones."""
     count = len(knob.values)
     alike = np.eye(count + 1)
     if knob.ordered:
@@ -77,7 +77,7 @@ def _alike(knob: Knob) -> Floats:
 
 
 def _shares(knob: Knob, value: Value | None) -> list[float]:
-    """By a knob's values, and last by what is none of them: which one a value is, or which two it lies between."""
+    """The weights of a value over a knob's values (itself, or the two that it lies between), and last over unknown."""
     shares = [0.0] * (len(knob.values) + 1)
     present = [int(v) for v in knob.values if v != ABSENT] if knob.ordered else []
     if value in knob.values:
@@ -93,7 +93,7 @@ def _shares(knob: Knob, value: Value | None) -> list[float]:
 
 
 class Surrogate:
-    """Times are alike where rows are.
+    """A model of times by similarity of rows.
 
     All knobs count alike. Weights that followed the likelihood of what was seen were tried in replay: no better
     after 100 evaluations, worse after 200. A likeness by the distance over all knobs together was worse after 100.
@@ -103,7 +103,7 @@ class Surrogate:
         self._likeness, self._boldness, self._good = likeness, boldness, good
 
     def choices(self, known: Singles, values: Floats, rows: Singles, *, pending: int) -> Iterator[int]:
-        """Some rows, the most promising first; the first `pending` of them are under way already.
+        """The most promising rows; the first `pending` of them are under way already.
 
         What is under way or chosen has no value yet, but it makes its surroundings less unknown: that spreads a batch.
         """
@@ -120,8 +120,8 @@ class Surrogate:
 
 
 def standardized(values: Floats, *, good: float = GOOD) -> Floats:
-    """All but the best count as equally bad: how bad they are says nothing about the best, and in a space that
-    spans a factor of a hundred it would drown what does. A failure (NaN) is one of them."""
+    """Standardized values in which all but the best are equally bad: in a space that spans a factor of a hundred, their
+    differences would drown those of the best. A failure (NaN) is bad, too."""
     worked = np.sort(values[~np.isnan(values)])
     worst = np.interp(good * (len(worked) - 1), np.arange(len(worked)), worked)  # a tenth of what np.nanquantile takes
     clipped = np.fmin(values, worst)
@@ -131,7 +131,7 @@ def standardized(values: Floats, *, good: float = GOOD) -> Floats:
 
 @dataclass
 class _Posterior:
-    """What the values at some points say of others."""
+    """The posterior at some rows, given known values."""
 
     likeness: Similarity
     rows: Singles
@@ -159,7 +159,7 @@ class _Posterior:
         return deviation
 
     def expect(self, row: int) -> None:
-        """From here on this row counts as known: its value will be what is believed of it."""
+        """Treats a row as known, with its expected value."""
         shared = self.likeness.between(self.rows, self.rows[row : row + 1])[:, 0] - self._explained @ self.near[row]
         for earlier in self._expected:
             shared -= earlier * earlier[row]

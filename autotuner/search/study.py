@@ -1,4 +1,4 @@
-"""The search is a study of Optuna's: a sampler proposes what is built and timed next, and each candidate is a trial."""
+"""The search as an Optuna study: a sampler proposes candidates, each of which is a trial."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ OPTUNA: Mapping[str, Callable[..., BaseSampler]] = {
 
 
 class Search:
-    """One coordinator asks and tells; several may be asked for before the first is told.
+    """Asks for candidates and tells their results; several may be asked for before the first is told.
 
-    The study itself is in memory. Each trial that is told goes into `kept` as well, the study that others read.
+    The study is in memory. Each told trial also goes into `kept`, the study that others read.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Search:
         return batch
 
     def tell(self, config: Config, value: float | None) -> None:
-        """What a configuration came to: log(time), or None when it failed. It need not have been asked.
+        """Records a configuration's log(time), or None for a failure. It need not have been asked for.
 
         The first word on a configuration stands; one that is not of this space says nothing about it. A failure is a
         pruned trial: to Optuna's samplers that is worse than whatever worked, of a failed one they learn nothing.
@@ -90,7 +90,7 @@ class Search:
 
 
 class CategoricalDistribution(optuna.distributions.CategoricalDistribution):
-    """Optuna's, by its name; it never changes, so it is not copied, nor compared with itself value by value.
+    """Optuna's distribution without copies and comparisons by value, as it never changes.
 
     Optuna does both several times a knob and trial, which takes longer than the model.
     """
@@ -108,7 +108,7 @@ class CategoricalDistribution(optuna.distributions.CategoricalDistribution):
 
 
 class NearestLegalSampler(WholeSampler):
-    """Another sampler, each of whose proposals becomes the nearest legal row that was not proposed before."""
+    """Wraps a sampler: each proposal becomes the nearest legal row that was not proposed before."""
 
     def __init__(self, sampler: BaseSampler, grid: Grid, *, first: list[int]) -> None:
         super().__init__(grid, category=CategoricalDistribution)
@@ -117,7 +117,7 @@ class NearestLegalSampler(WholeSampler):
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """Of all knobs at once: one alone cannot be repaired."""
+        """Proposes all knobs at once: one alone cannot be repaired."""
         while self._first:
             row = self._first.pop(0)
             if self._grid.free[row]:
@@ -140,7 +140,7 @@ class NearestLegalSampler(WholeSampler):
 
 
 def kept_study(path: Path, about: Mapping[str, str]) -> Study:
-    """A study that `optuna-dashboard` and `optuna.load_study` can read while it grows; what is there is replaced."""
+    """A new study in a file that `optuna-dashboard` and `optuna.load_study` can read while it grows."""
     with quiet():
         study = optuna.create_study(storage=JournalStorage(Journal(path)), study_name=path.stem)
         study.set_metric_names(["log(microseconds)"])
@@ -165,7 +165,7 @@ class Journal(BaseJournalBackend):
         self._write(b"", os.O_CREAT | os.O_EXCL)
 
     def read_logs(self, log_number_from: int) -> list[dict[str, Any]]:
-        """What was written since it was asked last: the only reader is the storage of this process."""
+        """The logs since the last read, by the storage of this process."""
         del log_number_from
         new, self._new = self._new, []
         return new
@@ -204,7 +204,7 @@ def make_sampler(name: str, space: Space, *, seed: int) -> BaseSampler:
 
 
 def sampler_maker(name: str) -> Callable[..., BaseSampler]:
-    """What makes the sampler of this name, Optuna's or the user's own."""
+    """The factory of a sampler by name, Optuna's or the user's own."""
     if name == "gp" and (missing := [one for one in ("scipy", "torch") if find_spec(one) is None]):
         raise EnvironmentFailure(f"--sampler gp needs {' and '.join(missing)}.", remedy="Run: pip install torch scipy")
     if name in OPTUNA:
@@ -223,7 +223,7 @@ def sampler_maker(name: str) -> Callable[..., BaseSampler]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Optuna reports each study and warns of what is experimental; neither is news to who tunes a kernel."""
+    """Silences Optuna's reports and its warnings of experimental features."""
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:

@@ -1,4 +1,4 @@
-"""From a `--storage` URL to a database that is read and written, and from its errors to words that tell what to do."""
+"""Opens the database of a `--storage` URL, and explains its errors."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ from autotuner.errors import AutotuneError, EnvironmentFailure, StorageError, Us
 from autotuner.store.rows import ADDED, METADATA, RUNS, SCHEMA, VERSION
 
 DATABASE_ERRORS = (SQLAlchemyError, sqlite3.Error, OSError)
-"""What may come out of a database; the last two come unwrapped from a connection's first statements."""
+"""The exceptions of databases; the last two come unwrapped from a connection's first statements."""
 
 BUSY_SECONDS = "15"
-"""How long a write waits for another process's write. One takes a millisecond; this is for slow disks."""
+"""The time limit of a write that waits for another process's. One takes a millisecond; this is for slow disks."""
 
 _UPGRADES = 0x6175746F74756E65
-"""The lock under which a client makes or changes the tables on a server: `autotune` in ASCII."""
+"""The advisory lock for creating or changing tables on a server: `autotune` in ASCII."""
 
 KINDS_SINCE = 3
-"""The schema's version whose runs have kinds."""
+"""The schema version since which runs have kinds."""
 
 _TRIGGERS = "SELECT count(*) FROM sqlite_master WHERE type = 'trigger'"
 _LOG = "-wal"
-"""Beside a SQLite database: what is not in the file itself yet."""
+"""The suffix of SQLite's write-ahead log."""
 
 ELSEWHERE = "choose another --workspace or --storage."
 
@@ -60,7 +60,7 @@ URL_FORMS = "Write sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE (%
 
 
 def locate(url: str | None, workspace: Path) -> URL:
-    """The database that is meant. What was typed is never repeated in a message: it may hold a password."""
+    """The URL of the database. Messages never repeat what was typed: it may hold a password."""
     if url is None:
         return URL.create("sqlite", database=str(workspace / "results" / "autotune.db"))
     try:
@@ -77,7 +77,7 @@ def locate(url: str | None, workspace: Path) -> URL:
 
 
 def name_of(url: URL) -> str:
-    """A database in words, without user, password or options."""
+    """A URL for people, without user, password and options."""
     if url.get_backend_name() == "sqlite":
         return str(url.database)
     bare = URL.create(url.get_backend_name(), host=url.host, port=url.port, database=url.database)
@@ -90,7 +90,7 @@ def file_of(url: URL) -> Path | None:
 
 
 def on_server(url: URL) -> bool:
-    """PostgreSQL: a connection to it may be lost, and the server may come back."""
+    """Whether the database is on a server (PostgreSQL), which may go away and come back."""
     return url.get_backend_name() == "postgresql"
 
 
@@ -129,12 +129,12 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def writer(engine: Engine) -> Engine:
-    """The engine for transactions that write: SQLite can wait for its write lock only at their beginning."""
+    """The engine of writing transactions: SQLite can wait for its write lock only at their beginning."""
     return engine.execution_options(begin="BEGIN IMMEDIATE")
 
 
 def prepare(engine: Engine, *, create: bool) -> None:
-    """Make the tables where there are none, and upgrade older ones; refuse what is not ours or of a newer autotune."""
+    """Creates or upgrades the tables; refuses databases that are not autotune's or of a newer version."""
     name = name_of(engine.url)
     with engine.connect() as connection:
         found, views = set(inspect(connection).get_table_names()), set(inspect(connection).get_view_names())
@@ -169,7 +169,7 @@ def prepare(engine: Engine, *, create: bool) -> None:
 
 @contextmanager
 def alone(engine: Engine) -> Iterator[Connection]:
-    """A transaction that no other client's change of the tables is in: SQLite has one writer, a server a lock."""
+    """A transaction that excludes other clients' changes of the tables: SQLite has one writer, a server a lock."""
     with writer(engine).begin() as connection:
         if on_server(engine.url):
             connection.execute(select(func.pg_advisory_xact_lock(sql_cast(_UPGRADES, BigInteger))))
@@ -177,7 +177,7 @@ def alone(engine: Engine) -> Iterator[Connection]:
 
 
 def _upgrade(engine: Engine) -> None:
-    """Adds what an older database does not have; its rows stay as they are."""
+    """Adds the tables and columns that an older database lacks; rows stay as they are."""
     with alone(engine) as connection:
         # Read again under the lock: another process may have done the same.
         version = connection.scalar(select(SCHEMA.c.version)) or VERSION
@@ -192,7 +192,7 @@ def _upgrade(engine: Engine) -> None:
 
 
 def _name_kinds(connection: Connection) -> None:
-    """Before runs had kinds, what a run was could be told from its problem and its result."""
+    """Sets the kinds of older runs, from their problems and results."""
     problem, result = sql_cast(RUNS.c.problem, Text), sql_cast(RUNS.c.result, Text)
     kind = case((result.like('%"arms": [%'), "ab"), (problem.like('%"op": "model"%'), "model"), else_="single")
     connection.execute(update(RUNS).values(kind=kind))
@@ -210,8 +210,8 @@ def _keep_write_ahead_log(engine: Engine) -> None:
 
 
 def may_be_written(file: Path) -> bool:
-    """Else a copy is read, of a colleague's say: SQLite writes beside a file that it only reads, and a file of an older
-    autotune is upgraded when it is opened."""
+    """Whether a file may be written; else a copy is read, because SQLite writes beside files that it reads, and older
+    databases are upgraded when opened."""
     return os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)
 
 
@@ -225,7 +225,7 @@ def copied(file: Path) -> TemporaryDirectory[str]:
 
 
 def cause_of(error: BaseException, url: URL) -> str:
-    """What the database itself said, in one line without the password."""
+    """The database's own message, in one line without the password."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
     said = str(cause).strip().partition("\n")[0]
     for secret in (url.password, url.query.get("password")):
@@ -234,7 +234,7 @@ def cause_of(error: BaseException, url: URL) -> str:
 
 
 def explain(error: Exception, url: URL) -> AutotuneError:
-    """What went wrong, in one line, with what to do about it."""
+    """A StorageError with the cause in one line, and the remedy."""
     name, said = name_of(url), cause_of(error, url)
     cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
     code = cause.errno if isinstance(cause, OSError) else None
@@ -265,7 +265,7 @@ def explain(error: Exception, url: URL) -> AutotuneError:
 
 @contextmanager
 def explained(engine: Engine) -> Iterator[None]:
-    """Within, a failure of the database is a StorageError."""
+    """Turns failures of the database in a block into StorageErrors."""
     try:
         yield
     except DATABASE_ERRORS as error:

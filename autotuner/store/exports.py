@@ -26,7 +26,7 @@ COLUMNS = (
     *("run", "parent", "started", "problem", "op", "target", "device", "ordinal", "kind", "route"),
     *("us", "speedup", "error", "failure"),
 )
-"""What every record begins with, and a table of none has."""
+"""The first columns of every record, also of an empty table."""
 _NUMBERS = ("us", "speedup", "error", "cold_us")
 
 Record = dict[str, Any]
@@ -76,23 +76,23 @@ def _plain(run: RunRow, row: CandidateRow, baseline: float | None) -> Record:
 
 
 def _finite(value: float | None) -> float | None:
-    """JSON knows neither NaN nor infinity."""
+    """The number, or None for NaN and infinity, which JSON lacks."""
     return value if value is not None and math.isfinite(value) else None
 
 
 def _cold(timings: Sequence[TimingRow]) -> float | None:
-    """Where it was also timed on buffers that are not in the last level cache."""
+    """The median µs with a cold cache; None: not timed so."""
     found = [median(timing.repetitions_us) for timing in timings if timing.phase == "cold"]
     return median(found) if found else None
 
 
 def _state(timings: Sequence[TimingRow]) -> Record:
-    """The device at the end of its timings, in the median."""
+    """The median state of the device after its timings."""
     return Sample.middle(timing.conditions.after for timing in timings if timing.conditions is not None).to_json()
 
 
 def _facts(run: RunRow) -> Record:
-    """What a run is and came to, the same in each of its records: it makes the run again when it is imported."""
+    """The facts of a run, repeated in each record: an import restores the run from them."""
     result = run.result or {}
     speedup = result.get("speedup") or {}
     found = {
@@ -115,7 +115,7 @@ def _timing(timing: TimingRow) -> Record:
 
 
 def _flat(record: Mapping[str, Any]) -> Record:
-    """The same with a column for each field of a table, `config.tile`, and lists as JSON."""
+    """A record with a column for each field of a table (`config.tile`), and lists as JSON."""
     flat: Record = {}
     for name, value in record.items():
         if isinstance(value, dict):
@@ -126,13 +126,13 @@ def _flat(record: Mapping[str, Any]) -> Record:
 
 
 def _columns_of(flat: Sequence[Record]) -> list[str]:
-    """The columns that any record has, in the order in which they come."""
+    """The columns of all records, in order of appearance."""
     kinds = dict.fromkeys(tuple(record) for record in flat)
     return list(dict.fromkeys((*COLUMNS, *(name for names in kinds for name in names))))
 
 
 def export_csv(records: Iterable[Record]) -> str:
-    """A row a record, with a column for each field of a table."""
+    """CSV with a row for each record, and a column for each field of a table."""
     flat = [_flat(record) for record in records]
     text, columns = io.StringIO(), _columns_of(flat)
     table = csv.writer(text, lineterminator="\n")

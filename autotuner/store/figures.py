@@ -1,4 +1,4 @@
-"""What a run measured of each kernel: one time with its interval for each state that it was timed in."""
+"""Figures of runs: each kernel's time with its interval, for each state of the device."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from autotuner.targets import PLAIN
 from autotuner.targets.backends import backend_on
 
 CONFIDENCE = 0.95
-"""A figure's interval holds the true median with this probability at least."""
+"""The probability that a figure's interval holds the true median."""
 UNKNOWN = "unknown"
-"""The state of what was timed before states were recorded."""
+"""The state of timings from before states were recorded."""
 DEFAULT, BEST = "default", "best"
-"""IREE's default, and the fastest that a run found, which may be the default."""
+"""Kernel names: IREE's default, and the best of a run, which may be the default."""
 MEASURED = ("us", "low", "high", "spread", "blocks")
 """The fields of a figure that are measured."""
 TOLD = (
     *("iree", "iree_runtime", "compiler", "autotune", "python", "host", "machine", "cpu", "cores", "governor"),
     *("kernel", "device", "device_name", "driver"),
 )
-"""What is told of where something was measured. Clocks, load and time differ always: they explain no difference."""
+"""The environment's fields that are compared. Clocks, load and time always differ."""
 NO_KNOB = -1
-"""What a knob is where a candidate does not have it."""
+"""The text for a knob that a candidate does not have."""
 _SIDE_BY_SIDE = ("race", "confirm")
 _ALL_NAMED = ("ab", "bench")
-"""Runs whose candidates all have names of their own."""
+"""Kinds of runs whose candidates all have names of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ class Figure:
     us: float
     low: float | None = None
     high: float | None = None
-    """The interval of the median; None where there are too few blocks for one."""
+    """The upper end of the median's interval; None: too few blocks."""
     spread: float | None = None
-    """Between the quartiles of all repetitions, as a part of the time."""
+    """The interquartile range of all repetitions, relative to the time."""
     blocks: int = 0
     state: str = UNKNOWN
     cache: str = "warm"
@@ -66,7 +66,7 @@ class Figure:
 
     @property
     def conditions(self) -> tuple[str, str, str]:
-        """Figures that differ here are not compared without a word."""
+        """The conditions of the measurement: figures are compared only where they agree."""
         return self.state, self.cache, self.device
 
     @property
@@ -75,7 +75,7 @@ class Figure:
         return f"{self.state}/{self.cache}"
 
     def timed(self) -> dict[str, float | int | None]:
-        """What was measured, as an export has it."""
+        """The measured fields, for exports."""
         return {name: getattr(self, name) for name in MEASURED}
 
 
@@ -92,7 +92,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Measurements:
-    """What runs measured, and where."""
+    """The figures, failures and environments of runs."""
 
     figures: tuple[Figure, ...] = ()
     failures: tuple[Failure, ...] = ()
@@ -100,7 +100,7 @@ class Measurements:
 
 
 def measurements(store: Reader, run: str | None = None) -> Measurements:
-    """Of one run with its parts, or of all runs of a database: of defaults, of the best, of arms and libraries.
+    """The figures of one run with its parts, or of all runs: defaults, best, arms and libraries.
 
     A model's parts are left out: they are pieces of it, and differ with the route it takes.
     """
@@ -123,7 +123,7 @@ def measurements(store: Reader, run: str | None = None) -> Measurements:
 
 
 def device_of(environment: Mapping[str, Any], uri: str) -> str:
-    """What was timed on, in words that another machine of the same kind has too."""
+    """The device's name, which equal machines share."""
     name = str(environment.get("device_name") or uri)
     backend = backend_on(uri)
     cores = environment.get("cores")
@@ -132,27 +132,27 @@ def device_of(environment: Mapping[str, Any], uri: str) -> str:
 
 @dataclass(frozen=True)
 class RunFigures:
-    """What one run measured of its candidates."""
+    """The figures of one run's candidates."""
 
     run: RunRow
     environment: Mapping[str, Any]
     candidates: tuple[CandidateRow, ...]
     timings: Callable[[int], Sequence[TimingRow]]
-    """Of a candidate: a search may have thousands of which few are asked for."""
+    """Reads a candidate's timings on demand: a search may have thousands of candidates."""
 
     @classmethod
     def read(cls, store: Reader, run: RunRow) -> RunFigures:
-        """What was timed, and right."""
+        """Reads the candidates that were timed and right."""
         timed = (row for row in store.candidates(run.id) if row.us is not None and row.state != "failed")
         return cls(run, store.environment(run.id), tuple(timed), store.timings_of)
 
     @cached_property
     def told(self) -> dict[str, Any]:
-        """What is told of where it was measured."""
+        """The environment's fields for comparisons."""
         return {name: self.environment[name] for name in TOLD if name in self.environment}
 
     def named(self) -> Iterator[Figure]:
-        """The figures of defaults and of the best; of experiments and comparisons those of each arm."""
+        """The figures by kernel name: default and best; of experiments and benches, each arm."""
         searched = self.run.kind == "ab" and any(row.config.as_dict() for row in self.candidates)
         named = self.run.kind in _ALL_NAMED and not searched
         for row in self.candidates:
@@ -183,12 +183,12 @@ class RunFigures:
 
     @cached_property
     def _where(self) -> tuple[str, str]:
-        """The device and when, the same for all: an export has many thousands."""
+        """The device and the date, shared by all figures of the run."""
         return device_of(self.environment, self.run.device), self.run.started.isoformat(timespec="seconds")
 
     @property
     def best(self) -> CandidateRow | None:
-        """The row of the result's best: by its name, or of those of its route the one nearest to the result's time."""
+        """The row of the result's best: by its name, else by its route and nearest time."""
         best = (self.run.result or {}).get("best") or {}
         if best.get("us") is None:
             return None
@@ -201,7 +201,7 @@ class RunFigures:
 
 
 def summarize(figure: Figure, blocks: Sequence[Sequence[float]]) -> Figure:
-    """The figure with the time of these blocks: the median over their medians, its interval and the spread."""
+    """The figure of these blocks: the median of their medians, with interval and spread."""
     middle = [median(block) for block in blocks]
     known = Interval.of([math.log(us) for us in middle if us > 0], alpha=1 - CONFIDENCE)
     low, high = (known.low, known.high) if known else (None, None)
@@ -212,7 +212,7 @@ def summarize(figure: Figure, blocks: Sequence[Sequence[float]]) -> Figure:
 
 
 def _states(timings: Iterable[TimingRow], told: Mapping[str, Any]) -> Mapping[tuple[str, str], list[TimingRow]]:
-    """By state of the device and of the cache; where a candidate raced, the timings of the search do not count."""
+    """Timings by state of device and cache; where a candidate raced, those of the search do not count."""
     found: dict[tuple[str, str], list[TimingRow]] = {}
     for timing in timings:
         if not timing.repetitions_us or timing.phase == "call":  # which is another question
@@ -232,7 +232,7 @@ def problem_of(run: RunRow, row: CandidateRow) -> str:
 
 
 def kernel_of(run: RunRow, row: CandidateRow) -> str:
-    """A candidate's name in every run that tries it; an arm of an experiment has its own, and a library too."""
+    """A candidate's name across runs; arms and libraries have their own."""
     if run.kind == "ab" and row.route not in ("", PLAIN.name):
         return row.route
     if row.kind in ("baseline", "default"):

@@ -1,4 +1,4 @@
-"""Exports of another store: read, checked, then written at once or not at all.
+"""Imports exports of another store: reads and checks them, then writes all or nothing.
 
 Anyone may have written such a file. It can give nothing but rows: no path of it is kept, nothing of it is run, no run
 that was measured here is changed, and what it brings is neither continued by --resume nor learned from.
@@ -37,7 +37,7 @@ Record = Mapping[str, Any]
 
 
 class Refused(ValueError):
-    """A record that cannot be what it says."""
+    """A record is invalid."""
 
 
 # --- what a record may say -------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ _RECORD = {
 
 
 def checked(value: Any, wanted: Any = _RECORD, what: str = "it") -> Any:
-    """What a record says of the fields that are read, if it can be so."""
+    """The checked fields of a record."""
     if isinstance(wanted, dict):
         return _table(value, wanted, what)
     if isinstance(wanted, list):
@@ -150,16 +150,16 @@ def _utc(text: str) -> str:
 
 @dataclass(frozen=True)
 class Imported:
-    """What a file brought."""
+    """The result of an import."""
 
     runs: int
     candidates: int
     known: int
-    """Runs of the file that were here already."""
+    """Runs that were here already."""
 
 
 def import_file(store: Store, path: Path) -> Imported:
-    """Writes what the file has and the store has not."""
+    """Writes the runs that the store does not have."""
     runs: dict[str, dict[int, Record]] = {}
     for number, record in enumerate(read_export(path), start=1):
         try:
@@ -189,7 +189,7 @@ def _write(connection: Connection, runs: Mapping[str, Mapping[int, Record]], *, 
 
 
 def _write_candidate(connection: Connection, told: Record) -> None:
-    """With what is known of its machine code, which is a build's, and its measurements."""
+    """Writes a candidate with its build's figures and its measurements."""
     config, failure = Config.of(told.get("config", {})), told.get("failure", "")
     row = {
         **{name: told[name] for name in ("run", "ordinal", "kind", "us")},
@@ -236,7 +236,7 @@ def _run(candidates: list[Record], *, source: str) -> dict[str, Any]:
 
 
 def _result(row: Record, facts: Record, candidates: list[Record], *, source: str) -> dict[str, Any] | None:
-    """The contract's document as far as an export tells it. Files are not: they are elsewhere."""
+    """The result document as far as an export has it, without files."""
     if "verdict" not in facts:
         return None
     speedup = {one: facts.get(f"speedup_{one}") for one in _SPEEDUP}
@@ -262,14 +262,14 @@ def _result(row: Record, facts: Record, candidates: list[Record], *, source: str
 
 
 def _named(told: Record) -> dict[str, Any]:
-    """The best as a result tells it."""
+    """The best, as in a result document."""
     kind = told["kind"] if told["kind"] == "microkernel" else "codegen"
     name = "baseline" if told["kind"] == "baseline" else f"c{told['ordinal']:04d}"
     return {"config": told.get("config", {}), "kind": kind, "route": told.get("route", ""), "candidate": name}
 
 
 def read_export(path: Path) -> list[Any]:
-    """The records of an export; nothing of them is checked yet."""
+    """Reads the records of an export, unchecked."""
     if path.suffix.lower() != ".json":
         raise UsageError(f"{path} is not a .json file.", remedy=MAKE_ONE)
     try:

@@ -1,4 +1,4 @@
-"""What lists and pages show of many runs: their parts, their candidates in numbers, their measurements."""
+"""Queries for lists and pages of many runs: parts, counts of candidates, measurements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from autotuner.store.rows import CANDIDATES, LEFT_OUT, RUNS, RunRow, Tally, Timi
 
 
 def runs_below(store: Reader, runs: Iterable[str]) -> dict[str, list[RunRow]]:
-    """The parts of these runs, by the run that they belong to, and the parts of those."""
+    """The parts of these runs, by the run that they belong to, recursively."""
     found: dict[str, list[RunRow]] = {}
     above = list(runs)
     while above:
@@ -33,7 +33,7 @@ def owners_of(store: Reader, run: str | None) -> list[RunRow]:
 
 
 def tallies_of(store: Reader, runs: Iterable[str]) -> dict[str, Tally]:
-    """Runs in numbers, as far as they came; those without candidates are left out."""
+    """The candidate counts of runs; runs without candidates are left out."""
     found = store.among(tally_query(), CANDIDATES.c.run, runs)
     return {row.run: read_tally(row) for row in found}
 

@@ -1,4 +1,4 @@
-"""The reading half of a results database: rows as they were written, and tables made of them."""
+"""Reads a results database."""
 
 from __future__ import annotations
 
@@ -63,28 +63,28 @@ from autotuner.system.locks import nobody_works_in
 
 T = TypeVar("T")
 AT_ONCE = 5000
-"""Keys in a question: every database takes so many."""
+"""The number of keys in a query that every database accepts."""
 
 
 def few(keys: Sequence[T]) -> Iterator[Sequence[T]]:
-    """So many at a time."""
+    """The keys in batches of that size."""
     for start in range(0, len(keys), AT_ONCE):
         yield keys[start : start + AT_ONCE]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFilter:
-    """What a run must have; None: anything."""
+    """A filter of runs; None: any."""
 
     op: str | None = None
     shape: str | None = None
-    """A whole part of the problem's name, `512x512x1024`."""
+    """A whole component of the problem's name, such as `512x512x1024`."""
     target: str | None = None
     since: datetime | None = None
 
     @property
     def names_problem(self) -> bool:
-        """A problem is meant wherever it was tuned, also as a part of a suite or a model."""
+        """Whether it names a problem, which is also found as part of a suite or a model."""
         return self.op is not None or self.shape is not None
 
     def conditions(self) -> list[ColumnElement[bool]]:
@@ -106,14 +106,14 @@ ALL_RUNS = RunFilter()
 
 
 def times_query(kinds: Sequence[str]) -> Select[Any]:
-    """What candidates of some kinds took that worked; their knobs are many words, and read where they are needed."""
+    """The query of times of working candidates of some kinds, without their knobs."""
     worked = CANDIDATES.c.us.is_not(None) & (CANDIDATES.c.us > 0) & (CANDIDATES.c.failure == "")
     query = select(CANDIDATES.c.run, CANDIDATES.c.id, CANDIDATES.c.us)
     return query.where(worked, CANDIDATES.c.kind.in_(kinds)).order_by(CANDIDATES.c.run, CANDIDATES.c.ordinal)
 
 
 class Reader:
-    """What is in a results database. A failure of the database is a StorageError."""
+    """Reads a results database. Failures of the database are StorageErrors."""
 
     def __init__(self, engine: Engine, *, shared_by: Path | None) -> None:
         self._engine = engine
@@ -154,17 +154,17 @@ class Reader:
         return reader
 
     def settle_killed(self) -> None:
-        """No run of this workspace goes on now: one that says so was killed, and is an interrupted one."""
+        """Marks running runs of this workspace as interrupted: the caller holds its lock, so they were killed."""
         killed = (RUNS.c.status == "running", RUNS.c.workspace == self._home())
         if self._read(select(RUNS.c.id).where(*killed).limit(1)):
             self.write(lambda c: c.execute(update(RUNS).where(*killed).values(status="interrupted")))
 
     def _home(self) -> str:
-        """Whose runs go on here. The workspace's own file moves with it; a shared database has many workspaces."""
+        """The workspace's name in the database; its own file needs none, a shared one has many workspaces."""
         return "" if self._shared_by is None else f"{platform.node()}:{self._shared_by.resolve()}"
 
     def write(self, action: Callable[[Connection], T]) -> T:
-        """All that the action writes, or nothing."""
+        """Runs the action in a transaction."""
         with explained(self._engine), self._writer.begin() as connection:
             return action(connection)
 
@@ -186,7 +186,7 @@ class Reader:
         return rows[0]
 
     def runs(self, limit: int | None = None, *, top: bool = False, which: RunFilter = ALL_RUNS) -> list[RunRow]:
-        """The latest of these runs, newest first; with `top` only those that are no part of another."""
+        """The latest of these runs, newest first; with `top` without parts of others."""
         query = select(RUNS).where(*which.conditions()).order_by(RUNS.c.started.desc(), RUNS.c.id.desc()).limit(limit)
         return self._rows(query.where(RUNS.c.parent.is_(None)) if top else query, read_run)
 
@@ -201,11 +201,11 @@ class Reader:
         return self._rows(query, read_run)
 
     def environment(self, run: str) -> Json:
-        """Where a run was measured, as last recorded; empty when it was not."""
+        """The environment of a run, as last recorded; empty: none."""
         return self.environments([run]).get(run, {})
 
     def environments(self, runs: Iterable[str]) -> dict[str, Json]:
-        """The same of many runs; those of which nothing was recorded are left out."""
+        """The environments of runs; those without one are left out."""
         query = select(ENVIRONMENT.c.run, ENVIRONMENT.c.document).order_by(ENVIRONMENT.c.id)
         return {row.run: row.document for row in self.among(query, ENVIRONMENT.c.run, runs)}
 
@@ -215,7 +215,7 @@ class Reader:
         return self._rows(query, read_candidate)
 
     def times(self, runs: Iterable[str], *, kinds: Sequence[str]) -> dict[str, dict[int, float]]:
-        """The microseconds of the candidates of these kinds that worked, by run and id, as they were asked for."""
+        """The µs of working candidates of these kinds, by run and id, in order."""
         found: dict[str, dict[int, float]] = {}
         for row in self.among(times_query(kinds), CANDIDATES.c.run, runs):
             run, candidate, us = tuple(row)
@@ -233,7 +233,7 @@ class Reader:
         return self._rows(query, read_build)
 
     def isa(self, run: str) -> dict[int, Isa]:
-        """What is known of the machine code of a run's candidates, by their ids."""
+        """The machine-code figures of a run's candidates, by their ids."""
         query = select(BUILDS.c.candidate, BUILDS.c.isa).join(CANDIDATES).where(CANDIDATES.c.run == run)
         rows = self._read(query.where(BUILDS.c.isa.is_not(None)).order_by(BUILDS.c.id))
         return {row.candidate: Isa.from_json(row.isa) for row in rows}
@@ -249,7 +249,7 @@ class Reader:
         return self._rows(query, read_timing)
 
     def blocks(self, run: str, phase: Phase) -> dict[int, dict[int, float]]:
-        """Candidate -> block -> µs, in the median, of what was timed side by side in a run."""
+        """The median µs by candidate and block, of what was timed side by side in a run."""
         query = select(TIMINGS.c.candidate, TIMINGS.c.block, TIMINGS.c.repetitions_us).join(CANDIDATES)
         found: dict[int, dict[int, float]] = {}
         for row in self._read(query.where(CANDIDATES.c.run == run, TIMINGS.c.phase == phase).order_by(TIMINGS.c.id)):
@@ -261,7 +261,7 @@ class Reader:
             return connection.execute(query).all()
 
     def among(self, query: Select[Any], column: Column[Any], keys: Iterable[str | int]) -> Iterator[Row[Any]]:
-        """The rows of many runs or candidates, in as few questions as a database allows."""
+        """The rows of many runs or candidates, in as few queries as a database allows."""
         for some in few(list(keys)):
             yield from self._read(query.where(column.in_(some)))
 
@@ -271,7 +271,7 @@ class Reader:
 
     @contextmanager
     def intact(self) -> Iterator[None]:
-        """Within, rows are read: what is in none of the forms that are written there is the database's fault."""
+        """A block that reads rows: malformed ones are a StorageError."""
         try:
             yield
         except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:

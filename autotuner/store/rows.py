@@ -35,7 +35,7 @@ VERSION = 4
 METADATA = MetaData()
 
 IMPORTED = "imported"
-"""The key of runs that another store measured. No run asks by it, so none goes on with them."""
+"""The key of imported runs, which no run resumes."""
 
 # The name says whose it is: a study database, or a team's, may hold other programs' tables beside these.
 SCHEMA = Table("autotune_schema", METADATA, Column("version", Integer, primary_key=True, autoincrement=False))
@@ -115,11 +115,11 @@ TIMINGS = Table(
 )
 
 ADDED = {2: (BUILDS.c.isa,), 3: (RUNS.c.kind, RUNS.c.parent), 4: (TIMINGS.c.conditions,)}
-"""Version -> the columns that it brought. They may be null: older rows do not have them."""
+"""The columns that each schema version added. They may be null in older rows."""
 
 Status = Literal["running", "finished", "interrupted", "failed"]
 LEFT_OUT = ("not-supported", "not-tuned", "not-timed")
-"""What keeps a backend of `bench` from a problem without anything having failed."""
+"""States of a `bench` backend that did not run a problem, and did not fail."""
 RunKind = Literal["single", "model", "suite", "ab", "buckets", "bench", "retune"]
 Kind = Literal["codegen", "microkernel", "stock", "baseline", "default", "library"]
 """`default`: IREE's default of one problem of a suite; a run's own is its `baseline`. `library`: another library, which
@@ -143,7 +143,7 @@ class NewRun:
     device: str
     seed: int
     parent: str | None = None
-    """The run that it is a part of."""
+    """The run that it is part of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class CandidateRow:
-    """One candidate of a run, and how far it came."""
+    """One candidate of a run, with its state."""
 
     id: int
     run: str
@@ -214,7 +214,7 @@ class TimingRow:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """A run's candidates in numbers, as far as it came."""
+    """A run's candidates in numbers."""
 
     asked: int
     timed: int
@@ -227,7 +227,7 @@ NO_CANDIDATES = Tally(0, 0, 0, None, None)
 
 
 def read_run(row: Row[Any]) -> RunRow:
-    """A run, as the database has it."""
+    """A run from its row."""
     values = {name: value for name, value in row._mapping.items() if name != "workspace"}
     values["command"] = tuple(row.command)
     values["started"] = datetime.fromisoformat(row.started)
@@ -236,7 +236,7 @@ def read_run(row: Row[Any]) -> RunRow:
 
 
 def read_candidate(row: Row[Any]) -> CandidateRow:
-    """A candidate, as the database has it."""
+    """A candidate from its row."""
     from autotuner.space.table import Config  # imported where it is used: lists of runs need not wait for numpy
 
     # By place: an export has a hundred thousand rows, and a table of names for each takes as long as reading them.
@@ -245,13 +245,13 @@ def read_candidate(row: Row[Any]) -> CandidateRow:
 
 
 def read_build(row: Row[Any]) -> BuildRow:
-    """A build, as the database has it."""
+    """A build from its row."""
     values = {name: value for name, value in row._mapping.items() if name != "id"}
     return BuildRow(**values | {"command": tuple(row.command), "isa": Isa.from_json(row.isa)})
 
 
 def read_timing(row: Row[Any]) -> TimingRow:
-    """A measurement, as the database has it."""
+    """A measurement from its row."""
     _, candidate, phase, block, raw, time, conditions = tuple(row)
     known = Conditions.from_json(conditions) if conditions else None
     return TimingRow(candidate, phase, block, tuple(raw), datetime.fromisoformat(time), known)

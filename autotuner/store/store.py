@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from autotuner.space.table import Config
 
 STDERR_KEPT = 8192
-"""Characters of a failed tool's stderr that are kept, half of them from its beginning: a compiler says first what is
-wrong, and prints the program after it; of a crash the last words name the cause."""
+"""Characters of a failed tool's stderr that are kept, half from its beginning: a compiler's error comes first, a
+crash's cause last."""
 
 
 class Store(Reader):
@@ -52,7 +52,7 @@ class Store(Reader):
         return self._latest(RUNS.c.key == key, RUNS.c.status == "finished", kind=kind, parent=parent)
 
     def like_it(self, new: NewRun, *, finished: bool = False) -> RunRow | None:
-        """The latest run on the same problem and target that asked something else: unfinished, or `finished` any."""
+        """The latest run of the same problem and target with another key: unfinished, or with `finished` any."""
         problem = RUNS.c.problem["name"].as_string() == str(new.problem["name"])
         which = [problem, RUNS.c.target == new.target, RUNS.c.key != new.key]
         which += [] if finished else [RUNS.c.status != "finished"]
@@ -64,7 +64,7 @@ class Store(Reader):
         return rows[0] if rows else None
 
     def start_run(self, new: NewRun, *, space_size: int | None = None) -> str:
-        """A new run; gives its id, which begins with the date and sorts by it."""
+        """Begins a run; returns its id, which begins with the date and sorts by it."""
         now = datetime.now(UTC)
         run = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
         values = asdict(new) | {"command": list(new.command), "problem": dict(new.problem)}
@@ -74,16 +74,16 @@ class Store(Reader):
         return run
 
     def finish_run(self, run: str, status: Status, *, result: Json | None = None) -> None:
-        """The run's end, with the JSON document that the user was given."""
+        """Ends a run, with the JSON document that the user got."""
         document = None if result is None else dict(result)
         self._update(RUNS, run, status=status, ended=_text(datetime.now(UTC)), result=document)
 
     def keep_so_far(self, run: str, result: Json) -> None:
-        """What a run that goes on has come to: the document that stays if it is killed."""
+        """Records the result so far, which stays if the run is killed."""
         self._update(RUNS, run, result=dict(result))
 
     def resume_run(self, run: str) -> None:
-        """The run goes on."""
+        """Resumes a run."""
         self._update(RUNS, run, status="running", ended=None, result=None)
 
     def add_candidate(
@@ -96,7 +96,7 @@ class Store(Reader):
         route: str = "",
         spec: str = "",
     ) -> int:
-        """A candidate that the search asked for; `ordinal` counts a run's candidates. Gives its id."""
+        """Adds a candidate; `ordinal` counts a run's candidates. Returns its id."""
         candidate: int = self._insert(
             CANDIDATES,
             run=run,
@@ -113,11 +113,11 @@ class Store(Reader):
         return candidate
 
     def restart_candidate(self, candidate: int) -> None:
-        """It is tried once more: what it came to before is no longer so. Its builds and timings stay."""
+        """Resets a candidate that is tried once more. Its builds and timings stay."""
         self._update(CANDIDATES, candidate, state="asked", failure="", stderr="", error=None, us=None)
 
     def record_build(self, build: BuildRow) -> None:
-        """How a candidate was compiled."""
+        """Records a candidate's build."""
         values = asdict(build) | {"command": list(build.command), "isa": build.isa.to_json() or None}
 
         def write(connection: Connection) -> None:
@@ -127,7 +127,7 @@ class Store(Reader):
         self.write(write)
 
     def record_duplicate(self, candidate: int, *, of: int) -> None:
-        """It is built to the same binary as an earlier candidate."""
+        """Records that a candidate has the binary of an earlier one."""
         self._update(CANDIDATES, candidate, state="duplicate", duplicate_of=of)
 
     def record_failure(self, candidate: int, failure: str, *, stderr: str = "") -> None:
@@ -136,14 +136,14 @@ class Store(Reader):
         self._update(CANDIDATES, candidate, state="failed", failure=failure, stderr=kept)
 
     def record_check(self, candidate: int, *, error: float) -> None:
-        """The output is right; `error` is its distance from the reference."""
+        """Records that a candidate is right; `error` is its distance from the reference."""
         self._update(CANDIDATES, candidate, state="checked", error=error)
 
     def record_timing(
         self, candidate: int, timing: Timing, *, phase: Phase, block: int, us: float | None = None
     ) -> None:
-        """Raw repetitions, and the device's state. The first timing's median, or `us` where times of several devices
-        are compared, is the candidate's time until `set_us` says better."""
+        """Records raw repetitions and the device's state. The first timing's median (or `us`, for several devices) is
+        the candidate's time until `set_us`."""
         raw = [float(one) for one in timing.us]
         time = func.coalesce(CANDIDATES.c.us, statistics.median(raw) if us is None else us)
         now = _text(datetime.now(UTC))
@@ -157,7 +157,7 @@ class Store(Reader):
         self.write(write)
 
     def set_us(self, candidate: int, us: float) -> None:
-        """The median over everything that was measured of it."""
+        """Sets a candidate's time."""
         self._update(CANDIDATES, candidate, us=us)
 
     def record_environment(self, run: str, document: Json) -> None:
@@ -186,6 +186,6 @@ def _ends(stderr: str) -> str:
 
 
 def run_key(*, problem: Json, target: str, flags: Sequence[str], reads: Sequence[str]) -> str:
-    """The same for runs that ask the same question of the same programs and files; `reads` are digests of these."""
+    """The key of runs with the same question, programs and files; `reads` are digests of these."""
     question = json.dumps([problem, target, list(flags)], sort_keys=True)
     return "-".join(hashlib.sha256(text.encode()).hexdigest()[:16] for text in (question, json.dumps(list(reads))))

@@ -14,8 +14,9 @@ import numpy as np
 
 from autotuner.build import Compiled
 from autotuner.devices.device import Device
-from autotuner.errors import DeviceError
+from autotuner.errors import DeviceError, OutOfTimeError
 from autotuner.iree.run import failed_because
+from autotuner.measure.check import Check
 from autotuner.measure.clock import Clock
 from autotuner.measure.schedule import Schedule
 from autotuner.measure.screening import Measured
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from autotuner.search.study import Search
 
 Started = tuple[Outcome, "Future[Compiled]"]
+_HOPELESS = 10
+"""A candidate that has no time after so many timings of the default is no faster, however busy the machine."""
 
 
 @dataclass
@@ -154,12 +157,20 @@ class Loop:
 
     def measure(self, build: Compiled) -> Measure:
         """What a device has to do for a build. What hangs takes a part of the time that the search has left, and not
-        that of the verdict."""
+        that of the verdict; where IREE's default would have been timed many times, it has failed."""
         best, ends, schedule = self.evaluator.best_us, self.cut_off(), self.schedule
 
         def measure(device: Device) -> Measured:
-            with self.clocked("time"), process.until(schedule.given_up(ends)):
-                return self.evaluator.measure(build, device, best_us=best)
+            began = self.clock.elapsed
+            try:
+                with self.clocked("time"), process.until(schedule.given_up(ends)):
+                    return self.evaluator.measure(build, device, best_us=best)
+            except OutOfTimeError:
+                seconds = self.clock.elapsed - began
+                if process.seconds_left() <= 0 or seconds < _HOPELESS * schedule.timing:
+                    raise
+                late = f"not timed after {seconds:.1f} s: IREE's default takes {schedule.timing:.1f} s"
+                return Measured(Check("run-timeout", math.inf, late), device=device.uri)
 
         return measure
 

@@ -128,8 +128,8 @@ def test_a_win_is_over_the_right_route_where_the_wrong_default_is_faster(sit: Si
 def test_where_nothing_is_right_it_is_an_error(sit: Sit) -> None:
     bench, _ = sit({BASELINE: SLOW}, wrong=[BASELINE, "c0001"])
     judgement = bench.judged()
-    assert (judgement.verdict, judgement.reason) == ("no-winner", "all 1 candidate failed (wrong-result 1)")
-    with pytest.raises(WrongResultError, match="and nothing right was found: all 1 candidate failed"):
+    assert (judgement.verdict, judgement.reason) == ("no-winner", "the only candidate failed (wrong-result 1)")
+    with pytest.raises(WrongResultError, match="and nothing right was found: the only candidate failed"):
         bench.standing.require_right(judgement.reason)
 
 
