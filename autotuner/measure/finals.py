@@ -169,10 +169,11 @@ class Finals(Generic[C]):
             return self._short("ran out of time before a candidate was timed")
         reasons = ", ".join(f"{name} {n}" for name, n in failed.items())
         whom = f"all {failed.total()} candidates" if failed.total() > 1 else "the only candidate"
-        reason = f"{whom} failed ({reasons})"
+        slow = failed.keys() == {"run-timeout"}
+        reason = f"{whom} ran far longer than IREE's default" if slow else f"{whom} failed ({reasons})"
         if self.missed:
             return self._short(f"{reason}, and {self.missed} more had no time")
-        return Judgement("no-winner", reason, BASELINE, cause="failed")
+        return Judgement("no-winner", reason, BASELINE, cause=None if slow else "failed")
 
     def _short(self, reason: str) -> Judgement:
         return Judgement("inconclusive", f"{reason}. {self.clock.longer()}", BASELINE)

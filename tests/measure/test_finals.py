@@ -58,3 +58,9 @@ def test_what_failed_is_counted_and_nothing_else_is_claimed() -> None:
     found = finals(Tried("c1", "compile-error"), Tried("c2", "compile-error")).nothing_to_judge()
     assert found.verdict == "no-winner"
     assert found.reason == "all 2 candidates failed (compile-error 2)"
+
+
+def test_what_ran_out_of_its_own_time_is_slow_and_no_failure() -> None:
+    found = finals(Tried("c1", "run-timeout")).nothing_to_judge()
+    assert (found.verdict, found.cause) == ("no-winner", None)
+    assert found.reason == "the only candidate ran far longer than IREE's default"

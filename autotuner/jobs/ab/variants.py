@@ -61,11 +61,11 @@ def _search_variants(
 
 
 def failure(wanted: Experiment, result: AbResult) -> AutotuneError | None:
-    """A microkernel that never worked is no slow one: the user must know."""
+    """The error for a microkernel that never worked; a slow one is a verdict."""
     kernel, counts = wanted.searched, result.counts
     if kernel is None:
         return None
-    failed = {str(name): n for name, n in counts.failed.items() if n and name != "wrong-time"}
+    failed = {str(name): n for name, n in counts.failed.items() if n and name not in ("wrong-time", "run-timeout")}
     if result.interrupted or not failed or counts.asked - counts.duplicate - 1 > sum(failed.values()):
         return None
     where = f"See candidates/{result.run} for each one's stderr."
