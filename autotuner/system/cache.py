@@ -1,4 +1,4 @@
-"""The build cache, by content: the same IR, spec, flags and compiler give the same entry."""
+"""The build cache, keyed by content: IR, spec, flags and compiler."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RECORDED = "build.json"
 _MAKING = ".making-"
 _TAG = "CACHEDIR.TAG"
 _MARK = "Signature: 8a477f597d28d172789f06886806bc55\n# Builds of autotune, which can be made again.\n"
-"""What marks a folder as a cache for all programs (bford.info/cachedir), and as one of ours."""
+"""The file that marks a folder as a cache for all programs (bford.info/cachedir), and as one of autotune's."""
 _RECORD = frozenset({"failure", "stderr", "seconds", "binary", "applied", "isa"})
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -37,9 +37,9 @@ class Cache:
     kind: str = "builds"
     """The folder of its entries."""
     file: str = "module.vmfb"
-    """What is made, by its name in an entry."""
+    """The name of an entry's file."""
     keys: frozenset[str] = _RECORD
-    """What a whole record has."""
+    """The keys that a complete record has."""
 
     @property
     def builds(self) -> Path:
@@ -58,11 +58,11 @@ class Cache:
         return self.builds / key[:2] / key
 
     def module(self, key: str) -> Path:
-        """Where an entry's module lies, if it has one."""
+        """The path of an entry's module, if it has one."""
         return self.entry(key) / self.file
 
     def read(self, key: str) -> dict[str, Any] | None:
-        """The record of an entry; None when there is none, or when it is damaged."""
+        """The record of an entry; None: there is none, or it is damaged."""
         folder = self.entry(key)
         try:
             record = json.loads((folder / _RECORDED).read_text())
@@ -76,7 +76,7 @@ class Cache:
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
-        """A folder on the cache's own file system, gone afterwards unless it was stored."""
+        """A temporary folder on the cache's own file system."""
         try:
             self.builds.mkdir(parents=True, exist_ok=True)
             if not (self.builds / _TAG).exists():
@@ -137,7 +137,7 @@ class Cache:
         return entries, size
 
     def clear(self) -> None:
-        """Removes the folders that are marked as ours, whole; nothing else that lies there."""
+        """Removes the folders that are marked as autotune's, and nothing else."""
         for folder in self._ours():
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -149,7 +149,7 @@ class Cache:
 
 
 def _intact(path: Path, digest: object) -> bool:
-    """Is it what was stored? A disk that lost a block leaves a module that is wrong and not empty."""
+    """Whether a file has its recorded digest: a disk may lose a block."""
     try:
         return path.stat().st_size > 0 and file_digest(path) == digest
     except OSError:

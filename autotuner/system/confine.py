@@ -18,7 +18,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
-"""System calls, by the numbers that all architectures have for them."""
+"""Landlock's system calls, by numbers that all architectures share."""
 
 
 _SECCOMP = {"x86_64": (317, 41, 0xC000003E), "aarch64": (277, 198, 0xC00000B7)}
@@ -26,13 +26,13 @@ _SECCOMP = {"x86_64": (317, 41, 0xC000003E), "aarch64": (277, 198, 0xC00000B7)}
 
 
 def supported() -> int:
-    """The version of Landlock that this system has; 0 where it has none."""
+    """The system's version of Landlock; 0: it has none."""
     ask_version = 1
     return max(0, int(_call(_CREATE, None, 0, ask_version)))
 
 
 def confined(folder: Path, make: Callable[[], T]) -> T:
-    """What `make` gives, in a thread that writes to nothing but this folder and /dev/null; else as it is."""
+    """The result of `make`, in a thread that can write to this folder and /dev/null only, where that is supported."""
     found: list[T] = []
     failed: list[BaseException] = []
 

@@ -1,4 +1,4 @@
-"""SHA-256 of what a program reads. Large files are hashed once and remembered by path, size, times and inode."""
+"""SHA-256 of files and flags. Large files are hashed once, and remembered by path, size, times and inode."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from autotuner.system.files import write_whole
 from autotuner.system.settings import cache_dir
 
 _LARGE = 1 << 20
-"""Smaller files are hashed faster than they are looked up."""
+"""The least size of remembered files: smaller ones are hashed faster than looked up."""
 _MOST_FILES = 20_000
 _BETWEEN = re.compile(r"[\s=,;:(){}\"']+")
 
 
 def file_digest(path: Path) -> str:
-    """Of the file's content, read now."""
+    """The digest of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -32,7 +32,7 @@ def content_digest(data: bytes) -> str:
 
 
 def known_digest(path: Path) -> str:
-    """The same, remembered where the file is large: a compiler of 300 MB takes seconds."""
+    """The digest of a file, remembered if it is large: a compiler of 300 MB takes seconds."""
     real = path.resolve()
     stat = real.stat()
     if stat.st_size < _LARGE:
@@ -56,7 +56,7 @@ def _remembered(path: str, size: int, modified_ns: int, changed_ns: int, inode: 
 
 
 def path_digest(path: Path) -> str:
-    """Of a file, or of all files below a folder with their names."""
+    """The digest of a file, or of all files below a folder with their names."""
     if not path.is_dir():
         return known_digest(path)
     whole = hashlib.sha256()
@@ -72,14 +72,14 @@ def path_digest(path: Path) -> str:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """In an order that does not depend on the file system. Links to folders are not followed: they may form a ring."""
+    """The files below a folder, sorted. Links to folders are not followed: they may form a ring."""
     for where, folders, names in os.walk(folder):
         folders.sort()
         yield from (path for name in sorted(names) if (path := Path(where) / name).is_file())
 
 
 def read_by_flags(flags: Iterable[str], *, folder: Path) -> list[str]:
-    """A digest for each file and folder that a flag names, for a compile in `folder`.
+    """The digests of all files and folders that flags name, for a compile in `folder`.
 
     What lies in `folder` itself is the compile's own input.
     """
@@ -97,7 +97,7 @@ def read_by_flags(flags: Iterable[str], *, folder: Path) -> list[str]:
 
 
 def _named(flag: str, folder: Path) -> Iterator[Path]:
-    """Every part of a flag's value that names something: NAME=FILE, FILE,FILE and a pipeline's {path=FILE} too."""
+    """The existing paths in a flag's value: NAME=FILE, FILE,FILE and a pipeline's {path=FILE}."""
     value = flag.partition("=")[2]
     words = {value, *value.split(","), *(part.partition("=")[2] for part in value.split(",")), *_BETWEEN.split(value)}
     for word in sorted(words - {""}):

@@ -1,4 +1,4 @@
-"""Where compiles run: `concurrent.futures.Executor` is the seam."""
+"""Executors of compiles, by the interface `concurrent.futures.Executor`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class _Threads(ThreadPoolExecutor):
-    """Work keeps to the deadline under which it was asked for."""
+    """A thread pool whose tasks keep the deadline of their submission."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         context: Any = copy_context()
@@ -21,14 +21,14 @@ class _Threads(ThreadPoolExecutor):
 
 
 def done(result: T) -> Future[T]:
-    """What is finished before it is waited for."""
+    """A finished future."""
     future: Future[T] = Future()
     future.set_result(result)
     return future
 
 
 class _After(Future[T]):
-    """To cancel it cancels what it waits for."""
+    """A future of a later step; its cancellation cancels the first."""
 
     def __init__(self, first: Future[Any]) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class _After(Future[T]):
         return self._first.cancel()
 
     def end(self, result: Callable[[], T]) -> None:
-        """With what this gives or raises; cancelled, where what it waited for was."""
+        """Ends with a step's result or exception; or cancelled, if the first future was."""
         try:
             self.set_result(result())
         except CancelledError:
@@ -54,9 +54,9 @@ def after(
     *,
     wait_for: Callable[[T], Future[None]] | None = None,
 ) -> Future[T]:
-    """A step applied to another future's result, under the deadline of the caller.
+    """The future of a step on another future's result, under the caller's deadline.
 
-    `wait_for` gives what else must have ended by then; how that ends does not matter.
+    `wait_for` gives another future that must have ended by then, however.
     """
     whole: _After[T] = _After(first)
     context = copy_context()
@@ -77,5 +77,5 @@ def after(
 
 
 def local_executor(jobs: int) -> Executor:
-    """Threads that each wait for one compiler process: the work itself is in the child."""
+    """Threads that each wait for one compiler process."""
     return _Threads(max_workers=jobs, thread_name_prefix="compile")

@@ -1,4 +1,4 @@
-"""The one way to write a file: whole or not at all, and never over what autotune has not written itself."""
+"""Writes files whole or not at all, and never over files that autotune has not written."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from typing import BinaryIO
 from autotuner.errors import StorageError, UsageError
 
 Ours = Callable[[Path], bool]
-"""Is this file, which is there and is a plain one, a document that autotune wrote?"""
+"""Whether a plain file is a document that autotune wrote."""
 _HEAD = 1 << 14
-"""Bytes in which a document says what it is."""
+"""The bytes at the start of a document that are matched."""
 
 
 def begins(form: bytes) -> Ours:
-    """Documents that begin so, a regular expression: an exact header, not words that anybody may write."""
+    """A test for documents by a regular expression of their exact header."""
     pattern = re.compile(form)
 
     def ours(path: Path) -> bool:
@@ -34,7 +34,7 @@ def begins(form: bytes) -> Ours:
 
 
 def kind(path: Path) -> str:
-    """`nothing`, `file`, or the word for what it is to be refused as: a link is one, wherever it leads."""
+    """The kind of a path: `nothing`, `file`, or a word for what is refused, such as a link."""
     try:
         mode = path.lstat().st_mode
     except OSError:
@@ -44,7 +44,7 @@ def kind(path: Path) -> str:
 
 
 def claim(path: Path, ours: Ours, *, force: bool = False) -> None:
-    """Refuses, before any work is done, what must not or cannot be written in the end."""
+    """Refuses, before any work is done, a path that must not or cannot be written."""
     _refuse_foreign(path, ours, force=force)
     folder = path.absolute().parent
     while not os.path.lexists(folder):
@@ -57,7 +57,7 @@ def claim(path: Path, ours: Ours, *, force: bool = False) -> None:
 
 
 def _refuse_foreign(path: Path, ours: Ours, *, force: bool = False) -> None:
-    """What is no plain file is never written over, and a plain one only where it is autotune's own, or by force."""
+    """Refuses to overwrite anything but plain files, and foreign ones without force."""
     found = kind(path)
     if found not in ("nothing", "file"):
         raise UsageError(f"{path} is there, a {found} and not a file.", remedy="Choose another file.")
@@ -70,10 +70,10 @@ def _refuse_foreign(path: Path, ours: Ours, *, force: bool = False) -> None:
 
 @contextlib.contextmanager
 def written(path: Path, ours: Ours | None = None, *, force: bool = False) -> Iterator[BinaryIO]:
-    """A file beside it, of a name that nobody can guess, which takes its place when the block ends without an error.
+    """A file with a random name beside it, which takes its place when the block ends without an error.
 
-    A new file has the mode that the umask leaves it, and one that replaces another keeps that one's. Without `ours` it
-    is a file of autotune's own folders, of which nobody else writes any.
+    A new file has the umask's mode; one that replaces another keeps that one's. Without `ours` it is in autotune's own
+    folders, where nobody else writes.
     """
     if ours is not None:
         _refuse_foreign(path, ours, force=force)
@@ -102,6 +102,6 @@ def written(path: Path, ours: Ours | None = None, *, force: bool = False) -> Ite
 
 
 def write_whole(path: Path, text: str | bytes, ours: Ours | None = None, *, force: bool = False) -> None:
-    """Text or bytes in the place of what is there: a full disk leaves the old file, never half of the new one."""
+    """Writes text or bytes: a full disk leaves the old file, never half of the new one."""
     with written(path, ours, force=force) as file:
         file.write(text.encode() if isinstance(text, str) else text)

@@ -49,7 +49,7 @@ class Listing:
 
     @property
     def width(self) -> int:
-        """Of a row in one line."""
+        """The width of a row in one line."""
         return sum(self._widths) + len(_GAP) * (len(self.columns) - 1)
 
     @property
@@ -98,5 +98,5 @@ def _wrapped(text: Text, width: int) -> Iterator[Text]:
 
 
 def _text(cell: str | Text) -> Text:
-    """One line: names may come from a stranger's file."""
+    """A cell as one printable line: names may come from a stranger's file."""
     return Text(printable(cell)) if isinstance(cell, str) else Text(printable(cell.plain), cell.style)

@@ -22,14 +22,14 @@ _POLL_SECONDS = 0.2
 
 
 def workspace_lock(workspace: Path) -> AbstractContextManager[None]:
-    """Alone in the workspace; BusyError at once when somebody is there already."""
+    """Locks the workspace; BusyError at once if it is taken."""
     remedy = "wait for it or choose another --workspace."
     return file_lock(_of_workspace(workspace), what="this workspace", remedy=remedy)
 
 
 @contextmanager
 def nobody_works_in(workspace: Path) -> Iterator[bool]:
-    """Whether no run holds the workspace; where that is so, none begins within."""
+    """Whether no run holds the workspace; if so, none begins within the block."""
     try:
         file = os.open(_of_workspace(workspace), os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
@@ -57,7 +57,7 @@ def device_lock(
     timeout: float = math.inf,
     given_up: Callable[[], bool] = lambda: False,
 ) -> AbstractContextManager[None]:
-    """Alone on the device. Waits for it, and tells `on_wait` who has it.
+    """Locks the device. Waits for it, and tells `on_wait` who has it.
 
     BusyError after `timeout` seconds; KeyboardInterrupt where the user has `given_up`.
     """
@@ -81,9 +81,9 @@ def file_lock(
     tell: Callable[[str], None] = lambda _: None,
     given_up: Callable[[], bool] = lambda: False,
 ) -> Iterator[None]:
-    """Alone with what this file stands for; BusyError when somebody else has it.
+    """Locks a file; BusyError if somebody else has it.
 
-    Whoever only looks whether it is held holds it for a moment, so it is tried for twice.
+    A process that only looks at the lock holds it for a moment, so there are two tries.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -124,14 +124,14 @@ def _signature() -> bytes:
 
 
 def _write(file: int, who: bytes) -> None:
-    """The name is a courtesy to the others; a full disk must not cost the lock."""
+    """Writes the holder's name for others; a full disk must not cost the lock."""
     with suppress(OSError):
         os.ftruncate(file, 0)
         os.pwrite(file, who, 0)
 
 
 def _holder(file: int) -> str:
-    """Who has a lock. It is read without the lock: it may be empty or half written just then."""
+    """The holder of a lock, read without it: the file may be empty or half written."""
     try:
         who = json.loads(os.pread(file, 65536, 0))
         return f"another autotune run (pid {who['pid']}, started {who['started']})"
@@ -153,7 +153,7 @@ _guard = Lock()
 
 @contextmanager
 def one_at_a_time(key: Hashable) -> Iterator[None]:
-    """Alone, in this process, with what the key stands for; a thread that has it may take it again."""
+    """A lock by key within this process; it is reentrant."""
     with _guard:
         lock = _locks.setdefault(key, RLock())
     with lock:

@@ -26,7 +26,7 @@ def read(path: str | Path) -> str:
 
 
 def load() -> float | None:
-    """Processes that want a core, in the mean of the last minute."""
+    """The load average of the last minute."""
     try:
         return os.getloadavg()[0]
     except OSError:
@@ -34,7 +34,7 @@ def load() -> float | None:
 
 
 def output(command: Sequence[str]) -> str:
-    """What a program prints; nothing when it is missing, fails or hangs."""
+    """A program's output; empty when it is missing, fails or hangs."""
     tool = shutil.which(command[0])
     if tool is None:
         return ""
@@ -56,7 +56,7 @@ def number(text: str) -> float | None:
 
 
 def numbers(paths: Iterable[Path]) -> list[float]:
-    """Of the files that hold a number."""
+    """The numbers in these files, where they hold one."""
     return [float(text) for text in map(read, paths) if text.isdecimal()]
 
 
@@ -86,7 +86,7 @@ def leaves(command: Sequence[str]) -> dict[str, str]:
 
 
 def processor() -> str:
-    """x86 kernels name the processor; of Arm's they give numbers, which lscpu knows the names of."""
+    """The processor's name: from the kernel on x86, from lscpu on Arm, where the kernel has numbers only."""
     cpuinfo = read("/proc/cpuinfo")
     part = " ".join(filter(None, [field(cpuinfo, "CPU implementer"), field(cpuinfo, "CPU part")]))
     return (

@@ -1,4 +1,4 @@
-"""Python's own parser, and numpy's files, whose head it reads: one thread at a time.
+"""Locks around Python's parser and the readers that use it: one thread at a time.
 
 CPython 3.11 may raise SystemError where two threads parse at once.
 """
@@ -19,7 +19,7 @@ _PARSING = Lock()
 
 
 def parsed(text: str | bytes, *, mode: str = "exec") -> Any:
-    """As `ast.parse` has it."""
+    """`ast.parse`, locked."""
     with _PARSING:
         return ast.parse(text, mode=mode)
 
@@ -45,7 +45,7 @@ def read_npy(path: Path | str, *, mapped: bool = False) -> npt.NDArray[Any]:
 
 
 def write_raw(array: npt.NDArray[Any], path: Path) -> None:
-    """The bytes of an array. numpy's own `tofile` does not say why it could not write them."""
+    """Writes the bytes of an array. numpy's `tofile` does not say why it fails."""
     try:
         with path.open("wb") as file:
             file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)

@@ -25,23 +25,23 @@ from autotuner.system.confine import confined
 _KEEP = 32 * 1024
 """Characters of stderr that are kept, at each end."""
 CUT = "\n[…]\n"
-"""Stands where the middle of a long stderr is left out."""
+"""The mark of the omitted middle of a long stderr."""
 T = TypeVar("T")
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 _gives_way: ContextVar[bool] = ContextVar("gives_way", default=False)
 _FOREVER = 1e6
-"""Seconds: more than any program may take, and a number that the system can wait for."""
+"""Seconds that stand for no limit, which the system can wait for."""
 
 
 @dataclass
 class _Scope:
-    """Programs that are ended together."""
+    """Programs that are killed together."""
 
     pids: set[int] = field(default_factory=set)
     ended: bool = False
 
     def end(self) -> None:
-        """Whoever starts one at this very moment sees it, and ends it."""
+        """Kills all; a program that is just being started is killed by its starter."""
         self.ended = True
         for pid in list(self.pids):
             _signal_group(pid, signal.SIGKILL)
@@ -76,16 +76,16 @@ class Finished:
 
 
 def last_line(text: str) -> str:
-    """Of what a program said: where a failing run names its reason."""
+    """The last line of a program's output, where a failing run names its reason."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:300] if lines else "no message"
 
 
 @contextlib.contextmanager
 def until(moment: float) -> Iterator[None]:
-    """No program that is started within outlives this moment of `time.monotonic()`; of nested ones the earlier holds.
+    """A deadline, by `time.monotonic()`, of all programs that are started within; of nested ones the earlier holds.
 
-    One that is cut short raises OutOfTimeError: that it did not end says nothing about it.
+    A program that is cut short raises OutOfTimeError, which is not its failure.
     """
     with _set(_deadline, min(moment, _deadline.get())):
         yield
@@ -93,7 +93,7 @@ def until(moment: float) -> Iterator[None]:
 
 @contextlib.contextmanager
 def however_late(*, latest: float = math.inf) -> Iterator[None]:
-    """For what must be finished once it is begun: what a run has found is not thrown away for some seconds.
+    """Extends the deadline for work that must be finished once begun.
 
     `latest` is a moment of `time.monotonic()` that even that does not outlive.
     """
@@ -103,7 +103,7 @@ def however_late(*, latest: float = math.inf) -> Iterator[None]:
 
 @contextlib.contextmanager
 def behind_timings() -> Iterator[None]:
-    """Programs that are started within give way to others: a timing beside them must not wait for a core."""
+    """Lowers the priority of programs that are started within, so that timings do not wait for a core."""
     with _set(_gives_way, True):
         yield
 
@@ -119,9 +119,9 @@ def _set(variable: ContextVar[T], value: T) -> Iterator[None]:
 
 @contextlib.contextmanager
 def ended_by_an_error() -> Iterator[None]:
-    """An error that leaves this block ends what `run` has started within, in whichever thread, and starts no other.
+    """An error that leaves this block kills all programs that `run` started within, in any thread.
 
-    Nobody wants their answers any more, and who tells the user must not wait for them.
+    Their results are not needed any more, and must not delay the message.
     """
     scope = _Scope()
     try:
@@ -133,32 +133,32 @@ def ended_by_an_error() -> Iterator[None]:
 
 
 def seconds_left() -> float:
-    """Until the moment that `until` names."""
+    """Seconds until the deadline of `until`."""
     return deadline() - time.monotonic()
 
 
 def deadline() -> float:
-    """The moment of `time.monotonic()` that `until` names."""
+    """The deadline of `until`, by `time.monotonic()`."""
     return _deadline.get()
 
 
 def raise_if_late() -> None:
-    """OutOfTimeError behind the moment that `until` names: for work of this process that takes long."""
+    """Raises OutOfTimeError after the deadline of `until`, for long work of this process."""
     if seconds_left() <= 0:
         raise OutOfTimeError
 
 
 def own_module(module: str, *words: str | Path) -> list[str | Path]:
-    """The command of a module of this package: what lies in the current folder is no part of it."""
+    """The command that runs a module of this package, without the current folder on its path."""
     return [sys.executable, "-P", start_module.__file__, module, *words]
 
 
 def run(
     command: Sequence[str | Path], *, timeout: float, cwd: Path | None = None, writes: Path | None = None
 ) -> Finished:
-    """Runs to the end or to the time-out, which kills the whole process group.
+    """Runs a program to its end, or to the time-out, which kills the process group.
 
-    With `writes` it can write to this folder alone, and has no network, where the system can see to it.
+    With `writes` it can write to this folder only, and has no network, where the system supports that.
     """
     raise_if_late()
     start = time.perf_counter()
@@ -191,9 +191,9 @@ def run(
 def start(
     command: Sequence[str | Path], *, stderr: BinaryIO, cwd: Path | None = None, writes: Path | None = None
 ) -> subprocess.Popen[bytes]:
-    """A program that is talked to through its pipes until `end`, whatever goes wrong elsewhere; `writes` as with `run`.
+    """Starts a program with pipes, which runs until `end`; `writes` as with `run`.
 
-    When memory runs out it is the one that goes: the run's own process would take all its rows' future with it.
+    When memory runs out the system kills it rather than the run's own process.
     """
     with _set(_scope, _all):
         # What a dead program did not take must not wait to be flushed.
@@ -220,7 +220,7 @@ def _begin(command: Sequence[str | Path], writes: Path | None, **how: Any) -> su
 
 
 def end(child: subprocess.Popen[bytes]) -> None:
-    """Kills what `start` started, with its whole process group, unless it has ended."""
+    """Kills a started program with its process group, unless it has ended."""
     if child.returncode is None:
         _signal_group(child.pid, signal.SIGKILL)
     with child:
@@ -231,7 +231,7 @@ def end(child: subprocess.Popen[bytes]) -> None:
 
 @cache
 def _watched() -> str:
-    """The mark of all programs that this process starts: its watcher ends those that are left when it is gone."""
+    """The environment mark of all programs of this process, by which its watcher kills leftovers."""
     mark = secrets.token_hex(8)
     command, nowhere = [sys.executable, "-I", "-S", watcher.__file__, mark], subprocess.DEVNULL
     with contextlib.suppress(OSError):  # the work goes on all the same
@@ -245,26 +245,26 @@ _watchers: list[subprocess.Popen[bytes]] = []
 
 
 def halt(pid: int) -> None:
-    """Stops what `start` started, with its whole process group, until `go_on`: not even idle threads take a core."""
+    """Stops a started program with its process group until `go_on`, so that not even idle threads take a core."""
     _signal_group(pid, signal.SIGSTOP)
 
 
 def go_on(pid: int) -> None:
-    """Lets it run again."""
+    """Continues a stopped program."""
     _signal_group(pid, signal.SIGCONT)
 
 
 def _shortened(text: str) -> str:
-    """Both ends: the first error is at the top of a long output, the reason for a crash at its bottom."""
+    """A long output without its middle: the first error is at the top, the reason for a crash at the bottom."""
     return text if len(text) <= 2 * _KEEP else f"{text[:_KEEP]}{CUT}{text[-_KEEP:]}"
 
 
 class Closing(Exception):
-    """The program is ending: nothing is started any more, and what was killed for it is no result."""
+    """autotune is ending: nothing is started any more, and killed programs have no results."""
 
 
 def shut_down() -> None:
-    """Ends every program and starts no other: for an impatient Ctrl-C, whose waiting threads would go on."""
+    """Kills every program and starts no other, for a second Ctrl-C."""
     _all.end()
 
 
@@ -281,11 +281,11 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
 # --- Long computations of this process ------------------------------------------------------------------------------
 
 PIECE = 2 * 10**10
-"""Flops that numpy computes without a look at the clock, about a second's worth."""
+"""Flops between looks at the clock, about a second of numpy."""
 
 
 def in_parts(parts: Sequence[T]) -> Iterator[T]:
-    """One after another, as long as there is time."""
+    """Yields parts of long work until the deadline."""
     for one in parts:
         raise_if_late()
         yield one

@@ -20,12 +20,12 @@ from autotuner.system import process
 from autotuner.system.text import printable
 
 LOG = "log.txt"
-"""In a run's folder: each stage and each note, with the time."""
+"""The log file in a run's folder: stages and notes, with the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where the search stands."""
+    """The state of a search."""
 
     trials: int
     asked: int
@@ -51,14 +51,14 @@ class Reporter(Protocol):
     def progress(self, now: Progress) -> None: ...
 
     def note(self, text: str) -> None:
-        """What the user can act on."""
+        """A note that the user can act on."""
 
 
 class Watcher(Reporter, Protocol):
     """A reporter with a log."""
 
     def log(self, text: str) -> None:
-        """What only the log has."""
+        """A line for the log only."""
 
 
 class Silent:
@@ -79,7 +79,7 @@ class Silent:
 
 @dataclass
 class Log:
-    """Passes on what a reporter is told, and writes all of it down with the time: in memory until there is a file."""
+    """A reporter that also logs with the time, in memory until there is a file."""
 
     reporter: Reporter
     file: Path | None = None
@@ -106,7 +106,7 @@ class Log:
             stream.write(line)
 
     def into(self, folder: Path) -> None:
-        """From now on in this folder."""
+        """Writes the log to this folder from now on."""
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
             self.file = folder / LOG
@@ -116,7 +116,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Prefixed:
-    """A part of a longer run: its stages and notes say which part."""
+    """The reporter of a part of a longer run, which is named in its stages and notes."""
 
     reporter: Watcher
     prefix: str
@@ -136,7 +136,7 @@ class Prefixed:
 
 @dataclass
 class Stop:
-    """A request to finish the row and report: Ctrl-C sets it, the loop looks at it."""
+    """A request to finish the current row and report, set by Ctrl-C."""
 
     requested: bool = False
 
@@ -145,7 +145,7 @@ class Stop:
 
 
 _ADDING = threading.Lock()
-"""Devices count their seconds at once, each in its own thread."""
+"""A lock for seconds: devices count them in threads of their own."""
 
 
 @contextmanager
@@ -164,11 +164,11 @@ def clocked(seconds: dict[str, float], step: str) -> Iterator[None]:
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")
 LEAST_BUDGET = 5.0
-"""Seconds: in less nothing can be timed, let alone compared."""
+"""The least budget in seconds: in less nothing can be timed."""
 
 
 def parse_budget(text: str) -> float:
-    """The seconds of a run that times; what no verdict can come of is refused at once."""
+    """Reads --budget; one too short for any timing is refused."""
     seconds = parse_duration(text)
     if seconds < LEAST_BUDGET:
         raise UsageError(
@@ -198,7 +198,7 @@ _STOPPING = "stopping: what is under way is finished and reported; Ctrl-C again 
 
 @contextmanager
 def stopping(stop: Stop, say: Callable[[str], None]) -> Iterator[None]:
-    """Ctrl-C, SIGTERM, and SIGHUP when the terminal is closed; one that the caller has us ignore (nohup) stays so."""
+    """Handles Ctrl-C, SIGTERM, and SIGHUP of a closed terminal; a signal that is ignored (nohup) stays so."""
 
     def handle(number: int, _frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
@@ -220,7 +220,7 @@ def stopping(stop: Stop, say: Callable[[str], None]) -> Iterator[None]:
 
 
 def _leave_terminal() -> None:
-    """A terminal that has been closed answers every write with an error."""
+    """Redirects output from a closed terminal, where every write would fail."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):

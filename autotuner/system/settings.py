@@ -18,7 +18,7 @@ def cache_dir() -> Path:
 
 
 def _user_caches() -> Path:
-    """Where a user's programs keep what they can make again."""
+    """The folder of a user's caches."""
     named = os.environ.get("XDG_CACHE_HOME", "").strip()
     return Path(named) if named else Path.home() / ".cache"
 
@@ -30,19 +30,19 @@ def iree_tools() -> Path | None:
 
 
 def packaged(folder: str) -> Path:
-    """What comes with autotune: inside the package once installed, beside it in a checkout."""
+    """A folder that comes with autotune: inside the installed package, beside it in a checkout."""
     package = Path(__file__).parent.parent
     return package / folder if (package / folder).is_dir() else package.parent / folder
 
 
 def loaded(home: str) -> Any:
-    """`package.module:name`, imported now: what a table names by its home is loaded by the runs that use it."""
+    """Imports `package.module:name`, so that tables can name what only some runs use."""
     module, _, name = home.partition(":")
     return getattr(import_module(module), name)
 
 
 def usable_cores() -> int:
-    """The cores that this process may run on, which a container may have made fewer."""
+    """The cores that this process may use, which a container may limit."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -51,13 +51,13 @@ def usable_cores() -> int:
 # --- The words of the command that runs, without passwords ----------------------------------------------------------
 
 _LOGIN = re.compile(r"(://[^:/@]*):.*@")
-"""Up to the last @: a password that should have been %-encoded is not shown either."""
+"""A URL's login, up to the last @, so that an unencoded password is hidden, too."""
 _OPTIONS = re.compile(r"(sql[^:]*://[^?]*)\?.*")
-"""Of a database's URL: any of them may be a secret."""
+"""The options of a database's URL, any of which may be secret."""
 
 
 def given_command() -> tuple[str, ...]:
-    """What was typed. A URL is still one that works where ~/.pgpass has the password."""
+    """The command line without passwords; its URLs still work where ~/.pgpass has them."""
     return without_passwords(sys.argv)
 
 

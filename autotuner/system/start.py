@@ -1,7 +1,7 @@
-"""Starts a module of this very package in a Python of its own: `python -P start.py MODULE WORD…`.
+"""Starts a module of this package in a new Python process: `python -P start.py MODULE WORD…`.
 
-Whatever is in the folder that autotune is called in, and wherever the package itself lies: Python imports nothing from
-there, only from its own library, from what is installed, and this package by its path.
+Python imports nothing from the current folder or from beside the package, only its own library, installed packages, and
+this package by its path.
 """
 
 import runpy

@@ -1,4 +1,4 @@
-"""The one Jinja environment of MLIR. Its text is made here and nowhere else."""
+"""The Jinja environment of all MLIR templates."""
 
 from functools import cache
 
@@ -8,7 +8,7 @@ from autotuner.system.settings import packaged
 
 
 def render(template: str, **values: object) -> str:
-    """The text of a template; names and paths in `values` are checked by who gives them."""
+    """Renders a template; callers check names and paths in `values`."""
     return template_of(template).render(**values)
 
 

@@ -20,7 +20,7 @@ def printable(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """The same on several lines: line ends and tabs stay."""
+    """Text without control characters but line ends and tabs."""
     # An export has a hundred megabytes: whole texts are asked, not characters.
     if text.replace("\n", "").replace("\t", "").isprintable():
         return text
@@ -50,7 +50,7 @@ def count(number: int, what: str) -> str:
 
 
 def counted(lines: Iterable[str]) -> list[tuple[str, int]]:
-    """Each once, with how often it was said: those that differ in numbers alone are the same, and the last counts."""
+    """Distinct lines with their counts: those that differ in numbers alone are one, and the last is kept."""
     found: dict[str, tuple[str, int]] = {}
     for line in lines:
         key = _NUMBER.sub("#", line)
@@ -64,7 +64,7 @@ def times(number: int) -> str:
 
 
 def listed(lines: Sequence[str], *, most: int = 12) -> list[str]:
-    """The first of them, and how many more there are."""
+    """The first lines, and the number of the others."""
     more = len(lines) - most
     return [*lines[:most], *([f"and {more} more"] if more > 0 else [])]
 
@@ -90,14 +90,14 @@ def short(value: object, *, most: int = 120) -> str:
 
 
 def _limited(value: object, most: int) -> str:
-    """Lists and tables by their kind and size: written out, a small file's references to itself fill the memory."""
+    """Lists and tables by kind and size: written out, references in a small file could fill the memory."""
     if isinstance(value, (dict, list, tuple, set, frozenset)):
         return f"a {type(value).__name__} of {len(value)}"
     return repr(value)[: most + 1]
 
 
 def nesting(text: str) -> int:
-    """How deep its brackets are nested; those inside of quotations count too, which does no harm."""
+    """The depth of nested brackets, also within quotations, which does no harm."""
     depth = deepest = 0
     for c in _BRACKET.findall(text):
         depth += 1 if c in "{[(" else -1

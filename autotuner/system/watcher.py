@@ -1,4 +1,4 @@
-"""Ends what a killed autotune leaves behind: a program of its own that waits for the end of a pipe.
+"""Kills what a killed autotune leaves behind: a separate program that waits for the end of a pipe.
 
 `kill -9` gives no chance to tidy up, and PR_SET_PDEATHSIG is tied to the thread that started a child, which may end
 before it does. When the pipe closes, whatever closed it, all processes that have autotune's mark in their environment
@@ -14,11 +14,11 @@ import time
 
 _MARK = "AUTOTUNE_STARTED_BY"
 _QUIET, _PAUSE = 3, 0.05
-"""Looks in a row that find nothing, and seconds between them: what is being started shows its mark by then."""
+"""Empty scans in a row before it ends, and seconds between them: starting programs show their mark by then."""
 
 
 def environment(mark: str) -> dict[str, str]:
-    """Of a program that is to end with who starts it."""
+    """The environment of a program that is to end with its starter."""
     return {**os.environ, _MARK: mark}
 
 
@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def _killed(mark: bytes) -> bool:
-    """Whether there was one to kill."""
+    """Kills marked programs; returns whether there was one."""
     found = False
     for name in filter(str.isdecimal, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:

@@ -40,7 +40,7 @@ class Workspace:
         return self.root / "candidates"
 
     def run_folder(self, run: str) -> Path:
-        """Where a run keeps its candidates; what a database calls a run may be anything."""
+        """A run's folder of candidates; its name is checked, since it may come from a database."""
         if not is_name(run):
             raise StorageError(
                 f"the database has a run {short(run)}, which cannot name a folder.",
@@ -53,7 +53,7 @@ class Workspace:
         return self.root / "results"
 
     def study(self, run: str) -> Path:
-        """The journal of a run's study, which Optuna's own programs read."""
+        """The journal of a run's study, for Optuna's own programs."""
         return self.results / "studies" / f"{self.run_folder(run).name}.journal"
 
     @property
@@ -62,7 +62,7 @@ class Workspace:
 
 
 def absolute(path: Path) -> Path:
-    """The whole path; a refusal where the current folder is gone, or where the path is no text."""
+    """The absolute path; a refusal where the current folder is gone, or the path is not valid UTF-8."""
     try:
         whole = path.absolute()
     except OSError as error:
@@ -75,7 +75,7 @@ def absolute(path: Path) -> Path:
 
 
 def is_text(name: str) -> bool:
-    """Not every file name is valid UTF-8: Python keeps other bytes as lone surrogates."""
+    """Whether a file name is valid UTF-8: Python keeps other bytes as lone surrogates."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -84,18 +84,18 @@ def is_text(name: str) -> bool:
 
 
 def refuse_endless(path: Path) -> None:
-    """A pipe or a device is no file: to read one may never end."""
+    """Refuses pipes and devices: reading one may never end."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise UsageError(f"{path} is a pipe or a device, not a file.", remedy="Name a file.")
 
 
 def is_name(text: str) -> bool:
-    """A file or a folder may be called so, in whichever folder."""
+    """Whether a text can name a file or folder."""
     return _NAME.fullmatch(text) is not None and ".." not in text
 
 
 def is_component(text: str) -> bool:
-    """What a program calls its functions and dispatches may be odd, but it is one part of a path and stays there."""
+    """Whether a name from a program, which may be odd, is one component of a path."""
     return text.isprintable() and "/" not in text and not text.startswith(".") and 0 < len(text) <= 200
 
 
