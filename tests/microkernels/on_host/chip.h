@@ -2,6 +2,7 @@
 // when what it waits for has come; where no thread of a cluster can go on, the kernel hangs, and that is said. What the chip
 // does beside its threads may be done at once or as late as can be: copies when nobody can go on without them, products when
 // they are waited for.
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cmath>
@@ -61,6 +62,8 @@ struct Thread {
   int number = 0;
   Workgroup* workgroup = nullptr;
   ucontext_t context = {};
+  jmp_buf place;  // where it goes on, once it has begun
+  bool begun = false;
   std::function<bool()> ready;  // it waits for this
   bool over = false;
 };
@@ -69,7 +72,7 @@ static bool late_copies;  // else late products
 static std::deque<std::function<void()>> copies;
 static Cluster cluster;
 static Thread* now;
-static ucontext_t scheduler;
+static jmp_buf scheduler;
 static u64 moved;  // how often some thread went on
 
 struct Index {
@@ -83,7 +86,7 @@ template <typename Ready>
 static void until(Ready ready) {
   if (!ready()) {
     now->ready = ready;
-    swapcontext(&now->context, &scheduler);
+    if (!_setjmp(now->place)) _longjmp(scheduler, 1);
   }
   moved++;
 }
