@@ -311,7 +311,9 @@ def listed() -> list[ParameterSet]:
 def test_a_variant_builds_keeps_to_its_manifest_and_is_called(case: Case, tools: Tools, tmp_path: Path) -> None:
     call = case.call(tmp_path)
     assert call.instance.local_memory <= 227 * 1024
-    (kernel,) = read_object(call.instance.objects[0]).kernels
+    made = read_object(call.instance.objects[0])
+    assert made.kind != "ptx" or made.version == "8.6", "for drivers that are older than Triton"
+    (kernel,) = made.kernels
     assert (kernel.registers or 0) * call.instance.workgroup_size[0] <= 1 << 16, "nothing is spilled"
     if case.called:
         source, spec = tmp_path / "problem.mlir", tmp_path / "spec.mlir"

@@ -14,7 +14,6 @@ import pytest
 
 from autotuner.errors import UsageError
 from autotuner.iree.objects import read_object
-from autotuner.microkernels.check import check
 from autotuner.microkernels.instance import own_folder, search_folders, shipped_folder
 from autotuner.microkernels.library import find
 from autotuner.microkernels.loader import FILE, load
@@ -23,7 +22,7 @@ from autotuner.microkernels.providers.triton import cache_key, kernel_parameters
 from autotuner.microkernels.providers.triton_compile import SOURCE, Job, trim_amdgcn, trim_ptx
 from autotuner.problems import Gemm, Problem
 from autotuner.problems.operations import OPERATIONS
-from tests.support.kernels import bound, built, request
+from tests.support.kernels import built, request
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 
@@ -82,9 +81,6 @@ def gemm_job(problem: Problem = GEMM, chip: str = "sm_90", parameters: Mapping[s
     manifest = shipped("gemm_triton")
     assert manifest.provider.source is not None
     return plan(request(manifest, problem, chip, parameters), manifest.provider.source.read_text())
-
-
-# --- Without Triton -------------------------------------------------------------------------------------------------
 
 
 def test_scratch_that_is_read_is_an_error() -> None:
@@ -200,13 +196,3 @@ def test_a_source_brings_what_lies_in_its_folder_and_what_all_share(tmp_path: Pa
     assert found["epilogue.py"] == (shipped_folder() / "epilogue.py").read_text()
     (tmp_path / "epilogue.py").write_text("# mine")
     assert read_sources(own)["epilogue.py"] == "# mine"
-
-
-# --- With Triton ----------------------------------------------------------------------------------------------------
-
-
-@needs_triton
-def test_a_ptx_is_for_drivers_that_are_older_than_triton(tmp_path: Path) -> None:
-    instance = bound(request(shipped("gemm_triton"), GEMM, "sm_90", SMALL, workspace=tmp_path))
-    assert (check(instance), instance.local_memory > 0) == ([], True)
-    assert (read_object(instance.objects[0]).kind, read_object(instance.objects[0]).version) == ("ptx", "8.6")
