@@ -106,7 +106,11 @@ def _model(document: _Row) -> list[Section]:
         _section(
             "dispatches",
             "Dispatches",
-            table("With what each entry gained", rows, "name calls percent us speedup state code applied reason"),
+            table(
+                "With what each entry gained" if shipped else "Of one call",
+                rows,
+                f"name calls percent us speedup state code {'applied' if shipped else ''} reason",
+            ),
             words=(told,),
         ),
         _section("microkernels", "Microkernels", table("Operations that a microkernel can compute", kernels, _PLACES)),

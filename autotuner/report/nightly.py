@@ -231,7 +231,7 @@ def page(night: Night) -> str:
     differing, alike = (
         replace(environment(replace(compared, environment=tuple(facts))), caption=caption)
         for caption, facts in (
-            ("What differs", compared.differing),
+            ("What differs", [fact for fact in compared.differing if fact.golden]),
             ("The same on both sides", [fact for fact in compared.environment if not fact.differs]),
         )
     )
@@ -249,7 +249,7 @@ def page(night: Night) -> str:
         ),
         commands=(("Run what is due now", shlex.join(["autotune", "nightly", str(night.plan.path)])),),
         sections=(
-            Section("parts", "Parts of the night", tables=(Table.of("Parts of the night", night.parts, _PARTS),)),
+            Section("parts", "Parts of the night", tables=(Table.of("With their results", night.parts, _PARTS),)),
             Section("compared", f"Beside {night.compared.golden}", tables=(changed,), folded=(same,)),
             Section(
                 "trends",

@@ -11,7 +11,7 @@ from autotuner.iree.compile import Compiled, FailureClass, first_error
 from autotuner.jobs.model.entries import Entry, KernelEntry
 from autotuner.measure.blocks import Entrant, Rules
 from autotuner.measure.judgement import Contest, Judgement
-from autotuner.measure.reference import explained, right_but_slower
+from autotuner.measure.reference import DEFAULT, explained, right_but_slower
 from autotuner.measure.standing import BASELINE, Kind, Standing
 from autotuner.targets import PLAIN, Route
 from autotuner.tuning.result import Measured
@@ -90,7 +90,7 @@ class Contestant:
     @property
     def label(self) -> str:
         if self.id == BASELINE:
-            return "the default"
+            return DEFAULT
         return f"route {self.route.name}" if self.by_flags else self.id
 
     @property

@@ -25,7 +25,7 @@ from autotuner.microkernels.variants import Kernel, Variants
 from autotuner.problems import Problem
 from autotuner.problems.operations import OPERATIONS
 from autotuner.problems.render import problem_mlir
-from autotuner.programs.dispatch import DispatchProblem, runs_alone
+from autotuner.programs.dispatch import DispatchProblem, flops, runs_alone
 from autotuner.programs.flow import Group, root_key
 from autotuner.programs.structure import ModelStructure, Shares, by_work
 from autotuner.space import Config
@@ -111,11 +111,11 @@ class PartSearch:
 
     def _placed(self, row: KernelRow) -> KernelRow:
         """With its part of the model's time: of its dispatches, or else by its arithmetic."""
-        place, flops = row.place, self.structure.flops
+        place, whole = row.place, self.structure.flops
         if place.group is not None:
             share = self._share(place.group) * min(place.calls / place.group.calls, 1.0)
         else:
-            share = place.problem.flops * place.calls / flops if flops else 0.0
+            share = place.problem.flops * place.calls / whole if whole else 0.0
         again = {"state": "ranked", "reason": ""} if row.state == "left-out" else {}
         return replace(row, share=share, **again)  # type: ignore[arg-type]
 
@@ -211,6 +211,11 @@ class PartSearch:
                 continue
             if root is not None and root_key(root) in known:
                 found[problem] = known[root_key(root)]
+        for problem in (one for one in jobs if one not in found):
+            # What data tiling packs may have another batch in the model; then one group alone has this arithmetic.
+            alike = [one for one in known.values() if flops(one.root) == problem.flops and one not in found.values()]
+            if len(alike) == 1:
+                found[problem] = alike[0]
         return found
 
     # --- the search -------------------------------------------------------------------------------------------------
