@@ -54,7 +54,7 @@ def run_import(words: ImportWords, request: Request) -> None:
     from autotuner.bundles.archive import is_suite
     from autotuner.cli.tuning import carry_out
     from autotuner.jobs.suite.bundled import import_suite_result
-    from autotuner.tuning.bringing import import_bundle_result
+    from autotuner.tuning.unbundling import import_bundle_result
 
     file, options = words.result, request.options()
     if is_suite(file):

@@ -19,12 +19,12 @@ from autotuner.jobs.suite.workload import Entry, Skipped, Workload
 from autotuner.system.text import count
 from autotuner.system.workspace import checked_name
 from autotuner.targets import NO_DEVICE, Target
-from autotuner.tuning.bringing import BundleResult, import_within, refuse_unknown
 from autotuner.tuning.bundling import bundle_within, claim_bundle
 from autotuner.tuning.options import Options
 from autotuner.tuning.result import Result
 from autotuner.tuning.run import Job, Turn
 from autotuner.tuning.session import Watched
+from autotuner.tuning.unbundling import BundleResult, import_within, refuse_unknown
 
 
 def bundle_suite(
