@@ -16,7 +16,7 @@ from autotuner.errors import AutotuneError
 
 if TYPE_CHECKING:
     from autotuner.cluster.address import Scheduler
-    from autotuner.jobs.api import ab, retune, suite
+    from autotuner.jobs.api import ab, retune, suite, tune
     from autotuner.jobs.model.tuner import tune_model
     from autotuner.microkernels.variants import Kernel
     from autotuner.problems import Gemm, Problem
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from autotuner.targets import Target
     from autotuner.tuning.options import Options, parse_effort
     from autotuner.tuning.result import Result
-    from autotuner.tuning.tune import tune
 
 __all__ = [
     "Attention",
@@ -69,7 +68,7 @@ _HOMES = {
     "parse_effort": "tuning.options",
     "retune": "jobs.api",
     "suite": "jobs.api",
-    "tune": "tuning.tune",
+    "tune": "jobs.api",
     "tune_model": "jobs.model.tuner",
 }
 

@@ -19,24 +19,21 @@ from autotuner.system.workspace import Workspace
 
 Suffixes = tuple[str, ...]
 WRITTEN = f"by autotune {__version__}"
-MARK = f"<!-- {WRITTEN} -->"
-"""The first line of a report that autotune wrote."""
 _FOLDERS = (".executables", ".objects")
 _RECORD = "written.json"
 _TITLES = rb"Tuning spec|Microkernel spec|Spec|Configured executable, to be substituted,"
 _BY = rb"by autotune \d+(\.\w+)+"
 _OUR_SPEC = begins(rb"// (%b) %b(, (merged|retuned): [^\n]*)?\n" % (_TITLES, _BY))
-_OUR_REPORT = begins(rb"<!-- %b -->\n" % _BY)
 
 
 SPEC: Suffixes = (".mlir", ".flags")
 MICROKERNEL: Suffixes = (*SPEC, ".objects")
-MODEL: Suffixes = (*SPEC, ".md", ".executables", KERNELS, ".objects")
+MODEL: Suffixes = (*SPEC, ".executables", KERNELS, ".objects")
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """The output files of one name: the spec, the flagfile, and a report and folders if any."""
+    """The output files of one name: the spec, the flagfile, and folders if any."""
 
     spec: Path
     suffixes: Suffixes = SPEC
@@ -52,10 +49,6 @@ class Outputs:
     @property
     def flagfile(self) -> Path:
         return self.spec.with_suffix(".flags")
-
-    @property
-    def report(self) -> Path:
-        return self.spec.with_suffix(".md")
 
     @property
     def executables(self) -> Path:
@@ -142,7 +135,7 @@ def _says_so(path: Path) -> bool:
     """Whether a header shows that autotune wrote the file; for an unlisted flagfile, that of the spec beside it."""
     if path.suffix == ".flags":
         return _names_our_spec(path)
-    return _OUR_REPORT(path) if path.suffix == ".md" else path.suffix == ".mlir" and _OUR_SPEC(path)
+    return path.suffix == ".mlir" and _OUR_SPEC(path)
 
 
 def _names_our_spec(flagfile: Path) -> bool:

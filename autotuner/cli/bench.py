@@ -83,7 +83,7 @@ def run_bench(wanted: BenchWords, request: Request) -> None:
         selected = Selection(workload.allowing(request.allow_precision))
         with watched(request) as watch:
             result = bench(selected.on(target, seed=request.seed), terms, target, options=options, **watch)
-    show(result, request)
+    show(result, result.printer(), request)
     if result.failed and not result.problems:
         raise OutOfTimeError("ran out of time before anything was timed.")
     if result.failed:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
 
 import typer
 
@@ -23,6 +22,7 @@ from autotuner.system.text import printable
 from autotuner.tuning.dry_run import Rehearsal
 from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import D, Result
+from autotuner.tuning.run import Document
 from autotuner.tuning.session import Watched
 
 
@@ -34,23 +34,12 @@ def watched(request: Request) -> Iterator[Watched]:
         yield {"reporter": reporter, "stop": stop}
 
 
-class Shown(Protocol):
-    """The result of a command that times something."""
-
-    @property
-    def interrupted(self) -> bool: ...
-
-    def to_json(self) -> dict[str, Any]: ...
-
-    def printer(self) -> Printer: ...
-
-
-def show(result: Shown, request: Request) -> None:
+def show(result: Document, printer: Printer, request: Request) -> None:
     """The result for a program or for people; the process ends here where the user has stopped it."""
     if request.as_json:
         emit_json(result.to_json())
     else:
-        result.printer().show(make_console(), verbose=request.verbose)
+        printer.show(make_console(), verbose=request.verbose)
     if result.interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
 
@@ -78,7 +67,7 @@ def carry_out(
         return
     with watched(request) as watch:
         result = run(watch)
-    show(result, request)
+    show(result, Printer.of(result), request)
     if (failed := failure(result)) is not None:
         raise failed
     if code := exit_code(result):

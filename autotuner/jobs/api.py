@@ -1,4 +1,4 @@
-"""Workloads, experiments and retuning from Python, in one call each, as the commands `suite`, `ab`, `retune` do."""
+"""Problems, workloads, experiments and retuning from Python, in one call each, as the commands do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,18 @@ from autotuner.problems import Problem
 from autotuner.programs.model import Model
 from autotuner.targets import Target
 from autotuner.tuning.options import Options
+from autotuner.tuning.printer import OneProblem
+from autotuner.tuning.result import Result, with_details
 from autotuner.tuning.session import Watched
+from autotuner.tuning.tune import tune as tune_problem
+
+
+def tune(
+    problem: Problem, target: Target, *, options: Options | None = None, **watched: Unpack[Watched]
+) -> Result[OneProblem]:
+    """Searches for a configuration that beats IREE's default, and proves what it claims."""
+    result = tune_problem(problem, target, options=options, **watched)
+    return with_details(result, OneProblem(result.default_is_wrong))
 
 
 def suite(

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
-Cause = Literal[
-    "no-gain", "nothing-to-tune", "failed", "wrong-default", "out-of-time", "noise", "no-device", "interrupted"
-]
+from autotuner.measure.judgement import Cause
 
 
 @dataclass(frozen=True)

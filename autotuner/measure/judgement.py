@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from autotuner.measure.blocks import DEFAULT_RULES, BlockTimes, Entrant, Interval, Rules, Verdict, ratio_text
-from autotuner.measure.causes import Cause
 from autotuner.measure.reference import DEFAULT
 
 SAME = Interval(1.0, 1.0, 1.0)
+Cause = Literal[
+    "no-gain", "nothing-to-tune", "failed", "wrong-default", "out-of-time", "noise", "no-device", "interrupted"
+]
+"""Why a run ends as it does; `causes` has what they mean."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from iree.compiler import ir
 from autotuner.iree.figures import Isa
 from autotuner.iree.mlir import Dispatch, text_context, tile_levels
 from autotuner.measure.blocks import ratio_text
-from autotuner.measure.causes import Cause
+from autotuner.measure.judgement import Cause
 from autotuner.space.dispatch import CompilationInfo
 from autotuner.system.text import count
 from autotuner.targets import PLAIN, Target

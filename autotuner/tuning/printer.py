@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from rich.console import Console
 
@@ -19,11 +20,9 @@ from autotuner.space.table import ABSENT, Value
 from autotuner.system.listing import Listing
 from autotuner.system.text import clean, count, counted, microseconds, throughput
 from autotuner.system.workspace import Workspace, absolute
+from autotuner.tuning.result import Counts, Measured, Result
 
-if TYPE_CHECKING:
-    from autotuner.tuning.result import Counts, Measured, Result
-
-    AnyResult = Result[Any]
+AnyResult = Result[Any]
 
 ROWS = 6
 """Of a table on the screen, which has 24 lines for all; -v shows every row."""
@@ -53,6 +52,13 @@ class Printer:
         self.screen: list[Line | Listing] = []
         self.rest: list[Line | Listing] = []
         """What -v adds."""
+
+    @classmethod
+    def of(cls, result: AnyResult) -> Self:
+        """What is said of a result to people."""
+        printer = cls()
+        (result.details or OneProblem()).tell(result, printer)
+        return printer
 
     def line(self, name: str, text: str, *, style: str = "") -> None:
         self.screen.append(Line(name, text, style))
@@ -142,6 +148,31 @@ class Printer:
     def caches(self, result: AnyResult, *, names: tuple[str, str] = ("default", "best")) -> None:
         if result.caches is not None:
             self.more("cold cache", result.caches.words(*names))
+
+
+class Told(ABC):
+    """What a job tells beside the contract's document, and how it is said to people."""
+
+    @abstractmethod
+    def tell(self, result: Any, printer: Printer) -> None:
+        """What the result comes to."""
+
+    def text(self, result: AnyResult) -> str:
+        """What the command line prints."""
+        return Printer.of(result).text()
+
+
+@dataclass(frozen=True)
+class OneProblem(Told):
+    """Nothing more: of one problem."""
+
+    default_is_wrong: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {}
+
+    def tell(self, result: AnyResult, printer: Printer) -> None:
+        tell_problem(result, printer)
 
 
 def tell_problem(result: AnyResult, printer: Printer) -> None:

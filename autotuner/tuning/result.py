@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypedDict
 
@@ -14,12 +14,10 @@ from autotuner.iree.compile import FAILURE_CLASSES, FailureClass
 from autotuner.iree.figures import Isa
 from autotuner.measure.blocks import Interval
 from autotuner.measure.caches import Caches, Pair
-from autotuner.measure.causes import Cause
-from autotuner.measure.judgement import Audited
+from autotuner.measure.judgement import Audited, Cause
 from autotuner.measure.reference import Reference
 from autotuner.space import Value
 from autotuner.targets import PLAIN
-from autotuner.tuning.printer import Printer, tell_problem
 
 SCHEMA = 1
 FinalVerdict = Literal["win", "no-winner", "inconclusive", "compile-only"]
@@ -99,8 +97,8 @@ class Details(Protocol):
 
     def to_json(self) -> dict[str, Any]: ...
 
-    def tell(self, result: Result[Any], printer: Printer) -> None:
-        """Says to people what the result comes to."""
+    def text(self, result: Result[Any]) -> str:
+        """What the command line prints."""
 
 
 class RunFacts(TypedDict):
@@ -243,23 +241,20 @@ class Result(Generic[D]):
             **(self.details.to_json() if self.details is not None else {}),
         }
 
-    def printer(self) -> Printer:
-        """What is said of it to people."""
-        printer = Printer()
-        if self.details is None:
-            tell_problem(self, printer)
-        else:
-            self.details.tell(self, printer)
-        return printer
-
     def __str__(self) -> str:
-        """What the command line prints."""
-        return self.printer().text()
+        """What the command line prints; of a part of a larger run a line."""
+        return repr(self) if self.details is None else self.details.text(self)
 
     def __repr__(self) -> str:
         """A line: at a prompt, `print` tells the rest."""
         ratio = f", {self.speedup.median:.3f}x" if self.speedup else ""
         return f"<Result {self.run}: {self.verdict}{ratio}, {self.problem['name']} on {self.target} ({self.device})>"
+
+
+def with_details(result: Result[Any], details: D, **changed: Any) -> Result[D]:
+    """The result of a part, as the result of the whole."""
+    values = {f.name: getattr(result, f.name) for f in fields(result)}
+    return Result(**{**values, **changed, "details": details})
 
 
 def read_result(document: Mapping[str, Any], *, workspace: Path, storage: str | None) -> Result:

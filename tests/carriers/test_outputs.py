@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autotuner.carriers.carrier import carrier_named
-from autotuner.carriers.outputs import MARK, MICROKERNEL, MODEL, WRITTEN, Outputs, files_in
+from autotuner.carriers.outputs import MICROKERNEL, MODEL, WRITTEN, Outputs, files_in
 from autotuner.errors import AutotuneError, UsageError
 from autotuner.system.workspace import Workspace
 from autotuner.targets.backends import TUNING_SPEC
@@ -85,7 +85,6 @@ def test_an_input_in_a_folder_of_the_outputs_is_refused(files: Outputs) -> None:
 def test_what_was_written_is_known_again_also_after_the_workspace_has_moved(files: Outputs, tmp_path: Path) -> None:
     files.claim()
     files.write(files.flagfile, "--iree-opt-data-tiling\n")  # flags alone: nothing in it says whose it is
-    files.write(files.report, f"{MARK}\n# report\n")
     (tmp_path / "kernel.o").write_bytes(b"object")
     files.copy(tmp_path / "kernel.o")
     files.claim()

@@ -66,11 +66,11 @@ def test_a_run_waits_for_no_import_that_it_does_not_use(tmp_path: Path) -> None:
 
 
 def test_the_public_names_are_all_there_whatever_was_imported_before() -> None:
-    import autotuner.tuning.tune
+    import autotuner.jobs.api
 
     for name in autotuner.__all__:
         assert name == "__version__" or getattr(autotuner, name).__doc__
-    assert autotuner.tune is autotuner.tuning.tune.tune
+    assert autotuner.tune is autotuner.jobs.api.tune
     assert set(autotuner.__all__) <= set(dir(autotuner))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         getattr(autotuner, NOTHING)

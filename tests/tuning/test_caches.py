@@ -17,6 +17,7 @@ from autotuner.measure.caches import Cache, Caches, Pair
 from autotuner.problems import Gemm
 from autotuner.specfiles.entries import read
 from autotuner.store.store import Store
+from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import read_result
 from tests.support.fake_tools import FakeTools, run
 from tests.support.pretended_device import WARM, Pretended, pretend
@@ -42,7 +43,7 @@ def test_a_winner_is_timed_both_ways_and_all_that_is_shown_says_so(tune: Tune, w
     assert document["cold"] == {"baseline_us": pytest.approx(1.1 * WARM), "best_us": pytest.approx(0.66 * WARM)}
     assert set(device.taken) == {"warm", "fresh"}, "single calls with a cold cache are no timings of the search"
     words = "default 110.000 ms, best 66.000 ms (1.667x); warm in the same turns: default 100.000 ms, best 50.000"
-    assert f"cold cache {words}" in result.printer().text(verbose=True)
+    assert f"cold cache {words}" in Printer.of(result).text(verbose=True)
     assert result.spec is not None
     assert f"// cold cache: {words}" in result.spec.read_text()
     (entry,) = read(result.spec).entries
@@ -89,7 +90,7 @@ def test_a_warm_search_alone_says_nothing_of_a_cold_cache(tune: Tune) -> None:
     result, _ = tune(cache="warm", trials=1)
     document = result.to_json()
     assert (document["warm"], document["cold"]) == (None, None)
-    assert "cold" not in result.printer().text(verbose=True)
+    assert "cold" not in Printer.of(result).text(verbose=True)
 
 
 def test_where_no_time_is_left_it_is_said(tune: Tune) -> None:

@@ -118,7 +118,7 @@ CACHES = Caches(Pair(20.0, 10.0), Pair(24.0, 12.0))
 
 
 def lines(result: Result, *, verbose: bool = False) -> dict[str, str]:
-    said = result.printer().text(verbose=verbose).splitlines()
+    said = Printer.of(result).text(verbose=verbose).splitlines()
     return {line[:11].strip(): line[11:] for line in said if line.strip()}
 
 
@@ -138,7 +138,7 @@ def test_details_come_with_verbose() -> None:
 
 def test_a_note_is_counted_and_not_repeated() -> None:
     drifts = tuple(f"the device drifts: the baseline now takes 0.{n} of its first time" for n in (77, 48, 40))
-    said = replace(AGREE, notes=("another", *drifts)).printer().text(verbose=True)
+    said = Printer.of(replace(AGREE, notes=("another", *drifts))).text(verbose=True)
     assert said.count("drifts") == 1
     assert "takes 0.40 of its first time (3 times)" in said
 

@@ -21,6 +21,7 @@ from autotuner.measure.cache_timer import NO_TIME
 from autotuner.problems.render import problem_mlir
 from autotuner.store.store import Store
 from autotuner.tuning.options import Effort
+from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import read_result
 from tests.support.contract import hold_contract
 from tests.support.fake_tools import (
@@ -103,7 +104,7 @@ def test_a_kernel_that_wins_is_told_beside_the_best_of_the_compiler(workspace: P
     assert (document["best"]["kind"], document["best"]["us"]) == ("microkernel", 20e3)
     assert (document["best_codegen"]["kind"], document["best_codegen"]["us"]) == ("codegen", 50e3)
     assert document["best_codegen"]["route"] == "data-tiling"
-    assert "without microkernels: route data-tiling" in result.printer().text(verbose=True)
+    assert "without microkernels: route data-tiling" in Printer.of(result).text(verbose=True)
     assert "--microkernels" not in (workspace / "specs" / f"{PROBLEM.name}-cpu.mlir").read_text()
     assert read_result(document, workspace=workspace, storage=None).best_codegen == result.best_codegen
 

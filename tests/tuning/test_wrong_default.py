@@ -32,6 +32,7 @@ from autotuner.targets.knobs import named_route
 from autotuner.tuning.evaluate import Evaluator
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import BASELINE, Candidate, Plan
+from autotuner.tuning.printer import Printer
 from autotuner.tuning.result import read_result
 from tests.support.fake_tools import BASE_MS, CPU, ONE_ROUTE, PROBLEM, SPEC, FakeTools, candidates, run
 
@@ -57,7 +58,7 @@ def test_a_right_route_wins_over_a_wrong_default(fake: Fake, workspace: Path) ->
     assert (result.verdict, result.carrier) == ("win", "flags")
     assert result.flagfile is not None
     assert set(decomposed_attention()) <= {*result.flagfile.read_text().splitlines()}
-    assert re.search(r"default    100.000 ms .*  with wrong results\n", str(result))
+    assert re.search(r"default    100.000 ms .*  with wrong results\n", Printer.of(result).text())
     document = json.loads(json.dumps(result.to_json()))
     assert document["baseline"]["us"] == pytest.approx(1000 * BASE_MS)
     assert document["reference"]["source"] == "numpy"
@@ -103,7 +104,7 @@ def test_where_the_wrong_default_is_faster_the_win_is_over_the_best_right_route(
     assert result.reference.default_us == 1000 * BASE_MS
     assert result.speedup is not None
     assert result.speedup.median == pytest.approx(4 / 3)
-    assert "x faster than route decomposed" in str(result)
+    assert "x faster than route decomposed" in Printer.of(result).text()
     assert result.spec is not None
     header = result.spec.read_text().splitlines()
     assert f"// default:    {wrong(result)}" in header

@@ -10,8 +10,8 @@ from typing import Any
 from autotuner.jobs.ab.arms import ArmKind
 from autotuner.programs.arbiter import Arbiter
 from autotuner.system.text import microseconds, throughput, times
-from autotuner.tuning.printer import Printer, shown
-from autotuner.tuning.result import D, Result
+from autotuner.tuning.printer import Printer, Told, shown
+from autotuner.tuning.result import Result
 
 _NEXT = {"win": "compile as B", "no-winner": "stay with A"}
 """The next step for two arms, where the general one names IREE's default or a search."""
@@ -49,7 +49,7 @@ class ArmFacts:
 
 
 @dataclass(frozen=True)
-class AbDetails:
+class AbDetails(Told):
     """What an experiment's document has beside the contract's: `baseline` is arm A, `best` is arm B."""
 
     arms: tuple[ArmFacts, ...] = ()
@@ -79,12 +79,6 @@ class AbDetails:
 
 
 AbResult = Result[AbDetails]
-
-
-def with_details(result: Result[Any], details: D, **changed: Any) -> Result[D]:
-    """The result of a part, as the result of the whole."""
-    values = {f.name: getattr(result, f.name) for f in fields(result)}
-    return Result(**{**values, **changed, "details": details})
 
 
 # --- what is said to people -------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from autotuner.errors import AutotuneError, NoCandidateError, WrongResultError
 from autotuner.iree.run import failed_because
 from autotuner.jobs.ab.arms import DEFAULT
 from autotuner.jobs.ab.opening import Experiment, rehearse_experiment
-from autotuner.jobs.ab.result import AbDetails, AbResult, ArmFacts, B, with_details
+from autotuner.jobs.ab.result import AbDetails, AbResult, ArmFacts, B
 from autotuner.jobs.ab.run import run_experiment
 from autotuner.microkernels.variants import Kernel
 from autotuner.problems import Problem
@@ -18,6 +18,7 @@ from autotuner.store.rows import CandidateRow
 from autotuner.targets import Target
 from autotuner.tuning.dry_run import Rehearsal, rehearse
 from autotuner.tuning.options import Options, Task
+from autotuner.tuning.result import with_details
 from autotuner.tuning.session import Session, Watched
 from autotuner.tuning.single import Found
 from autotuner.tuning.tune import searched

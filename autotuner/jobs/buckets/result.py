@@ -13,7 +13,7 @@ from autotuner.jobs.buckets.bounds import Bucket
 from autotuner.measure.blocks import Interval
 from autotuner.space.dispatch import CompilationInfo
 from autotuner.system.text import microseconds
-from autotuner.tuning.printer import Printer, tell_problem
+from autotuner.tuning.printer import Printer, Told, tell_problem
 from autotuner.tuning.result import Result
 
 _TILE_AND_FUSE = "TileAndFuse"
@@ -99,7 +99,7 @@ class BucketResult:
 
 
 @dataclass(frozen=True)
-class FamilyDetails:
+class FamilyDetails(Told):
     """Beside the contract's document, whose figures are those of the bucket in which --shape's own M falls."""
 
     buckets: tuple[BucketResult, ...]

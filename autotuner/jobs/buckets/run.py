@@ -28,7 +28,6 @@ from autotuner.errors import (
 from autotuner.iree.compile import first_error
 from autotuner.jobs.ab.arms import DEFAULT, SpecArm
 from autotuner.jobs.ab.opening import Experiment
-from autotuner.jobs.ab.result import with_details
 from autotuner.jobs.ab.run import experiment
 from autotuner.jobs.buckets.bounds import Bucket, Family
 from autotuner.jobs.buckets.result import BucketResult, FamilyDetails, FamilyResult, Member, for_all_rows
@@ -40,7 +39,7 @@ from autotuner.system import process
 from autotuner.system.digests import read_by_flags
 from autotuner.targets import Target
 from autotuner.tuning.options import Options, Task
-from autotuner.tuning.result import Counts, Files, FinalVerdict, Result
+from autotuner.tuning.result import Counts, Files, FinalVerdict, Result, with_details
 from autotuner.tuning.run import Job, Question, Run, Turn
 from autotuner.tuning.session import Watched
 from autotuner.tuning.ship import ESTIMATED

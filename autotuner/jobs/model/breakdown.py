@@ -76,16 +76,6 @@ class TimeTable:
             "after": self.after.to_json() if self.after else None,
         }
 
-    def lines(self) -> list[str]:
-        """For the report."""
-        lines = ["| what | default | | best | |", "|---|---|---|---|---|"]
-        for kind in (*_ORDER, BETWEEN):
-            if any(side is not None and side.parts[kind] for side in (self.before, self.after)):
-                cells = [*_cells(self.before, kind), *_cells(self.after, kind)]
-                lines.append(f"| {' | '.join([kind, *cells])} |")
-        whole = [f"{side.us / 1000:.3f} ms | " if side else "– | –" for side in (self.before, self.after)]
-        return [*lines, f"| the model | {' | '.join(whole)} |", "", f"How: {STATISTICS}."]
-
     def short(self) -> str:
         """One line: the shares of what is shown, the largest first."""
         side = self.after or self.before
@@ -94,13 +84,6 @@ class TimeTable:
         ranked = sorted(side.parts.items(), key=lambda part: part[1], reverse=True)
         parts = ", ".join(f"{kind} {us / side.us:.0%}" for kind, us in ranked if us >= 0.005 * side.us)
         return f"{parts} ({'best' if self.after else 'default'}, by {STATISTICS})"
-
-
-def _cells(side: Breakdown | None, kind: str) -> tuple[str, str]:
-    if side is None:
-        return "–", "–"
-    us = side.parts[kind]
-    return f"{us / 1000:.3f} ms", f"{100 * us / side.us:.1f} %" if side.us else "–"
 
 
 def time_table(

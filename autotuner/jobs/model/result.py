@@ -1,15 +1,13 @@
 """The result of tuning a model: the contract's JSON document with routes, dispatches and entries, and what people are
-told, on the screen and in a report."""
+told."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autotuner.carriers.outputs import MARK
-from autotuner.iree.compile import shell_line
 from autotuner.jobs.model.breakdown import TimeTable
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.entries import Entry, KernelEntry, carriers
@@ -18,17 +16,16 @@ from autotuner.measure.reference import WORDS
 from autotuner.programs.arbiter import Arbiter
 from autotuner.system.listing import Column, Listing
 from autotuner.system.text import count, microseconds
-from autotuner.tuning.printer import Printer, grouped, shown
+from autotuner.tuning.printer import Printer, Told, grouped, shown
 from autotuner.tuning.result import Result
 
 _CALLS, _SHARE, _ALONE = (Column(title, right=True) for title in ("calls", "share", "alone"))
 _DISPATCHES = ("dispatch", _CALLS, _SHARE, "state", _ALONE, "applied", "code")
 _KERNELS = ("operation", _CALLS, _SHARE, "kernel", _ALONE, Column("codegen", right=True), "state")
-_ROUTES = ("route", "time of the model", "error", "")
 
 
 @dataclass(frozen=True)
-class ModelDetails:
+class ModelDetails(Told):
     """What a model's document has beside the contract's."""
 
     routes: tuple[Contestant, ...] = ()
@@ -55,10 +52,8 @@ class ModelDetails:
     objects: Path | None = None
     program: Path | None = None
     """The model as iree-compile takes it: the user's own file, or what was imported from ONNX."""
-    report: Path | None = None
     candidate: Path | None = None
     """Without a device and without -o: the folder of what would be written."""
-    commands: tuple[str, ...] = ()
 
     @property
     def default_is_wrong(self) -> bool:
@@ -87,7 +82,6 @@ class ModelDetails:
             "error": self.error,
             "executables": str(self.executables) if self.executables else None,
             "program": str(self.program) if self.program else None,
-            "report": str(self.report) if self.report else None,
         }
 
     def tell(self, result: ModelResult, printer: Printer) -> None:
@@ -122,8 +116,6 @@ def tell_model(result: ModelResult, printer: Printer) -> None:
     if details.candidate is not None:
         printer.line("candidate", f"{shown(details.candidate)} (spec.mlir); with -o FILE.mlir it is written there")
     printer.files(result, program=details.program)
-    if details.report is not None:
-        printer.line("report", shown(details.report))
     if details.rows:
         printer.more("ranked", f"dispatches of route {details.ranked_route}, by {details.ranked_by}")
         printer.rest.append(Listing.of(_DISPATCHES, _dispatches(details)))
@@ -149,37 +141,6 @@ def _best(result: ModelResult) -> str:
     parts += [count(len(details.entries), "entry")] if details.entries else []
     parts += [count(len(details.shipped_kernels), "microkernel")] if details.shipped_kernels else []
     return f"{', '.join(parts)}{'' if result.flagfile else ', not written'}"
-
-
-def report_text(result: ModelResult) -> str:
-    """The run as a page of Markdown: the screen's lines and the long tables."""
-    details = result.details
-    head = [MARK, f"# {result.problem['name']} on {result.target} ({result.device})", ""]
-    head += [f"**{result.verdict}**: {result.reason}", "", f"made by: `{shell_line(details.commands)}`", ""]
-    lines = [
-        *head,
-        "```",
-        result.printer().text(verbose=True),
-        "```",
-        "",
-        *(_markdown(_ROUTES, map(_route, details.routes)) if details.routes else ()),
-        "",
-    ]
-    if details.time:
-        lines += ["", "Where the time of one call goes:", "", *details.time.lines()]
-    lines += ["", *(f"- {note}" for note in result.notes), ""]
-    return "\n".join(lines)
-
-
-def _markdown(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    lines = [titles, ["---"] * len(titles), *rows]
-    return ["| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in line) + " |" for line in lines]
-
-
-def _route(one: Contestant) -> tuple[str, ...]:
-    time = f"{one.us / 1000:.3f} ms" if one.us is not None else "–"
-    error = f"{one.error:.1e}" if one.error is not None else "–"
-    return one.route.name, time, error, one.failure or shell_line(one.route.flags)
 
 
 def _kernels(details: ModelDetails) -> Sequence[tuple[str, ...]]:

@@ -19,11 +19,10 @@ from autotuner.jobs.model.contestant import Contestant, Lineup
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.entries import applied
 from autotuner.jobs.model.parts import COMPUTED, PartSearch
-from autotuner.jobs.model.result import ModelDetails, ModelResult, report_text
+from autotuner.jobs.model.result import ModelDetails, ModelResult
 from autotuner.jobs.model.rows import DispatchRow, Row
 from autotuner.measure.blocks import ALPHA, Verdict
-from autotuner.measure.causes import Cause
-from autotuner.measure.judgement import Judgement
+from autotuner.measure.judgement import Cause, Judgement
 from autotuner.programs.arbiter import Arbiter
 from autotuner.system import process
 from autotuner.system.text import count, printable
@@ -114,14 +113,6 @@ class Summary:
         parts = replace(made.parts, spec=spec, kernels=kernels)
         return ship(files, parts, context.flags(made.route), check=check, binary=made.module.binary)
 
-    def reported(self, result: ModelResult) -> ModelResult:
-        """With a report among the results, whether something ships or not."""
-        context = self.context
-        path = context.session.workspace.results / f"{context.builder.program.name}-{context.run.id}.md"
-        result = replace(result, details=replace(result.details, report=path))
-        context.files.write(path, report_text(result))
-        return result
-
     def result(
         self,
         verdict: FinalVerdict,
@@ -176,7 +167,6 @@ class Summary:
                 error=made.error if made else None,
                 arbiter=self.arbiter,
                 program=context.builder.program.source,
-                commands=("autotune", *context.options.command[1:]),
             ),
         )
 

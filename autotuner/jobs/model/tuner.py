@@ -74,7 +74,6 @@ class _ModelRun:
         except OutOfTimeError as error:
             result = self.found.result("inconclusive", late(error, context.clock))
         self._clean()
-        result = self.found.reported(result)
         context.run.finish(result)
         return result
 

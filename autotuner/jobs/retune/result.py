@@ -19,11 +19,10 @@ from autotuner.measure.causes import CAUSES
 from autotuner.specfiles.provenance import to_json
 from autotuner.system.listing import Listing
 from autotuner.system.text import count, microseconds
-from autotuner.tuning.printer import shown
+from autotuner.tuning.printer import Printer, Told, shown
 from autotuner.tuning.result import Best, Counts, Files, FinalVerdict, Measured, Result
 
 if TYPE_CHECKING:
-    from autotuner.tuning.printer import Printer
     from autotuner.tuning.run import Run
 
 State = Literal["kept", "replaced", "dropped", "skipped", "failed"]
@@ -128,7 +127,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class RetuneDetails:
+class RetuneDetails(Told):
     """What retuning's document has beside the contract's."""
 
     rows: tuple[EntryRow, ...] = ()

@@ -25,7 +25,7 @@ from autotuner.specfiles.flagfile import Flagfile
 from autotuner.specfiles.merge import merge
 from autotuner.system.listing import Column, Listing
 from autotuner.system.text import count, microseconds
-from autotuner.tuning.printer import VERDICTS, Printer, shown
+from autotuner.tuning.printer import VERDICTS, Printer, Told, shown
 from autotuner.tuning.result import Best, Counts, Files, FinalVerdict, Measured, Result, RunFacts
 from autotuner.tuning.run import Run
 
@@ -123,7 +123,7 @@ _REASONS = {
 
 
 @dataclass(frozen=True)
-class SuiteDetails:
+class SuiteDetails(Told):
     """What a suite's document has beside the contract's."""
 
     workload: Workload

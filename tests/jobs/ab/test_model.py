@@ -15,6 +15,7 @@ from autotuner.errors import NoCandidateError, WrongResultError
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.result import AbResult
 from autotuner.targets.base import decomposed_attention
+from autotuner.tuning.printer import Printer
 from tests.jobs.ab.conftest import TILED, TWO_PRODUCTS
 from tests.support.fake_tools import BASE_MS, DATA_TILING, FakeTools
 from tests.support.kernels import own_kernel
@@ -56,7 +57,7 @@ def test_a_kernel_takes_the_place_of_all_that_it_fits_and_ships_when_it_wins(
     assert result.spec.read_text().startswith("// Microkernel spec by autotune")
     use = f"// use:        iree-compile {model} @{result.flagfile} -o two-cpu-sgemm_c.vmfb"
     assert use in result.spec.read_text().splitlines()
-    assert result.printer().text(verbose=True).count("_nn, called once") == 2
+    assert Printer.of(result).text(verbose=True).count("_nn, called once") == 2
 
 
 @needs_c

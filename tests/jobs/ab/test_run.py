@@ -17,6 +17,7 @@ from autotuner.problems import Problem
 from autotuner.store.store import Store
 from autotuner.system.progress import Stop
 from autotuner.tuning.plan import Plan
+from autotuner.tuning.printer import Printer
 from tests.jobs.ab.conftest import PLAIN, PROBLEM, TILED
 from tests.support.fake_tools import BASE_MS, DATA_TILING, SPEC, FakeTools
 from tests.support.pretended_device import pretend
@@ -114,7 +115,7 @@ def test_both_arms_are_timed_with_a_cold_cache_too(
     assert ("cold" in made[0].taken) == (cache == "cold")
     assert bool([note for note in result.notes if "disagree" in note]) == (cache == "cold")
     words = f"cold cache A 110.000 ms, B {110 * cold:.3f} ms ({1 / cold:.3f}x); warm in the same turns: A 100.000 ms"
-    assert words in result.printer().text(verbose=True)
+    assert words in Printer.of(result).text(verbose=True)
 
 
 def test_the_slower_arm_does_not_win_and_the_ratio_is_told(fake: Fake, experiment: Run, flagfile: Write) -> None:

@@ -24,6 +24,7 @@ from autotuner.programs.model import Model
 from autotuner.specfiles.entries import read
 from autotuner.store.store import Store
 from autotuner.system.progress import LOG, Progress, Stop
+from autotuner.tuning.printer import Printer
 from tests.support.contract import COUNTS, KEYS
 from tests.support.fake_tools import CPU, ONE_ROUTE, SPEC
 from tests.support.models import EXAMPLES, fake_tools, iree_compile, run
@@ -53,7 +54,6 @@ def test_a_model_is_tuned_by_entries_that_are_proven_and_shipped(won: ModelResul
     assert result.speedup.median == pytest.approx(2.0)
     assert result.spec is not None
     assert result.flagfile is not None
-    assert result.details.report is not None
     entries = read(result.spec).entries
     assert len(entries) == len(result.details.entries) == result.details.applied == 3
     assert {row.applied for row in result.details.rows} == {1}
@@ -69,8 +69,6 @@ def test_a_model_is_tuned_by_entries_that_are_proven_and_shipped(won: ModelResul
     # Too little time to race each of them alone: the model was the judge of the others.
     assert {row["state"] for row in document["dispatches"]} <= {"ahead", "tuned"}
     assert sum(row["share"] for row in document["dispatches"]) + document["other_share"] == pytest.approx(1.0)
-    report = result.details.report.read_text()
-    assert "matmul_64x128x96_f32" in report
     workspace = result.flagfile.parents[1]
     folder = workspace / "candidates" / result.run
     assert {path.name for path in folder.iterdir()} == {"inputs", "tuned-plain", LOG}
@@ -90,12 +88,8 @@ def test_what_is_not_faster_is_not_shipped(tmp_path: Path) -> None:
     assert [row.state for row in result.details.rows] == ["no-gain", "left-out", "left-out"]
     assert "--top" in result.details.rows[1].reason
     assert not list((tmp_path / "workspace" / "specs").iterdir())
-    shown = result.printer().text(verbose=True)
+    shown = Printer.of(result).text(verbose=True)
     assert all(row.reason and row.reason in shown for row in result.details.rows)
-    report = tmp_path / "workspace" / "results" / f"three-{result.run}.md"
-    assert result.details.report == report
-    assert "**no-winner**" in report.read_text()
-    assert f"report     {report}" in shown
 
 
 def test_the_best_product_of_knobs_is_found_and_ships_its_flags(tmp_path: Path) -> None:
@@ -256,8 +250,6 @@ def test_an_entry_that_is_slower_within_the_model_is_dropped(tmp_path: Path, mon
     dropped = [row for row in result.details.rows if row.state == "dropped"]
     assert len(dropped) == 1
     assert "within the model it takes 13.0 µs, without it 9.0 µs" in {row.reason for row in dropped}
-    assert result.details.report is not None
-    assert "| gemm |" in result.details.report.read_text()
     assert result.spec is not None
     assert len(read(result.spec).entries) == result.details.applied == 1
     document = result.details.to_json()["time"]
@@ -266,8 +258,7 @@ def test_an_entry_that_is_slower_within_the_model_is_dropped(tmp_path: Path, mon
         assert [part["kind"] for part in parts] == ["gemm", "launch and waiting"]
         assert parts[0]["us"] == pytest.approx(us)
         assert parts[0]["us"] + parts[1]["us"] == pytest.approx(document[side]["us"])
-    assert result.details.report is not None
-    assert "the runtime's statistics" in result.details.report.read_text()
+    assert "by the runtime's statistics" in Printer.of(result).text(verbose=True)
 
 
 def test_a_finished_dispatch_is_not_run_again(tmp_path: Path) -> None:

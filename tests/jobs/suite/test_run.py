@@ -29,6 +29,7 @@ from autotuner.problems.render import problem_mlir
 from autotuner.store.store import Store
 from autotuner.system.settings import cache_dir
 from autotuner.tuning.options import Effort
+from autotuner.tuning.printer import Printer
 from tests.support.contract import COUNTS, ENVIRONMENT, FAILED, KEYS, SECONDS
 from tests.support.fake_tools import DATA_TILING, ONE_ROUTE, SPEC, TIMED, TWO_ROUTES, Cli, FakeTools
 from tests.support.patience import ENOUGH
@@ -241,7 +242,7 @@ def test_winners_that_need_different_flags_are_grouped_and_the_better_group_is_t
     assert (document["best"]["us"], document["speedup"]["median"]) == pytest.approx((750e3, 1.6))
     assert document["one_compile"] == {"problems": 1, "us_saved": pytest.approx(450e3), "saved": pytest.approx(37.5)}
     assert "1200.000 ms by default, 750.000 ms by one compile" in str(result)
-    printed = result.printer().text(verbose=True)
+    printed = Printer.of(result).text(verbose=True)
     assert "510.000 ms if each problem had flags of its own: 2 compiles" in printed
     assert "1 winner, 450.000 ms saved" in printed
     assert any("2 sets of flags" in note for note in result.notes)
@@ -375,7 +376,7 @@ def test_a_killed_suite_and_one_that_ctrl_c_ends_with_130_go_on_with_the_same_ru
 
 
 def test_the_table_says_what_was_gained_and_how_to_use_it(won: Won) -> None:
-    printed = won.result.printer().text(verbose=True)
+    printed = Printer.of(won.result).text(verbose=True)
     assert printed.startswith("verdict    win: 2 of 2 tuned problems")
     assert "weighted 50.00 %, average 50.00 %" in printed
     assert "400.000 ms by default, 200.000 ms tuned" in printed
