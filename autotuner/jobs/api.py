@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 from autotuner.jobs.ab.arms import parse_arm
 from autotuner.jobs.ab.opening import Experiment
@@ -29,7 +29,7 @@ from autotuner.tuning.tune import tune as tune_problem
 
 def tune(
     problem: Problem, target: Target, *, options: Options | None = None, **watched: Unpack[Watched]
-) -> Result[OneProblem]:
+) -> Result[Any]:
     """Searches for a configuration that beats IREE's default, and proves what it claims."""
     result = tune_problem(problem, target, options=options, **watched)
     return with_details(result, OneProblem(result.default_is_wrong))

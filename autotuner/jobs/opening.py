@@ -15,17 +15,18 @@ from autotuner.measure.contest import timed_by
 from autotuner.measure.judge import Judge, JudgePhase, unheard
 from autotuner.measure.judgement import Contest, Judgement
 from autotuner.measure.reference import WORDS
-from autotuner.measure.schedule import Schedule
+from autotuner.measure.schedule import Schedule, beginning
 from autotuner.problems import Problem
 from autotuner.programs.arbiter import Arbiter, HostAnswer, compute_on_host
 from autotuner.programs.inputs import load_expected, wider
 from autotuner.programs.model import Model, ModelBuilder, call_of
 from autotuner.programs.program import ModelProgram, Program
-from autotuner.programs.structure import ModelStructure, expected_error
+from autotuner.programs.structure import ModelStructure, expected_error, read_beside
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
+from autotuner.targets import NO_DEVICE
 from autotuner.tuning.options import Options
-from autotuner.tuning.run import Run
+from autotuner.tuning.run import Job, Run
 from autotuner.tuning.session import Session
 
 MIN_TIME = 0.05
@@ -117,6 +118,23 @@ def run_timeout(options: Options) -> float:
 def open_model(model: Model, session: Session) -> ModelBuilder:
     """The model's file, imported and vetted, and what compiles it."""
     return ModelBuilder(session.tools, Cache(cache_dir()), model.opened_in(session.workspace, session.tools))
+
+
+def read_model(model: Model, job: Job, *, whole: bool = False) -> tuple[ModelBuilder, ModelStructure]:
+    """How it is compiled, and its dispatches on the plain route; what imports it keeps to the budget, too.
+
+    `whole`: the default's module is needed anyway, so that the dispatches are read from the compile that makes it.
+    """
+    session, account = job.session, job.account
+    account.stage("reading the model")
+    model.check_words()
+    with beginning("reading the model"):
+        with account.clocked("space"):
+            builder = open_model(model, session)
+        timed, timeout = session.device != NO_DEVICE, compile_timeout(job.options, account.clock)
+        with account.clocked("build" if whole else "space"):
+            plain = read_beside(job.target, builder, session.executor, timeout=timeout, timed=timed, whole=whole)
+    return builder, plain
 
 
 def model_program(

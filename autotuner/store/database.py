@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import errno
 import json
-import os
-import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from sqlalchemy import (
@@ -19,8 +16,6 @@ from sqlalchemy import (
     BigInteger,
     Connection,
     Engine,
-    Text,
-    case,
     create_engine,
     event,
     func,
@@ -29,14 +24,12 @@ from sqlalchemy import (
     make_url,
     select,
     text,
-    update,
 )
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError, StatementError
-from sqlalchemy.schema import CreateColumn
 
 from autotuner.errors import AutotuneError, EnvironmentFailure, StorageError, UsageError
-from autotuner.store.rows import ADDED, METADATA, RUNS, SCHEMA, VERSION
+from autotuner.store.rows import METADATA, SCHEMA, VERSION
 
 DATABASE_ERRORS = (SQLAlchemyError, sqlite3.Error, OSError)
 """The exceptions of databases; the last two come unwrapped from a connection's first statements."""
@@ -47,12 +40,7 @@ BUSY_SECONDS = "15"
 _UPGRADES = 0x6175746F74756E65
 """The advisory lock for creating or changing tables on a server: `autotune` in ASCII."""
 
-KINDS_SINCE = 3
-"""The schema version since which runs have kinds."""
-
 _TRIGGERS = "SELECT count(*) FROM sqlite_master WHERE type = 'trigger'"
-_LOG = "-wal"
-"""The suffix of SQLite's write-ahead log."""
 
 ELSEWHERE = "choose another --workspace or --storage."
 
@@ -134,7 +122,7 @@ def writer(engine: Engine) -> Engine:
 
 
 def prepare(engine: Engine, *, create: bool) -> None:
-    """Creates or upgrades the tables; refuses databases that are not autotune's or of a newer version."""
+    """Creates the tables; refuses databases that are not autotune's or of another schema version."""
     name = name_of(engine.url)
     with engine.connect() as connection:
         found, views = set(inspect(connection).get_table_names()), set(inspect(connection).get_view_names())
@@ -158,13 +146,14 @@ def prepare(engine: Engine, *, create: bool) -> None:
         )
     with engine.connect() as connection:
         version = connection.scalar(select(SCHEMA.c.version))
-    if version is None or version > VERSION:
+    if version != VERSION:
+        older = version is not None and version < VERSION
+        remedy = "Open it with autotune 0.2.0, which upgrades it," if older else "Upgrade autotune"
         raise StorageError(
-            f"{name} was written by a newer autotune (schema {version}, this one knows {VERSION}).",
-            remedy=f"Upgrade autotune or {ELSEWHERE}",
+            f"{name} was written by {'an older' if older else 'a newer'} autotune (schema {version}, this one knows "
+            f"{VERSION}).",
+            remedy=f"{remedy} or {ELSEWHERE}",
         )
-    if version < VERSION:
-        _upgrade(engine)
 
 
 @contextmanager
@@ -176,28 +165,6 @@ def alone(engine: Engine) -> Iterator[Connection]:
         yield connection
 
 
-def _upgrade(engine: Engine) -> None:
-    """Adds the tables and columns that an older database lacks; rows stay as they are."""
-    with alone(engine) as connection:
-        # Read again under the lock: another process may have done the same.
-        version = connection.scalar(select(SCHEMA.c.version)) or VERSION
-        for column in (column for step in range(version, VERSION) for column in ADDED[step + 1]):
-            definition = CreateColumn(column).compile(dialect=engine.dialect)
-            connection.exec_driver_sql(f"ALTER TABLE {column.table.name} ADD COLUMN {definition}")
-            for index in (index for index in column.table.indexes if column.name in index.columns):
-                index.create(connection)
-        if version < KINDS_SINCE:
-            _name_kinds(connection)
-        connection.execute(update(SCHEMA).values(version=VERSION))
-
-
-def _name_kinds(connection: Connection) -> None:
-    """Sets the kinds of older runs, from their problems and results."""
-    problem, result = sql_cast(RUNS.c.problem, Text), sql_cast(RUNS.c.result, Text)
-    kind = case((result.like('%"arms": [%'), "ab"), (problem.like('%"op": "model"%'), "model"), else_="single")
-    connection.execute(update(RUNS).values(kind=kind))
-
-
 def _keep_write_ahead_log(engine: Engine) -> None:
     """The file remembers its journal mode, so this is done once, outside of a transaction. Where it is busy, another
     client is doing the same."""
@@ -207,21 +174,6 @@ def _keep_write_ahead_log(engine: Engine) -> None:
             connection.cursor().execute("PRAGMA journal_mode = WAL")
     finally:
         connection.close()
-
-
-def may_be_written(file: Path) -> bool:
-    """Whether a file may be written; else a copy is read, because SQLite writes beside files that it reads, and older
-    databases are upgraded when opened."""
-    return os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)
-
-
-def copied(file: Path) -> TemporaryDirectory[str]:
-    """A folder with a copy of the file, which goes away with the folder."""
-    folder = TemporaryDirectory(prefix="autotune-", ignore_cleanup_errors=True)
-    for one in (file, file.with_name(f"{file.name}{_LOG}")):
-        if one.exists():
-            shutil.copyfile(one, Path(folder.name) / one.name)
-    return folder
 
 
 def cause_of(error: BaseException, url: URL) -> str:

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import Any, Self, TypeVar
 
 from sqlalchemy import (
-    URL,
     Column,
     ColumnElement,
     Connection,
@@ -31,12 +29,10 @@ from autotuner.store.database import (
     DATABASE_ERRORS,
     ELSEWHERE,
     connect,
-    copied,
     explain,
     explained,
     file_of,
     locate,
-    may_be_written,
     name_of,
     prepare,
     writer,
@@ -119,8 +115,6 @@ class Reader:
         self._engine = engine
         self._shared_by = shared_by
         self._writer = writer(engine)
-        self._copy: TemporaryDirectory[str] | None = None
-        """Where the database is read that may not be written."""
         self.name = name_of(engine.url)
         """Where the results are, for people: never with a password."""
 
@@ -128,26 +122,21 @@ class Reader:
     def open(cls, url: str | None, *, workspace: Path, create: bool = True) -> Self:
         """The database at `url`, or the workspace's own file; `create` makes what is missing."""
         location = locate(url, workspace)
-        file, copy = file_of(location), None
+        file = file_of(location)
         if file and not create and not file.exists():
             remedy = "Tune something first, or name another --workspace or --storage."
             raise StorageError(f"there are no results yet: {file} does not exist.", remedy=remedy)
-        if file and not create and not may_be_written(file):
-            copy = _copy_of(file, location)
-        engine = connect(location.set(database=str(Path(copy.name) / file.name)) if file and copy else location)
+        engine = connect(location)
         try:
             if file and create:
                 file.parent.mkdir(parents=True, exist_ok=True)
             prepare(engine, create=create)
         except BaseException as error:
             engine.dispose()
-            if copy is not None:
-                copy.cleanup()
             if isinstance(error, DATABASE_ERRORS):
                 raise explain(error, location) from error
             raise
         reader = cls(engine, shared_by=None if url is None else workspace)
-        reader._copy, reader.name = copy, name_of(location)
         with nobody_works_in(workspace) as free:
             if free and not create:
                 reader.settle_killed()
@@ -170,8 +159,6 @@ class Reader:
 
     def close(self) -> None:
         self._engine.dispose()
-        if self._copy is not None:
-            self._copy.cleanup()
 
     def __enter__(self) -> Self:
         return self
@@ -279,10 +266,3 @@ class Reader:
                 f"{self.name} holds a row that cannot be read ({type(error).__name__}: {str(error)[:100]}).",
                 remedy=f"Move it away, or {ELSEWHERE}",
             ) from error
-
-
-def _copy_of(file: Path, location: URL) -> TemporaryDirectory[str]:
-    try:
-        return copied(file)
-    except OSError as error:
-        raise explain(error, location) from error

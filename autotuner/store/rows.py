@@ -114,9 +114,6 @@ TIMINGS = Table(
     Column("conditions", JSON(none_as_null=True)),
 )
 
-ADDED = {2: (BUILDS.c.isa,), 3: (RUNS.c.kind, RUNS.c.parent), 4: (TIMINGS.c.conditions,)}
-"""The columns that each schema version added. They may be null in older rows."""
-
 Status = Literal["running", "finished", "interrupted", "failed"]
 LEFT_OUT = ("not-supported", "not-tuned", "not-timed")
 """States of a `bench` backend that did not run a problem, and did not fail."""

@@ -21,7 +21,8 @@ from autotuner.jobs.suite.rows import Row, Uplift
 from autotuner.jobs.suite.workload import Entry, Workload
 from autotuner.measure.blocks import Interval
 from autotuner.measure.caches import Caches, Pair
-from autotuner.measure.causes import CAUSES, Cause
+from autotuner.measure.causes import CAUSES
+from autotuner.measure.judgement import Cause
 from autotuner.measure.reference import Reference
 from autotuner.problems import Gemm
 from autotuner.system.listing import Listing

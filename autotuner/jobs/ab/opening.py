@@ -7,24 +7,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from autotuner.errors import Bug, OutOfTimeError, UsageError
+from autotuner.errors import Bug, UsageError
 from autotuner.iree.compile import shell_line
 from autotuner.iree.folder import SPEC
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.arms import DEFAULT, Arm
 from autotuner.jobs.ab.recipe import ArmSite
-from autotuner.jobs.opening import compile_timeout, model_program
-from autotuner.jobs.opening import open_model as open_model_file
+from autotuner.jobs.opening import model_program, read_model
 from autotuner.measure.reference import WORDS
 from autotuner.microkernels.variants import Kernel, kernel_chip
 from autotuner.problems import Problem
 from autotuner.problems.render import problem_mlir
 from autotuner.programs.model import Model
 from autotuner.programs.program import ProblemProgram, Program
-from autotuner.programs.structure import read_beside
 from autotuner.system.digests import path_digest
 from autotuner.system.text import times
-from autotuner.targets import NO_DEVICE, Target
+from autotuner.targets import Target
 from autotuner.tuning.dry_run import Rehearsal
 from autotuner.tuning.options import Options
 from autotuner.tuning.run import Job, Question, Run
@@ -86,17 +84,7 @@ def open_program(wanted: Experiment, job: Job) -> Opened:
 
 def open_model(wanted: Experiment, model: Model, job: Job) -> Opened:
     """A model: arm A is the reference."""
-    session, account = job.session, job.account
-    account.stage("reading the model")
-    model.check_words()
-    try:
-        with account.clocked("space"):
-            builder = open_model_file(model, session)
-            timeout, timed = compile_timeout(job.options, account.clock), session.device != NO_DEVICE
-            structure = read_beside(job.target, builder, session.executor, timeout=timeout, timed=timed)
-    except OutOfTimeError as error:
-        late = f"ran out of time before {model.path.name} was read."
-        raise OutOfTimeError(late) from error
+    builder, structure = read_model(model, job)
     description = builder.program.describe(flops=structure.flops)
     first = WORDS["default"] if wanted.a.name == DEFAULT.name else wanted.a.name
 

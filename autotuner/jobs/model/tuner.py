@@ -6,6 +6,7 @@ import math
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Unpack
 
 from autotuner.carriers.outputs import MODEL
@@ -16,24 +17,27 @@ from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.entries import Entry, KernelEntry, Library
 from autotuner.jobs.model.kernels import KERNELS, kernels_first, rank_beside_kernels, try_kernels, worth_tuning
 from autotuner.jobs.model.parts import PartSearch
-from autotuner.jobs.model.reading import question_of, read_model
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.route_search import choose, routes_that_won
 from autotuner.jobs.model.routes import RouteRace
 from autotuner.jobs.model.shares import measure_shares
 from autotuner.jobs.model.summary import Summary, nothing_faster, without_device
 from autotuner.jobs.model.whole import WholeModel
-from autotuner.jobs.opening import MIN_TIME, Racer, judged, model_program
+from autotuner.jobs.opening import MIN_TIME, Racer, judged, model_program, read_model
 from autotuner.measure.audit import unknown
 from autotuner.measure.judgement import Judgement
-from autotuner.measure.schedule import SHIPPED, Schedule, beginning, late
+from autotuner.measure.schedule import SHIPPED, Schedule, late
 from autotuner.measure.standing import BASELINE
+from autotuner.microkernels.instance import search_folders
+from autotuner.microkernels.library import find
+from autotuner.problems.operations import OPERATIONS
 from autotuner.programs.model import Model
-from autotuner.programs.structure import ModelStructure
+from autotuner.programs.structure import KINDS, ModelStructure
 from autotuner.system import process
-from autotuner.targets import PLAIN, Target
+from autotuner.system.digests import known_digest
+from autotuner.targets import NO_DEVICE, PLAIN, Target
 from autotuner.tuning.options import Options
-from autotuner.tuning.run import Job
+from autotuner.tuning.run import Job, Question
 from autotuner.tuning.session import Watched
 
 
@@ -52,11 +56,26 @@ def tune_model(
     ):
         files = job.outputs(model.name, MODEL)
         files.claim(model.files(target))
-        with beginning("reading the model"):
-            builder, plain = read_model(model, job)
-        with job.begin(question_of(builder.program, job, plain)) as run:
+        check_words(model, target, job.options, workspace=job.session.workspace.root)
+        builder, plain = read_model(model, job, whole=job.session.device != NO_DEVICE)
+        with job.begin(_question(builder.program, job, plain)) as run:
             context = Context(model, builder, run, files)
             return _ModelRun(context, plain, Summary(context)).go()
+
+
+def check_words(model: Model, target: Target, options: Options, *, workspace: Path) -> None:
+    """Refuses wrong names of routes and microkernels before anything is compiled."""
+    choose(target, model.routes, set(KINDS.values()))
+    for kernel in options.named_microkernels:
+        find(kernel.name, search_folders(workspace), OPERATIONS)
+
+
+def _question(model: Model, job: Job, plain: ModelStructure) -> Question:
+    asks = model.describe(flops=plain.flops)
+    expected = (known_digest(path) for path in model.expected if path.is_file())
+    reads = (*job.session.tools.programs, *model.reads(), *expected)
+    problem = {**asks, "ops": sorted(plain.ops)}
+    return Question("model", problem, job.target, asks=asks, reads=reads, recalls=True)
 
 
 @dataclass

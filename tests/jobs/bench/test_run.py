@@ -130,5 +130,5 @@ def test_a_model_that_is_not_read_in_time_is_told(tools: Tools, tmp_path: Path) 
     """As of `ab --model`, which reads it the same way."""
     hangs = instead_of_compiler(tools, tmp_path, f'case "$*" in *.mlir*) exec sleep {HANGING} ;; esac\nexec REAL "$@"')
     options = Options(workspace=tmp_path / "workspace", budget=5.0)
-    with pytest.raises(OutOfTimeError, match=r"ran out of time before three\.mlir was read\. Give a longer --budget"):
+    with pytest.raises(OutOfTimeError, match=r"reading the model had not ended after \d+ s\. Give"):
         bench_model(Model(EXAMPLES / "three.mlir"), Terms(("iree",)), CPU, options=options, tools=hangs)

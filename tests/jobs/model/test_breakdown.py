@@ -58,20 +58,9 @@ def test_the_parts_add_up_to_the_model_and_the_rest_is_between_dispatches() -> N
     assert Breakdown.from_statistics(TIMES, 400.0).parts[BETWEEN] == 0.0, "statistics cost time, too"
 
 
-def test_before_and_after_stand_side_by_side_in_the_report() -> None:
+def test_before_and_after_stand_side_by_side() -> None:
     after = Breakdown.from_statistics({"main_dispatch_0_mmt4d_4x8_f32": DispatchTime(250.0)}, 500.0)
     table = TimeTable(Breakdown.from_statistics(TIMES, 1000.0), after)
-    assert table.lines() == [
-        "| what | default | | best | |",
-        "|---|---|---|---|---|",
-        "| conv | 0.400 ms | 40.0 % | 0.000 ms | 0.0 % |",
-        "| gemm | 0.300 ms | 30.0 % | 0.250 ms | 50.0 % |",
-        "| elementwise, reduction | 0.100 ms | 10.0 % | 0.000 ms | 0.0 % |",
-        "| launch and waiting | 0.200 ms | 20.0 % | 0.250 ms | 50.0 % |",
-        "| the model | 1.000 ms |  | 0.500 ms |  |",
-        "",
-        "How: the runtime's statistics.",
-    ]
     assert table.short() == "gemm 50%, launch and waiting 50% (best, by the runtime's statistics)"
     document = table.to_json()
     assert document is not None
@@ -80,7 +69,6 @@ def test_before_and_after_stand_side_by_side_in_the_report() -> None:
 
 def test_a_side_that_nothing_tells_is_left_open() -> None:
     table = TimeTable(Breakdown.from_statistics(TIMES, 1000.0))
-    assert table.lines()[2] == "| conv | 0.400 ms | 40.0 % | – | – |"
     assert table.short().startswith("conv 40%, gemm 30%")
     assert not TimeTable()
     assert TimeTable().to_json() is None

@@ -18,8 +18,7 @@ from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.run import run_experiment
 from autotuner.jobs.bench.backends import Terms
 from autotuner.jobs.bench.run import bench_model
-from autotuner.jobs.model.reading import check_words
-from autotuner.jobs.model.tuner import tune_model
+from autotuner.jobs.model.tuner import check_words, tune_model
 from autotuner.microkernels.variants import Kernel
 from autotuner.programs.model import Model
 from tests.support.fake_tools import HANGING
