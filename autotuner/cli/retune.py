@@ -15,9 +15,7 @@ class RetuneWords:
     """Prove and race a spec's entries again, after a new IREE. Each is kept, replaced or dropped."""
 
     path: Annotated[Path, typer.Argument(metavar="SPEC|WORKSPACE", help="A spec (.mlir), or all of a folder.")]
-    model: Annotated[
-        Path | None, option("--model", "The model that the spec is for. [default: as the spec's own command names it]")
-    ] = None
+    model: Annotated[Path | None, option("--model", "The model that the spec is for.")] = None
     said: ModelWords = field(default_factory=ModelWords)
 
 

@@ -85,9 +85,8 @@ def retune(
 ) -> RetuneResult:
     """Proves and races every entry of a spec or a workspace again, with the IREE of `options`.
 
-    Without `target` it is the one that the specs record; `model` is the program of a model's spec where that is not
-    where it was. `result.details.rows` has each entry with its `state` and `reason`, `result.details.written` the new
-    files.
+    Without `target` it is the one that the specs record; `model` is the program of a model's spec.
+    `result.details.rows` has each entry with its `state` and `reason`, `result.details.written` the new files.
     """
     wanted = Wanted(Path(path), target=target, model=model, trust=trust)
     return retune_specs(wanted, options=options, **watched)

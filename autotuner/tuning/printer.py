@@ -153,6 +153,11 @@ class Printer:
 class Told(ABC):
     """What a job tells beside the contract's document, and how it is said to people."""
 
+    @property
+    def default_is_wrong(self) -> bool:
+        """IREE's default was found to compute wrong results."""
+        return False
+
     @abstractmethod
     def tell(self, result: Any, printer: Printer) -> None:
         """What the result comes to."""

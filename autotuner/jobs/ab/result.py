@@ -63,9 +63,6 @@ class AbDetails(Told):
     arbiter: Arbiter | None = None
     """Of a model: whose outputs are right."""
 
-    default_is_wrong = False
-    """Arm A may be anything; the reason says where it is wrong."""
-
     def to_json(self) -> dict[str, Any]:
         return {
             "arms": [arm.to_json() for arm in self.arms],

@@ -104,8 +104,6 @@ class FamilyDetails(Told):
 
     buckets: tuple[BucketResult, ...]
 
-    default_is_wrong = False
-
     def to_json(self) -> dict[str, Any]:
         return {"buckets": [bucket.to_json() for bucket in self.buckets]}
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from autotuner.measure.clock import share_of
 from autotuner.problems import Problem
 from autotuner.problems.operations import problem_named
 from autotuner.problems.render import problem_mlir
-from autotuner.programs.model import FORMATS, Model
+from autotuner.programs.model import Model
 from autotuner.specfiles.entries import Entry
 from autotuner.system.digests import path_digest
 from autotuner.system.text import count
@@ -29,9 +28,8 @@ from autotuner.tuning.session import Session
 
 SECONDS = 60.0
 """For each program, unless --budget says otherwise: a race, and a search where it is lost."""
-_NO_MODEL = "the model that it was made for is not there: give --model"
+_NO_MODEL = "it is for a model: give --model, and this spec alone"
 _NO_PROBLEM = "it does not name one problem that it is for: give --model, or tune it again with its own command"
-_WRITTEN = ("-o", "--output")
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Wanted:
     target: Target | None = None
     """None: the one that the specs record."""
     model: Model | None = None
-    """None: the one that the command names by which a model's spec was made."""
+    """That a model's spec is for."""
     trust: bool = False
     allow: str | None = None
 
@@ -142,7 +140,7 @@ def read_plan(wanted: Wanted, options: Options) -> Plan:
             words = f"it is for {min(others)}: --target {min(others)} retunes it"
             left.append(EntryRow(unit.spec, "", "", "skipped", words))
             continue
-        found, not_found = _parts(unit, wanted, (Path(), options.workspace, unit.spec.parent.parent))
+        found, not_found = _parts(unit, wanted)
         parts += found
         left += not_found
     if not parts and len(specs) == 1 and left:
@@ -161,14 +159,13 @@ def _recorded_target(units: Sequence[Unit]) -> Target:
     return Target.parse(names[0])
 
 
-def _parts(unit: Unit, wanted: Wanted, folders: Sequence[Path]) -> tuple[list[Part], list[EntryRow]]:
+def _parts(unit: Unit, wanted: Wanted) -> tuple[list[Part], list[EntryRow]]:
     """The entries that can be proven again, by their provenance; and the others, with the reason."""
     words = next((_split(one.command) for one in unit.provenances if one.command), ())
     if wanted.model is not None or words[1:2] == ("model",) or "--model" in words:
-        model = wanted.model or model_of_command(words, folders)
-        if model is None:
+        if wanted.model is None:
             return [], [EntryRow(unit.spec, "", "", "skipped", _NO_MODEL)]
-        return [Part(unit, unit.entries, model=model)], []
+        return [Part(unit, unit.entries, model=wanted.model)], []
     found: dict[str, Part] = {}
     left = []
     for key, entry in unit.entries.items():
@@ -179,34 +176,6 @@ def _parts(unit: Unit, wanted: Wanted, folders: Sequence[Path]) -> tuple[list[Pa
         part = found.get(problem.name) or Part(unit, {}, problem.allowing(wanted.allow))
         found[problem.name] = replace(part, entries={**part.entries, key: entry})
     return list(found.values()), left
-
-
-def model_of_command(words: Sequence[str], folders: Sequence[Path]) -> Model | None:
-    """The model that a recorded command was about, where its file still is.
-
-    Which errors are allowed is not taken from there: a spec may be a stranger's.
-    """
-    before = ("", *words)
-    named = [
-        word
-        for word, option in zip(words, before, strict=False)
-        if Path(word).suffix in FORMATS and option not in _WRITTEN
-    ]
-    found = next((folder / word for word in named for folder in folders if (folder / word).is_file()), None)
-    if found is None:
-        return None
-    function = next(_given(words, "--function"), None)
-    inputs, parameters = (tuple(_given(words, option)) for option in ("--input", "--parameters"))
-    return Model(found, function=function, inputs=inputs, parameters=parameters)
-
-
-def _given(words: Sequence[str], option: str) -> Iterator[str]:
-    """What was given to an option, each time."""
-    for word, value in pairwise((*words, "")):
-        if word == option:
-            yield value
-        elif word.startswith(f"{option}="):
-            yield word.partition("=")[2]
 
 
 def _split(command: str) -> tuple[str, ...]:

@@ -133,8 +133,6 @@ class RetuneDetails(Told):
     rows: tuple[EntryRow, ...] = ()
     written: tuple[Written, ...] = ()
 
-    default_is_wrong = False
-
     @property
     def counted(self) -> Counter[State]:
         return Counter(row.state for row in self.rows)

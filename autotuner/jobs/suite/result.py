@@ -141,8 +141,6 @@ class SuiteDetails(Told):
         failed = [row.exit_code for row in self.rows if row.verdict == "failed"]
         return failed[0] if failed and not any(row.verdict in TUNED for row in self.rows) else 0
 
-    default_is_wrong = False
-
     @property
     def together(self) -> tuple[Row, ...]:
         """The kept problems that one compile makes faster: those of the group that saves most."""

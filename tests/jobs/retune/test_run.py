@@ -26,7 +26,7 @@ from autotuner.devices.device import Module, Timing
 from autotuner.iree.run import Benchmark
 from autotuner.iree.tools import Tools
 from autotuner.jobs.buckets import plain_only
-from autotuner.jobs.retune.plan import Wanted, model_of_command, read_plan
+from autotuner.jobs.retune.plan import Wanted, read_plan
 from autotuner.jobs.retune.result import RetuneResult
 from autotuner.jobs.retune.unit import read_unit
 from autotuner.problems import Gemm
@@ -366,15 +366,6 @@ def test_what_cannot_be_meant_is_refused(retune: Retune, words: tuple[str, ...],
     done = retune(*words)
     assert done.returncode == 2
     assert said in done.stderr
-
-
-def test_a_strangers_spec_does_not_say_which_errors_are_allowed(tmp_path: Path) -> None:
-    model = tmp_path / "m.mlir"
-    model.write_text("module {}")
-    words = ["autotune", "model", str(model), "--tolerance", "9", "--input", "4xf32", "-o", "out.mlir"]
-    found = model_of_command(words, [tmp_path])
-    assert found is not None
-    assert (found.path, found.inputs, found.tolerance) == (model, ("4xf32",), None)
 
 
 def test_an_accuracy_that_the_user_accepts_is_accepted_of_each_problem(write: Callable[..., Path]) -> None:
