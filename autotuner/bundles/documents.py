@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from autotuner.bundles.fields import Limits, plain, read, write, wrong
 from autotuner.devices.conditions import Conditions
 from autotuner.devices.device import MAX_REPEAT, Timing
 from autotuner.iree.run import failed_because
@@ -16,6 +15,7 @@ from autotuner.measure.check import Check
 from autotuner.measure.judgement import Judgement
 from autotuner.measure.standing import BASELINE as BASELINE
 from autotuner.measure.standing import Kind
+from autotuner.system.fields import Limits, plain, read, write, wrong
 from autotuner.system.text import printable
 
 BUNDLE = {"schema": 1, "kind": "autotune-bundle"}

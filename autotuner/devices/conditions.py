@@ -6,10 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from statistics import median
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    from autotuner.iree.run import CacheState
+from typing import Any, Literal
 
 DeviceState = Literal["sustained", "burst", "process"]
 """What a device did before a timing: it was under load, it paused (in rows of older versions), or its process began.
@@ -49,7 +46,7 @@ class Conditions:
     """The state of a device during a timing."""
 
     state: DeviceState
-    cache: CacheState = "warm"
+    cache: Literal["warm", "cold"] = "warm"
     before: Sample = NO_SAMPLE
     after: Sample = NO_SAMPLE
     device: str = ""

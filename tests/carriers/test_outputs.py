@@ -27,7 +27,7 @@ def files(workspace: Workspace) -> Outputs:
     return Outputs.at(workspace.root / "mine" / "m.mlir", workspace, MODEL)
 
 
-@pytest.mark.parametrize("name", ["m.mlir", "m.flags", "m.md", "m.executables/a.mlir", "m.objects/k.o"])
+@pytest.mark.parametrize("name", ["m.mlir", "m.flags", "m.executables/a.mlir", "m.objects/k.o"])
 def test_a_file_of_somebody_else_is_refused_and_stays(files: Outputs, name: str) -> None:
     path = files.spec.parent / name
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -15,8 +15,9 @@ from autotuner.errors import UsageError
 from autotuner.report.history import history_records
 from autotuner.store.exports import export_records
 from autotuner.store.figures import measurements
-from autotuner.store.imports import Imported, Refused, checked, import_file
+from autotuner.store.imports import Imported, Record, import_file
 from autotuner.store.store import Store
+from autotuner.system.fields import read
 from tests.support.command_line import complaint, in_this_process
 from tests.support.won_run import won_run
 
@@ -138,25 +139,25 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("fields", WRONG, ids=lambda fields: json.dumps(fields)[:40])
 def test_a_record_that_cannot_be_is_refused(records: list[dict[str, Any]], fields: dict[str, Any]) -> None:
-    with pytest.raises(Refused) as failure:
-        checked({**records[1], **fields})
+    with pytest.raises(UsageError) as failure:
+        read(Record, {**records[1], **fields}, "it")
     assert len(str(failure.value)) < 300
 
 
 @pytest.mark.parametrize("missing", ["run", "ordinal", "us", "started", "problem", "op", "target", "device", "kind"])
 def test_a_record_without_a_field_that_it_needs_is_refused(records: list[dict[str, Any]], missing: str) -> None:
-    with pytest.raises(Refused, match=f"it has no '{missing}'"):
-        checked({name: value for name, value in records[1].items() if name != missing})
+    with pytest.raises(UsageError, match=f"it: {missing} is not "):
+        read(Record, {name: value for name, value in records[1].items() if name != missing}, "it")
 
 
 def test_nothing_is_written_of_a_file_with_a_bad_record(
     records: list[dict[str, Any]], here: Store, tmp_path: Path
 ) -> None:
     (tmp_path / "bad.json").write_text(json.dumps([records[0], {**records[1], "us": -1}]))
-    with pytest.raises(UsageError, match=r"bad\.json, record 2: us -1 cannot be\. Nothing was imported"):
+    with pytest.raises(UsageError, match=r"bad\.json, record 2: us is not a number .* Nothing was imported"):
         import_file(here, tmp_path / "bad.json")
     (tmp_path / "bad.json").write_text(json.dumps([records[0], {"run": records[0]["run"]}]))
-    with pytest.raises(UsageError, match=r"bad\.json, record 2: it has no 'started'\."):
+    with pytest.raises(UsageError, match=r"bad\.json, record 2: started is not a line of text"):
         import_file(here, tmp_path / "bad.json")
     assert here.runs() == []
 

@@ -28,8 +28,18 @@ from autotuner.problems import Gemm
 from autotuner.system.listing import Listing
 from autotuner.system.text import count
 from autotuner.tuning.options import EFFORTS
-from autotuner.tuning.printer import ROWS, Printer
-from autotuner.tuning.result import Best, Counts, Details, Files, FinalVerdict, Measured, Result, read_result
+from autotuner.tuning.printer import ROWS, OneProblem, Printer
+from autotuner.tuning.result import (
+    Best,
+    Counts,
+    Details,
+    Files,
+    FinalVerdict,
+    Measured,
+    Result,
+    read_result,
+    with_details,
+)
 
 FLAGS = ("--iree-opt-data-tiling",)
 RESULT: Result = Result(
@@ -237,7 +247,7 @@ def test_every_end_has_a_cause_and_its_next_step(ended: Result, cause: Cause | N
 
 def test_a_result_prints_as_on_a_terminal_and_is_a_line_at_a_prompt() -> None:
     told = replace(result("no-winner", timed=3), problem={"name": "gemm<1>", "flops": 2000}, baseline=Measured(10.0))
-    assert [line.split() for line in str(told).splitlines()[:3]] == [
+    assert [line.split() for line in str(with_details(told, OneProblem())).splitlines()[:3]] == [
         ["verdict", "no-winner:"],
         ["problem", "gemm<1>", "on", "cpu", "(local-task)"],
         ["default", "10.0", "µs", "0.2", "GFLOP/s"],

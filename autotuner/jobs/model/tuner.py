@@ -64,7 +64,8 @@ def tune_model(
 
 
 def check_words(model: Model, target: Target, options: Options, *, workspace: Path) -> None:
-    """Refuses wrong names of routes and microkernels before anything is compiled."""
+    """Refuses wrong names of routes and microkernels, and wrong files, before anything is compiled."""
+    model.check_words()
     choose(target, model.routes, set(KINDS.values()))
     for kernel in options.named_microkernels:
         find(kernel.name, search_folders(workspace), OPERATIONS)

@@ -11,12 +11,9 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from autotuner.errors import UsageError
-from autotuner.iree.run import CacheState
 
 MOST_TEXT = 4096
 MOST_ENTRIES = 200_000
-_HINTS = {"CacheState": CacheState}
-"""Types of fields that the dataclasses' modules import only for the type checker."""
 T = TypeVar("T")
 
 
@@ -39,7 +36,7 @@ def read(kind: type[T], value: object, where: str) -> T:
     """
     if not isinstance(value, dict):
         raise wrong(where, "an object")
-    hints, given = get_type_hints(kind, localns=_HINTS, include_extras=True), {}
+    hints, given = get_type_hints(kind, include_extras=True), {}
     for field in fields(kind):  # type: ignore[arg-type]
         required = field.default is MISSING and field.default_factory is MISSING
         if field.name in value or required:
@@ -81,6 +78,8 @@ def _any_of(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
         return None
     known = [kind for kind in kinds if kind is not NoneType]
     if len(known) > 1 and type(value) in known and not isinstance(value, str):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise wrong(where, "a number")
         return value
     return _read(known[0], value, where)
 
