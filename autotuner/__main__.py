@@ -19,15 +19,12 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """The command line; without typer, that part of it which a machine with a device and no compiler needs."""
+    """The command line."""
     try:
-        import typer  # noqa: F401
-    except ImportError:
-        from autotuner.bundles.command import bare_main
-
-        sys.exit(bare_main(sys.argv[1:]))
-    from autotuner.cli.app import main as whole
-
+        from autotuner.cli.app import main as whole
+    except ModuleNotFoundError as error:
+        print(f"autotune: the Python package {error.name} is not installed. Run: pip install typer", file=sys.stderr)
+        sys.exit(5)
     whole(BEGAN)
 
 

@@ -1,97 +1,41 @@
-"""`autotune bundle run`, also where nothing but IREE's runtime and numpy is installed: no typer, no rich."""
+"""`autotune bundle run`, also where no compiler and no database is installed."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-import autotuner.bundles as w
-from autotuner.errors import EXIT_INTERRUPTED, AutotuneError, OutOfTimeError, ToolMissingError, UsageError
-from autotuner.system.progress import Progress, Stop, stopping
-from autotuner.system.text import clean
+from autotuner.errors import OutOfTimeError, ToolMissingError, UsageError
+from autotuner.system.progress import Reporter, Stop
 
 if TYPE_CHECKING:
     from autotuner.bundles.there import RunContext
 
 NEEDS = {"numpy": "numpy", "ml_dtypes": "ml_dtypes", "iree.runtime": "iree-base-runtime"}
 """Packages by their modules."""
-_ELSE = "autotune is not wholly installed here: only `autotune bundle run BUNDLE` works."
-_WHOLE = "Install it from its clone (`pip install .`) or its wheel, with all that it depends on."
-
-
-class PlainReporter:
-    """Progress as plain lines on stderr."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-
-    def stage(self, text: str) -> None:
-        if not self._quiet:
-            print(clean(text), file=sys.stderr, flush=True)
-
-    def progress(self, now: Progress) -> None:
-        del now
-
-    def note(self, text: str) -> None:
-        self.stage(f"note: {text}")
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}.", remedy="`autotune bundle run --help` says what it takes.")
-
-
-def bare_main(words: Sequence[str]) -> int:
-    """The command line where typer is not installed."""
-    try:
-        if list(words[:2]) != ["bundle", "run"]:
-            raise ToolMissingError(_ELSE, remedy=_WHOLE)
-        run(**vars(_parser().parse_args(words[2:])))
-        return 0
-    except AutotuneError as error:
-        print(clean(" ".join(f"autotune: {error}".split("\n"))), file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="autotune bundle run", description=w.SUMMARY)
-    parser.add_argument("bundle", type=Path, metavar="BUNDLE", help=w.BUNDLE)
-    parser.add_argument(*w.OUTPUT.names, type=Path, help=w.OUTPUT.help)
-    for word in (w.DEVICE, w.BUDGET):
-        parser.add_argument(*word.names, help=word.help)
-    parser.add_argument(*w.JSON.names, dest="as_json", action="store_true", help=w.JSON.help)
-    for word in (w.FORCE, w.QUIET):
-        parser.add_argument(*word.names, action="store_true", help=word.help)
-    return parser
 
 
 def run(
     bundle: Path,
-    *,
     output: Path | None,
+    *,
     force: bool,
     device: str | None,
-    budget: str | None,
-    as_json: bool,
-    quiet: bool,
-) -> None:
-    """Runs a bundle, writes its result, and prints the next step."""
+    seconds: float | None,
+    reporter: Reporter,
+    stop: Stop,
+) -> tuple[Path, Timed]:
+    """Runs a bundle, and returns its result and where that was written."""
     _refuse_without_runtime()
     from autotuner.bundles import archive
     from autotuner.bundles.there import RunContext
     from autotuner.system.files import claim
-    from autotuner.system.progress import parse_budget
 
     if bundle.is_dir():
         raise UsageError(f"{bundle} is a folder.", remedy="Name a bundle, such as out.zip.")
@@ -99,17 +43,11 @@ def run(
     if result.suffix != ".zip" or result.absolute() == bundle.absolute():
         raise UsageError(f"-o {result} is not another .zip file.", remedy="Name the result, such as -o result.zip.")
     claim(result, archive.our_bundle, force=force)
-    seconds = parse_budget(budget) if budget is not None else None
-    reporter, stop = PlainReporter(quiet=quiet), Stop()
-    beside = result.absolute().parent
-    with TemporaryDirectory(prefix="autotune-bundle-", dir=beside) as scratch, stopping(stop, reporter.stage):
+    with TemporaryDirectory(prefix="autotune-bundle-", dir=result.absolute().parent) as scratch:
         here = RunContext(Path(scratch), reporter, stop, device, seconds)
         timed = _suite_timed(bundle, here) if archive.is_suite(bundle) else _timed(bundle, here)
         archive.write(result, timed.documents, {}, parts=timed.parts, force=force)
-    if as_json:
-        print(json.dumps({"result": str(result), **timed.said}))
-        return
-    print(clean("\n".join([*timed.lines, f"{result}: import it with `autotune bundle import {result.name}`"])))
+    return result, timed
 
 
 @dataclass(frozen=True)
@@ -192,6 +130,6 @@ def _refuse_without_runtime() -> None:
             found = find_spec(module)
         if found is None:
             raise ToolMissingError(
-                f"`bundle run` needs IREE's runtime and numpy only, and {package} is not installed.",
+                f"`bundle run` needs IREE's runtime and numpy, and {package} is not installed.",
                 remedy="Install them with `pip install numpy iree-base-runtime`.",
             )

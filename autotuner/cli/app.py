@@ -58,6 +58,7 @@ _FILES: Mapping[str, str] = {
     **dict.fromkeys((".csv", ".yaml", ".yml", ".log"), "suite"),
 }
 """The command for a file without one, by its suffix."""
+_WHOLE = "Install autotune with all that it depends on; without a compiler only `autotune bundle run` works."
 _SHAPE = re.compile(r"\d+([x×,*]\d+)+", re.IGNORECASE)
 
 _SETTINGS: dict[str, Any] = {
@@ -123,6 +124,8 @@ def _code(began: float | None) -> int:
         return _say(EnvironmentFailure("this machine has not enough memory.", remedy="Try a smaller shape."))
     except OSError as error:
         return _say(_of_the_system(error))
+    except ModuleNotFoundError as error:
+        return _say(EnvironmentFailure(f"the Python package {error.name} is not installed.", remedy=_WHOLE))
     except Exception as error:
         return _say(_bug(error))
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -17,7 +19,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from autotuner.system.listing import Listing
-from autotuner.system.progress import Progress, Reporter, Silent
+from autotuner.system.progress import Progress, Reporter, Silent, Stop, stopping
 from autotuner.system.text import clean, counted, microseconds, printable
 
 _NO_EDGE = 10_000
@@ -113,6 +115,14 @@ def make_reporter(console: Console, *, quiet: bool) -> QuietReporter:
     if quiet:
         return QuietReporter()
     return LiveReporter(console) if console.is_terminal else PlainReporter(console)
+
+
+@contextmanager
+def watching(*, quiet: bool) -> Iterator[tuple[Reporter, Stop]]:
+    """A command's progress on stderr; Ctrl-C asks it to end."""
+    stderr, stop = make_console(stderr=True), Stop()
+    with make_reporter(stderr, quiet=quiet) as reporter, stopping(stop, partial(say, stderr)):
+        yield reporter, stop
 
 
 class _Clean(Console):

@@ -5,9 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from typer.models import OptionInfo
 
-import autotuner.bundles as w
 from autotuner.cli import options as o
 from autotuner.cli.options import examples, option
 from autotuner.cli.request import CLUSTER, Request, tuning_command
@@ -23,23 +21,34 @@ bundle = typer.Typer(
 )
 
 
-def _option(word: w.Word) -> OptionInfo:
-    return option(" ".join(word.names), word.help)
-
-
-@bundle.command(help=w.SUMMARY, epilog=examples("bundle run"))
+@bundle.command(epilog=examples("bundle run"))
 def run(
-    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help=w.BUNDLE)],
-    output: Annotated[Path | None, _option(w.OUTPUT)] = None,
+    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="What --bundle wrote.")],
+    output: Annotated[
+        Path | None, option("-o --output", "Where the result goes, a .zip file. [default: BUNDLE-result.zip]")
+    ] = None,
     force: o.Force = False,
-    device: Annotated[str | None, _option(w.DEVICE)] = None,
-    budget: Annotated[str | None, _option(w.BUDGET)] = None,
+    device: Annotated[str | None, option("--device", "IREE device URI. [default: the target's first]")] = None,
+    budget: Annotated[
+        str | None, option("--budget", "At most this long: 90s, 10m, 1h30m. [default: the bundle's]")
+    ] = None,
     as_json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> None:
+    """Check, time and race what a bundle holds. IREE's runtime, numpy, typer and this package suffice; no compiler."""
     from autotuner.bundles import command
+    from autotuner.cli.console import emit, emit_json, watching
+    from autotuner.system.progress import parse_budget
 
-    command.run(bundle, output=output, force=force, device=device, budget=budget, as_json=as_json, quiet=quiet)
+    seconds = parse_budget(budget) if budget is not None else None
+    with watching(quiet=quiet) as (reporter, stop):
+        result, timed = command.run(
+            bundle, output, force=force, device=device, seconds=seconds, reporter=reporter, stop=stop
+        )
+    if as_json:
+        emit_json({"result": str(result), **timed.said})
+    else:
+        emit("\n".join([*timed.lines, f"{result}: import it with `autotune bundle import {result.name}`"]))
 
 
 @dataclass(frozen=True)

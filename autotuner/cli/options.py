@@ -7,8 +7,6 @@ import typer
 from typer.core import TyperCommand
 from typer.models import OptionInfo
 
-from autotuner.bundles import FORCE, JSON, QUIET
-
 HELP: dict[str, Any] = {"help_option_names": ["--help", "-h"], "max_content_width": 100}
 """Settings of --help for all commands."""
 _FIRST, EXPERT = "Options", "Expert options"
@@ -57,7 +55,7 @@ Storage = Annotated[
     ),
 ]
 Output = Annotated[Path | None, option("-o --output", "The spec. [default: specs/<name>-<target>.mlir]")]
-Force = Annotated[bool, option("--force", FORCE.help)]
+Force = Annotated[bool, option("--force", "Write over a file that autotune did not write, too.")]
 Jobs = Annotated[int | None, option("--jobs", "Compiles at once. [default: usable cores]")]
 Flags = Annotated[list[str] | None, option("--flag", "Passed on to iree-compile, as --flag=--name=value; repeatable.")]
 IreeTools = Annotated[
@@ -74,8 +72,8 @@ Insecure = Annotated[
 Trust = Annotated[
     bool, option("--trust", "Take specs, flagfiles and models as they are, also with what could do harm.")
 ]
-Json = Annotated[bool, option(" ".join(JSON.names), JSON.help)]
-Quiet = Annotated[bool, option(" ".join(QUIET.names), QUIET.help)]
+Json = Annotated[bool, option("--json", "One JSON document on stdout, all else on stderr.")]
+Quiet = Annotated[bool, option("--quiet -q", "No progress, only the result.")]
 Verbose = Annotated[bool, option("-v --verbose", "All of the result: every row, counts, notes.")]
 Fail = Annotated[bool, option("--fail-if-no-winner", "Exit 6 unless the verdict is `win`.")]
 

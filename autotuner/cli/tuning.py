@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 import typer
 
-from autotuner.cli.console import emit, emit_json, make_console, make_reporter, note, say
+from autotuner.cli.console import emit, emit_json, make_console, note, watching
 from autotuner.cli.request import Request
 from autotuner.errors import EXIT_INTERRUPTED, EXIT_NO_WINNER, AutotuneError
 from autotuner.iree.tools import Tools
@@ -17,7 +16,6 @@ from autotuner.microkernels.instance import own_folder
 from autotuner.microkernels.library import is_shipped
 from autotuner.microkernels.loader import FILE
 from autotuner.microkernels.variants import Kernel
-from autotuner.system.progress import Stop, stopping
 from autotuner.system.text import printable
 from autotuner.tuning.dry_run import Rehearsal
 from autotuner.tuning.printer import Printer
@@ -29,8 +27,7 @@ from autotuner.tuning.session import Watched
 @contextmanager
 def watched(request: Request) -> Iterator[Watched]:
     """A run's progress on stderr; Ctrl-C asks it to end."""
-    stderr, stop = make_console(stderr=True), Stop()
-    with make_reporter(stderr, quiet=request.quiet) as reporter, stopping(stop, partial(say, stderr)):
+    with watching(quiet=request.quiet) as (reporter, stop):
         yield {"reporter": reporter, "stop": stop}
 
 
