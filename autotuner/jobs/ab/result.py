@@ -72,42 +72,38 @@ class AbDetails(Told):
         }
 
     def tell(self, result: AbResult, printer: Printer) -> None:
-        _tell_experiment(result, printer)
+        """The verdict, both times, and how to see it oneself."""
+        line = printer.line
+        printer.verdict(result, what="model" if result.problem["op"] == "model" else "problem")
+        for letter, arm in zip("AB", self.arms, strict=False):
+            kind = f" ({arm.kind})" if arm.kind != arm.name else ""
+            rate = throughput(result.problem.get("flops") or 0, arm.us) if arm.us else ""
+            line(letter, f"{microseconds(arm.us):>10}  {f'{rate:>12}  ' if rate else ''}{arm.name}{kind}")
+            for kernel in arm.kernels:
+                printer.more(letter, f"{kernel['variant']} for {kernel['problem']}, called {times(kernel['calls'])}")
+        if self.difference is not None:
+            errors = [f"{x:.1e}" if (x := arm.error) is not None else "–" for arm in self.arms]
+            line("outputs", f"relative error {self.difference:.1e} between both")
+            if result.problem["op"] != "model":
+                printer.more("outputs", f"relative error of A {errors[0]}, of B {errors[1]} against the reference")
+        folder = result.workspace / "candidates" / result.run
+        if all((folder / side / COMMANDS).is_file() for side in SIDES):
+            line("repeat", f"{shown(folder)}/{{{','.join(SIDES)}}}/{COMMANDS} compile and time each by hand")
+        if self.written:
+            printer.files(result)
+        elif result.verdict in _NEXT and not result.interrupted:
+            line("next", _NEXT[result.verdict])
+        else:
+            printer.next(result)
+        if not self.same_code:
+            printer.caches(result, names=("A", "B"))
+        printer.end(result)
 
 
 AbResult = Result[AbDetails]
 
 
 # --- what is said to people -------------------------------------------------------------------------------------------
-
-
-def _tell_experiment(result: AbResult, printer: Printer) -> None:
-    """The verdict, both times, and how to see it oneself."""
-    details, line = result.details, printer.line
-    printer.verdict(result, what="model" if result.problem["op"] == "model" else "problem")
-    for letter, arm in zip("AB", details.arms, strict=False):
-        kind = f" ({arm.kind})" if arm.kind != arm.name else ""
-        rate = throughput(result.problem.get("flops") or 0, arm.us) if arm.us else ""
-        line(letter, f"{microseconds(arm.us):>10}  {f'{rate:>12}  ' if rate else ''}{arm.name}{kind}")
-        for kernel in arm.kernels:
-            printer.more(letter, f"{kernel['variant']} for {kernel['problem']}, called {times(kernel['calls'])}")
-    if details.difference is not None:
-        errors = [f"{x:.1e}" if (x := arm.error) is not None else "–" for arm in details.arms]
-        line("outputs", f"relative error {details.difference:.1e} between both")
-        if result.problem["op"] != "model":
-            printer.more("outputs", f"relative error of A {errors[0]}, of B {errors[1]} against the reference")
-    folder = result.workspace / "candidates" / result.run
-    if all((folder / side / COMMANDS).is_file() for side in SIDES):
-        line("repeat", f"{shown(folder)}/{{{','.join(SIDES)}}}/{COMMANDS} compile and time each by hand")
-    if details.written:
-        printer.files(result)
-    elif result.verdict in _NEXT and not result.interrupted:
-        line("next", _NEXT[result.verdict])
-    else:
-        printer.next(result)
-    if not details.same_code:
-        printer.caches(result, names=("A", "B"))
-    printer.end(result)
 
 
 def divisor(repeat: int) -> str:

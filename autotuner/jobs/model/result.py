@@ -85,7 +85,34 @@ class ModelDetails(Told):
         }
 
     def tell(self, result: ModelResult, printer: Printer) -> None:
-        tell_model(result, printer)
+        """The verdict, the times and the files; -v adds dispatches and kernels."""
+        printer.verdict(result, what="model")
+        wrong = self.routes[0].us if self.default_is_wrong and self.routes else None
+        printer.times(result, best=_best(result), wrong_us=wrong)
+        if self.error is not None:
+            printer.line("outputs", f"relative error {self.error:.1e} against {self.against}")
+        if self.executables is not None:
+            printer.line("executable", f"{shown(self.executables)} (they fit this very model only)")
+        if self.kernel_spec is not None and self.objects is not None:
+            own = "" if self.kernel_spec == result.spec else f"{shown(self.kernel_spec)}, "
+            printer.line("kernels", f"{own}objects in {shown(self.objects)}")
+        if self.candidate is not None:
+            printer.line("candidate", f"{shown(self.candidate)} (spec.mlir); with -o FILE.mlir it is written there")
+        printer.files(result, program=self.program)
+        if self.rows:
+            printer.more("ranked", f"dispatches of route {self.ranked_route}, by {self.ranked_by}")
+            printer.rest.append(Listing.of(_DISPATCHES, _dispatches(self)))
+        if self.kernels:
+            printer.rest.append(Listing.of(_KERNELS, _kernels(self)))
+        grouped(printer, [(row.state, row.label, row.reason) for row in (*self.rows, *self.kernels)])
+        if self.entries:
+            entries = f"{self.applied} of {count(len(self.entries), 'entry')} applied"
+            printer.more("entries", f"{entries}{', never timed' if result.verdict == 'compile-only' else ''}")
+        if self.entries or self.shipped_kernels:
+            printer.over_stock(result)
+        if self.time:
+            printer.more("time", self.time.short())
+        printer.end(result)
 
     def code(self, row: DispatchRow) -> str:
         """The source of a dispatch's shipped code: `default`, `codegen`, a microkernel, or some of each."""
@@ -98,38 +125,6 @@ class ModelDetails(Told):
 
 
 ModelResult = Result[ModelDetails]
-
-
-def tell_model(result: ModelResult, printer: Printer) -> None:
-    """The verdict, the times and the files; -v adds dispatches and kernels."""
-    details = result.details
-    printer.verdict(result, what="model")
-    wrong = details.routes[0].us if details.default_is_wrong and details.routes else None
-    printer.times(result, best=_best(result), wrong_us=wrong)
-    if details.error is not None:
-        printer.line("outputs", f"relative error {details.error:.1e} against {details.against}")
-    if details.executables is not None:
-        printer.line("executable", f"{shown(details.executables)} (they fit this very model only)")
-    if details.kernel_spec is not None and details.objects is not None:
-        own = "" if details.kernel_spec == result.spec else f"{shown(details.kernel_spec)}, "
-        printer.line("kernels", f"{own}objects in {shown(details.objects)}")
-    if details.candidate is not None:
-        printer.line("candidate", f"{shown(details.candidate)} (spec.mlir); with -o FILE.mlir it is written there")
-    printer.files(result, program=details.program)
-    if details.rows:
-        printer.more("ranked", f"dispatches of route {details.ranked_route}, by {details.ranked_by}")
-        printer.rest.append(Listing.of(_DISPATCHES, _dispatches(details)))
-    if details.kernels:
-        printer.rest.append(Listing.of(_KERNELS, _kernels(details)))
-    grouped(printer, [(row.state, row.label, row.reason) for row in (*details.rows, *details.kernels)])
-    if details.entries:
-        entries = f"{details.applied} of {count(len(details.entries), 'entry')} applied"
-        printer.more("entries", f"{entries}{', never timed' if result.verdict == 'compile-only' else ''}")
-    if details.entries or details.shipped_kernels:
-        printer.over_stock(result)
-    if details.time:
-        printer.more("time", details.time.short())
-    printer.end(result)
 
 
 def _best(result: ModelResult) -> str:

@@ -150,7 +150,20 @@ class RetuneDetails(Told):
         }
 
     def tell(self, result: RetuneResult, printer: Printer) -> None:
-        tell_retuned(result, printer)
+        """Each entry with its state, and what to use from now on; its reason and its times with -v."""
+        line = printer.line
+        printer.verdict(result, what="retuned")
+        if self.rows:
+            short = [(row.entry or row.spec.name, Text(row.state, STYLES[row.state]), row.reason) for row in self.rows]
+            printer.table(Listing.of(["entry", "state", "reason"], short), whole=_table(self.rows))
+        for one in self.written:
+            if one.files.spec is not None:
+                line("spec", shown(one.files.spec))
+            if one.files.flagfile is not None:
+                line("use", use_line(Path(shown(one.files.flagfile))))
+        if not self.written:
+            line("next", _next(result))
+        printer.end(result)
 
 
 RetuneResult = Result[RetuneDetails]
@@ -199,23 +212,6 @@ def _reason(details: RetuneDetails) -> str:
     counted = details.counted
     parts = [f"{counted[state]} {state}" for state in STYLES if counted[state]]
     return f"of {count(len(details.rows), 'entry')} {', '.join(parts) or 'none was looked at'}"
-
-
-def tell_retuned(result: RetuneResult, printer: Printer) -> None:
-    """Each entry with its state, and what to use from now on; its reason and its times with -v."""
-    details, line = result.details, printer.line
-    printer.verdict(result, what="retuned")
-    if details.rows:
-        short = [(row.entry or row.spec.name, Text(row.state, STYLES[row.state]), row.reason) for row in details.rows]
-        printer.table(Listing.of(["entry", "state", "reason"], short), whole=_table(details.rows))
-    for one in details.written:
-        if one.files.spec is not None:
-            line("spec", shown(one.files.spec))
-        if one.files.flagfile is not None:
-            line("use", use_line(Path(shown(one.files.flagfile))))
-    if not details.written:
-        line("next", _next(result))
-    printer.end(result)
 
 
 def _next(result: RetuneResult) -> str:

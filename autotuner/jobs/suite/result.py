@@ -170,7 +170,44 @@ class SuiteDetails(Told):
         }
 
     def tell(self, result: SuiteResult, printer: Printer) -> None:
-        tell_suite(result, printer)
+        """The problems that were tried, what they gain together, and what to do with it."""
+        line = printer.line
+        uplift = self.uplift
+        printer.verdict(result, what="suite", more=f", {count(uplift.problems, 'problem')}")
+        if uplift.us_total is not None:
+            total, several = uplift.us_total, len(self.groups) > 1
+            one = f"{microseconds(total - (self.us_saved or 0.0))} {'by one compile' if several else 'tuned'}"
+            line("time", f"{microseconds(total)} by default, {one}")
+            if several:
+                each = microseconds(total - (uplift.us_saved or 0.0))
+                printer.more("time", f"{each} if each problem had flags of its own: {len(self.groups)} compiles")
+        tried = [row for row in self.rows if row.verdict not in _UNTRIED]
+        tried.sort(key=lambda row: row.share or 0.0, reverse=True)
+        if tried:
+            printer.table(_short(tried), whole=_table(tried, estimate=self.estimate))
+        for verdict in _UNTRIED:
+            if rows := [row for row in self.rows if row.verdict == verdict]:
+                printer.more("", f"{verdict}: {count(len(rows), 'problem')}, {shared(rows)}")
+        if uplift.kept and uplift.average is not None:
+            printer.more("uplift", f"weighted {uplift.weighted:.2f} %, average {uplift.average:.2f} %")
+            kept = (
+                f"{uplift.kept} kept: {uplift.coverage:.2f} % of the time, geometric mean {uplift.geometric_mean:.3f}x"
+            )
+            printer.more("", f"{kept}, {microseconds(uplift.us_saved)} saved")
+        for number, group in enumerate(self.groups):
+            flags = " ".join(group.flags) or "no flags of its own"
+            tell = printer.more if number else line
+            printer.more(
+                "group", f"{count(len(group.problems), 'winner')}, {microseconds(group.us_saved)} saved, {flags}"
+            )
+            if group.spec is not None:
+                tell("spec", shown(group.spec))
+            if group.flagfile is not None:
+                tell("use", use_line(Path(shown(group.flagfile))))
+        line("results", f"{shown(self.folder / RAW)}, {FINAL}")
+        if result.interrupted or result.verdict != "win":
+            printer.next(result)
+        printer.end(result)
 
 
 SuiteResult = Result[SuiteDetails]
@@ -252,44 +289,6 @@ def shared(rows: Sequence[Row]) -> str:
     """Their share of the workload's time, in words."""
     known = [row.share for row in rows if row.share is not None]
     return f"{sum(known):.3g} % of the time" if known else "their share is not known"
-
-
-def tell_suite(result: SuiteResult, printer: Printer) -> None:
-    """The problems that were tried, what they gain together, and what to do with it."""
-    line = printer.line
-    details = result.details
-    uplift = details.uplift
-    printer.verdict(result, what="suite", more=f", {count(uplift.problems, 'problem')}")
-    if uplift.us_total is not None:
-        total, several = uplift.us_total, len(details.groups) > 1
-        one = f"{microseconds(total - (details.us_saved or 0.0))} {'by one compile' if several else 'tuned'}"
-        line("time", f"{microseconds(total)} by default, {one}")
-        if several:
-            each = microseconds(total - (uplift.us_saved or 0.0))
-            printer.more("time", f"{each} if each problem had flags of its own: {len(details.groups)} compiles")
-    tried = [row for row in details.rows if row.verdict not in _UNTRIED]
-    tried.sort(key=lambda row: row.share or 0.0, reverse=True)
-    if tried:
-        printer.table(_short(tried), whole=_table(tried, estimate=details.estimate))
-    for verdict in _UNTRIED:
-        if rows := [row for row in details.rows if row.verdict == verdict]:
-            printer.more("", f"{verdict}: {count(len(rows), 'problem')}, {shared(rows)}")
-    if uplift.kept and uplift.average is not None:
-        printer.more("uplift", f"weighted {uplift.weighted:.2f} %, average {uplift.average:.2f} %")
-        kept = f"{uplift.kept} kept: {uplift.coverage:.2f} % of the time, geometric mean {uplift.geometric_mean:.3f}x"
-        printer.more("", f"{kept}, {microseconds(uplift.us_saved)} saved")
-    for number, group in enumerate(details.groups):
-        flags = " ".join(group.flags) or "no flags of its own"
-        tell = printer.more if number else line
-        printer.more("group", f"{count(len(group.problems), 'winner')}, {microseconds(group.us_saved)} saved, {flags}")
-        if group.spec is not None:
-            tell("spec", shown(group.spec))
-        if group.flagfile is not None:
-            tell("use", use_line(Path(shown(group.flagfile))))
-    line("results", f"{shown(details.folder / RAW)}, {FINAL}")
-    if result.interrupted or result.verdict != "win":
-        printer.next(result)
-    printer.end(result)
 
 
 def _short(rows: Sequence[Row]) -> Listing:
