@@ -287,7 +287,6 @@ MODEL = ModelDetails(
     kernel_spec=FOLDER / "specs" / "a-name.kernels.mlir",
     objects=FOLDER / "specs" / "a-name.objects",
     program=FOLDER / "a-name.mlir",
-    report=FOLDER / "results" / "a-name.md",
 )
 SUITE = SuiteDetails(
     Workload("unet", "a suite", "", (ROW.entry,) * 20),
@@ -317,7 +316,7 @@ SUITE = SuiteDetails(
     ids=lambda shown: f"{type(shown.details).__name__}-{shown.verdict}-{shown.cause}",
 )
 def test_a_result_fits_one_screen(shown: Result[Any]) -> None:
-    text = str(shown)
+    text = Printer.of(shown).text()
     assert sum(max(1, math.ceil(len(line) / COLUMNS)) for line in text.splitlines()) <= LINES, text
 
 

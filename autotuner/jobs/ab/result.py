@@ -103,8 +103,5 @@ class AbDetails(Told):
 AbResult = Result[AbDetails]
 
 
-# --- what is said to people -------------------------------------------------------------------------------------------
-
-
 def divisor(repeat: int) -> str:
     return f"# divide the time by {repeat}: the module repeats its dispatches that often"

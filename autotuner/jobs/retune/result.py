@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,7 +18,7 @@ from autotuner.measure.blocks import ALPHA, Interval
 from autotuner.measure.causes import CAUSES
 from autotuner.specfiles.provenance import to_json
 from autotuner.system.listing import Listing
-from autotuner.system.text import count, microseconds
+from autotuner.system.text import count
 from autotuner.tuning.printer import Printer, Told, shown
 from autotuner.tuning.result import Best, Counts, Files, FinalVerdict, Measured, Result
 
@@ -150,12 +150,12 @@ class RetuneDetails(Told):
         }
 
     def tell(self, result: RetuneResult, printer: Printer) -> None:
-        """Each entry with its state, and what to use from now on; its reason and its times with -v."""
+        """Each entry with its state, and what to use from now on."""
         line = printer.line
         printer.verdict(result, what="retuned")
         if self.rows:
             short = [(row.entry or row.spec.name, Text(row.state, STYLES[row.state]), row.reason) for row in self.rows]
-            printer.table(Listing.of(["entry", "state", "reason"], short), whole=_table(self.rows))
+            printer.table(Listing.of(["entry", "state", "reason"], short))
         for one in self.written:
             if one.files.spec is not None:
                 line("spec", shown(one.files.spec))
@@ -225,17 +225,3 @@ def _next(result: RetuneResult) -> str:
     if states & {"failed", "kept"}:
         return "keep the old files; the reasons and notes say why nothing was written"
     return "compile without the spec: IREE's default is as fast, or nothing of it works any more"
-
-
-def _table(rows: Sequence[EntryRow]) -> Listing:
-    found = []
-    for row in rows:
-        old, raced = row.old, row.raced
-        before = ""
-        if row.alone and old and old.us:
-            before = f"{microseconds(old.us)}{f' (IREE {old.iree})' if old.iree else ''}"
-        now = microseconds(raced.us) if raced and raced.us else ""
-        default = microseconds(raced.baseline_us) if raced and raced.baseline_us else ""
-        name = row.entry or row.spec.name
-        found.append((name, row.problem, before, now, default, Text(row.state, STYLES[row.state]), row.reason))
-    return Listing.of(["entry", "problem", "before", "now", "default now", "state", "reason"], found)

@@ -193,24 +193,24 @@ class SuiteRun:
 
     def weigh(self) -> None:
         """Shares of the time, or of the work where nothing is timed; what is below the threshold is not tuned."""
-        weights = [row.us if self.run.timed else float(_work(row)) for row in self.rows.values()]
+        weights = self._share()
         unknown = weights.count(0.0)
         if unknown and not self.run.stopped:
             self.run.account.remark(f"shares leave out {count(unknown, 'problem')} whose default could not be timed")
-        for name, weight, share in zip([*self.rows], weights, shares(weights), strict=True):
-            self._set(name, share=share if weight else None)
-            if self.rows[name].verdict == "waiting" and weight and share < self.threshold:
-                reason = f"contributes {share:.3g} %, less than --threshold {self.threshold:g}"
-                self._set(name, verdict="below-threshold", reason=reason)
+        for row in self.waiting:
+            if row.share is not None and row.share < self.threshold:
+                reason = f"contributes {row.share:.3g} %, less than --threshold {self.threshold:g}"
+                self._set(row.name, verdict="below-threshold", reason=reason)
         self._write()
         if not self.run.timed:
             self.run.account.remark("no device: shares are by calls and flops, an estimate")
 
-    def _share(self) -> None:
-        """Of the time as it is known by now: tables and totals have one basis."""
-        weights = [row.us for row in self.rows.values()]
+    def _share(self) -> list[float]:
+        """By the time as it is known by now, so that tables and totals have one basis; gives all weights."""
+        weights = [row.us if self.run.timed else float(_work(row)) for row in self.rows.values()]
         for name, weight, share in zip([*self.rows], weights, shares(weights), strict=True):
             self._set(name, share=share if weight else None)
+        return weights
 
     # --- tuning -------------------------------------------------------------------------------------------------
 
