@@ -101,7 +101,7 @@ autotune report 20260301-021500-0a1b2c -o run.html
 autotune nightly nightly.toml
 autotune nightly nightly.toml --dry-run
 autotune history --limit 100
-autotune history --shape 512x512x1024 --json
+autotune history --json
 autotune export --csv > timings.csv
 autotune export --json > timings.json
 autotune import timings.json
