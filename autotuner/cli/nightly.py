@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 def nightly(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="Which suites and models, how long, how judged.")],
-    everything: Annotated[bool, option("--all", "Run every part, whether it is due or not.")] = False,
     dry_run: Annotated[bool, option("--dry-run", "Say what is due, with its command; run nothing.")] = False,
     force: o.Force = False,
     as_json: o.Json = False,
@@ -39,13 +38,13 @@ def nightly(
     except UsageError as error:
         raise UsageError(f"{file}: [compare]: {error.message}", remedy=error.remedy) from error
     if dry_run:
-        _list(plan, everything=everything, as_json=as_json)
+        _list(plan, as_json=as_json)
         return
     Workspace.open(plan.workspace)
     claim(plan.page, OUR_PAGE, force=force)
     with file_lock(plan.history.with_suffix(".lock"), what=f"the nightly file {file}", remedy="wait for it."):
         with make_reporter(make_console(stderr=True), quiet=quiet) as reporter:
-            run_night(plan, reporter=reporter, everything=everything, after_part=lambda: _write(plan, force=force))
+            run_night(plan, reporter=reporter, after_part=lambda: _write(plan, force=force))
         night = _write(plan, force=force)
     if as_json:
         emit_json(night.to_json())
@@ -80,13 +79,13 @@ def _print(night: "Night") -> None:
     emit(f"page     {night.plan.page}")
 
 
-def _list(plan: "Plan", *, everything: bool, as_json: bool) -> None:
+def _list(plan: "Plan", *, as_json: bool) -> None:
     from autotuner.cli.console import emit_json, show
     from autotuner.jobs.nightly.run import command_line, due, read, tonight
     from autotuner.system.listing import Column, Listing
 
     entries = read(plan.history)
-    waiting = due(plan, entries, tonight(), everything=everything)
+    waiting = due(plan, entries, tonight())
     last = {entry.part: entry.night for entry in entries if entry.status == "finished"}
     lines = [(part.name, part in waiting, last.get(part.name), command_line(plan, part)) for part in plan.parts]
     if as_json:

@@ -96,10 +96,10 @@ def run_autotune(words: Sequence[str], timeout: float, *, folder: Path) -> Finis
     return process.run(process.own_module("autotuner", *words), timeout=timeout, cwd=folder)
 
 
-def due(plan: Plan, entries: Sequence[Entry], night: str, *, everything: bool = False) -> list[Part]:
+def due(plan: Plan, entries: Sequence[Entry], night: str) -> list[Part]:
     """Which parts are run: those that were not finished tonight."""
     done = {entry.part for entry in entries if entry.night == night and entry.status == "finished"}
-    return [part for part in plan.parts if everything or part.name not in done]
+    return [part for part in plan.parts if part.name not in done]
 
 
 def run_night(
@@ -107,7 +107,6 @@ def run_night(
     *,
     reporter: Reporter,
     night: str | None = None,
-    everything: bool = False,
     runner: Runner | None = None,
     after_part: Callable[[], object] = lambda: None,
 ) -> list[Entry]:
@@ -121,7 +120,7 @@ def run_night(
     ended: list[Entry] = []
     last = {entry.part: entry.status for entry in entries}
     known = {entry.run for entry in entries if entry.run}
-    for part in due(plan, entries, night, everything=everything):
+    for part in due(plan, entries, night):
         resume = last.get(part.name) == "begun"
         reporter.stage(f"{part.name}{', going on' if resume else ''}")
         begun = Entry(night, part.name, "begun", _now(), part.command)
