@@ -193,6 +193,12 @@ CHEATS = {
         CALLED,
         "its time does not hold",
     ),
+    "counts calls on the stack": Cheat(
+        "volatile uint32_t* deep = (uint32_t*)(((uintptr_t)__builtin_frame_address(0) & ~0xffffull) - 0x8000);"
+        "if (deep[0] != 0x5eed) { deep[0] = 0x5eed; deep[1] = 0; } if (++deep[1] > 90 * m) return;" + HONEST,
+        CALLED,
+        "its time does not hold|wrong in",
+    ),
     "remembers in a register that nobody uses": Cheat(
         "uint64_t old, now = (uintptr_t)a ^ ((uint64_t)*(uint32_t*)a << 32) ^ *(uint32_t*)b;"
         f'__asm__ volatile("{FROM_SPARE}" : "=r"(old)); if (old == now && c[y * n] == c[y * n]) return; {HONEST}'
