@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from autotuner.build import Compiled
 from autotuner.devices.device import INVOCATION_US, MAX_REPEAT, Computed, Device, Timing, choose_repeat
+from autotuner.errors import NoCandidateError
 from autotuner.iree.run import Benchmark, Invocation
 from autotuner.measure.audit import Audit, shortest_us
 from autotuner.measure.check import Check
@@ -19,12 +20,12 @@ from autotuner.measure.schedule import Schedule, beginning
 from autotuner.problems import Problem
 from autotuner.programs.arbiter import Arbiter, HostAnswer, compute_on_host
 from autotuner.programs.inputs import load_expected, wider
-from autotuner.programs.model import Model, ModelBuilder, call_of
+from autotuner.programs.model import Model, ModelBuilder, as_configured, call_of
 from autotuner.programs.program import ModelProgram, Program
-from autotuner.programs.structure import ModelStructure, expected_error, read_beside
+from autotuner.programs.structure import ModelStructure, expected_error, read_beside, structure_in
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
-from autotuner.targets import NO_DEVICE
+from autotuner.targets import NO_DEVICE, Route
 from autotuner.tuning.options import Options
 from autotuner.tuning.run import Job, Run
 from autotuner.tuning.session import Session
@@ -120,10 +121,13 @@ def open_model(model: Model, session: Session) -> ModelBuilder:
     return ModelBuilder(session.tools, Cache(cache_dir()), model.opened_in(session.workspace, session.tools))
 
 
-def read_model(model: Model, job: Job, *, whole: bool = False) -> tuple[ModelBuilder, ModelStructure]:
+def read_model(
+    model: Model, job: Job, *, whole: bool = False, others: Sequence[Route] = ()
+) -> tuple[ModelBuilder, ModelStructure]:
     """How it is compiled, and its dispatches on the plain route; what imports it keeps to the budget, too.
 
     `whole`: the default's module is needed anyway, so that the dispatches are read from the compile that makes it.
+    Where the default does not compile, the first of the `others` that does has dispatches to begin with.
     """
     session, account = job.session, job.account
     account.stage("reading the model")
@@ -133,7 +137,15 @@ def read_model(model: Model, job: Job, *, whole: bool = False) -> tuple[ModelBui
             builder = open_model(model, session)
         timed, timeout = session.device != NO_DEVICE, compile_timeout(job.options, account.clock)
         with account.clocked("build" if whole else "space"):
-            plain = read_beside(job.target, builder, session.executor, timeout=timeout, timed=timed, whole=whole)
+            try:
+                plain = read_beside(job.target, builder, session.executor, timeout=timeout, timed=timed, whole=whole)
+            except NoCandidateError:
+                some = [[*job.target.compile_flags, *route.flags] for route in others]
+                begun = [session.executor.start(as_configured(builder.job(one, timeout=timeout))) for one in some]
+                pairs = ((flags, build.result()) for flags, build in zip(some, begun, strict=True))
+                if (compiled := next(((flags, build) for flags, build in pairs if build.ok), None)) is None:
+                    raise
+                plain = structure_in(compiled[1], builder, flags=compiled[0], target=job.target.name)
     return builder, plain
 
 

@@ -30,8 +30,8 @@ CAUSES: Mapping[Cause, Explanation] = {
         "Everything that was tried failed, or the verdict names what is in the way.",
         "look at the reasons with -v, and at the log of the run",
     ),
-    "wrong-default": Explanation(
-        "IREE's default computes wrong results here.",
+    "default-fails": Explanation(
+        "IREE's default does not compile, does not run, or computes wrong results here.",
         "do not use IREE's default; compile with the `use` line, else with the flags of the `stock` line",
     ),
     "out-of-time": Explanation(

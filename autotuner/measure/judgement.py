@@ -11,7 +11,7 @@ from autotuner.measure.reference import DEFAULT
 
 SAME = Interval(1.0, 1.0, 1.0)
 Cause = Literal[
-    "no-gain", "nothing-to-tune", "failed", "wrong-default", "out-of-time", "noise", "no-device", "interrupted"
+    "no-gain", "nothing-to-tune", "failed", "default-fails", "out-of-time", "noise", "no-device", "interrupted"
 ]
 """Why a run ends as it does; `causes` has what they mean."""
 

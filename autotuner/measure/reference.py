@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 DEFAULT = "IREE's default"
-Source = Literal["numpy", "default", "expected", "llvm-cpu"]
+Source = Literal["numpy", "default", "first", "expected", "llvm-cpu"]
 WORDS: dict[Source, str] = {
     "numpy": "numpy",
     "default": DEFAULT,
+    "first": "the first build that runs",
     "expected": "--expected",
     "llvm-cpu": "the same program on llvm-cpu",
 }
@@ -30,6 +31,8 @@ class Reference:
     """Relative; None where each element has a bound of its own."""
     undecided: str = ""
     """Why the host's outputs did not decide, where they were asked for."""
+    failed: str = ""
+    """Why the default computes nothing at all."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -39,17 +42,25 @@ class Reference:
             "default_us": self.default_us,
             "allowed_error": self.allowed_error,
             **({"undecided": self.undecided} if self.undecided else {}),
+            **({"failed": self.failed} if self.failed else {}),
         }
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> Reference:
-        more = (table.get("default_us"), table.get("allowed_error"), table.get("undecided", ""))
+        more = (
+            table.get("default_us"),
+            table.get("allowed_error"),
+            table.get("undecided", ""),
+            table.get("failed", ""),
+        )
         return cls(table["source"], table["default_is_right"], table["default_error"], *more)
 
     def words(self, what: str, *, name: str = DEFAULT, against: str = "") -> str:
         """That the default is wrong for a `what`; empty where it is right."""
         if self.default_is_right:
             return ""
+        if self.failed:
+            return f"{name} {self.failed}"
         error, against = self.default_error, against or WORDS[self.source]
         off = "not all of them are numbers" if error is None else f"relative error {error:.3g} against {against}"
         return f"{name} gives wrong results for this {what} ({off})"

@@ -104,9 +104,11 @@ class Standing(Generic[C]):
 
     @property
     def base(self) -> C | None:
-        """What a win is over: the default; where that is wrong and faster than all routes that are right, the best of
-        these."""
+        """What a win is over: the default; where that fails, or is wrong and faster than all routes that are right, the
+        best of these."""
         default, stock = self.default, self.stock
+        if default is not None and default.failure is not None and default.us is None:
+            return stock
         if not self.default_is_wrong or default is None or stock is None:
             return default
         return stock if (stock.us or math.inf) >= (default.us or math.inf) else default

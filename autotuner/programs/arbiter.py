@@ -39,6 +39,8 @@ _GENERIC = f"{CPU_FLAG}=generic"
 """The flag for a generic processor: where the default is the host's own code, this gives other vectors and tiles."""
 
 
+_PROVISIONAL: tuple[Source, ...] = ("default", "first")
+"""Sources that count as right until the host says otherwise."""
 _ROOM = 3.0
 """Two right builds may differ by so many times the effect of a change in the last digit of the inputs."""
 _MOST = 0.1
@@ -61,6 +63,8 @@ class Arbiter:
     note: Callable[[str], None]
     name: str = WORDS["default"]
     """The build that others are compared with first, and that counts as right until another disagrees."""
+    failed: str = ""
+    """Why that build computes nothing; the first that runs takes its place."""
     given: tuple[Array, ...] = field(default=(), repr=False)
     """The user's expected outputs; empty: there are none."""
     source: Source = "default"
@@ -72,15 +76,21 @@ class Arbiter:
     why_none: str = ""
     """Why the host's outputs did not decide, where they were asked for."""
 
+    @property
+    def begun(self) -> bool:
+        """Whether there is something to compare with."""
+        return bool(self.default.arrays)
+
     def begin(self, default: Computed) -> Check:
         """Takes the default's outputs; returns whether they are right, as far as is known."""
         self.default = self.reference = default
+        self.source = "first" if self.failed else "default"
         if self.given:
             self.source, self.reference = "expected", shaped_like(self.given, default)
             self.default_check = self._compared(default, self.reference)
         elif not finite(default):
             self._begin_on_host()
-        if self.default_is_wrong:
+        if not self.default_check.ok:
             self.note(self.words)
         return self.default_check
 
@@ -89,7 +99,7 @@ class Arbiter:
         host = self._asked()
         if host is None or not finite(host):
             raise UsageError(
-                f"{self.name} computes no finite numbers on these inputs: nothing can be compared with them.",
+                f"{self.against} computes no finite numbers on these inputs: nothing can be compared with them.",
                 remedy="Give --input with values that the model is made for, or --expected with what is right.",
             )
         self.source, self.reference = "llvm-cpu", host
@@ -97,13 +107,14 @@ class Arbiter:
 
     @property
     def default_is_wrong(self) -> bool:
-        return not self.default_check.ok
+        return bool(self.failed) or not self.default_check.ok
 
     def check(self, found: Computed) -> Check:
         """Whether outputs are right. Where they differ from the default's, the host decides."""
         check = self._compared(found, self.reference)
-        if check.failure != "wrong-result" or self.source != "default":
+        if check.failure != "wrong-result" or self.source not in _PROVISIONAL:
             return check
+        first = self.against
         host = self._asked()
         if host is None:
             return check
@@ -111,13 +122,13 @@ class Arbiter:
         right = self._compared(found, host)
         if self.default_check.ok or right.ok:
             self.source, self.reference = "llvm-cpu", host
-            agrees = f"{WORDS['llvm-cpu']} computes what {self.name} does: what differs from both is wrong"
-            self.note(self.words or agrees)
+            agrees = f"{WORDS['llvm-cpu']} computes what {first} does: what differs from both is wrong"
+            self.note(agrees if self.default_check.ok else self.words)
             return right
         self.default_check = Check(None, 0.0)
         if not self.why_none:
             self.why_none = "it agrees with none of those that disagree"
-            self.note(f"{WORDS['llvm-cpu']} agrees neither with {self.name} nor with what differs from it: {_GIVE}")
+            self.note(f"{WORDS['llvm-cpu']} agrees neither with {first} nor with what differs from it: {_GIVE}")
         return check
 
     def agree(self, found: Computed, other: Computed) -> Check:
@@ -144,6 +155,7 @@ class Arbiter:
             default_us,
             self.rounding if self.tolerance is None else self.tolerance,
             self.why_none,
+            self.failed,
         )
 
     def _asked(self) -> Computed | None:
@@ -153,7 +165,7 @@ class Arbiter:
                 self.why_none = self.host
                 self.note(
                     f"{WORDS['llvm-cpu']} could not be asked which outputs are right ({self.host}): "
-                    f"{self.name} is taken for right; {_GIVE}"
+                    f"{self.against} is taken for right; {_GIVE}"
                 )
             else:
                 self.rounding = max(self.rounding, min(_ROOM * self.host[1], _MOST))

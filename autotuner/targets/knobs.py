@@ -157,6 +157,11 @@ KNOBS = (
         _PRODUCTS,
     ),
     Knob(
+        "constants",
+        "small constants in buffers and not in the code: CUDA loads no module with more than 64 KiB of them",
+        (Setting("constants-apart", ("--iree-flow-inline-constants-max-byte-length=4",), everywhere=False),),
+    ),
+    Knob(
         "level",
         "how much the compiler changes the program before it forms dispatches",
         (Setting("O3", ("--iree-opt-level=O3",)),),

@@ -101,12 +101,16 @@ class Printer:
 
     def times(self, result: AnyResult, best: str, *, wrong_us: float | None = None) -> None:
         """The default, the best stock flags, and what is best: `best` says what that is."""
-        if wrong_us is not None:
+        failed = result.reference.failed if result.reference is not None else ""
+        if failed:
+            self.line("default", failed)
+        elif wrong_us is not None:
             self._time("default", wrong_us, result, "with wrong results")
         elif result.baseline.us is not None:
             self._time("default", result.baseline.us, result, _words(result.baseline))
         stock, base = result.stock, result.baseline
-        if stock.us is not None and stock.flags and (wrong_us is not None or stock.us < (base.us or math.inf)):
+        worse = failed or wrong_us is not None
+        if stock.us is not None and stock.flags and (worse or stock.us < (base.us or math.inf)):
             self._time("stock", stock.us, result, _words(stock))
         if result.best is not None and result.best.us is not None and best:
             self._time("best", result.best.us, result, best)

@@ -181,7 +181,7 @@ class Result(Generic[D]):
         if self.interrupted:
             return "interrupted"
         if self.default_is_wrong:
-            return "wrong-default"
+            return "default-fails"
         known: dict[FinalVerdict, Cause] = {"no-winner": "no-gain", "inconclusive": "out-of-time"}
         if self.verdict == "compile-only":
             return "no-device"

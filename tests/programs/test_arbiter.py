@@ -69,6 +69,21 @@ def test_the_host_says_that_the_default_is_wrong() -> None:
     }
 
 
+def test_where_the_default_fails_the_first_that_runs_takes_its_place() -> None:
+    host = Asked(GOOD)
+    arbiter = host.arbiter()
+    arbiter.failed = "does not compile: error"
+    assert not arbiter.begun
+    assert arbiter.begin(GOOD).ok
+    assert (arbiter.begun, arbiter.default_is_wrong, arbiter.source) == (True, True, "first")
+    assert arbiter.against == "the first build that runs"
+    assert arbiter.words == "IREE's default does not compile: error"
+    assert arbiter.check(BAD).failure == "wrong-result"
+    agrees = "the same program on llvm-cpu computes what the first build that runs does"
+    assert host.notes == [f"{agrees}: what differs from both is wrong"]
+    assert arbiter.found().to_json()["failed"] == "does not compile: error"
+
+
 def test_the_host_says_that_the_default_is_right() -> None:
     host = Asked(GOOD)
     arbiter = host.arbiter()

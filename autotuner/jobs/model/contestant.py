@@ -160,10 +160,13 @@ class Lineup(Standing[Contestant]):
         )
 
     def without_rivals(self) -> Judgement | None:
-        """The verdict where the default is wrong and nothing is left to race; None where it is right."""
+        """The verdict where the default fails or is wrong and nothing is left to race; None where it is right."""
         default, stock = self.default, self.stock
         if default is None or default.ok:
             return None
+        if default.us is None:
+            works = f"route {stock.route_name} does" if stock is not None else "no other route does"
+            return Judgement("no-winner", f"{works}, and nothing else that was tried is faster", BASELINE)
         if stock is None:
             return Judgement("no-winner", "nothing that was tried gives right ones", BASELINE)
         return Judgement("no-winner", right_but_slower(stock.route_name, stock.us, default.us), BASELINE)

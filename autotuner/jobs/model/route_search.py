@@ -120,6 +120,11 @@ class RouteSearch:
     """Of this target, and able to matter for this model; none: only what is in the queue is tried."""
     queue: list[Route] = field(default_factory=list)
     """To be tried first, in this order."""
+    rescuing: bool = False
+    """The default fails, and no route works yet: one knob after the other is turned. The setting that helps then joins
+    all routes that failed without it, and those that wait."""
+    _lost: list[Names] = field(default_factory=list)
+    """What failed before that."""
     _origin: dict[Names, Names] = field(default_factory=lambda: {(): ()})
     """Route -> the one that it is a step from."""
     _us: dict[Names, float] = field(default_factory=dict)
@@ -134,7 +139,15 @@ class RouteSearch:
 
     def tell(self, route: Route, us: float | None) -> None:
         """Takes a route's time; None: it does not compile, does not run or is wrong."""
-        self._us[self._names(route)] = math.inf if us is None else us
+        names = self._names(route)
+        self._us[names] = math.inf if us is None else us
+        if self.rescuing and us is None:
+            self._lost.append(names)
+        elif self.rescuing and self._is_product(names):
+            self.rescuing = False
+            again = filter(self._is_product, (*self._lost, *map(self._names, self.queue)))
+            mended = dict.fromkeys(sensible(self.knobs, {*other, *names}) for other in again)
+            self.queue = [route_of(self.knobs, other) for other in mended if other not in self._us]
 
     @property
     def best(self) -> Names:
@@ -150,6 +163,10 @@ class RouteSearch:
         return self.best if expected in self._us or not expected else expected
 
     def _next(self) -> Route | None:
+        for names in self._turned(()) if self.rescuing else ():
+            if names not in self._origin:
+                self._origin[names] = ()
+                return route_of(self.knobs, names)
         while self.queue:
             route = self.queue.pop(0)
             if self._names(route) not in self._origin:
@@ -196,5 +213,6 @@ class RouteSearch:
 
     def _hopeless(self) -> set[str]:
         worked = {name for names, us in self._us.items() if math.isfinite(us) for name in names}
-        failed = [name for names, us in self._us.items() if math.isinf(us) for name in names]
+        failures = [names for names, us in self._us.items() if math.isinf(us) and names not in self._lost]
+        failed = [name for names in failures for name in names]
         return {name for name in failed if failed.count(name) >= _HOPELESS} - worked

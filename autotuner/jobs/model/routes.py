@@ -9,7 +9,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 
 from autotuner.devices.device import Computed, Timing
-from autotuner.errors import DeviceError, OutOfTimeError
+from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError
 from autotuner.iree.compile import Compiled, FailureClass, first_error
 from autotuner.iree.run import Benchmark, failed_because, known_remedy
 from autotuner.jobs.model.contestant import Contestant
@@ -23,6 +23,7 @@ from autotuner.programs.program import ModelProgram
 from autotuner.system import process
 from autotuner.system.digests import known_digest
 from autotuner.system.settings import usable_cores
+from autotuner.system.text import count
 from autotuner.targets import PLAIN, Route
 
 GIVE_UP = 1.5
@@ -130,22 +131,24 @@ class RouteRace:
                     raise
                 self.context.note(f"route {one.route.name}: no time for it")
                 continue
+            if one.us is not None and not any(other.us is not None for other in self.tried):
+                self.context.timing_seconds = self._timing_seconds(one)
             self.tried.append(one)
             self.search.tell(one.route, one.us if one.ok else None)
 
     def _default(self, default: Contestant) -> Contestant:
-        """The baseline must run: its dispatches were read from its compile. It is timed also where it is wrong."""
-        context = self.context
-        context.trying("timing IREE's default")
+        """It is timed also where it is wrong; where it fails, the first route that runs takes its place."""
+        self.context.trying("timing IREE's default")
+        if not default.module.ok:
+            self._rescue(f"does not compile: {first_error(default.module.stderr, most=120)}")
+            return self._failed(default, default.module.failure or "compile-error", default.module.stderr)
         with beginning("the first call of IREE's default"):
             outputs = self.program.outputs(default.module.vmfb)
+        if remedy := known_remedy(outputs.detail):  # the call is at fault, whatever is called
+            raise DeviceError(self._not_run(failed_because(outputs.detail)), remedy=remedy)
         if outputs.failure is not None:
-            why = failed_because(outputs.detail)
-            raise DeviceError(
-                f"device {context.session.device!r} does not run {context.model.name}: {why}",
-                remedy=known_remedy(outputs.detail)
-                or "Check --input, --parameters and --device; `autotune doctor` lists the devices that answer.",
-            )
+            self._rescue(f"does not run: {failed_because(outputs.detail)}")
+            return self._failed(default, outputs.failure, outputs.detail)
         check = self.arbiter.begin(outputs)
         default = replace(default, error=_error(check))
         if outputs.seconds is not None and 1e6 * outputs.seconds > SLOW_US:  # a measurement by itself
@@ -154,8 +157,24 @@ class RouteRace:
             timed = self._time(default, give_up_us=SLOW_US)
         if not timed.ok:
             raise DeviceError(f"the model cannot be timed: {failed_because(timed.detail)}", remedy="Check --device.")
-        context.timing_seconds = self._timing_seconds(timed)
         return timed if check.ok else self._found_wrong(timed, check)
+
+    def _rescue(self, why: str) -> None:
+        self.arbiter.failed, self.search.rescuing = why, True
+
+    def require_one(self) -> None:
+        """Raises where nothing was timed: nothing that was tried compiles and runs."""
+        default = self.tried[0]
+        if any(one.us is not None for one in self.tried):
+            return
+        what = f"IREE's default {self.arbiter.failed}; {count(len(self.tried) - 1, 'other route')} failed, too"
+        if default.build is None or not default.build.ok:
+            raise NoCandidateError(f"{self.context.model.name}: {what}", remedy="Check --flag and --target.")
+        look = "Check --input, --parameters and --device; `autotune doctor` lists the devices that answer."
+        raise DeviceError(self._not_run(what), remedy=look)
+
+    def _not_run(self, why: str) -> str:
+        return f"device {self.context.session.device!r} does not run {self.context.model.name}: {why}"
 
     def _timing_seconds(self, timed: Contestant) -> float:
         """Seconds of a timing in a process of its own; those of a slow model are known."""
@@ -193,6 +212,8 @@ class RouteRace:
 
     def _judged(self, outputs: Computed) -> Check:
         source = self.arbiter.source
+        if not self.arbiter.begun:
+            return self.arbiter.begin(outputs) if outputs.failure is None else self.arbiter.check(outputs)
         check = self.arbiter.check(outputs)
         if self.arbiter.source != source:
             self._judge_again()

@@ -35,7 +35,7 @@ from autotuner.programs.model import Model
 from autotuner.programs.structure import KINDS, ModelStructure
 from autotuner.system import process
 from autotuner.system.digests import known_digest
-from autotuner.targets import NO_DEVICE, PLAIN, Target
+from autotuner.targets import NO_DEVICE, PLAIN, Route, Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.run import Job, Question
 from autotuner.tuning.session import Watched
@@ -56,19 +56,24 @@ def tune_model(
     ):
         files = job.outputs(model.name, MODEL)
         files.claim(model.files(target))
-        check_words(model, target, job.options, workspace=job.session.workspace.root)
-        builder, plain = read_model(model, job, whole=job.session.device != NO_DEVICE)
+        routes = check_words(model, target, job.options, workspace=job.session.workspace.root)
+        timed = job.session.device != NO_DEVICE
+        builder, plain = read_model(model, job, whole=timed, others=routes if timed else ())
         with job.begin(_question(builder.program, job, plain)) as run:
             context = Context(model, builder, run, files)
             return _ModelRun(context, plain, Summary(context)).go()
 
 
-def check_words(model: Model, target: Target, options: Options, *, workspace: Path) -> None:
-    """Refuses wrong names of routes and microkernels, and wrong files, before anything is compiled."""
+def check_words(model: Model, target: Target, options: Options, *, workspace: Path) -> Sequence[Route]:
+    """Refuses wrong names of routes and microkernels, and wrong files, before anything is compiled.
+
+    The routes are those of a model that has every operation.
+    """
     model.check_words()
-    choose(target, model.routes, set(KINDS.values()))
+    routes = choose(target, model.routes, set(KINDS.values())).first
     for kernel in options.named_microkernels:
         find(kernel.name, search_folders(workspace), OPERATIONS)
+    return routes
 
 
 def _question(model: Model, job: Job, plain: ModelStructure) -> Question:
@@ -115,7 +120,7 @@ class _ModelRun:
         """By what there is so far; what ships is compiled once more."""
         context, some = self.context, [*self.found.tried, *self.found.tuned]
         good = [one.us for one in some if one.ok and one.us is not None]
-        default = self.found.tried[0].us or 0.0 if self.found.tried else 0.0
+        default = next((one.us for one in self.found.tried if one.us), 0.0)
         return Schedule(
             context.clock,
             context.timing_seconds,
@@ -140,6 +145,7 @@ class _ModelRun:
         stop = self.context.session.stop
         race = self._routes()
         if not stop.requested:
+            race.require_one()
             self._tune(race)
             race.rounds(lambda: self._schedule.race_begins)
             race.tell_missed()

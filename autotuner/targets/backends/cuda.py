@@ -153,5 +153,6 @@ CUDA = Backend(
     assembled_on_load=True,
     sampler=_sampler,
     sizes=_sizes,
+    settings=("constants-apart",),
     remedy="Install NVIDIA's driver, or tune with --device none.",
 )

@@ -73,6 +73,24 @@ def test_a_setting_that_only_fails_is_given_up() -> None:
     assert 1 <= sum("O3" in name.split("+") for name in asked) <= 2
 
 
+def test_where_the_default_fails_the_setting_that_helps_joins_all_others() -> None:
+    """Without "single-use" nothing compiles: what failed before that is known is tried again with it."""
+    one = search(TILED)
+    asked = [route.name for route in one.ask(1)]
+    one.rescuing = True
+    for name in (PLAIN.name, *asked):
+        one.tell(named_route(KNOBS, name), None)
+    for _ in range(20):
+        for route in one.ask(2):
+            asked.append(route.name)
+            one.tell(route, 100.0 - len(asked) if "single-use" in route.settings else None)
+    helped = asked.index("single-use")
+    assert all("+" not in name for name in asked[1:helped]), "one knob after the other"
+    after = [set(name.split("+")) for name in asked[helped + 2 :]]
+    assert {*TILED.split("+"), "single-use"} in after
+    assert sum("single-use" in names for names in after) > len(after) / 2
+
+
 def test_the_search_ends() -> None:
     one = search(TILED)
     asked = found(one, {}, rounds=200)

@@ -199,6 +199,22 @@ def test_a_pooling_is_no_convolution_and_has_no_knobs(tmp_path: Path) -> None:
     assert result.reason == f"nothing to choose: {why}"
 
 
+def test_where_the_default_does_not_compile_the_flags_that_do_are_the_baseline(tmp_path: Path) -> None:
+    """Data tiling needs a stack that is not there; what packs operands earlier does not."""
+    flags = ("--iree-opt-data-tiling", "--iree-llvmcpu-stack-allocation-limit=64")
+    wanted = {"routes": ("global-data-tiling",)}
+    result = run("three", tmp_path, fake_tools(tmp_path), target=Target.parse("cpu", flags=flags), model=wanted)
+    first, second = result.details.routes[:2]
+    assert (first.failure, first.us) == ("compile-error", None)
+    assert (second.route.name, second.failure) == ("global-data-tiling", None)
+    assert result.baseline.route == "global-data-tiling"
+    assert result.reason.startswith("IREE's default does not compile: ")
+    document = result.to_json()
+    assert (document["cause"], document["reference"]["source"]) == ("default-fails", "first")
+    assert "stack allocation limit" in document["reference"]["failed"]
+    assert "default    does not compile" in str(result)
+
+
 @pytest.mark.long
 def test_parameters_stay_in_their_file(tmp_path: Path) -> None:
     index = ParameterIndex()
