@@ -13,14 +13,14 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from autotuner.devices.device import Timing
 from autotuner.errors import StorageError
 from autotuner.search.history import Shape
 from autotuner.space.table import Config
 from autotuner.store.database import connect, locate
-from autotuner.store.rows import METADATA, SCHEMA, NewRun
+from autotuner.store.rows import METADATA, RUNS, SCHEMA, NewRun
 from autotuner.store.store import Store
 from autotuner.tuning.earlier import earlier_runs
 from tests.store.postgresql import PASSWORD, Server, own_server
@@ -128,3 +128,45 @@ def test_what_one_workspace_timed_is_seen_from_another_and_learned_from(url: str
         (known,) = earlier_runs(store, shape, target="cpu", device_name="chip", but="its own")
         assert (known.name, list(known.us)) == (f"gemm_64 ({run})", [3.0])
         assert earlier_runs(store, shape, target="cpu", device_name="another chip", but="its own") == []
+
+
+@pytest.fixture
+def trap(tmp_path: Path) -> str:
+    return f"'); DROP TABLE runs; -- $(touch {tmp_path}/owned) `touch {tmp_path}/owned` <script>x</script> ../../../x"
+
+
+def test_words_of_strangers_are_values_and_never_sql(url: str, tmp_path: Path, trap: str) -> None:
+    problem = {**NEW.problem, "name": trap, "op": trap}
+    with Store.open(url, workspace=tmp_path) as store:
+        run = store.start_run(replace(NEW, key=trap, problem=problem, target=trap, command=["autotune", trap]))
+        row = store.add_candidate(run, ordinal=0, config=Config.of({"tile": trap}), route=trap)
+        store.record_failure(row, "compile-error", stderr=trap)
+        assert store.unfinished_run(trap) is not None
+    for words in (
+        ["history", "--op", trap],
+        ["history", "--target", trap, "--json"],
+        ["export", "--json", "--run", trap],
+    ):
+        assert in_this_process(*words, "--storage", url, cwd=tmp_path).returncode in (0, 2)
+    page = in_this_process("report", "-o", "page.html", "--storage", url, cwd=tmp_path)
+    assert page.returncode == 0, page.stderr
+    assert "<script>x</script>" not in (tmp_path / "page.html").read_text()
+    assert not (tmp_path / "owned").exists()
+    with Store.open(url, workspace=tmp_path) as store:
+        assert [one.problem["name"] for one in store.runs()] == [trap]
+
+
+@pytest.mark.parametrize("column", ["problem", "result", "command", "started", "status", "workspace"])
+def test_a_teams_database_with_broken_rows_ends_no_command_in_a_traceback(
+    url: str, tmp_path: Path, column: str
+) -> None:
+    """Whoever writes to the database may write anything: a command says so, or goes on without."""
+    with Store.open(url, workspace=tmp_path) as store:
+        store.start_run(NEW)
+        garbage: object = "no time" if column in ("started", "status", "workspace") else [1, {"name": None}]
+        with store._engine.begin() as connection:
+            connection.execute(update(RUNS).values({column: garbage}))
+    for words in (["history"], ["history", "--json"], ["export", "--json"], ["report", "-o", "page.html"]):
+        done = in_this_process(*words, "--storage", url, cwd=tmp_path)
+        assert done.returncode in (0, 2, 5), done.stderr
+        assert "Traceback" not in done.stderr

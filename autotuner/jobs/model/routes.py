@@ -167,7 +167,10 @@ class RouteRace:
         default = self.tried[0]
         if any(one.us is not None for one in self.tried):
             return
-        what = f"IREE's default {self.arbiter.failed}; {count(len(self.tried) - 1, 'other route')} failed, too"
+        others = len(self.tried) - 1
+        what = f"IREE's default {self.arbiter.failed}" + (
+            f"; {count(others, 'other route')} failed, too" * (others > 0)
+        )
         if default.build is None or not default.build.ok:
             raise NoCandidateError(f"{self.context.model.name}: {what}", remedy="Check --flag and --target.")
         look = "Check --input, --parameters and --device; `autotune doctor` lists the devices that answer."

@@ -245,7 +245,7 @@ def test_a_model_without_its_parameters_is_told_how_to_give_them(
     with pytest.raises(UsageError, match=r"model=none\.irpa: there is no file none\.irpa\."):
         run("weights", tmp_path, None, model={"parameters": ("model=none.irpa",)})
     # A relative path is found whoever reads it, and of what the runtime says the first words are told.
-    with pytest.raises(DeviceError, match=r"does not run weights: NOT_FOUND; no parameter found .* key 'weight'"):
+    with pytest.raises(DeviceError, match=r"default does not run: NOT_FOUND; no parameter found .* key 'weight'"):
         run("weights", tmp_path, None, model={"parameters": ("model=other.irpa",)})
 
 
