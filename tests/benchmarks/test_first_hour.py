@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.first_hour import COMMANDS, REFERENCE, ROOT, Recorded, document, elided, line_of, readme, write
+from benchmarks.first_hour import COMMANDS, REFERENCE, ROOT, Recorded, document, readme, write
 
 
 @pytest.fixture
@@ -39,9 +39,3 @@ def test_an_hour_that_went_otherwise_has_its_own_words(recorded: Recorded, tmp_p
     page = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert page == readme(page, other)
     assert "verdict    win: 2.06x faster" in page
-
-
-def test_what_is_left_out_is_one_line_of_dots() -> None:
-    text = "$ command\na\nb\nverdict    win: x\nc\n"
-    assert elided(text, lambda line: line.startswith("verdict")) == "$ command\n…\nverdict    win: x\n…"
-    assert (line_of(text, "verdict"), line_of(text, "use")) == ("win: x", "")

@@ -15,10 +15,10 @@ from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.problems import Gemm
 from autotuner.problems.operations import OPERATIONS
-from benchmarks.graphs import CLASSES, build, draw, main
+from benchmarks.graphs import build, main
 from benchmarks.hopper import note_codegen, write_workload
 from benchmarks.hopper import table as beside_torch
-from benchmarks.kernel_estimate import ESTIMATES, Columns, Estimate, begun, fit, read
+from benchmarks.kernel_estimate import ESTIMATES, Columns, Estimate, fit, read
 from benchmarks.variants import COLUMNS, NAMES, table, timed, vendor, write
 from tests.support.arguments import parse_arguments
 from tests.support.cuda_kernel import needs_nvrtc
@@ -41,11 +41,6 @@ def test_variants_are_built_as_they_are_launched() -> None:
         assert instance.local_memory > 0
 
 
-def test_a_problem_that_no_variant_takes_has_none(capsys: pytest.CaptureFixture[str]) -> None:
-    assert build(Gemm.parse(shape="16x1024x64"), "gemm_cuda", first=1, wanted=[]) == []
-    assert "k >= 256" in capsys.readouterr().err
-
-
 @needs_nvrtc
 def test_the_file_has_the_columns_of_what_was_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nothing can be launched, or a kernel breaks, it has no rows."""
@@ -53,19 +48,6 @@ def test_the_file_has_the_columns_of_what_was_recorded(tmp_path: Path, monkeypat
     out = tmp_path / "out.csv"
     main([str(out), "--problem", " ".join(PROBLEM.arguments()), "--first", "1"])
     assert out.read_text().splitlines() == RECORDED.read_text().splitlines()[:1]
-
-
-def test_products_of_every_class_are_drawn_and_a_seed_draws_the_same_ones() -> None:
-    drawn = list(draw(23, 2 * len(CLASSES)))
-    assert drawn == list(draw(23, 2 * len(CLASSES))) != list(draw(11, 2 * len(CLASSES)))
-    recorded = RECORDED.with_name("products.txt").read_text()
-    problems = [parse_arguments(words.split()) for words in drawn]
-    for words, problem in zip(drawn, problems, strict=True):
-        assert isinstance(problem, Gemm)
-        assert f"{problem.m}x{problem.n}x{problem.k}" in words
-    shapes = [words.removeprefix("gemm --shape ").partition(" --allow")[0] for words in drawn]
-    assert sum(f"| {shape} |" in recorded for shape in shapes) == len(shapes) - 1  # one of the small was refused then
-    assert {problem.dtype for problem in problems if isinstance(problem, Gemm)} == {"f16", "bf16", "f8"}
 
 
 # --- timings of variants ----------------------------------------------------------------------------------------------
@@ -95,12 +77,6 @@ def test_the_file_has_each_variant_once_beside_torch_and_fits_the_manifest(tmp_p
     assert f"| {problem.name} | gemm_hopper | {row[2]} | 18.25 | 16.00 | 0.88 |" in table(rows, vendor(bench))
 
 
-def test_what_could_not_be_timed_leaves_no_row() -> None:
-    problem = next(iter(problems_of("hopper")))
-    assert list(timed(problem, "gemm_hopper", {"verdict": "failed"})) == []
-    assert vendor({"verdict": "failed"}) == {}
-
-
 # --- estimates, fitted again with a shape left out --------------------------------------------------------------------
 
 
@@ -118,13 +94,6 @@ def test_a_fit_finds_the_constants_that_timings_were_made_by() -> None:
     sizes = Columns({"size": np.arange(1.0, 40.0)})
     found = fit(Estimate("made-up", line, (1000.0, 1000.0)), sizes, line(sizes, (2500.0, 6000.0)) / 1000)
     assert np.allclose(found, (2500.0, 6000.0), rtol=0.1)
-
-
-def test_what_a_search_begins_with_is_compared_with_the_best() -> None:
-    us = np.array([4.0, 2.0, 3.0])
-    assert begun(np.array([1.0, 3.0, 2.0]), us, 1) == 2.0
-    assert begun(np.array([1.0, 3.0, 2.0]), us, 2) == 1.5
-    assert begun(np.array([1.0, 3.0, 2.0]), us, 3) == 1.0
 
 
 # --- the suite `hopper` beside torch ----------------------------------------------------------------------------------

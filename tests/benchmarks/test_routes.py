@@ -11,7 +11,7 @@ import pytest
 from autotuner import Target
 from autotuner.iree.tools import Tools
 from autotuner.targets.knobs import touching
-from benchmarks.routes import Exhaustive, Trial, combined, operations, signature, turned
+from benchmarks.routes import Exhaustive, Trial, combined, turned
 
 KNOBS = touching(Target.parse("cpu").knobs, {"conv", "gemm"})
 
@@ -26,25 +26,6 @@ def test_all_settings_of_the_first_knobs_are_combined_and_the_others_turned_one_
     assert "im2col+data-tiling+ukernels+single-use" in [route.name for route in turned(KNOBS, best)]
     o3 = routes[names.index("O3")]
     assert all("aggressive-fusion" not in route.name for route in turned(KNOBS, o3)), "O3 has it already"
-
-
-def test_a_programs_operations_are_known_by_their_names(tmp_path: Path) -> None:
-    path = tmp_path / "model.mlir"
-    path.write_text('%1 = torch.operator "onnx.Conv"(%0)')
-    assert operations(path) == {"conv", "gemm"}
-    path.write_text("dense_resource<conv1_w> linalg.matmul")
-    assert operations(path) == {"gemm"}
-
-
-def test_the_first_function_is_timed_with_its_inputs(tmp_path: Path) -> None:
-    path = tmp_path / "model.mlir"
-    path.write_text(
-        "module @m {\n  func.func public @main_graph(%arg0: tensor<1x8xf32>) -> tensor<1xf32> { return }\n}"
-    )
-    assert signature(path) == ("main_graph", ("1x8xf32",))
-    torch = "%arg0: !torch.vtensor<[1,3,8,8],f32>, %arg1: !torch.vtensor<[2],si64>"
-    path.write_text(f"module {{\n  func.func @main({torch}) -> !torch.vtensor<[1],f32> attributes {{}} {{")
-    assert signature(path) == ("main", ("1x3x8x8xf32", "2xsi64"))
 
 
 @pytest.mark.parametrize("first", [64.0, math.inf])

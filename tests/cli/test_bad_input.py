@@ -22,17 +22,11 @@ BUILT = ("gemm", "--shape", "64x64x64", "--target", "gfx942", "--device", "none"
 """Nothing but builds: no device, and no stock routes."""
 
 
-def autotune(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "NO_COLOR": "1", "AUTOTUNE_CACHE_DIR": str(cwd / "cache"), "COLUMNS": "80"}
+def autotune(*words: str, cwd: Path, cache: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "NO_COLOR": "1", "AUTOTUNE_CACHE_DIR": str(cache)}
+    command = [*AUTOTUNE, *words, "--quiet"]
     return subprocess.run(
-        [*AUTOTUNE, *words],
-        cwd=cwd,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=ENOUGH,
-        check=False,
+        command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=ENOUGH, check=False
     )
 
 
@@ -151,25 +145,13 @@ def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path, here: Here) ->
     assert database.read_bytes() == before
 
 
-def test_history_does_not_wait_for_a_run(tmp_path: Path, here: Here) -> None:
-    with Store.open(None, workspace=tmp_path):
-        pass
-    with workspace_lock(tmp_path):
-        done = here("history", "--json")
-    assert (done.returncode, json.loads(done.stdout)) == (0, [])
-
-
-@pytest.mark.parametrize("words", [["history"], ["export", "--json"]])
-def test_asking_for_results_that_are_not_there(words: list[str], here: Here) -> None:
+@pytest.mark.parametrize("words", [["history"], ["export", "--json"], ["report"]])
+def test_results_that_are_not_there_are_exit_5_and_an_unknown_run_is_exit_2(words: list[str], here: Here) -> None:
+    """And nobody waits for a run that goes on."""
     assert "there are no results yet" in complaint(here(*words), 5)
     assert not any(here.folder.iterdir())
-
-
-@pytest.mark.parametrize("words", [["history", "nobody"], ["export", "--json", "nobody"]])
-def test_an_unknown_run_is_exit_2(words: list[str], tmp_path: Path, here: Here) -> None:
-    with Store.open(None, workspace=tmp_path):
-        pass
-    assert "there is no run 'nobody'" in complaint(here(*words), 2)
+    with Store.open(None, workspace=here.folder), workspace_lock(here.folder):
+        assert "there is no run 'nobody'" in complaint(here(*words, "nobody"), 2)
 
 
 @pytest.mark.parametrize("words", [[*GEMM, "--quiet"], [*GEMM, "--dry-run"]])
@@ -212,7 +194,7 @@ def test_a_disk_that_fills_up_in_the_middle_is_exit_5_and_one_line(small_disk: P
     home = small_disk.parent
     words = (*BUILT, "--workspace", str(small_disk), "--trials", "40", "--budget", "20m", "--jobs", "2")
     (small_disk / "ballast").write_bytes(b"x" * 100_000)
-    done = autotune(*words, "--quiet", cwd=home)
+    done = autotune(*words, cwd=home, cache=home / "cache")
     line = complaint(done, 5)
     assert "o space left" in line
     assert len(done.stderr.splitlines()) == 1
@@ -229,18 +211,8 @@ def test_a_cache_on_a_full_disk_is_exit_5_and_one_line(
     small_disk: Path, tmp_path: Path, share_digests: Callable[[Path], None]
 ) -> None:
     share_digests(small_disk / "cache")
-    with (small_disk / "ballast").open("wb") as file:
-        file.write(b"x" * 240_000)
-    environment = {**os.environ, "NO_COLOR": "1", "AUTOTUNE_CACHE_DIR": str(small_disk / "cache")}
-    done = subprocess.run(
-        [*AUTOTUNE, *BUILT, "--trials", "1", "--quiet", "--workspace", str(tmp_path / "work")],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=ENOUGH,
-        check=False,
-    )
-    line = complaint(done, 5)
+    (small_disk / "ballast").write_bytes(b"x" * 240_000)
+    line = complaint(autotune(*BUILT, "--trials", "1", cwd=tmp_path, cache=small_disk / "cache"), 5)
     assert "o space left" in line
     assert "AUTOTUNE_CACHE_DIR" in line
 
@@ -269,4 +241,5 @@ def test_what_cannot_be_read_or_written_so_is_said_at_once(words: tuple[str, ...
 
 def test_a_model_that_is_not_there_waits_for_no_device(tmp_path: Path) -> None:
     with device_lock("local-task", tmp_path / "cache"):
-        assert "there is no model nowhere.mlir" in complaint(autotune("model", "nowhere.mlir", cwd=tmp_path), 2)
+        done = in_this_process("model", "nowhere.mlir", cwd=tmp_path, cache=tmp_path / "cache")
+        assert "there is no model nowhere.mlir" in complaint(done, 2)

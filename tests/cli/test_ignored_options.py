@@ -1,4 +1,4 @@
-"""An option is used, or it is refused by its name: none is taken and ignored."""
+"""An option is used, or it is refused by its name: none is taken and ignored. And whose code will run is said."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from autotuner.cli.tuning import say_whose_code
+from autotuner.microkernels.instance import own_folder
+from autotuner.microkernels.own import create
+from autotuner.microkernels.variants import Kernel
 from autotuner.specfiles.entries import read
 from autotuner.tuning.ship import ESTIMATED
 from tests.support.command_line import Here, complaint
@@ -42,6 +46,8 @@ NONE = ("--device", "none")
         ((*MODEL, "--top", "2", "--min-share", "5"), "--min-share is for a model without --top"),
         ((*MODEL, *NONE, "--input", "7x7xf32"), "takes 5 inputs"),
         (("gemm", *GEMM, "--bucket-m", "16,any", "--cache", "cold"), "--cache cold is for one --shape"),
+        (("gemm", *GEMM, "--bucket-m", "16,any", "--batch", "3"), "not for --batch"),
+        (("gemm", *GEMM, "--bucket-m", "16,any", "--microkernels", "auto"), "no microkernels join"),
         ((*AB, "--model", MODEL[1], "--cache", "cold"), "--cache is for single problems"),
         (("gemm", *GEMM, *NONE, "--cache", "warm"), "--cache needs a device"),
         (("gemm", *GEMM, "--isolate", "--cache", "cold"), "--cache cold needs a device that stays open"),
@@ -82,3 +88,32 @@ def test_a_model_is_never_written_over(here: Here) -> None:
     copy.hardlink_to(model)
     assert "is an input" in complaint(here("model", "model.mlir", *NONE, "-o", "net.mlir"), 2)
     assert (model.read_text(), notes.read_text()) == (before, "mine\n")
+
+
+# --- whose code runs --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kernels", "named"),
+    [
+        ((), ""),
+        ((Kernel("sgemm_c"),), ""),
+        ((Kernel("nobodys"),), ""),
+        ((Kernel("mine"),), "not of autotune: mine."),
+        ((Kernel("sgemm_c", (Path("own.o"),)),), "not of autotune: sgemm_c."),
+        ((Kernel("auto"),), ""),
+        ((Kernel("mine"), Kernel("auto")), "not of autotune: mine."),
+        ((Kernel("mine"), Kernel("other")), "not of autotune: mine, other."),
+    ],
+)
+def test_it_is_said_once_whose_code_will_run(
+    kernels: tuple[Kernel, ...], named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("other", "mine"):
+        create(name, own_folder(tmp_path))
+    say_whose_code(kernels, tmp_path)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == bool(named)
+    assert named in err
+    assert not named or "with your rights, see SECURITY.md" in err

@@ -19,45 +19,31 @@ NIGHTLY = '[defaults]\nbudget = "1m"\n[[parts]]\nsuite = "unet"\n'
 THESIS = "<!doctype html>\n<p>My thesis, by autotune 0.1.0, run,parent,started\n"
 
 
-def commands(run: str) -> dict[str, tuple[str, ...]]:
-    return {
-        "report": ("report", run, "-o", "out.html"),
-        "report of all": ("report",),
-        "nightly": ("nightly", "night.toml"),
-    }
-
-
-NAMES = [*commands("")]
-PLACES = {"report of all": "report.html", "nightly": "results/nightly/night.html", "report": "out.html"}
-
-
-@pytest.fixture
-def words(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[tuple[str, ...], Path]:
-    """A command, and the file that it writes."""
+@pytest.mark.parametrize(
+    ("command", "place"),
+    [
+        (("report", "-o", "out.html"), "out.html"),
+        (("report",), "report.html"),
+        (("nightly", "night.toml"), "results/nightly/night.html"),
+    ],
+)
+def test_a_file_of_somebody_else_stays_unless_it_is_forced_and_our_own_is_replaced(
+    command: tuple[str, ...], place: str, tmp_path: Path, here: Here
+) -> None:
     with Store.open(None, workspace=tmp_path) as store:
-        run = won_run(store)
+        won_run(store)
     (tmp_path / "night.toml").write_text(NIGHTLY)
-    place = PLACES[request.param]
-    (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
-    plan = read_plan(tmp_path / "night.toml")
+    plan, path = read_plan(tmp_path / "night.toml"), tmp_path / place
     done = {"night": tonight(), "part": plan.parts[0].name, "status": "finished", "time": "2026-11-18T00:00:00+00:00"}
     plan.history.parent.mkdir(parents=True, exist_ok=True)
     plan.history.write_text(f"{json.dumps(done)}\n")
-    return commands(run)[request.param], tmp_path / place
-
-
-@pytest.mark.parametrize("words", NAMES, indirect=True)
-def test_a_file_of_somebody_else_stays_unless_it_is_forced_and_our_own_is_replaced(
-    words: tuple[tuple[str, ...], Path], here: Here
-) -> None:
-    command, path = words
     path.write_text(THESIS)
     path.chmod(0o600)
     assert f"{path.name} is there and was not written by autotune" in complaint(here(*command), 2)
     assert path.read_text() == THESIS
     for again in (("--force",), ()):  # then it is ours
-        done = here(*command, *again)
-        assert done.returncode == 0, done.stderr
+        written = here(*command, *again)
+        assert written.returncode == 0, written.stderr
         assert path.read_bytes() != THESIS.encode()
         assert path.stat().st_mode & 0o777 == 0o600
     path.unlink()
@@ -89,10 +75,3 @@ def test_only_a_bundle_is_replaced_by_a_bundle(here: Here, tmp_path: Path) -> No
 def test_a_bundle_at_the_root_of_all_files_is_no_bundle(here: Here) -> None:
     for place in ("/", ".."):
         assert "is a folder" in complaint(here("bundle", "run", place), 2)
-
-
-def test_what_never_ends_is_no_bundle_and_no_suite(here: Here, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.zip")
-    os.mkfifo(tmp_path / "pipe.csv")
-    for words in (("bundle", "run", "pipe.zip"), ("bundle", "import", "pipe.zip"), ("suite", "pipe.csv")):
-        assert "is a pipe or a device" in complaint(here(*words), 2)

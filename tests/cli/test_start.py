@@ -13,18 +13,7 @@ from autotuner.cli.request import Given
 from autotuner.store.store import Store
 from tests.support.patience import ENOUGH
 
-HEAVY = (
-    "numpy",
-    "pandas",
-    "optuna",
-    "sqlalchemy",
-    "scipy",
-    "ml_dtypes",
-    "jinja2",
-    "yaml",
-    "iree",
-    "rich",
-)
+HEAVY = {"numpy", "pandas", "optuna", "sqlalchemy", "scipy", "ml_dtypes", "jinja2", "yaml", "iree", "rich"}
 """Of these even the lightest takes a tenth of what `--version` may take."""
 NOTHING = "nothing"
 
@@ -48,13 +37,13 @@ def imported_by(*commands: str, cwd: Path) -> set[str]:
 def test_version_and_help_import_nothing_heavy(tmp_path: Path) -> None:
     commands = ("gemm --help", "ab --help", "suite --help")
     assert not imported_by(*commands, cwd=tmp_path) & {*HEAVY, "pydantic"}
-    assert not imported_by("--version", "--help", "spec check --help", cwd=tmp_path) & set(HEAVY)
+    assert not imported_by("--version", "--help", "spec check --help", cwd=tmp_path) & HEAVY
 
 
 def test_a_list_of_runs_waits_for_the_database_alone(tmp_path: Path) -> None:
     Store.open(None, workspace=tmp_path).close()
     light = {"sqlalchemy", "rich"}
-    assert imported_by("history", "history --limit 5", cwd=tmp_path) & set(HEAVY) == light
+    assert imported_by("history", "history --limit 5", cwd=tmp_path) & HEAVY == light
 
 
 def test_a_run_waits_for_no_import_that_it_does_not_use(tmp_path: Path) -> None:

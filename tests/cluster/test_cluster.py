@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +15,8 @@ import pytest
 from autotuner.build import Builder, BuildJob
 from autotuner.cluster.coordinator import Cluster
 from autotuner.cluster.facts import Facts
+from autotuner.cluster.remote import PIECE_BYTES, RemoteDevice
+from autotuner.cluster.worker import WorkerState
 from autotuner.errors import DeviceError, EnvironmentFailure
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data
@@ -25,10 +29,12 @@ from autotuner.system.progress import Progress, Stop
 from autotuner.targets import Target
 from autotuner.tuning.options import Options, parse_effort
 from autotuner.tuning.tune import tune
-from tests.support.clusters import LocalCluster, local_cluster, make_certificates
+from tests.support.clusters import EXAMPLE, SERVICES, LocalCluster, local_cluster, make_certificates
 from tests.support.fake_tools import ONE_ROUTE
+from tests.support.near_worker import near, near_device
 from tests.support.patience import ENOUGH, wait_until
 
+ROOT = Path(__file__).parents[2]
 CPU = Target.parse("cpu")
 SMALL = Gemm.parse(shape="16x16x16", dtype="f32")
 
@@ -40,8 +46,8 @@ def cluster(
     """By TLS: one worker that only builds, and one whose device is this processor. The last test ends all of them."""
     assert tools.programs  # what the workers need to know of the compiler is known before they start
     with local_cluster(tmp_path_factory.mktemp("cluster"), share_digests) as made:
-        made.start("build-1", "--jobs", "1")
-        made.start("cpu-1", "--jobs", "1", "--device", "local-task")
+        made.start("build-1")
+        made.start("cpu-1", device=True)
         made.join("build-1", "cpu-1")
         yield made
 
@@ -67,9 +73,27 @@ def own_builder(tools: Tools, folder: Path) -> Builder:
     return Builder(tools, Cache(folder / "coordinator"))
 
 
+def test_every_service_of_the_docs_is_built_from_this_repository_and_reads_the_certificates() -> None:
+    """Its command is what the other tests start."""
+    for name, service in SERVICES.items():
+        build = service["build"]
+        assert (EXAMPLE / build["context"]).resolve() == ROOT
+        assert (ROOT / build["dockerfile"]).read_text().count("[distributed,nvidia]") == 1
+        assert service["volumes"] == ["/certificates:/certificates:ro"]
+        assert service["environment"] == {"DASK_CONFIG": "/certificates/dask.yaml"}
+        assert service["restart"] == "unless-stopped"
+        if name != "scheduler":
+            assert service["depends_on"] == ["scheduler"]
+            assert "tls://scheduler:8786" in service["command"]
+    assert SERVICES["scheduler"]["ports"] == ["8786:8786"]
+    assert [name for name, one in SERVICES.items() if "profiles" in one] == ["gpu0"]
+
+
 def test_builds_come_back_and_a_device_there_finds_them_right(
     cluster: LocalCluster, tools: Tools, tmp_path: Path
 ) -> None:
+    assert "no device" in cluster.workers["build-1"].says(f" of {cluster.address}:")
+    assert "local-task (cpu)" in cluster.workers["cpu-1"].says(f" of {cluster.address}:")
     notes: list[str] = []
     builder, problem = own_builder(tools, tmp_path), Gemm.parse(shape="16x24x32", dtype="f32")
     with (
@@ -123,7 +147,7 @@ def test_a_device_is_one_coordinators(cluster: LocalCluster, tools: Tools) -> No
 
 
 def test_a_call_of_a_device_ends_with_its_worker(cluster: LocalCluster, tools: Tools) -> None:
-    cluster.start("cpu-2", "--jobs", "1", "--device", "local-task")
+    cluster.start("cpu-2", device=True)
     cluster.join("cpu-2")
     with joined(cluster, tools, []) as made, made.devices(isolate=True) as devices, local_executor(1) as beside:
         (device,) = (one for one in devices if one.worker == "cpu-2")
@@ -158,7 +182,7 @@ class Disaster:
 
 
 def test_a_product_is_tuned_to_a_verdict_though_a_worker_dies(cluster: LocalCluster, tmp_path: Path) -> None:
-    cluster.start("cpu-0", "--jobs", "1", "--device", "local-task")
+    cluster.start("cpu-0", device=True)
     cluster.join("cpu-0")
     disaster = Disaster(cluster)
     options = Options(
@@ -189,7 +213,7 @@ def test_what_is_lost_is_said_and_who_joins_later_builds(cluster: LocalCluster, 
         executor = made.executor(own_builder(tools, tmp_path), here)
         for name in ("build-1", "cpu-1"):
             cluster.kill(name)
-        cluster.start("late", "--jobs", "1")
+        cluster.start("late")
         cluster.join("late")
         gone = {f"worker {name} is gone: its work goes to others" for name in ("build-1", "cpu-1")}
         assert wait_until(lambda: set(notes) == gone)
@@ -204,3 +228,23 @@ def test_what_is_lost_is_said_and_who_joins_later_builds(cluster: LocalCluster, 
         cluster.scheduler.process.kill()
         with pytest.raises(EnvironmentFailure, match=r"is gone: .*Start it and its workers again, .* --resume"):
             executor.start(job(10)).result(ENOUGH)
+
+
+# --- one worker -------------------------------------------------------------------------------------------------------
+
+
+def test_a_large_file_comes_in_pieces(builder: Builder, tmp_path: Path) -> None:
+    data = os.urandom(PIECE_BYTES + 1)
+    (tmp_path / "large.bin").write_bytes(data)
+    name = f"{hashlib.sha256(data).hexdigest()}.bin"
+    device = RemoteDevice("near", near(WorkerState(builder, folder=tmp_path)), "", tmp_path, "", "process", 1.0)
+    assert device._put(tmp_path / "large.bin") == tmp_path / name
+    assert (tmp_path / name).read_bytes() == data
+
+
+def test_a_coordinator_that_does_not_have_the_device_is_refused(tools: Tools, tmp_path: Path) -> None:
+    with near_device(tools, tmp_path, "local-sync") as device:
+        stranger = replace(device, session="another")
+        with pytest.raises(DeviceError, match=r"it has given its device to another\. Go on with --resume"):
+            stranger.renew()
+        device.renew()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autotuner.cluster.facts import FACTS, Facts, Member, Roster, name_of
+from autotuner.cluster.facts import FACTS, Facts, Member, Roster
 from autotuner.targets import Target
 
 OWN = Facts("1.0 (code)", "3.13.0, compiler abc", "runtime", "zen, 8 cores", 0)
@@ -81,9 +81,3 @@ def test_code_for_one_processor_is_not_timed_on_another() -> None:
     found = roster("cpu", a=replace(CPU, processor="other"), b=replace(CPU, processor="zen, 4 cores"), c=BUILDER)
     assert (found.devices, names(found.members)) == ([], ["a", "b", "c"])
     assert names(roster("cpu", a=CPU, b=replace(CPU, processor="zen, 4 cores")).devices) == ["a"]
-
-
-def test_a_device_is_called_like_the_product_or_the_chip() -> None:
-    assert name_of("cuda://0", "NVIDIA H200") == "H200"
-    assert name_of("hip://1", "AMD Instinct MI300X") == "gfx942"
-    assert name_of("local-task", "Zen") == "cpu"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotuner.build import Builder, BuildJob
-from autotuner.devices.device import Computed
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import EnvironmentFailure
-from autotuner.iree.compile import FailureClass
-from autotuner.iree.run import Invocation
 from autotuner.iree.tools import Tools
 from autotuner.measure.check import Checker, Data, compare, poison
 from autotuner.problems import Array, Bound, Gemm
@@ -89,54 +86,35 @@ def test_storage_that_is_never_written_fails(
     assert math.isnan(check.error) == (dtype == "f32")
 
 
-def test_another_number_of_elements_fails(compile_module: Compile, checker: Callable[[Gemm], Checker]) -> None:
+@pytest.mark.parametrize(
+    ("result", "body", "says"),
+    [
+        ("{lhs}", "return %a : {lhs}", "396 elements came out, not 240"),
+        ("{ints}", "%0 = arith.bitcast %c : {out} to {ints} return %0 : {ints}", "int32 came out, not f32"),
+    ],
+)
+def test_another_number_and_another_type_of_elements_fail(
+    result: str, body: str, says: str, compile_module: Compile, checker: Callable[[Gemm], Checker]
+) -> None:
     lhs, rhs, out = (o.mlir for o in SMALL.operands)
-    source = f"func.func @main(%a: {lhs}, %b: {rhs}, %c: {out}) -> {lhs} {{ return %a : {lhs} }}"
+    text = f"func.func @main(%a: {lhs}, %b: {rhs}, %c: {out}) -> {result} {{{{ {body} }}}}"
+    source = text.format(lhs=lhs, out=out, ints=out.replace("f32", "i32"))
     check = checker(SMALL).check(compile_module(source))
-    assert check.failure == "wrong-result"
-    assert check.detail == f"{12 * 33} elements came out, not {12 * 20}"
+    assert (check.failure, check.detail) == ("wrong-result", says)
 
 
-def test_a_module_that_does_not_run_says_why(checker: Callable[[Gemm], Checker], tmp_path: Path) -> None:
-    missing = checker(SMALL).check(tmp_path / "missing.vmfb")
+def test_a_module_that_does_not_run_says_why_and_no_earlier_output_is_read_again(
+    compile_module: Compile, checker: Callable[[Gemm], Checker], tmp_path: Path
+) -> None:
+    one = checker(SMALL)
+    assert one.check(compile_module(problem_mlir(SMALL))).ok
+    missing = one.check(tmp_path / "missing.vmfb")
     assert missing.failure == "run-error"
     assert "missing.vmfb" in missing.detail
     assert missing.error == math.inf
     broken = tmp_path / "broken.vmfb"
     broken.write_text("no module")
-    assert checker(SMALL).check(broken).failure == "run-error"
-
-
-def test_the_output_of_an_earlier_check_is_never_read_again(
-    compile_module: Compile, checker: Callable[[Gemm], Checker], tmp_path: Path
-) -> None:
-    one = checker(SMALL)
-    assert one.check(compile_module(problem_mlir(SMALL))).ok
-    assert one.check(tmp_path / "missing.vmfb").failure == "run-error"
-
-
-def test_another_type_of_elements_fails(compile_module: Compile, checker: Callable[[Gemm], Checker]) -> None:
-    lhs, rhs, out = (o.mlir for o in SMALL.operands)
-    integers = out.replace("f32", "i32")
-    source = f"""func.func @main(%a: {lhs}, %b: {rhs}, %c: {out}) -> {integers} {{
-      %bits = arith.bitcast %c : {out} to {integers}
-      return %bits : {integers}
-    }}"""
-    check = checker(SMALL).check(compile_module(source))
-    assert (check.failure, check.detail) == ("wrong-result", "int32 came out, not f32")
-
-
-@pytest.mark.parametrize("failure", ["run-error", "run-timeout"])
-def test_what_the_device_says_of_a_run_that_fails_is_the_checks_answer(tmp_path: Path, failure: FailureClass) -> None:
-    @dataclass(frozen=True)
-    class Failing(ProcessDevice):
-        def check(self, vmfb: Path, invocations: Sequence[Invocation], *, timeout: float) -> tuple[Computed, ...]:
-            del vmfb, timeout
-            return tuple(Computed(failure=failure, detail="its words") for _ in invocations)
-
-    device = Failing(Tools.find(), "local-sync", tmp_path)
-    check = Checker(device, Data.write(SMALL, tmp_path / "data", seed=3), timeout=120).check(tmp_path / "any.vmfb")
-    assert (check.failure, check.error, check.detail) == (failure, math.inf, "its words")
+    assert one.check(broken).failure == "run-error"
 
 
 def test_inputs_that_cannot_be_written_say_what_to_do(tmp_path: Path) -> None:

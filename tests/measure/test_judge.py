@@ -86,6 +86,11 @@ def test_the_fastest_wins_with_the_interval_of_fresh_pairs() -> None:
     assert found.us["a"] == pytest.approx(100 / 1.5, rel=0.01)
     assert {name for phase, name, _ in timer.rows if phase == "confirm"} == {BASE, "a"}
     assert timer.blocks("confirm") == PAIRS, "what is certain is not timed on for long"
+    alone = Scripted({BASE: steady(1.0), "a": steady(1.5)})
+    assert replace(judge(contest(alone.speeds), alone), spent=lambda: 1e9).verdict().winner == "a"
+    assert (alone.blocks("race"), alone.blocks("confirm")) == (0, PAIRS), (
+        "nor is what is narrow; one rival needs no race"
+    )
 
 
 @pytest.mark.parametrize(("before", "most"), [(0.0, PAIRS), (400.0, 20), (1e9, MOST_PAIRS)])
@@ -98,18 +103,6 @@ def test_a_wide_interval_is_made_narrower_for_a_tenth_of_what_was_spent(before: 
     assert timer.blocks("confirm") <= most
     wide = found.speedup.high - found.speedup.low > NARROW * found.speedup.median
     assert wide == (timer.blocks("confirm") == most)
-
-
-def test_a_narrow_interval_is_not_made_narrower() -> None:
-    timer = Scripted({BASE: steady(1.0), "a": steady(1.5)})
-    replace(judge(contest(timer.speeds), timer), spent=lambda: 1e9).verdict()
-    assert timer.blocks("confirm") == PAIRS
-
-
-def test_a_single_rival_is_not_raced_before_it_is_confirmed() -> None:
-    found, timer = judged({BASE: steady(1.0), "a": steady(1.5)})
-    assert found.winner == "a"
-    assert timer.blocks("race") == 0
 
 
 def test_who_is_surely_behind_is_timed_no_more() -> None:
@@ -139,16 +132,10 @@ def test_all_is_by_the_rules_that_are_asked_for() -> None:
     assert found.verdict == "no-winner"
 
 
-def test_of_two_that_cannot_be_told_apart_the_simpler_wins() -> None:
-    speeds = {BASE: steady(1.0), "a": steady(1.5), "b": steady(1.498)}
-    found, _ = judged(speeds, complexity={"a": 5, "b": 1})
-    assert found.winner == "b"
-
-
-def test_the_simpler_does_not_win_where_it_is_beaten() -> None:
-    speeds = {BASE: steady(1.0), "a": steady(1.5), "b": steady(1.4)}
-    found, _ = judged(speeds, complexity={"a": 5, "b": 1})
-    assert found.winner == "a"
+@pytest.mark.parametrize(("simple", "winner"), [(1.498, "b"), (1.4, "a")])
+def test_of_two_that_cannot_be_told_apart_the_simpler_wins(simple: float, winner: str) -> None:
+    speeds = {BASE: steady(1.0), "a": steady(1.5), "b": steady(simple)}
+    assert judged(speeds, complexity={"a": 5, "b": 1})[0].winner == winner
 
 
 def test_what_does_not_surely_beat_simpler_flags_gives_way_to_them() -> None:
@@ -158,12 +145,8 @@ def test_what_does_not_surely_beat_simpler_flags_gives_way_to_them() -> None:
     assert found.speedup is not None
     assert found.speedup.median == pytest.approx(1.2, rel=0.01)
     assert found.reason.endswith(", by route x: tuning adds nothing certain to it")
-
-
-def test_flags_that_are_not_simpler_do_not_take_the_win() -> None:
-    speeds = {BASE: steady(1.0), STOCK: steady(1.2), "a": steady(1.2005)}
     found, _ = judged(speeds, complexity={STOCK: 100, "a": 1}, chosen="a")
-    assert found.winner == "a"
+    assert found.winner == "a", "these flags are not simpler"
 
 
 def test_what_beats_the_flags_wins_and_says_by_how_much() -> None:
@@ -203,9 +186,6 @@ def test_time_that_is_up_leaves_the_interval_as_it_stands() -> None:
     assert found.confirmed_name == "a"
     assert re.fullmatch(r"perhaps faster \(\S+x to \S+x\), not proven", found.reason)
     assert len(timer.calls) == 10
-
-
-def test_too_few_pairs_tell_nothing() -> None:
     found, _ = judged({BASE: steady(1.0), "a": steady(2.0)}, budget=4.0)
     assert (found.verdict, found.speedup, found.out_of_time) == ("inconclusive", None, True)
     assert found.reason == "ran out of time: 2 pairs of timings are too few"
@@ -311,9 +291,6 @@ def test_a_lead_is_the_best_of_a_few_blocks_and_no_verdict() -> None:
     assert found.reason == "1.50x side by side with the default, not raced"
     assert timer.blocks("race") == LEAD_BLOCKS
     assert timer.calls.count("b") == LEAD_BLOCKS, "nobody is dropped"
-
-
-def test_none_ahead_is_no_winner() -> None:
     found, _ = led({BASE: steady(1.0), "a": steady(1.005)})
     assert (found.verdict, found.leader) == ("no-winner", None)
 
@@ -325,12 +302,8 @@ def test_a_lead_goes_without_those_that_crash_but_not_without_the_baseline() -> 
         led({BASE: (0.0,), "a": steady(1.0)})
 
 
-def test_a_lead_keeps_the_blocks_that_there_was_time_for() -> None:
-    found, _ = led({BASE: steady(1.0), "a": steady(1.5)}, late=5)
-    assert found.leader == "a"
-
-
-def test_without_a_single_block_nobody_leads_and_nothing_is_claimed() -> None:
+def test_a_lead_has_the_blocks_that_there_was_time_for_and_without_one_nothing_is_claimed() -> None:
+    assert led({BASE: steady(1.0), "a": steady(1.5)}, late=5)[0].leader == "a"
     found, _ = led({BASE: steady(1.0), "a": steady(1.5)}, late=1)
     assert (found.verdict, found.leader, found.us, found.out_of_time) == ("inconclusive", None, {}, True)
 

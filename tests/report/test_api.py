@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -52,18 +51,12 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def result(
-    workspace: Path,
-    watcher: Watcher,
-    tmp_path_factory: pytest.TempPathFactory,
-    share_digests: Callable[[Path], None],
-) -> Result:
+def result(workspace: Path, watcher: Watcher, warm: Path) -> Result:
     """Compiler and check are real; the times are given."""
-    fake = FakeTools(tmp_path_factory.mktemp("fake"), tmp_path_factory.mktemp("labels"), rules=[(SPEC, 50.0)])
+    fake = FakeTools(workspace / "fake", warm / "labels", rules=[(SPEC, 50.0)])
     options = Options(effort=QUICK, workspace=workspace, microkernels=())
     with pytest.MonkeyPatch.context() as patch:
-        share_digests(cache := tmp_path_factory.mktemp("cache"))
-        patch.setenv("AUTOTUNE_CACHE_DIR", str(cache))
+        patch.setenv("AUTOTUNE_CACHE_DIR", str(warm / "cache"))
         return tune(PROBLEM, ONE_ROUTE, options=options, reporter=watcher, tools=fake.tools)
 
 
@@ -154,16 +147,7 @@ def test_specs_are_shown_merged_and_checked_from_python(tmp_path: Path) -> None:
     assert autotuner.spec.check(made, target=Target.parse("cpu")).sound
 
 
-def test_an_experiment_from_python_tells_what_it_needs() -> None:
-    with pytest.raises(AutotuneError, match="needs a problem or a model"):
-        autotuner.ab("sgemm_c", target=Target.parse("cpu"))
-
-
-def test_two_arms_from_python_are_compiled_and_proven(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share_digests: Callable[[Path], None]
-) -> None:
-    share_digests(tmp_path / "cache")
-    monkeypatch.setenv("AUTOTUNE_CACHE_DIR", str(tmp_path / "cache"))
+def test_two_arms_from_python_are_compiled_and_proven(tmp_path: Path) -> None:
     (tmp_path / "b.flags").write_text("--iree-opt-data-tiling\n")
     options = Options(device="none", workspace=tmp_path, effort=QUICK, microkernels=())
     product, cpu = Gemm.parse(shape="32x32x32", dtype="f32"), Target.parse("cpu")
@@ -171,8 +155,3 @@ def test_two_arms_from_python_are_compiled_and_proven(
     assert raced.verdict == "compile-only"
     assert [arm.name for arm in raced.details.arms] == ["default", str(tmp_path / "b.flags")]
     assert str(raced).startswith("verdict    compile-only")
-
-
-def test_a_suite_from_python_names_the_suites_there_are() -> None:
-    with pytest.raises(AutotuneError, match="Did you mean compute"):
-        autotuner.suite("compue", Target.parse("cpu"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -64,34 +65,23 @@ def test_a_missing_compiler_is_exit_5_with_a_remedy(
     assert "pip install" in broken["remedy"]
 
 
-def test_a_compiler_that_does_not_run_is_found_broken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    real = Tools.find()
-    script = tmp_path / "iree-compile"
-    script.write_text("#!/bin/sh\necho 'libIREE.so: cannot open shared object file' >&2\nexit 127\n")
-    script.chmod(0o755)
-    fake = Tools(script, real.iree_run_module, real.iree_benchmark_module)
-    monkeypatch.setattr(Tools, "find", lambda _folder=None: fake)
-    last = examine()[-1]
-    assert (last.what, last.state, last.essential) == ("iree-compile", "broken", True)
-    assert "cannot open shared object" in last.found
-
-
-def test_a_target_that_does_not_compile_is_named_and_the_others_are_fine(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("when", "what", "found", "essential"),
+    [("*", "iree-compile", "cannot open shared object", True), ("*gfx942*", "target gfx942", "no such chip", False)],
+)
+def test_a_compiler_or_a_target_that_does_not_work_is_named_and_the_others_are_fine(
+    when: str, what: str, found: str, essential: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     real = Tools.find()
     script = tmp_path / "iree-compile"
     script.write_text(
-        "#!/bin/sh\n"
-        'case "$*" in *gfx942*) echo "error: no such chip" >&2; exit 1 ;; esac\n'
+        f'#!/bin/sh\ncase "$*" in {when}) echo "error: {found}" >&2; exit 127 ;; esac\n'
         f"exec '{real.iree_compile}' \"$@\"\n"
     )
     script.chmod(0o755)
-    fake = Tools(script, real.iree_run_module, real.iree_benchmark_module)
-    monkeypatch.setattr(Tools, "find", lambda _folder=None: fake)
+    monkeypatch.setattr(Tools, "find", lambda _folder=None: replace(real, iree_compile=script))
     findings = {f.what: f for f in examine()}
-    assert findings["target gfx942"].state == "broken"
-    assert "no such chip" in findings["target gfx942"].found
-    assert findings["target gfx942"].remedy
-    assert not findings["target gfx942"].essential
-    assert findings["target cpu"].state == "ok"
+    broken = findings[what]
+    assert (broken.state, broken.essential, bool(broken.remedy)) == ("broken", essential, True)
+    assert found in broken.found
+    assert [one for one in findings.values() if one.state == "broken"] == [broken]

@@ -64,11 +64,6 @@ def test_only_the_scripts_of_the_frame_may_run_and_nothing_is_asked_for(hostile:
     assert (rules["default-src"], rules["connect-src"], rules["img-src"]) == ("'none'", "'none'", "data:")
 
 
-def test_a_section_of_nothing_has_no_heading() -> None:
-    empty = Section("none", "Nothing at all", ("Words alone.",), tables=(Table("rows", [Field("a")], []),))
-    assert "Nothing at all" not in render([View("v", "title", "win", "good", sections=(empty,))])
-
-
 @pytest.mark.parametrize(
     ("scale", "ticks"),
     [

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -19,6 +20,8 @@ from autotuner.space.table import Config
 from autotuner.store.exports import export_csv, export_records
 from autotuner.store.rows import BuildRow, NewRun
 from autotuner.store.store import Store
+from tests.support.command_line import complaint, in_this_process
+from tests.support.won_run import won_run
 
 RESULT = {
     "verdict": "win",
@@ -78,17 +81,6 @@ def test_history_of_a_run_that_was_cut_short_tells_how_far_it_came(store: Store)
     assert "running" in text(table_of(store, 10))
 
 
-def test_history_of_a_run_without_timings_has_empty_cells(store: Store) -> None:
-    run = store.start_run(
-        NewRun(kind="single", key="k", command=[], problem={}, target="gfx942", device="none", seed=0)
-    )
-    result = {"verdict": "compile-only", "baseline": None, "best": None, "speedup": None, "spec": None}
-    store.finish_run(run, "finished", result=result)
-    (record,) = history_records(store, 10)
-    assert (record["baseline_us"], record["best_us"], record["spec"]) == (None, None, None)
-    assert "compile-only" in text(table_of(store, 10))
-
-
 def test_history_counts_the_parts_of_a_run_and_lists_them_when_it_is_asked_for(store: Store) -> None:
     suite = store.start_run(
         NewRun("suite", "s", ["autotune", "suite"], {"op": "suite", "name": "shapes"}, "cpu", "local-task", 0)
@@ -140,13 +132,6 @@ def test_csv_gives_each_knob_a_column_and_leaves_it_empty_where_a_run_lacks_it(s
     rows = list(csv.DictReader(io.StringIO(export_csv(export_records(store, None)))))
     assert [(r["config.tile_m"], r["config.tile_n"]) for r in rows] == [("", ""), ("8", ""), ("", ""), ("", "8")]
     assert [float(r["us"]) for r in rows] == [20.0, 10.0, 20.0, 10.0]
-
-
-def test_csv_of_nothing_is_the_columns_that_every_table_begins_with(store: Store) -> None:
-    (header,) = csv.reader(io.StringIO(export_csv(export_records(store, None))))
-    a_run(store)
-    (record, _) = export_records(store, None)
-    assert header == [*record][: len(header)]
 
 
 def test_a_run_is_shown_fastest_first_with_its_failures_after(store: Store) -> None:
@@ -203,12 +188,6 @@ def test_the_devices_state_and_cold_times_are_exported_where_there_are_any(store
     assert [(r["device_state.mhz"], r["cold_us"]) for r in rows] == [("", ""), ("1410", "12.5")]
 
 
-def test_names_that_look_like_markup_are_shown_as_they_are(store: Store) -> None:
-    run = a_run(store, name="[bold]x[/bold]")
-    assert "[bold]x[/bold]" in text(table_of(store, 1))
-    assert "[bold]x[/bold]" in text(run_table(store, run))
-
-
 def test_history_is_a_line_a_run_in_a_file_and_a_block_a_run_on_a_narrow_terminal(store: Store) -> None:
     runs = [a_run(store, name=f"gemm_4096x4096x{k}_f16_f32_nn") for k in (1024, 2048)]
     for run in runs:
@@ -230,3 +209,24 @@ def test_a_knob_that_a_candidate_does_not_have_is_not_shown(store: Store) -> Non
     shown = text(run_table(store, run))
     assert "route=plain, workgroup_m=2" in shown
     assert "vector_m" not in shown
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("forms", [(), ("--csv", "--json")])
+def test_an_export_has_one_form(store: Store, tmp_path: Path, forms: tuple[str, ...]) -> None:
+    won_run(store)
+    assert "export needs one of --csv, --json" in complaint(in_this_process("export", *forms, cwd=tmp_path), 2)
+
+
+@pytest.mark.parametrize(("form", "printed"), [("--csv", "run,parent,started,"), ("--json", "[]")])
+def test_of_a_run_without_times_the_form_stays_and_it_is_said(
+    store: Store, tmp_path: Path, form: str, printed: str
+) -> None:
+    new = NewRun("single", "k", ["autotune"], {"op": "gemm", "name": "gemm_a"}, "cpu", "local-task", 0)
+    run = store.start_run(new, space_size=1)
+    done = in_this_process("export", run, form, cwd=tmp_path)
+    assert (done.returncode, done.stdout.count("\n")) == (0, 1)
+    assert done.stdout.startswith(printed)
+    assert done.stderr == f"note: nothing of run {run} was timed: `autotune history {run}` says why\n"

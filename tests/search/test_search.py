@@ -59,15 +59,30 @@ def walk(search: Search, count: int, *, batch: int = 4) -> list[Config]:
     return asked
 
 
-def test_nothing_is_asked_twice_and_all_is_legal(space: Space) -> None:
-    asked = walk(make_search(space, seed=0), 60)
+def test_nothing_is_asked_twice_all_is_legal_and_another_seed_asks_otherwise(space: Space) -> None:
+    asked = walk(make_search(space, seed=3), 60)
     assert len(set(asked)) == len(asked) == min(60, len(space))
     assert all(config in space for config in asked)
+    assert walk(make_search(space, seed=4), 8) != asked[:8]
 
 
-def test_the_same_seed_and_tells_ask_the_same(space: Space) -> None:
-    assert walk(make_search(space, seed=3), 40) == walk(make_search(space, seed=3), 40)
-    assert walk(make_search(space, seed=3), 8) != walk(make_search(space, seed=4), 8)
+def test_asks_without_tells_and_after_failures_alone_go_on_with_new_configurations(space: Space) -> None:
+    search = make_search(space, seed=0)
+    asked = [config for _ in range(5) for config in search.ask(4)]
+    for config in asked:
+        search.tell(config, None)
+    asked += [config for _ in range(5) for config in search.ask(4)]
+    assert len(set(asked)) == len(asked) == min(40, len(space))
+
+
+def test_a_repeated_tell_changes_nothing() -> None:
+    one, two = make_search(large(), seed=0), make_search(large(), seed=0)
+    for search in (one, two):
+        for config in search.ask(20):
+            search.tell(config, cost(config))
+            if search is two:
+                search.tell(config, 100.0)
+    assert one.ask(4) == two.ask(4)
 
 
 def test_the_first_come_first_and_in_order(space: Space) -> None:
@@ -92,12 +107,6 @@ def test_what_was_told_unasked_is_not_asked() -> None:
     asked = walk(search, len(space))
     assert asked[0] == space[1]
     assert not {space[row] for row in range(0, len(space), 2)} & set(asked)
-
-
-def test_asks_without_tells_go_on_with_new_configurations(space: Space) -> None:
-    search = make_search(space, seed=0)
-    asked = [config for _ in range(5) for config in search.ask(4)]
-    assert len(set(asked)) == min(20, len(space))
 
 
 def test_an_exhausted_space_answers_with_nothing() -> None:
@@ -147,29 +156,6 @@ def test_failures_do_not_stop_it_from_finding_the_best_that_works() -> None:
                 failed += not works
         assert best <= 0.3
         assert failed < 40
-
-
-def test_when_everything_fails_it_still_proposes_new_ones() -> None:
-    space = large()
-    search = make_search(space, seed=0)
-    asked = []
-    for _ in range(10):
-        batch = search.ask(4)
-        asked += batch
-        for config in batch:
-            search.tell(config, None)
-    assert len(set(asked)) == 40
-
-
-def test_a_repeated_tell_changes_nothing() -> None:
-    space = large()
-    one, two = make_search(space, seed=0), make_search(space, seed=0)
-    for search in (one, two):
-        for config in search.ask(20):
-            search.tell(config, cost(config))
-            if search is two:
-                search.tell(config, 100.0)
-    assert one.ask(4) == two.ask(4)
 
 
 @pytest.mark.parametrize("first", [8, 10, 11])

@@ -1,4 +1,4 @@
-"""A real cluster on this machine: a scheduler and workers, each a process of its own with a cache of its own."""
+"""A real cluster on this machine: the services of docs/cluster.md, each a process with a cache of its own."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import dask
 import yaml
@@ -18,6 +19,13 @@ from autotuner.cluster.address import Scheduler
 from tests.support.patience import ENOUGH, wait_until
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "cluster"
+SERVICES: dict[str, Any] = yaml.safe_load((EXAMPLE / "compose.yaml").read_text())["services"]
+
+
+def command_of(service: str, instead: Mapping[str, str]) -> list[str | Path]:
+    """As a container has it; `instead`: what a process of this machine has."""
+    program, *words = SERVICES[service]["command"]
+    return [Path(sys.executable).with_name(program), *(instead.get(word, word) for word in words)]
 
 
 @dataclass
@@ -72,17 +80,18 @@ class LocalCluster:
     share_digests: Callable[[Path], None]
     workers: dict[str, Started] = field(default_factory=dict)
 
-    def start(self, name: str, *words: str) -> Started:
-        """A worker with a cache of its own; it may not have joined yet."""
+    def start(self, name: str, *, device: bool = False) -> Started:
+        """A worker with a cache of its own, and with this processor for its GPU; it may not have joined yet."""
         cache = self.folder / f"cache-{name}"
         self.share_digests(cache)
-        command = [sys.executable, "-m", "autotuner", "worker", *words, "--name", name]
+        instead = {"tls://scheduler:8786": self.address, "--device=cuda://0": "--device=local-task"}
+        command = [*command_of("gpu0" if device else "builder", instead), "--jobs", "1", "--name", name]
         environment = {
             "AUTOTUNE_CACHE_DIR": str(cache),
             "TMPDIR": str(self.folder),
             "DASK_CONFIG": str(self.dask_config),
         }
-        self.workers[name] = Started.of([*command, self.address], self.folder / f"{name}.log", **environment)
+        self.workers[name] = Started.of(command, self.folder / f"{name}.log", **environment)
         return self.workers[name]
 
     def join(self, *names: str) -> None:
@@ -105,8 +114,7 @@ class LocalCluster:
 def local_cluster(folder: Path, share_digests: Callable[[Path], None]) -> Iterator[LocalCluster]:
     """A scheduler by TLS, and no worker yet."""
     dask_config = make_certificates(folder / "certificates")
-    command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
-    command += ["--no-dashboard", "--protocol", "tls"]
+    command = [*command_of("scheduler", {"--port=8786": "--port=0"}), "--host", "127.0.0.1"]
     scheduler = Started.of(command, folder / "scheduler.log", DASK_CONFIG=str(dask_config))
     try:
         address = scheduler.says("Scheduler at:").split()[-1]

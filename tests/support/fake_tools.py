@@ -26,7 +26,7 @@ from autotuner import Gemm, Options, Problem, Result, Target, tune
 from autotuner.iree.tools import Tools
 from autotuner.store.rows import CandidateRow
 from autotuner.store.store import Store
-from autotuner.system.progress import Stop
+from autotuner.system.progress import Silent, Stop
 from autotuner.tuning.options import Effort
 from tests.support import wrapped as wrapped
 from tests.support.command_line import in_this_process
@@ -322,6 +322,25 @@ class Cli:
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
             process.communicate()
+
+
+@dataclass
+class StopAt(Silent):
+    """Asks for the end when a stage with these words begins."""
+
+    words: str
+    stop: Stop = field(default_factory=Stop)
+
+    def stage(self, text: str) -> None:
+        if self.words in text:
+            self.stop.request()
+
+
+def end(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """What it printed. Who would wait for what hangs would not end before it is killed here."""
+    out, err = process.communicate(timeout=HANGING / 2)
+    assert "Traceback" not in err, err
+    return out, err
 
 
 TIMED = "SELECT count(*) FROM candidates WHERE kind = 'codegen' AND state = 'timed'"

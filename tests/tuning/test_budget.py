@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +24,6 @@ from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.run import Selection, tune_suite
 from autotuner.programs.model import Model
 from autotuner.system import process
-from autotuner.system.execution import local_executor
 from autotuner.tuning.options import parse_effort
 from tests.support.fake_tools import CPU, SPEC, FakeTools, codegen, failures, run
 from tests.support.patience import ENOUGH
@@ -122,17 +120,6 @@ def test_of_nested_deadlines_the_earlier_holds_and_what_must_be_finished_has_non
     assert process.run(["true"], timeout=60).ok
 
 
-def test_work_that_is_handed_to_threads_keeps_its_deadline() -> None:
-    def submit() -> Future[process.Finished]:
-        return executor.submit(process.run, ["true"], timeout=60)
-
-    with local_executor(1) as executor:
-        with process.until(monotonic() - 1):
-            late = submit()
-        assert isinstance(late.exception(), OutOfTimeError)
-        assert submit().result().ok
-
-
 # --- every command ----------------------------------------------------------------------------------------------------
 
 
@@ -192,19 +179,15 @@ def test_of_a_model(time: SimulatedTime, options: Options) -> None:
         assert result.verdict == "win" or re.search(r"Try --budget \d+s|not proven|none|no route", result.reason)
 
 
-def test_of_an_experiment(time: SimulatedTime, options: Options) -> None:
-    arms = [parse_arm(word, workspace=options.workspace) for word in ("default", "sgemm_c")]
-    with in_time(time):
-        result = run_experiment(Experiment(arms[0], arms[1], GEMM), CPU, options=options)
-        decided = result.verdict != "inconclusive" and result.speedup is not None
-        assert decided or re.search(r"Try --budget \d+s", result.reason)
-
-
-def test_of_an_experiment_in_a_model(time: SimulatedTime, options: Options, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("problem", "model"), [(GEMM, None), (None, Model(THREE))], ids=["problem", "model"])
+def test_of_an_experiment(
+    problem: Problem | None, model: Model | None, time: SimulatedTime, options: Options, tmp_path: Path
+) -> None:
     (tmp_path / "b.flags").write_text("--iree-opt-data-tiling")
-    arms = [parse_arm(word, workspace=options.workspace) for word in ("default", f"@{tmp_path / 'b.flags'}")]
+    words = ("default", "sgemm_c" if problem else f"@{tmp_path / 'b.flags'}")
+    arms = [parse_arm(word, workspace=options.workspace) for word in words]
     with in_time(time):
-        result = run_experiment(Experiment(arms[0], arms[1], None, Model(THREE)), CPU, options=options)
+        result = run_experiment(Experiment(arms[0], arms[1], problem, model), CPU, options=options)
         decided = result.verdict != "inconclusive" and result.speedup is not None
         assert decided or re.search(r"Try --budget \d+s", result.reason)
 

@@ -17,10 +17,9 @@ from autotuner.build import Compiled
 from autotuner.bundles import archive
 from autotuner.bundles.command import NEEDS
 from autotuner.bundles.documents import BASELINE, Manifest
-from autotuner.measure.judgement import Judgement
 from autotuner.system.execution import done
 from autotuner.targets import PLAIN
-from autotuner.tuning.bundling import bundled, repeat_counts
+from autotuner.tuning.bundling import bundled
 from autotuner.tuning.evaluate import Evaluator
 from autotuner.tuning.outcome import Outcome
 from autotuner.tuning.plan import Candidate
@@ -111,15 +110,6 @@ def test_a_win_from_elsewhere_ships_a_spec_that_is_compiled_once_more(
     assert document["speedup"]["median"] == 2.0
 
 
-def test_without_a_verdict_the_other_machine_is_to_have_more_time(
-    home: Path, manifest: Manifest, tmp_path: Path
-) -> None:
-    result = said_to_win(manifest, tmp_path, judgement=Judgement("inconclusive", "the time was up", BASELINE))
-    told = in_this_process("bundle", "import", str(result), cwd=home)
-    assert told.returncode == 0, told.stderr
-    assert "use a longer --budget; builds are kept" in told.stdout
-
-
 def test_a_result_of_a_bundle_from_elsewhere_is_refused(home: Path, manifest: Manifest, tmp_path: Path) -> None:
     result = said_to_win(manifest, tmp_path)
     (tmp_path / "other").mkdir()
@@ -194,9 +184,3 @@ def test_the_default_travels_also_where_a_route_of_the_same_code_was_built_first
     found = bundled({one.id: one for one in all_of_them}, ["c0003"])
     assert [one.id for one in found] == [BASELINE, "stock-2", "c0003", "c0002", "c0004"]
     assert [one.id for one in bundled({one.id: one for one in all_of_them[:2]}, [])] == ["stock-1", "stock-2"]
-
-
-def test_modules_repeat_as_often_as_a_fast_chip_needs() -> None:
-    assert repeat_counts(2 * 64**3) == [1, 8, 64, 512, 2048]
-    assert repeat_counts(2 * 8192**3) == [1, 8, 64, 512]
-    assert repeat_counts(10**15) == [1]

@@ -129,9 +129,3 @@ def test_disagreement(
 ) -> None:
     found = Caches(Pair(*warm), Pair(*cold)).disagreement(won=won, judged=judged)
     assert found == (f"warm and cold disagree: {says}" if says else None)
-
-
-def test_a_default_alone_is_told_without_a_best() -> None:
-    assert Caches(Pair(10, None), Pair(12, None)).words() == (
-        "default 12.0 µs; warm in the same turns: default 10.0 µs"
-    )

@@ -129,13 +129,11 @@ def test_on_a_gpu_the_right_answers_are_computed_while_the_default_compiles() ->
         assert seen == [beside]
 
 
-def test_a_short_baseline_is_repeated_for_twice_the_shortest_invocation(calibrate: Calibrate, data: Data) -> None:
-    found = calibrate(Scripted(data, {1: (INVOCATION_US / 2,), 4: (INVOCATION_US / 2,)}))
-    assert (found.repeat, found.baseline.repeat) == (4, 4)
-
-
-def test_a_cold_search_times_single_calls_after_the_repeated_default_has_run(calibrate: Calibrate, data: Data) -> None:
+def test_a_short_baseline_is_repeated_and_a_cold_search_times_single_calls_after_that(
+    calibrate: Calibrate, data: Data
+) -> None:
     device = Scripted(data, {1: (INVOCATION_US / 2,), 4: (INVOCATION_US / 2,)})
+    assert (calibrate(device).repeat, calibrate(device).baseline.repeat) == (4, 4), "twice the shortest invocation"
     found = calibrate(device, cache="cold")
     assert (found.repeat, found.baseline.repeat, found.benchmark.cache) == (1, 1, "cold")
     assert [repeat for repeat, *_ in device.timed][-2:] == [4, 1]
@@ -221,17 +219,11 @@ def test_a_deadline_says_what_was_under_way(calibrate: Calibrate, data: Data) ->
         calibrate(Scripted(data, {}, late))
     with pytest.raises(BeginningError, match="timing it had not ended"):
         calibrate(Late(data, {1: (1e5,)}))
-
-
-def test_right_answers_keep_to_the_deadline_also_beside_a_compile(calibrate: Calibrate, data: Data) -> None:
-    for on_cores in (True, False):
+    built = Compiled(None, "", 0.0, (), Path())
+    for on_cores in (True, False):  # also beside a compile
         asked = Data(data.problem, data.folder, data.seed)
-
-        def make(_repeat: int, _known: Compiled | None) -> Compiled:
-            return Compiled(None, "", 0.0, (), Path())
-
         with process.until(0.0), pytest.raises(BeginningError, match="the right answers had not ended"):
-            calibrate(Scripted(data, {}), make=make, data=asked, on_cores=on_cores)
+            calibrate(right, make=lambda *_: built, data=asked, on_cores=on_cores)
 
 
 def _first(data: Data) -> float:

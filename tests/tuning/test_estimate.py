@@ -48,8 +48,11 @@ def of(dispatch: Dispatch, tiles: tuple[int, int], isa: Isa = PLAIN, target: str
     return estimate(Target.parse(target), dispatch, CompilationInfo(config, "<>"), isa)
 
 
-def test_padding_is_waste() -> None:
-    assert of(gemm(4096, 4096, 4096), (128, 128)).waste == 1.0
+def test_padding_is_waste_and_spills_cost() -> None:
+    good = of(gemm(4096, 4096, 4096), (128, 128))
+    assert (good.waste, good.spills) == (1.0, 1.0)
+    spilled = replace(PLAIN, vgpr_spills=64)
+    assert of(gemm(4096, 4096, 4096), (128, 128), spilled).spills == pytest.approx(3.0)
     assert of(gemm(129, 128, 512), (128, 128)).waste == pytest.approx(256 / 129)
 
 
@@ -74,12 +77,6 @@ def test_few_accumulators_in_flight_cost_latency_and_more_waves_help() -> None:
     few, more = (of(dispatch, (32, 32), replace(PLAIN, occupancy=waves)).latency for waves in (1, 8))
     assert few > more >= 1.0
     assert of(dispatch, (256, 256)).latency == 1.0
-
-
-def test_spills_cost() -> None:
-    dispatch = gemm(4096, 4096, 4096)
-    assert of(dispatch, (128, 128)).spills == 1.0
-    assert of(dispatch, (128, 128), replace(PLAIN, vgpr_spills=64)).spills == pytest.approx(3.0)
 
 
 def test_the_score_is_the_product_of_the_losses() -> None:

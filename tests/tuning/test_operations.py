@@ -1,4 +1,4 @@
-"""Convolution, attention and batched products go the way of a GEMM: tuned, checked, and a verdict at the end."""
+"""Convolution and attention go the way of a GEMM: tuned, checked, and a verdict at the end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autotuner import Attention, Conv, Gemm, Problem, Target
+from autotuner import Attention, Conv, Problem
 from autotuner.carriers.render import MARKER
 from autotuner.iree.tools import Tools
 from autotuner.problems.render import problem_mlir
@@ -24,7 +24,6 @@ ONE_IMAGE = Conv.parse(shape="1x12x12x16", filter="3x3x32", pad="1x1", dtype="f3
 @pytest.mark.parametrize(
     "problem",
     [
-        Gemm.parse(shape="64x96x128", batch=3, dtype="f32"),
         Conv.parse(shape="2x16x16x32", filter="3x3x32", pad="1x1", dtype="f32"),
         Attention.parse(shape="1x2x64x64x32", dtype="f32", causal=True),
     ],
@@ -41,6 +40,7 @@ def test_every_operation_is_tuned_checked_and_judged(problem: Problem, fake: Fak
     assert all(row.error is not None for row in codegen(workspace, result.run) if row.state == "timed")
 
 
+@pytest.mark.long
 def test_what_a_spec_cannot_carry_ships_as_an_executable(fake: Fake, workspace: Path, tmp_path: Path) -> None:
     tools = fake(rules=[(SUBSTITUTED, 50.0)])
     result = run(tools, workspace, problem=ONE_IMAGE, effort=QUICK)
@@ -67,30 +67,3 @@ def test_where_there_are_no_knobs_the_default_is_kept(fake: Fake, workspace: Pat
     assert result.counts.space == 0
     assert result.spec is None
     assert any("no knobs for its dispatch" in note for note in result.notes)
-
-
-def test_a_matrix_vector_product_on_a_gpu_keeps_its_default(workspace: Path) -> None:
-    matvec = Gemm.parse(shape="512x1x512")
-    result = run(None, workspace, problem=matvec, target=Target.parse("gfx942"), device="none", effort=QUICK)
-    why = "iree-compile emits no pipeline constraints for this dispatch on this target"
-    assert (result.verdict, result.reason) == ("no-winner", f"no knobs here, IREE's default is kept: {why}")
-    assert result.counts.space == 0
-    assert result.ranking == ()
-    assert result.notes == (f"no knobs: {why}",)
-
-
-def test_without_a_device_candidates_are_ranked_by_an_estimate_that_says_so(workspace: Path) -> None:
-    target, problem = Target.parse("gfx942"), Gemm.parse(shape="256x256x256")
-    result = run(None, workspace, problem=problem, target=target, device="none", effort=QUICK, trials=3)
-    assert result.verdict == "compile-only"
-    assert "estimate" in result.reason
-    document = result.to_json()
-    scores = [entry["estimate"]["score"] for entry in document["ranking"]]
-    assert len(scores) >= 2
-    assert scores == sorted(scores)
-    assert document["best"] == document["ranking"][0]
-    assert document["best"]["us"] is None
-    assert document["best"]["isa"]["vgpr"] > 0
-    assert document["spec"] is None
-    kept = workspace / "candidates" / result.run / document["best"]["candidate"]
-    assert MARKER in (kept / "spec.mlir").read_text()

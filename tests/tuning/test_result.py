@@ -26,7 +26,6 @@ from autotuner.measure.judgement import Cause
 from autotuner.measure.reference import Reference
 from autotuner.problems import Gemm
 from autotuner.system.listing import Listing
-from autotuner.system.text import count
 from autotuner.tuning.options import EFFORTS
 from autotuner.tuning.printer import ROWS, OneProblem, Printer
 from autotuner.tuning.result import (
@@ -138,6 +137,8 @@ def test_the_screen_has_verdict_times_and_files_and_no_details() -> None:
     assert [*said] == ["verdict", "problem", "default", "best", "spec", "flags", "use", "more"]
     assert said["best"].split()[:4] == ["100.0", "µs", "0.0102", "GFLOP/s"]
     assert said["use"].startswith("iree-compile your_program.mlir @")
+    alone = replace(AGREE, verdict="no-winner", speedup=None, counts=replace(AGREE.counts, timed=1, rivals=0))
+    assert "best" not in lines(alone)
 
 
 def test_details_come_with_verbose() -> None:
@@ -147,25 +148,12 @@ def test_details_come_with_verbose() -> None:
     assert said["candidates"] == "2 of 9 configurations and 1 route asked, 3 built, 0 duplicates, 3 timed, 0 failed"
 
 
-def test_a_note_is_counted_and_not_repeated() -> None:
-    drifts = tuple(f"the device drifts: the baseline now takes 0.{n} of its first time" for n in (77, 48, 40))
-    said = Printer.of(replace(AGREE, notes=("another", *drifts))).text(verbose=True)
-    assert said.count("drifts") == 1
-    assert "takes 0.40 of its first time (3 times)" in said
-
-
 def test_a_long_table_is_cut_on_the_screen_and_whole_with_verbose() -> None:
     printer = Printer()
     printer.table(Listing.of(["name"], [(f"row{n}",) for n in range(ROWS + 3)]))
     assert "and 3 more: -v shows them" in printer.text()
     assert f"row{ROWS}" not in printer.text()
     assert f"row{ROWS + 2}" in printer.text(verbose=True)
-
-
-def test_the_default_alone_is_no_best() -> None:
-    alone = replace(AGREE, verdict="no-winner", speedup=None, counts=replace(AGREE.counts, timed=1, rivals=0))
-    assert "best" not in lines(alone)
-    assert "best" in lines(AGREE)
 
 
 @pytest.mark.parametrize(
@@ -179,34 +167,6 @@ def test_the_default_alone_is_no_best() -> None:
 )
 def test_a_ratio_is_said_as_people_say_it(ratio: Interval, said: str) -> None:
     assert ratio.over("it") == said
-
-
-@pytest.mark.parametrize(
-    ("number", "what", "said"),
-    [(1, "call", "1 call"), (2, "entry", "2 entries"), (0, "dispatch", "0 dispatches"), (1, "entry", "1 entry")],
-)
-def test_a_number_goes_with_its_noun(number: int, what: str, said: str) -> None:
-    assert count(number, what) == said
-
-
-def test_an_experiment_that_had_no_time_for_its_arms_is_told_all_the_same() -> None:
-    reason = "ran out of time before both arms were compared. Try --budget 20s"
-    values = {**vars(RESULT), "verdict": "inconclusive", "reason": reason, "speedup": None, "details": AbDetails()}
-    assert f"verdict    inconclusive: {reason}" in str(Result(**values))
-
-
-def test_what_nobody_asked_for_is_not_counted() -> None:
-    assert "candidates" not in lines(replace(AGREE, verdict="inconclusive", counts=Counts()), verbose=True)
-    said = "no configuration and 1 route asked, 1 built, 0 duplicates, 0 timed, 0 failed"
-    assert lines(replace(AGREE, counts=Counts(asked=1, routes=1, built=1)), verbose=True)["candidates"] == said
-
-
-def test_a_model_that_microkernels_alone_won_has_the_ratio_to_the_best_route() -> None:
-    kernels = (cast(KernelEntry, object()),)  # counted, no more
-    won: Result = Result(**{**vars(RESULT), "details": ModelDetails(shipped_kernels=kernels)})
-    assert lines(won, verbose=True)["over stock"].startswith("1.50x faster")
-    assert lines(won)["best"].endswith("1 microkernel")
-    assert "over stock" not in lines(Result(**{**vars(won), "details": ModelDetails()}), verbose=True)
 
 
 # --- what to do next --------------------------------------------------------------------------------------------------

@@ -1,13 +1,12 @@
-"""A run that was killed goes on where it was: the same run, nothing finished is done again."""
+"""A run that was killed or interrupted goes on where it was; nothing is done again, and nothing is left running."""
 
 from __future__ import annotations
 
 import json
+import signal
 import sqlite3
-from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,7 +20,8 @@ from autotuner.tuning.options import Options
 from autotuner.tuning.run import Question
 from autotuner.tuning.session import Session
 from tests.support.contract import hold_contract
-from tests.support.fake_tools import ONE_ROUTE, SHAPE, Cli, FakeTools, candidates, codegen, run
+from tests.support.fake_tools import ONE_ROUTE, SHAPE, Cli, FakeTools, candidates, codegen, end, failures, run
+from tests.support.patience import wait_until
 
 MakeCli = Callable[..., Cli]
 WORDS = (*SHAPE, "--effort", "quick", "--trials", "5")
@@ -32,38 +32,42 @@ def rows(workspace: Path, run: str) -> tuple[list[CandidateRow], list[BuildRow],
         return store.candidates(run), store.builds(run), store.timings(run)
 
 
-def kill_when(cli: Cli, query: str, at_least: int) -> str:
-    """Starts a run, kills it with SIGKILL when the database shows so many rows; the run's id."""
-    cli.fake.slow_down("time")
-    process = cli.start(*WORDS, "--resume")
-    cli.wait_for(process, query, at_least)
-    process.kill()
-    process.communicate()
-    cli.fake.slow_down("time", slow=False)
-    with Store.open(None, workspace=cli.workspace, create=False) as store:
-        return store.runs(1)[0].id
-
-
-def test_a_killed_run_goes_on_and_repeats_nothing_that_was_finished(cli: MakeCli) -> None:
-    line = cli(bench_roles=["benchmark-dies"])
-    query = "SELECT count(*) FROM candidates WHERE kind = 'codegen' AND state IN ('timed', 'failed')"
-    killed = kill_when(line, query, 3)
-    before, builds_before, timings_before = rows(line.workspace, killed)
+def test_a_run_that_was_killed_and_then_interrupted_goes_on_and_repeats_nothing_that_was_finished(cli: MakeCli) -> None:
+    line, words = cli(bench_roles=["benchmark-dies"]), (*WORDS, "--resume")
+    finished_rows = "SELECT count(*) FROM candidates WHERE kind = 'codegen' AND state IN ('timed', 'failed')"
+    line.fake.slow_down("time")
+    killed = line.start(*words)
+    line.wait_for(killed, finished_rows, 2)
+    killed.kill()
+    killed.communicate()
+    process = line.start(*words)
+    line.wait_for(process, finished_rows, 3)
+    process.send_signal(signal.SIGINT)
+    out, err = end(process)
+    assert process.returncode == 130
+    assert "Ctrl-C again" in err
+    document = json.loads(out)
+    assert (document["verdict"], document["spec"], document["flagfile"]) == ("inconclusive", None, None)
+    assert line.fake.running() == []
+    with Store.open(None, workspace=line.workspace, create=False) as store:
+        (row,) = store.runs()
+    assert (row.id, row.status, row.result) == (document["run"], "interrupted", document)
+    before, builds_before, timings_before = rows(line.workspace, row.id)
     finished = {row.id: row for row in before if row.state in ("timed", "failed", "duplicate")}
-    assert sum(row.state == "timed" for row in before) >= 2
+    assert document["counts"]["timed"] == sum(row.us is not None for row in before) >= 2
     assert any(row.failure == "run-error" for row in before)
 
-    code, document, err = line.finish(*WORDS, "--resume")
+    line.fake.slow_down("time", slow=False)
+    code, document, err = line.finish(*words)
     assert code == 0, err
-    assert document["run"] == killed
-    assert killed in err
-    after, builds, timings = rows(line.workspace, killed)
+    assert document["run"] == row.id
+    assert row.id in err
+    after, builds, timings = rows(line.workspace, row.id)
     assert [row.id for row in after[: len(before)]] == [row.id for row in before]
     assert {row.id: row for row in after if row.id in finished} == finished
     assert builds[: len(builds_before)] == builds_before
     assert timings[: len(timings_before)] == timings_before
-    built = Counter(build.candidate for build in builds)
-    assert {row: built[row] for row in finished} == dict.fromkeys(finished, 1)
+    assert not {build.candidate for build in builds[len(builds_before) :]} & finished.keys()
     again = {t.candidate for t in timings[len(timings_before) :] if t.phase == "screen"}
     assert not again & finished.keys()
     assert sum(row.kind == "codegen" for row in after) == 5
@@ -127,7 +131,9 @@ def test_a_candidate_that_the_space_no_longer_has_does_not_stop_the_rest(
     assert result.verdict in ("no-winner", "win", "inconclusive")
 
 
-def test_a_compile_only_run_goes_on_without_asking_twice(fake: Callable[..., FakeTools], workspace: Path) -> None:
+def test_a_compile_only_run_goes_on_without_asking_twice_and_another_takes_its_builds_from_the_cache(
+    fake: Callable[..., FakeTools], workspace: Path, tmp_path: Path
+) -> None:
     tools = fake(cold=True)
     first = run(tools, workspace, device="none", trials=3)
     interrupted(workspace)
@@ -140,16 +146,56 @@ def test_a_compile_only_run_goes_on_without_asking_twice(fake: Callable[..., Fak
     configs = [row.config.key for row in codegen(workspace, first.run)]
     assert len(configs) == len(set(configs)) == 3
     assert result.counts.asked == first.counts.asked
+    second = run(tools, tmp_path / "second", device="none", trials=3)
+    assert first.counts.cached <= 1, "the baseline may have been built once before, to see how long it takes"
+    assert second.counts.cached == second.counts.built == first.counts.built
+    assert tools.compiled() == compiled
 
 
-def test_a_run_is_not_gone_on_with_by_another_iree(fake: Callable[..., FakeTools], workspace: Path) -> None:
-    """By another benchmark neither: the tests of suites."""
-    tools = fake()
-    first = run(tools, workspace, trials=1)
-    interrupted(workspace)
-    path = tools.folder / "iree-compile"
-    path.write_text(path.read_text() + "\n# another build\n")
-    tools.tools = replace(tools.tools)
-    other = run(tools, workspace, trials=1, resume=True)
-    assert other.run != first.run
-    assert f"run {first.run} is not continued" in " ".join(other.notes)
+# --- two requests to end, and kill -9 ---------------------------------------------------------------------------------
+
+
+def unseen(seed: int) -> tuple[str, ...]:
+    """A search whose candidates no other test has built: their compilers are started, and nothing else is."""
+    return (*SHAPE, "--effort", "quick", "--trials", "2", "--seed", str(seed), "--jobs", "2")
+
+
+def test_two_requests_to_end_while_timing_end_it_at_once_and_leave_nothing_running(cli: MakeCli) -> None:
+    line = cli(bench_roles=["benchmark-hangs"])
+    process = line.start(*WORDS)
+    line.wait_for(process, "SELECT count(*) FROM candidates WHERE kind = 'codegen' AND state = 'built'", 1)
+    assert wait_until(lambda: len(line.fake.running()) > 0)
+    # The second comes when the first is heard: two at once would be one.
+    process.send_signal(signal.SIGTERM)
+    assert process.stderr is not None
+    assert any("Ctrl-C again" in line for line in process.stderr)
+    process.send_signal(signal.SIGINT)
+    end(process)
+    assert process.returncode == 130
+    assert line.fake.running() == []
+    with Store.open(None, workspace=line.workspace, create=False) as store:
+        (row,) = store.runs()
+    assert row.status == "interrupted"
+    assert failures(line.workspace, row.id) == {}
+
+
+def test_a_terminal_that_is_closed_is_an_interrupt_too_also_while_the_space_is_read(cli: MakeCli) -> None:
+    line = cli()
+    process = line.start(*WORDS)
+    assert process.stderr is not None
+    assert "reading the space" in process.stderr.readline()
+    process.send_signal(signal.SIGHUP)
+    out, _ = end(process)
+    assert process.returncode == 130
+    assert json.loads(out)["verdict"] == "inconclusive"
+
+
+def test_kill_9_leaves_no_compiler_running(cli: MakeCli) -> None:
+    line = cli()
+    line.fake.slow_down("compile")
+    process = line.start(*unseen(62))
+    line.wait_for(process, "SELECT count(*) FROM candidates WHERE kind = 'codegen'", 2)
+    assert wait_until(lambda: len(line.fake.running()) > 0)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert wait_until(lambda: line.fake.running() == [])

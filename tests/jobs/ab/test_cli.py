@@ -49,19 +49,36 @@ def test_a_win_is_told_with_both_times_and_both_commands(
     assert "racing" in err
     with Store.open(None, workspace=workspace, create=False) as store:
         (stored,) = store.runs()
+        rows = store.candidates(stored.id)
+        phases = {timing.phase for timing in store.timings(stored.id)}
     document = stored.result or {}
-    assert (document["schema"], document["verdict"]) == (1, "win")
+    assert (document["schema"], document["verdict"], stored.status) == (1, "win", "finished")
+    assert (document["baseline"]["us"], document["best"]["us"]) == (100_000.0, 50_000.0)
+    assert [(row.kind, row.state, row.us) for row in rows] == [
+        ("baseline", "timed", 100_000.0),
+        ("codegen", "timed", 50_000.0),
+    ]
+    assert phases == {"screen", "confirm"}
     assert [arm["kind"] for arm in document["arms"]] == ["default", "flagfile"]
     assert document["arms"][1].keys() >= {"name", "kind", "flags", "spec", "us", "error", "command"}
-    assert document["difference"] < 1e-4
+    assert all(0 < arm["error"] < 1e-6 for arm in document["arms"])
+    assert document["difference"] < 2e-6
     assert document["seconds"]["total"] > 0
     assert document["environment"]["iree"]
 
 
-def test_no_winner_can_be_a_failure(ab: Ab, flagfile: Callable[..., Path]) -> None:
+def test_arms_of_the_same_code_are_not_raced_and_no_winner_can_be_a_failure(
+    ab: Ab, flagfile: Callable[..., Path], workspace: Path
+) -> None:
     code, out, _ = ab(flagfile("plain", PLAIN), *SHAPE, "--fail-if-no-winner")
     assert code == 6
     assert "the two arms compile to the same code" in out
+    with Store.open(None, workspace=workspace, create=False) as store:
+        (run,) = store.runs()
+        assert [row.state for row in store.candidates(run.id)] == ["timed", "duplicate"]
+        assert {timing.phase for timing in store.timings(run.id)} == {"screen"}
+    counts = (run.result or {})["counts"]
+    assert (counts["asked"], counts["timed"], counts["duplicate"]) == (2, 1, 1)
 
 
 def test_a_dry_run_shows_both_commands_and_writes_nothing(
@@ -111,14 +128,3 @@ def test_what_cannot_be_is_refused_with_a_remedy(words: list[str], says: str, ab
     assert code == 2, err
     assert says in err
     assert "Traceback" not in err
-
-
-def test_the_problem_is_told_by_the_words(ab: Ab) -> None:
-    for words, op in [
-        (("--shape", "1x8x8x4", "--filter", "3x3x8", "--dtype", "f32"), "conv"),
-        (("--shape", "1x2x8x8x4", "--dtype", "f32"), "attention"),
-        (("--shape", "8x8x8"), "gemm"),
-    ]:
-        code, out, err = ab("default", "default", *words, "--device", "none", "--json", "--quiet")
-        assert code == 0, err
-        assert json.loads(out)["problem"]["op"] == op

@@ -6,7 +6,6 @@ import sys
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,10 +13,10 @@ import pytest
 from autotuner.devices import child_base
 from autotuner.errors import UsageError
 from autotuner.jobs.ab.arms import FlagfileArm, SpecArm
-from autotuner.jobs.bench.backends import LIBRARIES, NAMES, Terms
+from autotuner.jobs.bench.backends import NAMES, Terms
 from autotuner.jobs.bench.given import Task, task_of
 from autotuner.jobs.bench.libraries import numpy_library, torch_library, triton_library
-from autotuner.jobs.bench.libraries.child import ELEMENTS, Arrays, Server
+from autotuner.jobs.bench.libraries.child import Server
 from autotuner.jobs.bench.library import torch_device
 from autotuner.problems import Gemm, Problem
 from autotuner.problems.attention import Attention
@@ -53,11 +52,6 @@ def test_the_python_of_a_library_is_the_one_that_is_named_and_not_what_it_links_
     link.symlink_to(sys.executable)
     terms = Terms.parse("numpy,torch", [f"torch={link}"])
     assert (terms.python("torch"), terms.python("numpy")) == (link, Path(sys.executable))
-
-
-@pytest.mark.parametrize(("name", "target", "there"), [("numpy", "cpu", True), ("numpy", "sm_80", False)])
-def test_a_library_runs_where_it_has_a_device(name: str, target: str, there: bool) -> None:
-    assert (LIBRARIES[name].objection(Target.parse(target)) == "") is there
 
 
 @pytest.mark.parametrize(("uri", "device"), [("cuda", "cuda:0"), ("cuda://1", "cuda:1"), ("hip://2?x=1", "cuda:2")])
@@ -100,19 +94,6 @@ def test_a_library_says_what_it_does_not_compute(name: str, problem: Problem, sa
 
 
 @pytest.mark.parametrize(
-    "problem",
-    [
-        Gemm(8, 8, 8, dtype="f16"),  # torch.mm(..., out_dtype=float32)
-        Gemm(8, 8, 8, dtype="f16", out="f16"),
-        Gemm(8, 8, 8, dtype="f8", layout="nt"),
-    ],
-    ids=lambda problem: problem.name,
-)
-def test_torch_multiplies_these_on_a_gpu(problem: Problem) -> None:
-    library("torch on a GPU")._refuse_product(task_of(problem))
-
-
-@pytest.mark.parametrize(
     ("task", "says"),
     [
         (task_of(CONV(dtype="f32")), "numpy has no conv here"),
@@ -125,17 +106,6 @@ def test_what_no_library_is_asked_for_is_refused_for_all(task: Task, says: str) 
     server = Server(numpy_library, child_base, 1)
     server.open({"device": "cpu"})
     assert server.answer({"ask": "prepare", "task": task, "inputs": []}) == {"refused": says}
-
-
-def test_libraries_are_given_inputs_of_every_type_that_they_have() -> None:
-    types = {"f64", "f32", "f16", "i64", "i32", "i16", "i8", "i1"}
-    assert types <= torch_library.TYPES.keys() & ELEMENTS.keys()
-    found = library("torch")
-    found.torch = ModuleType("torch")
-    with pytest.raises(NotImplementedError, match="torch has no i4"):
-        found.dtype("i4")
-    with pytest.raises(NotImplementedError, match="has no bf16"):
-        Arrays().array({"file": "", "element": "bf16", "shape": [1]})
 
 
 # --- what `tuned` is --------------------------------------------------------------------------------------------------

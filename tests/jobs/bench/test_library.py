@@ -14,12 +14,11 @@ from autotuner.devices.device import Computed
 from autotuner.errors import EnvironmentFailure
 from autotuner.iree.run import Invocation
 from autotuner.jobs.bench.backends import LIBRARIES, Library
-from autotuner.jobs.bench.given import Given, Task, given_problem, task_of
+from autotuner.jobs.bench.given import Given, Task, given_problem
 from autotuner.jobs.bench.library import LibraryProcess, open_library
 from autotuner.jobs.bench.sides import Manner, NoSideError
 from autotuner.measure.check import Check
 from autotuner.problems import Gemm, Problem
-from autotuner.problems.conv import Conv
 from autotuner.problems.epilogue import Epilogue
 from tests.support.bare_device import BareDevice
 
@@ -85,12 +84,6 @@ def test_numpy_computes_what_the_reference_says(
     assert (warm.conditions.cache, cold.conditions.cache) == ("warm", "cold")
 
 
-def test_what_a_library_does_not_compute_is_refused_in_words(numpy_process: LibraryProcess) -> None:
-    with pytest.raises(NoSideError, match="numpy has no conv here") as refused:
-        numpy_process.prepare(asked(task_of(Conv(1, 8, 8, 4, 3, 3, 4))), MANNER)
-    assert refused.value.failure == "not-supported"
-
-
 def test_a_result_of_a_narrower_type_may_be_off_by_its_last_rounding(tmp_path: Path) -> None:
     problem = Gemm(16, 24, 8, dtype="f32")
     given = given_problem(problem, tmp_path, seed=3)
@@ -136,12 +129,6 @@ def test_a_library_that_crashes_hangs_or_raises_is_a_failure_and_the_next_proble
         assert hangs.time(1).failure == "run-timeout"
         works = process.prepare(asked({"op": "work"}), replace(MANNER, on_host=False))
         assert works.time(1).us == (500.0,)
-
-
-def test_a_library_that_is_not_installed_is_an_error_with_the_line_that_brings_it(tmp_path: Path) -> None:
-    absent = own(tmp_path, "import no_such_library")
-    with pytest.raises(EnvironmentFailure, match=r"own is not installed .*no_such_library.* -m pip install own"):
-        next(opened(absent, tmp_path / "own"))
 
 
 def test_a_library_that_finds_no_device_says_so(tmp_path: Path) -> None:

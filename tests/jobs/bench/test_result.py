@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from autotuner.jobs.bench.backends import LeftOut
 from autotuner.jobs.bench.result import BackendRow, BenchResult, ProblemRows
 from autotuner.tuning.result import RunFacts
@@ -32,18 +30,13 @@ def test_a_ratio_is_taken_block_by_block() -> None:
     assert ratio is not None
     assert ratio.median == 2.0
     assert 1.0 < ratio.low < 2.0 < ratio.high < 4.0
-
-
-def test_fewer_than_three_blocks_have_the_extremes_for_an_interval() -> None:
-    ratio = BackendRow("a", blocks_us=(1.0, 2.0)).over(BackendRow("b", blocks_us=(2.0, 2.0)))
-    assert ratio is not None
-    assert (ratio.low, ratio.high) == (1.0, 2.0)
-
-
-def test_nothing_is_compared_with_what_was_not_timed() -> None:
-    assert ABSENT.over(IREE) is None
-    assert IREE.over(ABSENT) is None
-    assert IREE.over(None) is None
+    few = BackendRow("a", blocks_us=(1.0, 2.0)).over(BackendRow("b", blocks_us=(2.0, 2.0)))
+    assert few is not None
+    assert (few.low, few.high) == (1.0, 2.0), "of fewer than three blocks the extremes"
+    for blocks, confidence in ((3, 0.95), (2, None)):
+        cut = BackendRow("torch", blocks_us=TORCH.blocks_us[:blocks])
+        assert rows(IREE, cut).to_json()["backends"][1]["over_iree"]["confidence"] == confidence
+    assert ABSENT.over(IREE) is IREE.over(ABSENT) is IREE.over(None) is None
 
 
 def test_the_summary_is_of_tuned_iree_where_there_is_one() -> None:
@@ -54,10 +47,7 @@ def test_the_summary_is_of_tuned_iree_where_there_is_one() -> None:
         "torch": {"by": "tuned", "problems": 1, "faster": 1, "geometric_mean": 2.0},
     }
     assert result(rows(IREE, TORCH)).summary()["torch"]["geometric_mean"] == 0.5
-
-
-def test_the_summary_takes_ratios_block_by_block_too() -> None:
-    """The medians alone say 2: the other library's slow blocks were not ours."""
+    # The medians alone say 2: the other library's slow blocks were not ours.
     ours = BackendRow("iree", blocks_us=(100.0, 100.0, 200.0))
     theirs = BackendRow("torch", blocks_us=(200.0, 50.0, 200.0))
     assert result(rows(ours, theirs)).summary()["torch"]["geometric_mean"] == 1.0
@@ -70,6 +60,7 @@ def test_the_document_is_json_and_says_who_was_left_out_and_why() -> None:
         {"backend": "torch", "reason": "torch is not installed", "install": "pip install torch"}
     ]
     assert (document["verdict"], document["baseline"]) == ("measured", {"us": 100.0})
+    assert (result(rows(IREE)).failed, result(rows(ABSENT)).failed) == (False, True)
     assert document["problems"][0]["backends"][1]["failure"] == "not-supported"
 
 
@@ -82,14 +73,3 @@ def test_people_read_the_reason_where_there_is_no_time_and_the_line_that_would_b
     assert said.count("left out   triton: it is not there. Run: pip install triton") == 1
     assert "2.00x" in said
     assert "hot" in found.printer().text(verbose=True)
-
-
-@pytest.mark.parametrize(("found", "failed"), [((IREE,), False), ((ABSENT,), True)])
-def test_a_comparison_of_nothing_has_failed(found: tuple[BackendRow, ...], failed: bool) -> None:
-    assert result(rows(*found)).failed is failed
-
-
-@pytest.mark.parametrize(("blocks", "confidence"), [(3, 0.95), (2, None)])
-def test_an_interval_has_its_confidence_from_three_blocks_on(blocks: int, confidence: float | None) -> None:
-    cut = BackendRow("torch", blocks_us=TORCH.blocks_us[:blocks])
-    assert rows(IREE, cut).to_json()["backends"][1]["over_iree"]["confidence"] == confidence

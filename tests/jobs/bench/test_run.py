@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,6 @@ from autotuner.devices.conditions import Conditions, Sample
 from autotuner.devices.device import Computed, Timing
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.run import Invocation
-from autotuner.iree.tools import Tools
 from autotuner.jobs.bench.backends import Terms
 from autotuner.jobs.bench.given import Given
 from autotuner.jobs.bench.problem import ProblemBench
@@ -32,9 +32,8 @@ from autotuner.tuning.options import Options
 from autotuner.tuning.run import Account, Question, Run
 from autotuner.tuning.session import Session
 from tests.support.bare_device import BareDevice
-from tests.support.fake_tools import HANGING
 from tests.support.models import EXAMPLES
-from tests.support.other_compiler import instead_of_compiler
+from tests.support.simulated_time import SimulatedTime
 
 CPU = Target.parse("cpu")
 FIRST, SECOND, THIRD = (Gemm.parse(shape=shape, dtype="f32") for shape in ("8x8x8", "8x8x16", "8x8x24"))
@@ -117,18 +116,13 @@ def test_blocks_count_that_all_were_timed_in(blocks: int, says: str, tmp_path: P
     assert ("ran out of time" in rows["numpy"].reason) is (blocks == 0)
 
 
-def test_a_problem_whose_compile_outlasts_the_budget_is_told_as_not_reached(tools: Tools, tmp_path: Path) -> None:
-    slow = instead_of_compiler(tools, tmp_path, f'[ "$1" = --version ] && exec REAL "$@"\nexec sleep {HANGING}')
-    options = Options(workspace=tmp_path / "workspace", budget=4.0)
+def test_what_a_compile_that_never_ends_leaves_undone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model is read as `ab --model` reads it."""
+    SimulatedTime(lambda words: 0.1 if "--version" in words else math.inf).rule(monkeypatch)
+    options = Options(workspace=tmp_path / "workspace", budget=5.0)
     alone = Workload(FIRST.name, "", "", (Entry(FIRST),))
-    found = bench(alone, Terms(("iree",)), CPU, options=options, tools=slow)
+    found = bench(alone, Terms(("iree",)), CPU, options=options)
     assert (found.problems, found.not_reached) == ((), (FIRST.name,))
     assert any("ran out of time: nothing was timed. Try --budget" in note for note in found.to_json()["notes"])
-
-
-def test_a_model_that_is_not_read_in_time_is_told(tools: Tools, tmp_path: Path) -> None:
-    """As of `ab --model`, which reads it the same way."""
-    hangs = instead_of_compiler(tools, tmp_path, f'case "$*" in *.mlir*) exec sleep {HANGING} ;; esac\nexec REAL "$@"')
-    options = Options(workspace=tmp_path / "workspace", budget=5.0)
     with pytest.raises(OutOfTimeError, match=r"reading the model had not ended after \d+ s\. Give"):
-        bench_model(Model(EXAMPLES / "three.mlir"), Terms(("iree",)), CPU, options=options, tools=hangs)
+        bench_model(Model(EXAMPLES / "three.mlir"), Terms(("iree",)), CPU, options=options)

@@ -14,14 +14,12 @@ from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import Variants
 from autotuner.problems import Gemm, Problem
-from autotuner.problems.attention import Attention
 from autotuner.problems.operations import OPERATIONS
 from autotuner.problems.render import problem_mlir
 from tests.support.arguments import parse_arguments
 from tests.support.patterns import GATE, GATED, JOINED, PACKED, example
 
 ATTENTION, GATES = (example(name) for name in ("queries_keys_values", "gate"))
-PLAIN = Gemm.parse(shape="16x32x8", out="f16")
 NO_RUN: Any = None
 """Only notes need one."""
 
@@ -67,45 +65,30 @@ def test_a_kernel_that_knows_no_gates_takes_both_products_alone() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("shape", "epilogue", "kernel"),
-    [
-        ("2008x2040x1976", "", "gemm_cuda"),  # rows that are no whole sectors are read once for two
-        ("1024x4096x1024", "residual", "gemm_hopper"),
-        ("64x4096x4096", "bias", "gemm_cuda"),
-        ("256x512x512", "", "gemm_triton"),
-    ],
-)
-def test_of_several_kernels_the_first_is_expected_to_be_fastest(shape: str, epilogue: str, kernel: str) -> None:
-    manifests = [
-        load(shipped_folder() / name / FILE, OPERATIONS) for name in ("gemm_cuda", "gemm_hopper", "gemm_triton")
-    ]
-    problem = Gemm.parse(shape=shape, epilogue=epilogue)
-    for order in (manifests, manifests[::-1]):
-        assert Library(NO_RUN, tuple(order), "sm_90", "").first(problem) == (kernel,)
+MATMUL = ("gemm_cuda", "gemm_hopper", "gemm_triton")
+CONVS = ("conv_nchw_triton", "conv_triton")
+CONV = "conv --shape 2x64x64x320 --filter 3x3x320 --layout"
 
 
 @pytest.mark.parametrize(
-    ("words", "kernel"),
+    ("words", "kernels", "first"),
     [
-        ("conv --shape 2x64x64x320 --filter 3x3x320 --layout nchw-fchw", "conv_nchw_triton"),
-        ("conv --shape 2x64x64x320 --filter 3x3x320 --layout nhwc-hwcf", "conv_triton"),
+        ("gemm --shape 2008x2040x1976", MATMUL, "gemm_cuda"),  # rows that are no whole sectors are read once for two
+        ("gemm --shape 1024x4096x1024 --epilogue residual", MATMUL, "gemm_hopper"),
+        ("gemm --shape 64x4096x4096 --epilogue bias", MATMUL, "gemm_cuda"),
+        ("gemm --shape 256x512x512", MATMUL, "gemm_triton"),
+        # One that images are transposed for comes after one that takes them as they are.
+        (f"{CONV} nchw-fchw", CONVS, "conv_nchw_triton"),
+        (f"{CONV} nhwc-hwcf", CONVS, "conv_triton"),
+        (f"{CONV} nchw-fchw", CONVS[1:], "conv_triton"),
+        ("attention --shape 1x16x2048x2048x128", ("attention_hopper", "attention_triton"), ""),
     ],
 )
-def test_a_kernel_that_images_are_transposed_for_comes_after_one_that_takes_them_as_they_are(
-    words: str, kernel: str
-) -> None:
-    manifests = [load(shipped_folder() / name / FILE, OPERATIONS) for name in ("conv_nchw_triton", "conv_triton")]
+def test_of_several_kernels_the_first_is_expected_to_be_fastest(words: str, kernels: Sequence[str], first: str) -> None:
+    manifests = [load(shipped_folder() / name / FILE, OPERATIONS) for name in kernels]
     problem = parse_arguments([*words.split(), "--dtype", "f16"])
+    if not first:
+        expected = {one.name: Variants.of(one, problem, "sm_90", workspace=Path()).expected for one in manifests}
+        first = min(expected, key=expected.__getitem__)
     for order in (manifests, manifests[::-1]):
-        assert Library(NO_RUN, tuple(order), "sm_90", "").first(problem) == (kernel,)
-    if kernel == "conv_nchw_triton":
-        assert Library(NO_RUN, (manifests[1],), "sm_90", "").first(problem) == ("conv_triton",)
-
-
-def test_of_two_kernels_for_an_attention_the_first_is_expected_to_be_fastest() -> None:
-    manifests = [load(shipped_folder() / name / FILE, OPERATIONS) for name in ("attention_hopper", "attention_triton")]
-    problem = Attention.parse(shape="1x16x2048x2048x128")
-    expected = {one.name: Variants.of(one, problem, "sm_90", workspace=Path()).expected for one in manifests}
-    for order in (manifests, manifests[::-1]):
-        assert Library(NO_RUN, tuple(order), "sm_90", "").first(problem) == (min(expected, key=expected.__getitem__),)
+        assert Library(NO_RUN, tuple(order), "sm_90", "").first(problem) == (first,)

@@ -15,7 +15,6 @@ from autotuner.carriers.calls import preprocess
 from autotuner.carriers.flagfile import KERNELS
 from autotuner.carriers.microkernel import function_name
 from autotuner.devices.process import ProcessDevice
-from autotuner.errors import UsageError
 from autotuner.iree.run import DispatchTime
 from autotuner.iree.tools import Tools
 from autotuner.jobs.model import kernels as kernels_module
@@ -24,7 +23,6 @@ from autotuner.jobs.model.entries import KernelEntry, Library, Place
 from autotuner.jobs.model.kernels import kernel_routes, try_kernels, worth_tuning
 from autotuner.jobs.model.parts import PartSearch
 from autotuner.jobs.model.result import ModelResult
-from autotuner.jobs.model.tuner import tune_model
 from autotuner.jobs.model.whole import WholeModel
 from autotuner.microkernels.variants import Kernel
 from autotuner.patterns.forms import Forms
@@ -105,12 +103,6 @@ def test_a_mix_ships_both_specs_and_the_objects_and_plain_iree_compile_takes_the
     assert " sgemm_c " in Printer.of(mixed).text(verbose=True)
 
 
-def test_a_kernel_that_nobody_has_is_an_error_before_anything_is_searched(tmp_path: Path) -> None:
-    options = Options(workspace=tmp_path, microkernels=(Kernel("sgemm_cc"),), device="none")
-    with pytest.raises(UsageError, match="Did you mean sgemm_c"):
-        tune_model(Model(EXAMPLES / "three.mlir"), ONE_ROUTE, options=options)
-
-
 def test_without_a_device_every_kernel_that_fits_is_proven_in_the_model_and_said_to_be_untimed(tmp_path: Path) -> None:
     result = run("three", tmp_path, None, microkernels=SGEMM, device="none", model={"top": 3}, trials=2)
     assert (result.verdict, result.speedup, result.flagfile) == ("compile-only", None, None)
@@ -180,24 +172,12 @@ class Known(Library):
         return [Place(problem, Forms(()), 1, ("sgemm_c",), constant=True) for problem in PROBLEMS]
 
 
-def search(root: Path, monkeypatch: pytest.MonkeyPatch, *, top: int | None = None) -> tuple[PartSearch, Library]:
-    """Over three products, as far as --top or 5 % of the time wants them."""
+def search(root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[PartSearch, Library]:
+    """Over three products, of which two take enough of the time."""
     monkeypatch.setattr(PartSearch, "_groups", lambda *_: {})
     monkeypatch.setattr(ModelStructure, "flops", sum(problem.flops for problem in PROBLEMS))
-    context = BareContext(root=root, model=Model(Path("m.mlir"), top=top, min_share=20.0))
+    context = BareContext(root=root, model=Model(Path("m.mlir"), min_share=20.0))
     return PartSearch(context, PLAIN, NOTHING, Shares({}, STATISTICS)), Known(context, (), "x86_64", "")
-
-
-def test_every_place_has_a_kernel_by_its_defaults_also_those_that_are_not_searched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    parts, library = search(tmp_path, monkeypatch)
-    found = parts.find_kernels(library)
-    assert [one.label for one in found] == [problem.name for problem in PROBLEMS]
-    assert {one.config.as_dict()["packed"] for one in found} == {1}, "the weights are constants"
-    assert [row.state for row in parts.places] == ["ranked", "ranked", "left-out"]
-    parts, library = search(tmp_path, monkeypatch, top=1)
-    assert len(parts.find_kernels(library)) == 1
 
 
 def test_a_kernel_that_stands_in_the_model_stays_where_there_is_no_time_for_its_search(
@@ -205,6 +185,9 @@ def test_a_kernel_that_stands_in_the_model_stays_where_there_is_no_time_for_its_
 ) -> None:
     parts, library = search(tmp_path, monkeypatch)
     standing = parts.find_kernels(library)
+    assert [one.label for one in standing] == [problem.name for problem in PROBLEMS], "by its defaults each has one"
+    assert {one.config.as_dict()["packed"] for one in standing} == {1}, "the weights are constants"
+    assert [row.state for row in parts.places] == ["ranked", "ranked", "left-out"]
     parts.set_row(standing[0].label, state="left-out", reason="no time for it", out_of_time=True)
     parts.set_row(standing[1].label, state="codegen", reason="alone it is slower", applied=1)
     assert parts._stand(standing, ()) == [standing[0], standing[2]]

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+import pytest
 
 from autotuner import Target
+from autotuner.devices.device import Computed
+from autotuner.errors import OutOfTimeError
 from autotuner.jobs.model.route_search import RouteSearch, choose
+from autotuner.jobs.model.routes import RouteRace
+from autotuner.measure.schedule import BeginningError
 from autotuner.problems.conv import Conv
+from autotuner.programs.arbiter import Arbiter
+from autotuner.programs.model import Model
+from autotuner.programs.program import ModelProgram
 from autotuner.targets import PLAIN
 from autotuner.targets.knobs import Route, named_route, touching
+from tests.support.bare_device import BareDevice
+from tests.support.bare_model import BENCHMARK, BareContext, race_of, tried
+from tests.support.clocks import Simulated
 
 KNOBS = touching(Target.parse("cpu").knobs, {"conv", "gemm"})
 TILED = "im2col+data-tiling+ukernels"
@@ -36,11 +50,6 @@ def test_what_is_expected_to_win_is_asked_for_first_and_once() -> None:
     asked = search(TILED, "channels-last", TILED).ask(50)
     assert [route.name for route in asked[:2]] == [TILED, "channels-last"]
     assert len({route.name for route in asked}) == len(asked)
-
-
-def test_until_it_is_known_the_search_turns_knobs_around_what_is_expected() -> None:
-    asked = search(TILED).ask(3)
-    assert all(len(set(route.settings) & {"data-tiling", "ukernels"}) == 2 for route in asked)
 
 
 def test_from_the_best_one_knob_is_turned_at_a_time() -> None:
@@ -110,3 +119,37 @@ def test_routes_of_the_user_are_tried_before_all_and_are_no_product() -> None:
     assert RouteSearch((), list(choose(Target.parse("cpu"), ["im2col"], {"conv"}).first[1:])).ask(9) == [
         named_route(KNOBS, "im2col")
     ]
+
+
+# --- which of them have time ------------------------------------------------------------------------------------------
+
+
+def test_a_round_is_begun_where_it_is_expected_to_end_in_time() -> None:
+    clock = Simulated(100.0, now=20.0)
+    race: RouteRace = race_of(BareContext(clock=clock))
+    race.round_seconds = 9.0
+    assert race.fits(clock.at(29.1))
+    assert not race.fits(clock.at(28.9))
+
+
+def test_routes_that_had_no_time_are_named() -> None:
+    context = BareContext()
+    race = race_of(context)
+    race.tell_missed()
+    race.search.queue += [Route("O3"), Route("im2col")]
+    race.tell_missed()
+    assert context.said == ["no time for routes O3, im2col: give a longer --budget, or name them by --route"]
+
+
+class Endless(ModelProgram):
+    """A model whose call never ends."""
+
+    def outputs(self, vmfb: Path) -> Computed:
+        raise OutOfTimeError(f"{vmfb} takes too long")
+
+
+def test_a_call_without_an_end_is_named() -> None:
+    program = Endless(Model(Path("m.mlir")), BENCHMARK.invocation, BareDevice(), 1.0, cast(Arbiter, None))
+    race = RouteRace(BareContext(), BENCHMARK, program)
+    with pytest.raises(BeginningError, match="the first call of IREE's default had not ended after 0 s"):
+        race._default(tried(PLAIN, None))

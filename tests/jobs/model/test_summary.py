@@ -44,69 +44,36 @@ def summary(
     return Summary(context, tried=list(routes), tuned=list(tuned), parts=[parts])
 
 
+LOST, AHEAD = row("no-gain", verdict="no-winner"), row("ahead", verdict="win")
+MISSED, UNKNOWN = row("left-out", late=True), row("skipped", DYNAMIC)
+NO_KNOBS, ANOTHER = row("no-knobs", "no constraints"), row("skipped", "another")
+OUT_OF_TIME, MANY = "ran out of time: ", "18 configurations of dispatches timed"
+UNTUNABLE = "nothing was tried: no dispatch can be tuned"
+
+
 @pytest.mark.parametrize(
     ("rows", "routes", "verdict", "reason", "cause"),
     [
         ([], ROUTES, "no-winner", "1 route timed, none is faster than IREE's default", None),
-        (
-            [row("no-gain", verdict="no-winner")] * 2,
-            ROUTES,
-            "no-winner",
-            "1 route and 18 configurations of dispatches timed, none is faster than IREE's default",
-            None,
-        ),
-        (
-            [row("left-out", late=True)],
-            ROUTES,
-            "inconclusive",
-            f"ran out of time: 1 route timed, {LATE}",
-            None,
-        ),
-        (
-            [row("ahead", verdict="win"), row("no-gain", verdict="no-winner")],
-            (),
-            "inconclusive",
-            f"ran out of time: 18 configurations of dispatches timed, {LATE}",
-            None,
-        ),
-        (
-            [row("left-out", late=True)],
-            TWIN,
-            "inconclusive",
-            "ran out of time: nothing was tried. Try --budget 75s",
-            None,
-        ),
-        (
-            [*[row("skipped", DYNAMIC)] * 2, row("skipped", "another")],
-            (),
-            "inconclusive",
-            f"nothing was tried: no dispatch can be tuned ({DYNAMIC}, and 1 more)",
-            "failed",
-        ),
+        ([LOST] * 2, ROUTES, "no-winner", f"1 route and {MANY}, none is faster than IREE's default", None),
+        ([MISSED], ROUTES, "inconclusive", f"{OUT_OF_TIME}1 route timed, {LATE}", None),
+        ([AHEAD, LOST], (), "inconclusive", f"{OUT_OF_TIME}{MANY}, {LATE}", None),
+        ([MISSED], TWIN, "inconclusive", f"{OUT_OF_TIME}nothing was tried. Try --budget 75s", None),
+        ([UNKNOWN, UNKNOWN, ANOTHER], (), "inconclusive", f"{UNTUNABLE} ({DYNAMIC}, and 1 more)", "failed"),
         ([], (), "no-winner", f"nothing to tune: {NO_ROOT}", "nothing-to-tune"),
-        (
-            [row("no-knobs", "no constraints")],
-            (),
-            "no-winner",
-            "nothing to choose: no constraints",
-            "nothing-to-tune",
-        ),
+        ([NO_KNOBS], (), "no-winner", "nothing to choose: no constraints", "nothing-to-tune"),
     ],
 )
 def test_a_model_without_a_race_says_what_was_tried(
-    rows: Sequence[DispatchRow],
-    routes: Sequence[Contestant],
-    verdict: str,
-    reason: str,
-    cause: str | None,
+    rows: Sequence[DispatchRow], routes: Sequence[Contestant], verdict: str, reason: str, cause: str | None
 ) -> None:
     found = nothing_faster(summary(rows, routes))
     assert (found.verdict, found.reason, found.cause) == (verdict, reason, cause)
 
 
 def test_without_a_device_it_is_told_whether_time_would_help() -> None:
-    assert without_device(summary([row("skipped", DYNAMIC)] * 2))[2] == "failed"
-    assert without_device(summary([row("no-knobs", "no constraints")]))[2] == "nothing-to-tune"
+    assert without_device(summary([UNKNOWN] * 2))[2] == "failed"
+    assert without_device(summary([NO_KNOBS]))[2] == "nothing-to-tune"
     assert without_device(summary([row("left-out", "no time", late=True)]))[::2] == ("inconclusive", None)
     begun = row("left-out", "the time was up before a candidate was built", verdict="inconclusive")
     both = without_device(summary([begun, row("left-out", "no time", late=True)]))
@@ -116,7 +83,7 @@ def test_without_a_device_it_is_told_whether_time_would_help() -> None:
 def test_without_a_device_nothing_that_promises_more_is_told_and_what_is_proven_is_counted() -> None:
     alone = row("no-gain", "no device: none of 21 candidates builds", verdict="compile-only")
     told = ("compile-only", "nothing was timed, and no candidate promises more than IREE's default", None)
-    assert without_device(summary([alone, row("no-knobs", "no constraints")])) == told
+    assert without_device(summary([alone, NO_KNOBS])) == told
     made = replace(tried(PLAIN, None), entries=cast(Any, (None,) * 2), kernels=cast(Any, (None,)))
     assert without_device(summary([], tuned=[made]))[1] == (
         "1 microkernel and 2 entries by an estimate proven in the model, never timed"

@@ -19,7 +19,7 @@ from autotuner.jobs.model.entries import Entry, KernelEntry
 from autotuner.jobs.model.parts import unranked
 from autotuner.jobs.model.tuner import put_together
 from autotuner.jobs.model.whole import WholeModel, slower_kernels
-from autotuner.programs.structure import STATISTICS, Shares, repeated
+from autotuner.programs.structure import STATISTICS, Shares
 from autotuner.targets import PLAIN
 from tests.support.bare_model import NOTHING, BareContext, kernel, module, race_of, statistics, tried
 from tests.support.fake_tools import SPEC
@@ -58,22 +58,21 @@ def test_a_kernel_loses_where_its_dispatches_take_longer_than_the_compilers_for_
     }
 
 
-def test_a_kernel_for_some_calls_of_a_dispatch_is_held_to_its_part_of_the_time() -> None:
-    kernels = [kernel(PROBLEMS[0], "a", "b")]
-    after = Shares({function_name(0): 50.0, "b": 60.0}, STATISTICS)
-    assert slower_kernels(kernels, Shares({"a": 50.0, "b": 40.0}, STATISTICS), after)
-    assert not slower_kernels(kernels, Shares({"a": 60.0, "b": 50.0}, STATISTICS), after)
-
-
-def test_packing_that_a_kernel_makes_needless_counts_for_it() -> None:
-    kernels = [kernel(PROBLEMS[0], "a")]
-    after = Shares({function_name(0): 50.0, "rest": 10.0}, STATISTICS)
-    assert slower_kernels(kernels, Shares({"a": 40.0, "rest": 10.0}, STATISTICS), after)
-    assert not slower_kernels(kernels, Shares({"a": 40.0, "rest": 10.0, "pack": 15.0}, STATISTICS), after)
-
-
-def test_of_several_readings_of_a_dispatch_the_least_counts() -> None:
-    assert repeated([Shares({"a": 9.0}, STATISTICS), Shares({"a": 3.0}, STATISTICS)]).us == {"a": 3.0}
+@pytest.mark.parametrize(
+    ("after", "slower", "faster"),
+    [
+        # Of a kernel for some calls of a dispatch only its part counts; packing that it makes needless counts for it.
+        ({"b": 60.0}, {"a": 50.0, "b": 40.0}, {"a": 60.0, "b": 50.0}),
+        ({"rest": 10.0}, {"a": 40.0, "rest": 10.0}, {"a": 40.0, "rest": 10.0, "pack": 15.0}),
+    ],
+)
+def test_a_kernel_is_held_to_what_it_replaces(
+    after: dict[str, float], slower: dict[str, float], faster: dict[str, float]
+) -> None:
+    kernels = [kernel(PROBLEMS[0], *(name for name in slower if name != "rest"))]
+    with_it = Shares({function_name(0): 50.0, **after}, STATISTICS)
+    assert slower_kernels(kernels, Shares(slower, STATISTICS), with_it)
+    assert not slower_kernels(kernels, Shares(faster, STATISTICS), with_it)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from autotuner.bundles.documents import Manifest
 from tests.support.claimed_wins import said_to_win
 from tests.support.command_line import complaint, in_this_process
 
+pytestmark = pytest.mark.long  # of one problem: in the tests of tuning; of parts: in those of bundles
 SHAPES = "op,shape,dtype,calls\ngemm,64x64x64,f32,3\ngemm,48x64x64,f32,1\n"
 PLAIN = ("--flag=--iree-opt-data-tiling=false", "--flag=--iree-llvmcpu-enable-ukernels=none", "--microkernels", "none")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import signal
 import sqlite3
 import subprocess
 from collections.abc import Iterator
@@ -30,14 +29,14 @@ from autotuner.store.store import Store
 from autotuner.system.settings import cache_dir
 from autotuner.tuning.options import Effort
 from autotuner.tuning.printer import Printer
+from tests.support.command_line import in_this_process
 from tests.support.contract import COUNTS, ENVIRONMENT, FAILED, KEYS, SECONDS
-from tests.support.fake_tools import DATA_TILING, ONE_ROUTE, SPEC, TIMED, TWO_ROUTES, Cli, FakeTools
+from tests.support.fake_tools import DATA_TILING, ONE_ROUTE, SPEC, TWO_ROUTES, FakeTools, StopAt
 from tests.support.patience import ENOUGH
 
 EFFORT = Effort(trials=2, budget=1200.0, compile_only_trials=2, race_entrants=2)
 LARGE, SMALL = "gemm_96x64x128_f32_f32_nn", "gemm_64x32x48_f32_f32_nn"
 SHAPES = "op,shape,dtype,calls\ngemm,96x64x128,f32,3\ngemm,64x32x48,f32,1\n"
-TWINS = "local-task,local-task"
 OF_LARGE = '*"match_gemm_96x64x128"*'
 """The pattern of modules that were built with a spec of the first problem."""
 
@@ -153,6 +152,7 @@ def test_both_csv_files_say_the_same_as_the_document(won: Won) -> None:
     assert environment["input_sha256"] == won.document["problem"]["sha256"]
 
 
+@pytest.mark.long
 def test_the_merged_spec_gives_both_problems_their_winning_binaries(won: Won, tmp_path: Path) -> None:
     document = won.document
     (group,) = document["groups"]
@@ -203,12 +203,13 @@ def test_a_suite_is_not_gone_on_with_when_what_it_asks_or_read_is_another(here: 
     refused(sample=1)
     refused(seed=1)
     refused(seed=1, target=flags)
+    for program in ("iree-benchmark-module", "iree-compile"):
+        path = fake.folder / program
+        path.write_text(f"{path.read_text()}\n# another build\n")
+        other = copy(fake)
+        other.tools = replace(fake.tools)  # as in another process, which has not looked at the programs
+        refused(fake=other)
     file.write_text(file.read_text() + "gemm,16x8x8,f32,1\n")
-    refused()
-    path = fake.folder / "iree-benchmark-module"
-    path.write_text(f"{path.read_text()}\n# another build\n")
-    other = copy(fake)
-    other.tools = replace(fake.tools)  # as in another process, which has not looked at the programs
     refused(fake=other)
 
 
@@ -252,19 +253,6 @@ def test_winners_that_need_different_flags_are_grouped_and_the_better_group_is_t
         connection.execute("UPDATE runs SET result = replace(result, '--iree-opt-data-tiling', '--load=x.so')")
     with pytest.raises(StorageError, match=r"holds flags for gemm_.* that autotune does not write"):
         run(file, fake, target=TWO_ROUTES, resume=True)
-
-
-def test_with_several_devices_each_problem_is_tuned_on_all_of_them(here: Path) -> None:
-    result = run(write(here), fake_tools(here, rules=[(SPEC, 50.0)]), device=TWINS)
-    assert {row.name: row.verdict for row in result.details.rows} == {LARGE: "win", SMALL: "win"}
-    with Store.open(None, workspace=result.workspace, create=False) as store:
-        timed = [
-            {one.conditions.device for one in store.timings(row.result.run) if one.conditions}
-            for row in result.details.rows
-            if row.result is not None
-        ]
-    assert all(devices <= {"local-task", "local-task#2"} for devices in timed)
-    assert any(len(devices) == 2 for devices in timed)
 
 
 def test_a_problem_that_fails_is_a_row_and_the_others_go_on(here: Path) -> None:
@@ -339,40 +327,19 @@ def test_without_a_device_shares_are_an_estimate_by_flops(here: Path) -> None:
     assert any("estimate" in note for note in result.notes)
 
 
-@pytest.mark.long
-def test_a_killed_suite_and_one_that_ctrl_c_ends_with_130_go_on_with_the_same_run(here: Path) -> None:
-    fake = fake_tools(here)
-    fake.slow_down("time")  # it must not be over before it is interrupted
-    file = write(here)
-    line = Cli(fake, here / "workspace", 1)
-    words = ("suite", str(file), "--trials", "2", "--microkernels", "none", "--budget", "40m", "--json")
-    try:
-        killed = line.start(*words)
-        line.wait_for(killed, "SELECT count(*) FROM candidates WHERE state = 'timed'", 1)
-        killed.kill()
-        killed.communicate()
-        process = line.start(*words, "--resume")
-        line.wait_for(process, TIMED, 1)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=ENOUGH)
-        assert process.returncode == 130, err
-        assert "Traceback" not in err
-        assert {p["verdict"] for p in json.loads(out)["problems"]} == {"inconclusive", "waiting"}
-        fake.slow_down("time", slow=False)
-        code, document, err = line.finish(*words, "--resume")
-    finally:
-        line.close()
-    assert code == 0, err
-    assert document["run"] == json.loads(out)["run"]
-    assert {p["verdict"] for p in document["problems"]} == {"no-winner"}
+def test_an_interrupted_suite_goes_on_with_the_same_run_and_history_counts_its_parts(here: Path) -> None:
+    file, fake, watch = write(here), fake_tools(here), StopAt(f"{SMALL}: searching")
+    first = run(file, fake, reporter=watch, stop=watch.stop)
+    assert first.interrupted
+    assert {row.name: row.verdict for row in first.details.rows} == {LARGE: "no-winner", SMALL: "inconclusive"}
+    again = run(file, fake, resume=True)
+    assert (again.run, {row.verdict for row in again.details.rows}) == (first.run, {"no-winner"})
     with Store.open(None, workspace=here / "workspace", create=False) as store:
-        assert sorted(run.problem["name"] for run in store.parts(document["run"])) == [SMALL, LARGE]
+        assert sorted(one.problem["name"] for one in store.parts(again.run)) == [SMALL, LARGE]
         assert len(store.runs()) == 3
-    history = line.text("history")
-    assert document["run"] in history
-    assert "suite of 2 runs: 2 finished" in history
-    parts = line.text("history", document["run"])
-    assert all(name in parts for name in (SMALL, LARGE))
+    listed = in_this_process("history", cwd=here / "workspace").stdout
+    assert again.run in listed
+    assert "suite of 2 runs: 2 finished" in listed
 
 
 def test_the_table_says_what_was_gained_and_how_to_use_it(won: Won) -> None:

@@ -7,7 +7,6 @@ import pytest
 from autotuner.errors import UsageError
 from autotuner.jobs.suite.load import load, named, problems_of, suite_names
 from autotuner.problems import Gemm
-from autotuner.problems.attention import Attention
 from tests.support.arguments import parse_arguments
 
 
@@ -31,33 +30,11 @@ def test_llama_is_divided_by_tensor_parallelism_where_it_is_sharded() -> None:
     assert {(p.dtype, p.layout) for p in skinny} == {("f16", "tn"), ("bf16", "tn")}
 
 
-def test_gpt4_is_split_at_64_flops_a_byte() -> None:
-    memory, compute = (problems_of(f"gpt4-{name}") for name in ("memory", "compute"))
-    assert len(memory + compute) == 27
-    assert all(p.flops < 64 * p.bytes for p in memory)
-    assert all(p.flops >= 64 * p.bytes for p in compute)
-
-
-def test_llama70b_attention_is_f16_and_f8_under_a_gigabyte() -> None:
-    problems = problems_of("llama70b-attention")
-    assert {p.types[0] for p in problems} == {"f16", "f8"}
-    assert max(p.bytes for p in problems) < 10**9
-    assert all(isinstance(p, Attention) and p.width == 128 for p in problems)
-
-
-def test_the_unet_convolution_gives_32x32x1280() -> None:
-    (conv,) = problems_of("unet-conv")
-    assert conv.output.shape == (2, 32, 32, 1280)
-
-
 @pytest.mark.parametrize("word", ["llama70b attention", "Llama70B_Attention", " llama70b-attention "])
 def test_a_suite_is_found_however_it_is_spelt(word: str) -> None:
     assert load(word).name == "llama70b-attention"
-
-
-def test_a_misspelt_suite_is_answered_with_the_nearest() -> None:
-    with pytest.raises(UsageError, match="Did you mean gpt4-compute"):
-        load("gpt4-compte")
+    with pytest.raises(UsageError, match="Did you mean llama70b-attention"):
+        load(f"{word}s")
 
 
 def test_a_sample_is_a_seeded_part_in_the_suites_own_order() -> None:
@@ -69,9 +46,4 @@ def test_a_sample_is_a_seeded_part_in_the_suites_own_order() -> None:
     assert len(places) == 7
     assert places == sorted(places)
     assert workload.sample(1000, seed=0) == workload
-
-
-def test_the_digest_of_a_suite_is_that_of_its_problems() -> None:
-    digests = {named(name).sha256 for name in suite_names()}
-    assert len(digests) == len(suite_names())
-    assert named("unet").sha256 == named("unet").sha256
+    assert len({named(name).sha256 for name in suite_names()}) == len(suite_names())

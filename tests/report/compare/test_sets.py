@@ -10,12 +10,11 @@ import pytest
 
 from autotuner.devices.conditions import Conditions
 from autotuner.devices.device import Timing
-from autotuner.errors import AutotuneError
 from autotuner.report.compare import compare, open_set
 from autotuner.space.table import Config
 from autotuner.store.exports import export_records
 from autotuner.store.figures import Figure
-from autotuner.store.rows import Kind, NewRun, RunKind
+from autotuner.store.rows import NewRun, RunKind
 from autotuner.store.store import Store
 from tests.support.command_line import complaint, in_this_process
 
@@ -32,13 +31,20 @@ def a_run(
     store.record_environment(run, ENVIRONMENT)
     if kind == "suite":
         row = store.add_candidate(run, ordinal=0, config=Config.of({"problem": "gemm_small"}), kind="default")
-        store.record_timing(row, Timing((7.0,), conditions=Conditions("sustained")), phase="screen", block=0)
+        store.record_timing(row, Timing((7.0,)), phase="screen", block=0)
         failed = store.add_candidate(run, ordinal=1, config=Config.of({"problem": "gemm_bad"}), kind="default")
         store.record_failure(failed, "environment", stderr="no device")
-        store.finish_run(run, "finished", result={"verdict": "win"})
+        store.finish_run(run, "finished", result={"verdict": "win", "timing": {"state": "sustained"}})
         return run
     baseline = store.add_candidate(run, ordinal=0, config=Config(()), kind="baseline", route="plain")
     fast = store.add_candidate(run, ordinal=1, config=Config.of({"tile": 8, "peel": -1}), route="plain")
+    if kind == "ab":  # a kernel and its variants, of which the last won
+        variant = store.add_candidate(run, ordinal=2, config=Config.of({"kernel": "mine"}), kind="microkernel")
+        best = store.add_candidate(run, ordinal=3, config=Config.of({"kernel": "mine", "mr": 4}), kind="microkernel")
+        for row, us in ((baseline, 10.0), (variant, 9.0), (best, 8.0)):
+            store.record_timing(row, Timing((us,), conditions=Conditions("sustained")), phase="race", block=0)
+        store.finish_run(run, "finished", result={"verdict": "win", "best": {"us": 8.0, "candidate": "c0003"}})
+        return run
     for row, us in ((baseline, 20.0 * factor), (fast, 10.0 * factor)):
         warm, fresh = Conditions("sustained"), Conditions("process")
         store.record_timing(row, Timing((5 * us,), conditions=warm), phase="screen", block=0)
@@ -48,10 +54,10 @@ def a_run(
             store.record_timing(row, Timing((noisy * 1.1,), conditions=fresh), phase="confirm", block=block)
         cold = Conditions("sustained", cache="cold")
         store.record_timing(row, Timing((2 * us,), conditions=cold), phase="cold", block=0)
-    best = {"us": 10.0 * factor, "config": {"tile": 8}, "route": "plain", "candidate": "c0001"}
+    won = {"us": 10.0 * factor, "config": {"tile": 8}, "route": "plain", "candidate": "c0001"}
     if kind == "model":
-        del best["candidate"]
-    store.finish_run(run, "finished", result={"verdict": "win", "baseline": {"us": 20.0}, "best": best})
+        del won["candidate"]
+    store.finish_run(run, "finished", result={"verdict": "win", "baseline": {"us": 20.0}, "best": won})
     return run
 
 
@@ -86,16 +92,18 @@ def test_every_form_of_a_set_holds_the_same_figures(store: Store, tmp_path: Path
     part = a_run(store, parent=suite)
     model = a_run(store, name="resnet", kind="model")
     a_run(store, name="dispatch_0", parent=model)
+    a_run(store, name="gemm_b", kind="ab")
     export = tmp_path / "e.json"
-    export.write_text(json.dumps(export_records(store)))
+    export.write_text(json.dumps(export_records(store)), encoding="utf-8-sig")  # as other programs save it
     database = tmp_path / "w" / "results" / "autotune.db"
     forms = [str(tmp_path / "w"), str(database), f"sqlite:///{database}", str(export)]
     sets = [open_set(word) for word in forms]
     first = sorted_figures(sets[0].found.figures)
-    assert {f.problem for f in sets[0].found.figures} == {"gemm_small", "gemm_a", "resnet"}
+    assert {f.problem for f in sets[0].found.figures} == {"gemm_small", "gemm_a", "gemm_b", "resnet"}
+    assert [f.us for f in sets[0].found.figures if (f.problem, f.kernel) == ("gemm_b", "mine")] == [8.0]
     for one in sets[1:]:
         assert sorted_figures(one.found.figures) == first
-    assert len(first) == 13
+    assert len(first) == 15
     assert [f.reason for f in sets[0].found.failures] == ["no device"]
     of_run = open_set(suite, workspace=tmp_path / "w")
     assert {f.problem for f in of_run.found.figures} == {"gemm_small", "gemm_a"}
@@ -107,25 +115,9 @@ def test_every_form_of_a_set_holds_the_same_figures(store: Store, tmp_path: Path
 
 
 @pytest.mark.parametrize(("name", "text"), [("a.json", "{}"), ("a.csv", "x,y\n1,2\n"), ("a.db", "hello")])
-def test_a_file_that_is_no_set_is_one_line(tmp_path: Path, name: str, text: str) -> None:
+def test_what_is_no_set_is_one_line(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
-    done = in_this_process("compare", name, name, cwd=tmp_path)
-    complaint(done, 2)
-
-
-def test_an_export_that_another_program_has_saved_is_read(store: Store, tmp_path: Path) -> None:
-    a_run(store)
-    path = tmp_path / "e.json"
-    path.write_text(json.dumps(export_records(store)), encoding="utf-8-sig")
-    whole = open_set(str(tmp_path / "w"))
-    assert sorted_figures(open_set(str(path)).found.figures) == sorted_figures(whole.found.figures)
-
-
-def test_what_is_nowhere_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for word in ("nothing", "20260101-000000-abcdef", "sqlite:///nothing.db", "."):
-        with pytest.raises(AutotuneError):
-            open_set(word)
+    complaint(in_this_process("compare", name, name, cwd=tmp_path), 2)
 
 
 def test_a_regression_is_exit_6_only_where_that_is_asked_for(store: Store, tmp_path: Path) -> None:
@@ -162,32 +154,3 @@ def test_a_check_that_has_nothing_to_compare_does_not_pass(store: Store, tmp_pat
 def test_options_that_cannot_be_meant_are_refused(store: Store, tmp_path: Path, words: tuple[str, ...]) -> None:
     a_run(store)
     complaint(in_this_process("compare", "w", "w", *words, cwd=tmp_path), 2)
-
-
-def test_an_export_of_a_suite_and_of_a_kernels_variants_is_the_same_as_its_workspace(tmp_path: Path) -> None:
-    with Store.open(None, workspace=tmp_path) as store:
-        suite = store.start_run(
-            NewRun("suite", "s", ["autotune"], {"op": "suite", "name": "s"}, "cpu", "local-task", 0)
-        )
-        own = store.add_candidate(suite, ordinal=0, config=Config.of({"problem": "gemm_a"}), kind="default")
-        store.record_timing(own, Timing((7.0,)), phase="screen", block=0)
-        store.finish_run(suite, "finished", result={"verdict": "win", "timing": {"state": "sustained"}})
-        a_run(store, parent=suite)
-        kernel = store.start_run(
-            NewRun("ab", "k", ["autotune"], {"op": "gemm", "name": "gemm_b"}, "cpu", "local-task", 0)
-        )
-        variants: tuple[dict[str, int | str | bool], ...] = ({}, {"kernel": "mine"}, {"kernel": "mine", "mr": 4})
-        for ordinal, config in enumerate(variants):
-            kind: Kind = "microkernel" if config else "baseline"
-            row = store.add_candidate(kernel, ordinal=ordinal, config=Config.of(config), kind=kind, route="plain")
-            store.record_timing(
-                row, Timing((10.0 - ordinal,), conditions=Conditions("sustained")), phase="race", block=0
-            )
-        best = {"us": 8.0, "candidate": "c0002", "route": "plain"}
-        store.finish_run(kernel, "finished", result={"verdict": "win", "best": best})
-        records = json.dumps(export_records(store))
-    (tmp_path / "e.json").write_text(records)
-    found = compare(open_set(str(tmp_path / "e.json")), open_set(str(tmp_path)))
-    assert {*found.counts} == {"same"}
-    mine = [row.figure.us for row in found.rows if (row.figure.problem, row.figure.kernel) == ("gemm_b", "mine")]
-    assert mine == [8.0]
