@@ -109,8 +109,8 @@ def read_tails(start: Tail, *, channel: int) -> list[Tail]:
 
     `channel` is the dimension of the result that a bias has.
     """
-    found = [start]
-    while (longer := _next(found[-1], channel)) is not None:
+    found, behind = [start], graph.rank(start.root.results[0]) - channel
+    while (longer := _next(found[-1], behind)) is not None:
         found.append(longer)
     return found[::-1]
 
@@ -160,20 +160,24 @@ class _Operand:
     per_channel: bool
 
 
-def _next(tail: Tail, channel: int) -> Tail | None:
+def _next(tail: Tail, behind: int) -> Tail | None:
     """The tail with the next operations, up to the first after which no other operation uses any of their results.
 
     None where there is none, or they do something else. A bias is one operation; an activation may have many, some of
-    which use the result again.
+    which use the result again. The channel's dimension is so many from the last as `behind` says: reshapes may split
+    the first.
     """
     terms = {tail.root.results[0]: _Function(tail)}
     todo, seen = graph.users(tail.root), {tail.root}
     while todo and len(seen) <= _LONGEST:
         user = min(todo, key=graph.by_place)
-        made = _made(user, terms, channel)
+        if user.name == graph.EXPAND and graph.splits_first(user.results[0], user):
+            made = terms.get(user.operands[0])
+        else:
+            made = _made(user, terms, behind)
         if made is None:
             return None
-        done = made.finished(graph.element(user.results[0]))
+        done = made.finished(graph.element(user.results[0])) if user.name != graph.EXPAND else None
         if done is not None and all(graph.users(op) <= {*seen, user} for op in seen):
             return replace(done, root=user)
         seen.add(user)
@@ -182,7 +186,7 @@ def _next(tail: Tail, channel: int) -> Tail | None:
     return None
 
 
-def _made(user: Any, terms: Mapping[Any, _Function], channel: int) -> _Function | None:
+def _made(user: Any, terms: Mapping[Any, _Function], behind: int) -> _Function | None:
     """The result of an elementwise operation on these terms; None: it does something else."""
     if user.name != ops.GENERIC or len(user.results) != 1 or any(graph.reductions(user)):
         return None
@@ -194,7 +198,7 @@ def _made(user: Any, terms: Mapping[Any, _Function], channel: int) -> _Function 
     arguments, operations = graph.body(user)
     known: dict[Any, Any] = {}
     for argument, operand, own in zip(arguments, inputs, axes, strict=False):
-        known[argument] = terms.get(operand) or _operand(operand, own, count, channel)
+        known[argument] = terms.get(operand) or _operand(operand, own, count, count - behind)
     for op in operations:
         given = [known[value] if value in known else graph.number(value) for value in op.operands]
         if op.name == graph.YIELD:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cmp_to_key
 from typing import Any
 
@@ -126,15 +127,27 @@ def shared_matrix(op: Any) -> Any:
     """The matrix that the second factor of a batched product repeats, as exporters write a linear layer."""
     if not linalg.isa_contraction_op(op) or any(rank(value) != 3 for value in op.operands):
         return None
-    made = maker(op.operands[1], BROADCAST, GENERIC)
+    copied, merges = op.operands[1], maker(op.operands[1], COLLAPSE)
+    if merges is not None and splits_first(merges.operands[0], merges):
+        copied = merges.operands[0]
+    made = maker(copied, BROADCAST, GENERIC)
     if made is None:
         return None
+    *added, row, column = range(rank(copied))
     if made.name == BROADCAST:
-        return made.operands[0] if integers(made, "dimensions") == ([0],) else None
-    copies = len(made.operands) == 2 and is_copy(made) and loops(made) == [[1, 2], [0, 1, 2]]
+        return made.operands[0] if integers(made, "dimensions") == (added,) else None
+    copies = len(made.operands) == 2 and is_copy(made) and loops(made) == [[row, column], [*added, row, column]]
     return made.operands[0] if copies else None
 
 
-def merged(sizes: list[int]) -> list[int]:
-    """Sizes with the first two of three dimensions merged: the rows of a batch become those of one matrix."""
-    return [sizes[0] * sizes[1], sizes[2]] if len(sizes) == 3 else sizes
+def splits_first(split: Any, op: Any) -> bool:
+    """Whether this reshape keeps all dimensions but the first, which is several in the value `split`."""
+    whole = op.results[0] if op.operands[0] == split else op.operands[0]
+    kept = shape(whole)[1:]
+    return rank(split) > rank(whole) and shape(split)[-len(kept) :] == kept
+
+
+def merged(sizes: list[int], rank: int) -> list[int]:
+    """Sizes with the first dimensions merged so far: the rows of a batch become those of one matrix."""
+    many = len(sizes) - rank + 1
+    return [math.prod(sizes[:many]), *sizes[many:]] if many > 1 else sizes

@@ -189,7 +189,8 @@ class WithEpilogue:
             whole = _with_tail(problem, tail)
             match = None if whole is None else read_slice(tail.root, (site.image, site.weights, *tail.inputs))
             if whole is not None and match is not None:
-                match = replace(match, channelwise=tail.folded, flat=site.flat)
+                split = graph.rank(tail.root.results[0]) > graph.rank(site.op.results[0])
+                match = replace(match, channelwise=tail.folded, flat=site.flat or split)
                 forms = Forms((match,), site.pads if site.padded else (), site.detached)
                 yield Reading(whole, forms, graph.is_constant(site.op.operands[1]))
 
@@ -216,9 +217,9 @@ def _with_tail(problem: Gemm | Conv, tail: Tail) -> Gemm | Conv | None:
 
 
 def _is_or_becomes(value: Any, operand: Operand) -> bool:
-    """Whether a tensor is the operand, perhaps after its first two dimensions are merged."""
-    sizes = graph.shape(value)
-    return graph.element(value) == operand.element.mlir and list(operand.shape) in (sizes, graph.merged(sizes))
+    """Whether a tensor is the operand, perhaps after its first dimensions are merged."""
+    sizes = graph.merged(graph.shape(value), len(operand.shape))
+    return graph.element(value) == operand.element.mlir and list(operand.shape) == sizes
 
 
 def forms_of(readings: Iterable[Reading]) -> Forms:
