@@ -99,9 +99,9 @@ def is_constant(value: Any) -> bool:
 
 
 def is_zeros(value: Any) -> bool:
-    """Whether a value is filled with zeros."""
+    """Whether a value is filled with zeros, or a constant of zeros."""
     fill = maker(value, FILL)
-    zero = None if fill is None else number(fill.operands[0])
+    zero = number(value if fill is None else fill.operands[0])
     return isinstance(zero, float) and zero == 0.0
 
 

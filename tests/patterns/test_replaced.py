@@ -69,13 +69,14 @@ def attention(layout: str, *, causal: bool) -> str:
         (example("queries_keys_values"), "batch_matmul", False),
         (example("heads"), "linalg.transpose|linalg.generic", False),
         (example("layer_of_images"), "batch_matmul|linalg.generic", False),
+        (example("convolution_from_zeros"), "linalg.conv", False),
         *[
             (attention(layout, causal=causal), "linalg.transpose|linalg.generic", True)
             for layout in ("bshd", "bs3hd")
             for causal in (False, True)
         ],
     ],
-    ids=["gate", "joined", "heads", "images", "bshd", "bshd causal", "packed", "causal"],
+    ids=["gate", "joined", "heads", "images", "zeros", "bshd", "bshd causal", "packed", "causal"],
 )
 def test_a_spec_calls_a_kernel_for_the_whole_of_it(
     text: str, gone: str, own: bool, tools: Tools, tmp_path: Path
