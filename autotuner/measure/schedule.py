@@ -27,6 +27,8 @@ LEADERS = 4
 _END_SHARE, _VERDICT_SHARE = 0.35, 0.6
 """Of the time after the default is timed, for the end: of a run that has little of it, and at most where so much is
 needed for a verdict. The rest is for the search."""
+_HOPELESS = 10
+"""A candidate that has no time after so many timings of the default is no faster, however busy the machine."""
 SHIPPED, FINALIST = 1.5, 0.25
 """In compiles of the default: what shipping takes; a finalist, of which only the repeats change."""
 
@@ -156,6 +158,11 @@ class Schedule:
     def given_up(self, search_ends: float) -> float:
         """The moment at which a hanging candidate is given up: twice the time of a timing."""
         return self.clock.phase("candidate", before=search_ends, least=2 * self.timing)
+
+    def hopeless(self, began: float) -> float:
+        """Seconds since a timing began, where the default would have been timed many times in these; else 0."""
+        seconds = self.clock.elapsed - began
+        return seconds if seconds >= _HOPELESS * self.timing else 0.0
 
     def judging(self) -> float:
         """Seconds that the judge may use from now on: a pair that is nearly done may end."""

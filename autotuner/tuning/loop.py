@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from autotuner.search.study import Search
 
 Started = tuple[Outcome, "Future[Compiled]"]
-_HOPELESS = 10
-"""A candidate that has no time after so many timings of the default is no faster, however busy the machine."""
 
 
 @dataclass
@@ -166,8 +164,8 @@ class Loop:
                 with self.clocked("time"), process.until(schedule.given_up(ends)):
                     return self.evaluator.measure(build, device, best_us=best)
             except OutOfTimeError:
-                seconds = self.clock.elapsed - began
-                if process.seconds_left() <= 0 or seconds < _HOPELESS * schedule.timing:
+                seconds = schedule.hopeless(began)
+                if process.seconds_left() <= 0 or not seconds:
                     raise
                 late = f"not timed after {seconds:.1f} s: IREE's default takes {schedule.timing:.1f} s"
                 return Measured(Check("run-timeout", math.inf, late), device=device.uri)

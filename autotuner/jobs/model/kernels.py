@@ -1,7 +1,8 @@
 """Microkernels by their defaults: they are put into the model first, before any dispatch is ranked.
 
-They are tried on the route where they can compute most of the model's arithmetic, and on the fastest one. Where the
-model leads with them, its route is tuned.
+Where they compute most of the model's arithmetic by IREE's default, that is tried before most routes: a compile of a
+large model takes a minute, and no flag gains as much. Else they are tried on the route where they can compute most, and
+on the fastest one. Where the model leads with them, its route is tuned.
 """
 
 from __future__ import annotations
@@ -23,35 +24,67 @@ from autotuner.system.text import count
 from autotuner.targets import PLAIN
 
 KERNELS = "kernels"
+_MOST = 0.5
+"""The part of the arithmetic that kernels compute where they are tried before most routes."""
+Tried = tuple[WholeModel, Contestant | None]
+"""The fastest model with kernels, and where it was made."""
 
 
-def try_kernels(race: RouteRace, plain: ModelStructure, *, ends: float) -> tuple[WholeModel, Contestant | None] | None:
-    """The fastest model with every kernel that fits, and where it was made; None where none fits.
+def kernels_early(race: RouteRace, plain: ModelStructure, *, ends: float) -> Tried | None:
+    """The default with every kernel that fits; None where these compute little, or it does not run."""
+    default = race.tried[0]
+    if not race.context.options.microkernels or default.us is None:
+        return None
+    library = _library(race, plain)
+    with race.context.clocked("space"):
+        computed = sum(place.problem.flops * place.calls for place in library.places(plain.preprocessed))
+    return _tried(race, plain, library, [default], ends=ends) if computed > _MOST * plain.flops else None
+
+
+def try_kernels(race: RouteRace, plain: ModelStructure, *, ends: float, early: Tried | None = None) -> Tried | None:
+    """The fastest model with every kernel that fits, of which one may be there already; None where none fits.
 
     What is left at the moment at which it `ends` is for a verdict.
     """
     context = race.context
     if not context.options.microkernels:
         return None
+    library = _library(race, plain)
     with context.clocked("space"):
-        library = Library.open(context, executable_target_of(context, plain))
         routes = kernel_routes(race.tried, library.places, plain=plain.preprocessed)
     if not routes:
         context.note("no microkernel fits any operation of the model")
-    found: tuple[WholeModel, Contestant | None] | None = None
+    others = [one for one in routes if early is None or one.id != early[0].on.id]
+    return _tried(race, plain, library, others, ends=ends, found=early)
+
+
+def _library(race: RouteRace, plain: ModelStructure) -> Library:
+    with race.context.clocked("space"):
+        return Library.open(race.context, executable_target_of(race.context, plain))
+
+
+def _tried(
+    race: RouteRace,
+    plain: ModelStructure,
+    library: Library,
+    routes: Sequence[Contestant],
+    *,
+    ends: float,
+    found: Tried | None = None,
+) -> Tried | None:
+    context = race.context
     for one in routes:
-        whole = WholeModel(unranked(context, one, plain), one, race, ends)
-        if found is not None and not context.clock.fits(one.module.seconds, before=ends):
+        # On a GPU the rest of a model is launches: what another route fuses beside the kernels is told by trying it.
+        leads = found is not None and _us(found[1]) < race.best_us and context.target.backend.on_host
+        if found is not None and (leads or not context.clock.fits(one.module.seconds, before=ends)):
             break
+        whole = WholeModel(unranked(context, one, plain), one, race, ends)
         made = kernels_first(whole, library)
         if found is None or _us(made) < _us(found[1]):
             found = whole, made
         if made is not None:
             kernels = count(len(made.kernels), "microkernel")
             context.note(f"route {one.route.name} with {kernels}: {_us(made) / 1000:.3f} ms")
-        # On a GPU the rest of a model is launches: what another route fuses beside the kernels is told by trying it.
-        if _us(made) < race.best_us and context.target.backend.on_host:
-            break
     return found
 
 

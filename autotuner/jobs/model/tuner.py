@@ -15,7 +15,15 @@ from autotuner.iree.run import Benchmark
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.entries import Entry, KernelEntry, Library
-from autotuner.jobs.model.kernels import KERNELS, kernels_first, rank_beside_kernels, try_kernels, worth_tuning
+from autotuner.jobs.model.kernels import (
+    KERNELS,
+    Tried,
+    kernels_early,
+    kernels_first,
+    rank_beside_kernels,
+    try_kernels,
+    worth_tuning,
+)
 from autotuner.jobs.model.parts import PartSearch
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.route_search import choose, routes_that_won
@@ -141,12 +149,15 @@ class _ModelRun:
     # --- with a device ----------------------------------------------------------------------------------------------
 
     def _timed(self) -> ModelResult:
-        """Routes; the dispatches of the most promising one; more routes; the race."""
+        """Routes, and kernels; the dispatches of the most promising one; more routes; the race."""
         stop = self.context.session.stop
-        race = self._routes()
+        race = self._begun()
+        early = kernels_early(race, self.plain, ends=self._schedule.race_begins) if not stop.requested else None
+        routes_end = self.context.clock.phase("routes")
+        race.rounds(lambda: routes_end)
         if not stop.requested:
             race.require_one()
-            self._tune(race)
+            self._tune(race, early)
             race.rounds(lambda: self._schedule.race_begins)
             race.tell_missed()
         if stop.requested:
@@ -156,7 +167,8 @@ class _ModelRun:
             self.found.tuned = [made for made in self.found.tuned if race.check(made.module).ok]
         return self.found.judged(self._judged(race))
 
-    def _routes(self) -> RouteRace:
+    def _begun(self) -> RouteRace:
+        """The default, and the first routes beside it."""
         context = self.context
         won = routes_that_won(
             context.session.store,
@@ -169,16 +181,17 @@ class _ModelRun:
         # Compiles lie between the timings of routes: a GPU has gone idle meanwhile, and its first calls are slow.
         steady = not context.target.compiles_on_device
         benchmark = Benchmark(program.call, MIN_TIME, context.run_timeout, steady=steady)
-        race, ends = RouteRace(context, benchmark, program, tried=self.found.tried), context.clock.phase("routes")
+        race = RouteRace(context, benchmark, program, tried=self.found.tried)
         race.begin(choose(context.target, context.model.routes, self.plain.ops, won=won))
-        race.rounds(lambda: ends)
         return race
 
-    def _tune(self, race: RouteRace) -> None:
+    def _tune(self, race: RouteRace, early: Tried | None) -> None:
         """What tuning makes of the route that promises most: where microkernels by their defaults lead, of theirs."""
         context = self.context
-        kernels = try_kernels(race, self.plain, ends=self._schedule.race_begins)
+        kernels = try_kernels(race, self.plain, ends=self._schedule.race_begins, early=early)
         whole, first = kernels or (None, None)
+        if whole is not None:
+            whole.ends = self._schedule.race_begins
         if whole is not None and first is not None and (first.us or math.inf) < race.best_us:
             self.found.tuned = [first]
             rank_beside_kernels(whole.parts, whole.on)

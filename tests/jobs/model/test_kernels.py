@@ -20,7 +20,7 @@ from autotuner.iree.tools import Tools
 from autotuner.jobs.model import kernels as kernels_module
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.entries import KernelEntry, Library, Place
-from autotuner.jobs.model.kernels import kernel_routes, try_kernels, worth_tuning
+from autotuner.jobs.model.kernels import kernel_routes, kernels_early, try_kernels, worth_tuning
 from autotuner.jobs.model.parts import PartSearch
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.whole import WholeModel
@@ -293,6 +293,29 @@ def test_a_second_route_is_tried_with_kernels_where_the_first_does_not_lead_and_
     assert found is not None
     assert found[0].on.route.name == (compiled[-1] if wrong else "plain")
     assert context.said[0] == f"route {compiled[-1] if wrong else 'plain'} with 1 microkernel: 1.200 ms"
+
+
+@pytest.mark.parametrize(("calls", "early"), [(2, ["plain"]), (1, [])])
+def test_kernels_that_compute_most_of_the_arithmetic_are_tried_before_other_routes_and_not_again(
+    calls: int, early: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    def made(whole: WholeModel, _: Library) -> Contestant:
+        done.append(whole.on.route.name)
+        return replace(whole.on, id="kernels", us=1200.0, kernels=(kernel(PROBLEMS[0]),))
+
+    context = BareContext(clock=Simulated(200.0), options=Options(microkernels=[Kernel("auto")]), target=ONE_ROUTE)
+    place = Place(PROBLEMS[0], Forms(()), calls, ("sgemm_c",), constant=True)
+    monkeypatch.setattr(Library, "open", lambda *_: Library(context, (), "", ""))
+    monkeypatch.setattr(Library, "places", lambda *_: [place])
+    monkeypatch.setattr(ModelStructure, "flops", property(lambda _: 3 * PROBLEMS[0].flops))
+    monkeypatch.setattr(kernels_module, "kernels_first", made)
+    race = race_of(context, tried(PLAIN, 2284.0, text="of the cache"))
+    first = kernels_early(race, NOTHING, ends=context.clock.at(160.0))
+    assert done == early
+    assert try_kernels(race, NOTHING, ends=context.clock.at(160.0), early=first) is not None
+    assert done == ["plain"]
 
 
 def test_without_kernels_the_route_is_tuned_that_promises_most_and_only_that_is_ranked(
