@@ -100,7 +100,7 @@ autotune report -o report.html
 autotune report 20260301-021500-0a1b2c -o run.html
 autotune nightly nightly.toml
 autotune nightly nightly.toml --dry-run
-autotune history --limit 100
+autotune history --op gemm --since 7d
 autotune history --json
 autotune export --csv > timings.csv
 autotune export --json > timings.json

@@ -1,6 +1,8 @@
 """`autotune history`, `export`, `import`, `report`, `compare`, `cache`, `doctor`: what is stored, what works here."""
 
+import re
 from dataclasses import asdict
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,39 +19,66 @@ if TYPE_CHECKING:
 
 Run = Annotated[str | None, typer.Argument(metavar="RUN", help="A run, as `history` names it. [default: all]")]
 _SET = "A run, a workspace, a database (FILE.db or URL) or an export (.json)."
+FILTERS = ("limit", "op", "shape", "target", "since")
 MOST_RUNS = 2**31 - 1
 """More than a database can be asked for means all."""
+_AGO = re.compile(r"(\d{1,5})([mhdw])")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def history(
     context: typer.Context,
     run: Run = None,
     limit: Annotated[int, option("--limit", "How many runs, newest first.")] = 20,
+    op: Annotated[str | None, option("--op", "Of this operation: gemm, conv, model, …")] = None,
+    shape: Annotated[str | None, option("--shape", "Of this shape, as the problem's name has it.")] = None,
+    target: Annotated[str | None, option("--target", "For this chip.")] = None,
+    since: Annotated[str | None, option("--since", "Since 2026-11-01, or so long ago: 12h, 7d.")] = None,
     workspace: o.Workspace = Path(),
     storage: o.Storage = None,
     as_json: o.Json = False,
 ) -> None:
-    """List the runs of this workspace, or the candidates of one."""
+    """List the runs of this workspace, or the candidates of one.
+
+    --op and --shape also find the parts of suites and models.
+    """
     from autotuner.cli.console import emit, emit_json, show
     from autotuner.report.history import history_records, run_tables, runs_table
+    from autotuner.store.reader import ALL_RUNS, RunFilter
     from autotuner.store.store import Store
 
     if run is not None:
-        Given.of(context).refuse(["limit"], "chooses among runs, and one is named")
+        Given.of(context).refuse(FILTERS, "chooses among runs, and one is named")
     if limit < 1:
         raise UsageError(f"--limit {limit} is not positive.", remedy="Give --limit 1 or more.")
+    began = parse_since(since) if since is not None else None
+    which = RunFilter(op=op and op.lower(), shape=shape and shape.lower(), target=target, since=began)
     with Store.open(storage, workspace=workspace, create=False) as store, store.intact():
         if run is not None and as_json:
             from autotuner.store.exports import export_json, export_records
 
             emit(export_json(export_records(store, run)), end="")
             return
-        records = history_records(store, min(limit, MOST_RUNS)) if run is None else []
+        records = history_records(store, min(limit, MOST_RUNS), which=which) if run is None else []
         if as_json:
             emit_json(records)
+        elif run is None and not records and which != ALL_RUNS:
+            emit("no run is like that; `autotune history` lists them all")
         else:
             for table in run_tables(store, run) if run is not None else [runs_table(records)]:
                 show(table.listing())
+
+
+def parse_since(text: str, *, now: datetime | None = None) -> datetime:
+    """`2026-11-01`, `2026-11-01T08:30`, or so long ago: `90m`, `12h`, `7d`, `2w`."""
+    now = now or datetime.now().astimezone()
+    try:
+        if ago := _AGO.fullmatch(text.strip().lower()):
+            return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        return datetime.fromisoformat(text.strip()).astimezone()
+    except (ValueError, OverflowError):
+        remedy = "Write 2026-11-01, 2026-11-01T08:30, or how long ago: 12h, 7d, 2w."
+        raise UsageError(f"--since {text!r} is not a date.", remedy=remedy) from None
 
 
 def export(

@@ -13,7 +13,7 @@ from typing import Any
 from autotuner.iree.figures import Isa
 from autotuner.report.tables import Field, Table, error, interval, us
 from autotuner.store.listing import runs_below, tallies_of
-from autotuner.store.reader import Reader
+from autotuner.store.reader import ALL_RUNS, Reader, RunFilter
 from autotuner.store.rows import NO_CANDIDATES, CandidateRow, RunRow, Tally
 from autotuner.system.text import count
 
@@ -23,9 +23,12 @@ MOST = 1000
 Record = dict[str, Any]
 
 
-def history_records(store: Reader, limit: int | None = 20) -> list[Record]:
-    """The latest runs, newest first, each with its parts."""
-    return run_records(store, store.runs(limit, top=True))
+def history_records(store: Reader, limit: int | None = 20, *, which: RunFilter = ALL_RUNS) -> list[Record]:
+    """The latest of these runs, newest first, each with its parts.
+
+    With a filter by problem, parts of other runs are listed too.
+    """
+    return run_records(store, store.runs(limit, top=not which.names_problem, which=which))
 
 
 def run_records(store: Reader, runs: Sequence[RunRow]) -> list[Record]:

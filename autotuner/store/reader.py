@@ -5,12 +5,15 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any, Self, TypeVar
 
 from sqlalchemy import (
     Column,
+    ColumnElement,
     Connection,
     Engine,
     Executable,
@@ -63,6 +66,39 @@ def few(keys: Sequence[T]) -> Iterator[Sequence[T]]:
     """The keys in batches of that size."""
     for start in range(0, len(keys), AT_ONCE):
         yield keys[start : start + AT_ONCE]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFilter:
+    """A filter of runs; None: any."""
+
+    op: str | None = None
+    shape: str | None = None
+    """A whole component of the problem's name, such as `512x512x1024`."""
+    target: str | None = None
+    since: datetime | None = None
+
+    @property
+    def names_problem(self) -> bool:
+        """Whether it names a problem, which is also found as part of a suite or a model."""
+        return self.op is not None or self.shape is not None
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        found: list[ColumnElement[bool]] = []
+        if self.op is not None:
+            found.append(RUNS.c.problem["op"].as_string() == self.op)
+        if self.shape is not None:
+            # The name between two underscores, so that 12x12x12 is not found in 512x12x12.
+            padded = "_" + RUNS.c.problem["name"].as_string() + "_"
+            found.append(padded.contains(f"_{self.shape}_", autoescape=True))
+        if self.target is not None:
+            found.append(RUNS.c.target == self.target)
+        if self.since is not None:
+            found.append(RUNS.c.started >= self.since.astimezone(UTC).isoformat(timespec="microseconds"))
+        return found
+
+
+ALL_RUNS = RunFilter()
 
 
 def times_query(kinds: Sequence[str]) -> Select[Any]:
@@ -136,9 +172,9 @@ class Reader:
             raise UsageError(f"there is no run {run!r} in {self.name}.", remedy="`autotune history` lists the runs.")
         return rows[0]
 
-    def runs(self, limit: int | None = None, *, top: bool = False) -> list[RunRow]:
-        """The latest runs, newest first; with `top` without parts of others."""
-        query = select(RUNS).order_by(RUNS.c.started.desc(), RUNS.c.id.desc()).limit(limit)
+    def runs(self, limit: int | None = None, *, top: bool = False, which: RunFilter = ALL_RUNS) -> list[RunRow]:
+        """The latest of these runs, newest first; with `top` without parts of others."""
+        query = select(RUNS).where(*which.conditions()).order_by(RUNS.c.started.desc(), RUNS.c.id.desc()).limit(limit)
         return self._rows(query.where(RUNS.c.parent.is_(None)) if top else query, read_run)
 
     def runs_of(self, problem: str, *, kinds: Sequence[RunKind]) -> list[RunRow]:

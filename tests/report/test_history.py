@@ -1,4 +1,4 @@
-"""Lists of runs, and those that were killed."""
+"""Runs by filter, and those that were killed."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import pytest
 from sqlalchemy import Engine, event, update
 
-from autotuner.report.history import history_records, run_records
+from autotuner.cli.results import parse_since
+from autotuner.errors import UsageError
+from autotuner.report.history import history_records
 from autotuner.space import Config
+from autotuner.store.reader import RunFilter
 from autotuner.store.rows import RUNS, NewRun
 from autotuner.store.store import Store
 from autotuner.system.locks import workspace_lock
@@ -41,12 +46,50 @@ def tuned(
     return run
 
 
+def found(store: Store, **words: Any) -> list[str]:
+    return [record["run"] for record in history_records(store, None, which=RunFilter(**words))]
+
+
 def test_a_suites_first_looks_at_defaults_are_not_counted_as_its_page_does_not(store: Store) -> None:
     suite = store.start_run(NewRun("suite", "s", ["autotune", "suite"], {"name": "s"}, "cpu", "local-task", 0))
     look = store.add_candidate(suite, ordinal=0, config=Config.of({"problem": "gemm_8x8x8_f32_f32_nn"}), kind="default")
     store.set_us(look, 12.0)
     (record,) = history_records(store, None)
     assert (record["asked"], record["timed"], record["failed"]) == (0, 0, 0)
+
+
+def test_each_filter_keeps_the_runs_that_have_it(store: Store) -> None:
+    gemm = tuned(store)
+    conv = tuned(store, "conv_1x56x56x64_3x3x64_f32_nhwc", day=1, target="sm_80")
+    lost = tuned(store, day=2, verdict="no-winner")
+    cut = tuned(store, day=3, verdict=None)
+    assert found(store) == [cut, lost, conv, gemm]
+    assert found(store, op="conv") == [conv]
+    assert found(store, shape="512x512x1024") == [cut, lost, gemm]
+    assert found(store, shape="3x3x64") == found(store, shape="1x56x56x64") == [conv]
+    assert found(store, target="sm_80") == [conv]
+    assert found(store, since=DAY + timedelta(days=1)) == [cut, lost, conv]
+    assert found(store, op="gemm", since=DAY + timedelta(days=1)) == [cut, lost]
+
+
+@pytest.mark.parametrize("shape", ["12x512x1024", "512x512x102", "512x512", "512"])
+def test_a_shape_is_found_whole_or_not_at_all(store: Store, shape: str) -> None:
+    tuned(store)
+    assert found(store, shape=shape) == []
+
+
+@pytest.mark.parametrize("piece", ["%", "_", "\\"])
+def test_signs_of_a_pattern_are_letters_like_others(store: Store, piece: str) -> None:
+    tuned(store)
+    assert found(store, shape=piece) == []
+
+
+def test_a_problem_is_also_found_as_a_part_of_a_suite(store: Store) -> None:
+    suite = tuned(store, "suite_all")
+    part = tuned(store, day=1, parent=suite)
+    assert found(store) == [suite]
+    assert found(store, op="gemm") == found(store, shape="512x512x1024") == [part]
+    assert found(store, target="cpu") == [suite]
 
 
 @contextmanager
@@ -83,15 +126,36 @@ def test_parts_that_are_parts_of_each_other_are_listed_once(store: Store) -> Non
     one = tuned(store)
     two = tuned(store, parent=one)
     store.write(lambda connection: connection.execute(update(RUNS).where(RUNS.c.id == one).values(parent=two)))
-    for record in run_records(store, store.runs()):
+    for record in history_records(store, None, which=RunFilter(op="gemm")):
         (part,) = record["runs"]
         assert part["runs"] == []
 
 
-def test_a_limit_is_positive_and_has_no_meaning_where_a_run_is_named(store: Store, tmp_path: Path) -> None:
+def test_the_command_says_when_nothing_is_like_that(store: Store, tmp_path: Path) -> None:
+    tuned(store)
+    nothing = in_this_process("history", "--op", "conv", cwd=tmp_path)
+    assert (nothing.returncode, nothing.stdout) == (0, "no run is like that; `autotune history` lists them all\n")
+    assert in_this_process("history", "--op", "conv", "--json", cwd=tmp_path).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("words", [("--since", "yesterday"), ("--since", "99999w99"), ("--limit", "0")])
+def test_words_that_cannot_be_meant_are_refused(store: Store, tmp_path: Path, words: tuple[str, str]) -> None:
+    tuned(store)
+    assert words[0] in complaint(in_this_process("history", *words, cwd=tmp_path), 2)
+
+
+def test_filters_have_no_meaning_where_a_run_is_named(store: Store, tmp_path: Path) -> None:
     run = tuned(store)
-    assert "--limit 0" in complaint(in_this_process("history", "--limit", "0", cwd=tmp_path), 2)
-    assert "--limit chooses among runs" in complaint(in_this_process("history", run, "--limit", "1", cwd=tmp_path), 2)
+    assert "--op chooses among runs" in complaint(in_this_process("history", run, "--op", "gemm", cwd=tmp_path), 2)
+
+
+def test_a_date_is_read_as_written_or_as_so_long_ago() -> None:
+    assert parse_since("7d", now=DAY) == DAY - timedelta(days=7)
+    assert parse_since(" 90M", now=DAY) == DAY - timedelta(minutes=90)
+    assert parse_since("2026-11-01T12:00+00:00") == DAY
+    assert parse_since("2026-11-01").date() == DAY.date()
+    with pytest.raises(UsageError, match="Write 2026-11-01"):
+        parse_since("soon")
 
 
 def test_a_run_that_was_killed_does_not_pass_for_one_that_goes_on(tmp_path: Path) -> None:
