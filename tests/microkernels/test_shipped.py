@@ -187,23 +187,23 @@ def test_no_variant_of_any_product_for_hopper_wants_more_than_an_sm_has(tmp_path
             assert numbers["high"] * numbers["bn"] // 2 <= (128 if numbers["groups"] < 3 else 96)
 
 
-MINUTES = range((1 << 32) + 1, 1 << 48)
+MINUTES = ((1 << 32) + 1, 1 << 48)
 """More than 32 bits have."""
 
 
 @pytest.mark.parametrize(
     ("kernel", "problem", "chip", "expected"),
     [
-        ("gemm_cuda", gemm("65536x65536x65536", layout="nt"), HOPPER, range(4_000_001, 1 << 31)),
+        ("gemm_cuda", gemm("65536x65536x65536", layout="nt"), HOPPER, (4_000_001, 1 << 31)),
         ("sgemm_c", gemm("16384x16384x16384", dtype="f32"), "x86_64", MINUTES),
-        ("conv_c", conv("3x3x1024", shape="8x512x512x1024", dtype="f32"), "x86_64", MINUTES),
     ],
 )
 def test_the_largest_problems_are_estimated(
-    kernel: str, problem: Problem, chip: str, expected: range, tmp_path: Path
+    kernel: str, problem: Problem, chip: str, expected: tuple[int, int], tmp_path: Path
 ) -> None:
     """In nanoseconds; no number on the way is too large for a manifest's."""
-    assert Variants.of(shipped(kernel), problem, chip, workspace=tmp_path).expected in expected
+    least, most = expected
+    assert least <= Variants.of(shipped(kernel), problem, chip, workspace=tmp_path).expected < most
 
 
 LARGE: dict[str, Problem] = {
