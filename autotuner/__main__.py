@@ -23,7 +23,7 @@ def main() -> None:
     try:
         from autotuner.cli.app import main as whole
     except ModuleNotFoundError as error:
-        print(f"autotune: the Python package {error.name} is not installed. Run: pip install typer", file=sys.stderr)
+        sys.stderr.write(f"autotune: the Python package {error.name} is not installed. Run: pip install typer\n")
         sys.exit(5)
     whole(BEGAN)
 

@@ -105,6 +105,7 @@ RULES: dict[str, Rule] = {
     ),
     "--iree-dispatch-creation-fuse-multi-use": _SWITCH,
     "--iree-dispatch-creation-split-matmul-reduction": _matches(r"\d{1,6}", "a number"),
+    "--iree-flow-inline-constants-max-byte-length": _matches(r"\d{1,6}", "a number"),
     "--iree-hal-indirect-command-buffers": _SWITCH,
     "--iree-codegen-enable-default-tuning-specs": _SWITCH,
     "--iree-rocm-enable-tensor-ukernels": _SWITCH,
