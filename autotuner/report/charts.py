@@ -47,7 +47,7 @@ class Scale:
         """Round values between the ends: where each is, and its name."""
         if self.log and self.high > 10 * self.low:
             decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
-            steps = (1, 2, 5) if len(decades) <= _TICKS // 2 else (1,)
+            steps = (1, 2, 5) if self.high <= 100 * self.low else (1,)
             found = [step * 10.0**decade for decade in decades for step in steps]
         else:
             rough = (self.high - self.low) / _TICKS

@@ -70,6 +70,7 @@ def test_only_the_scripts_of_the_frame_may_run_and_nothing_is_asked_for(hostile:
         (Scale(0.0, 100.0), ["0", "20", "40", "60", "80", "100"]),
         (Scale(0.9, 1.3, log=True), ["0.9", "1", "1.1", "1.2", "1.3"]),
         (Scale(3.0, 450.0, log=True), ["10", "100"]),
+        (Scale(2.0, 21.0, log=True), ["2", "5", "10", "20"]),
         (Scale.over([5.0]), ["4.8", "4.9", "5", "5.1", "5.2"]),
     ],
 )
