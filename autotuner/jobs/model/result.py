@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autotuner.jobs.model.breakdown import TimeTable
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.entries import Entry, KernelEntry, carriers
 from autotuner.jobs.model.rows import DispatchRow, KernelRow
 from autotuner.measure.reference import WORDS
 from autotuner.programs.arbiter import Arbiter
+from autotuner.programs.breakdown import TimeTable
 from autotuner.system.listing import Column, Listing
 from autotuner.system.text import count, microseconds
 from autotuner.tuning.printer import Printer, Told, grouped, shown

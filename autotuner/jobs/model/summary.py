@@ -4,7 +4,8 @@ said where nothing is left to race."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -14,7 +15,6 @@ from autotuner.carriers.calls import kernel_calls, prove
 from autotuner.carriers.flagfile import use_line
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import PREPROCESSED, Compiled
-from autotuner.jobs.model.breakdown import time_table
 from autotuner.jobs.model.contestant import Contestant, Lineup
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.entries import applied
@@ -24,6 +24,7 @@ from autotuner.jobs.model.rows import DispatchRow, Row
 from autotuner.measure.blocks import ALPHA, Verdict
 from autotuner.measure.judgement import Cause, Judgement
 from autotuner.programs.arbiter import Arbiter
+from autotuner.programs.breakdown import Breakdown, TimeTable
 from autotuner.system import process
 from autotuner.system.text import count, printable
 from autotuner.targets import PLAIN
@@ -160,7 +161,7 @@ class Summary:
                 others=part.others if part else 0.0,
                 ranked_by=part.shares.how if part else "",
                 ranked_route=part.route.name if part else "",
-                time=time_table(context, us, base=base, best=shown or stock),
+                time=_time_table(context, us, base=base, best=shown or stock),
                 entries=made.entries if made else (),
                 kernels=tuple(_settled(row, shown) for p in self.parts for row in p.places),
                 shipped_kernels=made.kernels if made else (),
@@ -241,3 +242,22 @@ def without_device(found: Summary) -> tuple[FinalVerdict, str, Cause | None]:
             return "inconclusive", f"nothing was tried: {row.reason}", None
     judgement = _untried(found.dispatches)
     return judgement.verdict, judgement.reason, judgement.cause
+
+
+def _time_table(
+    context: Context, us: Mapping[str, float], *, base: Contestant | None, best: Contestant | None
+) -> TimeTable:
+    """The default and the best model in parts; a side is empty where the device keeps no statistics."""
+    if not context.timed or base is None:
+        return TimeTable()
+    after = best if best is not base else None
+    return TimeTable(*(_told(context, one.build, us.get(one.id, one.us)) if one else None for one in (base, after)))
+
+
+def _told(context: Context, build: Compiled | None, us: float | None) -> Breakdown | None:
+    """By the statistics that were read last, or are read now if there is time."""
+    times = context.read.get(build.vmfb) if build is not None else None
+    if times is None and context.clock.fits(context.timing_seconds, before=context.clock.end):
+        with suppress(OutOfTimeError):
+            times = context.statistics(build)
+    return Breakdown.from_statistics(times, us) if times and us else None

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from autotuner.errors import OutOfTimeError
-from autotuner.iree.compile import Compiled
 from autotuner.iree.run import DispatchTime
-from autotuner.jobs.model.contestant import Contestant
-from autotuner.jobs.model.context import Context
 from autotuner.programs.structure import STATISTICS
 
 CONV, GEMM, ATTENTION, PACKING = "conv", "gemm", "attention", "packing"
@@ -84,22 +79,3 @@ class TimeTable:
         ranked = sorted(side.parts.items(), key=lambda part: part[1], reverse=True)
         parts = ", ".join(f"{kind} {us / side.us:.0%}" for kind, us in ranked if us >= 0.005 * side.us)
         return f"{parts} ({'best' if self.after else 'default'}, by {STATISTICS})"
-
-
-def time_table(
-    context: Context, us: Mapping[str, float], *, base: Contestant | None, best: Contestant | None
-) -> TimeTable:
-    """The default and the best model in parts; a side is empty where the device keeps no statistics."""
-    if not context.timed or base is None:
-        return TimeTable()
-    after = best if best is not base else None
-    return TimeTable(*(_told(context, one.build, us.get(one.id, one.us)) if one else None for one in (base, after)))
-
-
-def _told(context: Context, build: Compiled | None, us: float | None) -> Breakdown | None:
-    """By the statistics that were read last, or are read now if there is time."""
-    times = context.read.get(build.vmfb) if build is not None else None
-    if times is None and context.clock.fits(context.timing_seconds, before=context.clock.end):
-        with suppress(OutOfTimeError):
-            times = context.statistics(build)
-    return Breakdown.from_statistics(times, us) if times and us else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autotuner.iree.run import DispatchTime
-from autotuner.jobs.model.breakdown import (
+from autotuner.programs.breakdown import (
     ATTENTION,
     BETWEEN,
     CONV,
