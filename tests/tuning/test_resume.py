@@ -48,7 +48,7 @@ def test_a_run_that_was_killed_and_then_interrupted_goes_on_and_repeats_nothing_
     assert "Ctrl-C again" in err
     document = json.loads(out)
     assert (document["verdict"], document["spec"], document["flagfile"]) == ("inconclusive", None, None)
-    assert line.fake.running() == []
+    assert wait_until(lambda: line.fake.running() == [])  # the watcher looks around a few times more
     with Store.open(None, workspace=line.workspace, create=False) as store:
         (row,) = store.runs()
     assert (row.id, row.status, row.result) == (document["run"], "interrupted", document)
@@ -172,7 +172,7 @@ def test_two_requests_to_end_while_timing_end_it_at_once_and_leave_nothing_runni
     process.send_signal(signal.SIGINT)
     end(process)
     assert process.returncode == 130
-    assert line.fake.running() == []
+    assert wait_until(lambda: line.fake.running() == [])
     with Store.open(None, workspace=line.workspace, create=False) as store:
         (row,) = store.runs()
     assert row.status == "interrupted"
