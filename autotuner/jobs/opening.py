@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from autotuner.build import Compiled
@@ -20,12 +21,12 @@ from autotuner.measure.schedule import Schedule, beginning
 from autotuner.problems import Problem
 from autotuner.programs.arbiter import Arbiter, HostAnswer, compute_on_host
 from autotuner.programs.inputs import load_expected, wider
-from autotuner.programs.model import Model, ModelBuilder, as_configured, call_of
+from autotuner.programs.model import Model, ModelBuilder, call_of
 from autotuner.programs.program import ModelProgram, Program
-from autotuner.programs.structure import ModelStructure, expected_error, read_beside, structure_in
+from autotuner.programs.structure import ModelStructure, expected_error, read_beside, read_structure
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
-from autotuner.targets import NO_DEVICE, Route
+from autotuner.targets import NO_DEVICE, Route, Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.run import Job, Run
 from autotuner.tuning.session import Session
@@ -139,14 +140,19 @@ def read_model(
         with account.clocked("build" if whole else "space"):
             try:
                 plain = read_beside(job.target, builder, session.executor, timeout=timeout, timed=timed, whole=whole)
-            except NoCandidateError:
-                some = [[*job.target.compile_flags, *route.flags] for route in others]
-                begun = [session.executor.start(as_configured(builder.job(one, timeout=timeout))) for one in some]
-                pairs = ((flags, build.result()) for flags, build in zip(some, begun, strict=True))
-                if (compiled := next(((flags, build) for flags, build in pairs if build.ok), None)) is None:
-                    raise
-                plain = structure_in(compiled[1], builder, flags=compiled[0], target=job.target.name)
+            except NoCandidateError as error:
+                plain = _read_otherwise(builder, job.target, others, error, timeout=timeout)
     return builder, plain
+
+
+def _read_otherwise(
+    builder: ModelBuilder, target: Target, others: Sequence[Route], error: NoCandidateError, *, timeout: float
+) -> ModelStructure:
+    for route in others:
+        with suppress(NoCandidateError):
+            flags = [*target.compile_flags, *route.flags]
+            return read_structure(builder, flags, target=target.name, timeout=timeout)
+    raise error
 
 
 def model_program(

@@ -164,9 +164,9 @@ class Lineup(Standing[Contestant]):
         default, stock = self.default, self.stock
         if default is None or default.ok:
             return None
-        if default.us is None:
-            works = f"route {stock.route_name} does" if stock is not None else "no other route does"
-            return Judgement("no-winner", f"{works}, and nothing else that was tried is faster", BASELINE)
         if stock is None:
-            return Judgement("no-winner", "nothing that was tried gives right ones", BASELINE)
+            return Judgement("no-winner", "nothing that was tried gives right results", BASELINE)
+        if default.us is None:
+            works = f"route {stock.route_name} does, and nothing else that was tried is faster"
+            return Judgement("no-winner", works, BASELINE)
         return Judgement("no-winner", right_but_slower(stock.route_name, stock.us, default.us), BASELINE)

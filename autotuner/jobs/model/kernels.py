@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import PREPROCESSED
@@ -30,62 +31,60 @@ Tried = tuple[WholeModel, Contestant | None]
 """The fastest model with kernels, and where it was made."""
 
 
-def kernels_early(race: RouteRace, plain: ModelStructure, *, ends: float) -> Tried | None:
-    """The default with every kernel that fits; None where these compute little, or it does not run."""
-    default = race.tried[0]
-    if not race.context.options.microkernels or default.us is None:
-        return None
-    library = _library(race, plain)
-    with race.context.clocked("space"):
-        computed = sum(place.problem.flops * place.calls for place in library.places(plain.preprocessed))
-    return _tried(race, plain, library, [default], ends=ends) if computed > _MOST * plain.flops else None
+@dataclass
+class KernelTrials:
+    """Tries kernels by their defaults on some routes."""
 
+    race: RouteRace
+    plain: ModelStructure
+    library: Library
+    found: Tried | None = None
+    """None: none was tried, or none fits."""
 
-def try_kernels(race: RouteRace, plain: ModelStructure, *, ends: float, early: Tried | None = None) -> Tried | None:
-    """The fastest model with every kernel that fits, of which one may be there already; None where none fits.
+    @classmethod
+    def open(cls, race: RouteRace, plain: ModelStructure) -> KernelTrials | None:
+        """None where the user wants no kernels."""
+        if not race.context.options.microkernels:
+            return None
+        with race.context.clocked("space"):
+            return cls(race, plain, Library.open(race.context, executable_target_of(race.context, plain)))
 
-    What is left at the moment at which it `ends` is for a verdict.
-    """
-    context = race.context
-    if not context.options.microkernels:
-        return None
-    library = _library(race, plain)
-    with context.clocked("space"):
-        routes = kernel_routes(race.tried, library.places, plain=plain.preprocessed)
-    if not routes:
-        context.note("no microkernel fits any operation of the model")
-    others = [one for one in routes if early is None or one.id != early[0].on.id]
-    return _tried(race, plain, library, others, ends=ends, found=early)
+    def early(self, *, ends: float) -> None:
+        """By IREE's default, where that runs and kernels compute most of the arithmetic."""
+        default = self.race.tried[0]
+        if default.us is None:
+            return
+        with self.race.context.clocked("space"):
+            computed = sum(place.problem.flops * place.calls for place in self.library.places(self.plain.preprocessed))
+        if computed > _MOST * self.plain.flops:
+            self._try([default], ends=ends)
 
+    def after_routes(self, *, ends: float) -> Tried | None:
+        """The fastest model with every kernel that fits.
 
-def _library(race: RouteRace, plain: ModelStructure) -> Library:
-    with race.context.clocked("space"):
-        return Library.open(race.context, executable_target_of(race.context, plain))
+        What is left at the moment at which it `ends` is for a verdict.
+        """
+        with self.race.context.clocked("space"):
+            routes = kernel_routes(self.race.tried, self.library.places, plain=self.plain.preprocessed)
+        if not routes:
+            self.race.context.note("no microkernel fits any operation of the model")
+        self._try([one for one in routes if self.found is None or one.id != self.found[0].on.id], ends=ends)
+        return self.found
 
-
-def _tried(
-    race: RouteRace,
-    plain: ModelStructure,
-    library: Library,
-    routes: Sequence[Contestant],
-    *,
-    ends: float,
-    found: Tried | None = None,
-) -> Tried | None:
-    context = race.context
-    for one in routes:
-        # On a GPU the rest of a model is launches: what another route fuses beside the kernels is told by trying it.
-        leads = found is not None and _us(found[1]) < race.best_us and context.target.backend.on_host
-        if found is not None and (leads or not context.clock.fits(one.module.seconds, before=ends)):
-            break
-        whole = WholeModel(unranked(context, one, plain), one, race, ends)
-        made = kernels_first(whole, library)
-        if found is None or _us(made) < _us(found[1]):
-            found = whole, made
-        if made is not None:
-            kernels = count(len(made.kernels), "microkernel")
-            context.note(f"route {one.route.name} with {kernels}: {_us(made) / 1000:.3f} ms")
-    return found
+    def _try(self, routes: Sequence[Contestant], *, ends: float) -> None:
+        race, context = self.race, self.race.context
+        for one in routes:
+            # On a GPU the rest of a model is launches: what another route fuses beside kernels is told by trying it.
+            leads = self.found is not None and _us(self.found[1]) < race.best_us and context.target.backend.on_host
+            if self.found is not None and (leads or not context.clock.fits(one.module.seconds, before=ends)):
+                break
+            whole = WholeModel(unranked(context, one, self.plain), one, race, ends)
+            made = kernels_first(whole, self.library)
+            if self.found is None or _us(made) < _us(self.found[1]):
+                self.found = whole, made
+            if made is not None:
+                kernels = count(len(made.kernels), "microkernel")
+                context.note(f"route {one.route.name} with {kernels}: {_us(made) / 1000:.3f} ms")
 
 
 def kernel_routes(

@@ -17,11 +17,9 @@ from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.entries import Entry, KernelEntry, Library
 from autotuner.jobs.model.kernels import (
     KERNELS,
-    Tried,
-    kernels_early,
+    KernelTrials,
     kernels_first,
     rank_beside_kernels,
-    try_kernels,
     worth_tuning,
 )
 from autotuner.jobs.model.parts import PartSearch
@@ -152,12 +150,14 @@ class _ModelRun:
         """Routes, and kernels; the dispatches of the most promising one; more routes; the race."""
         stop = self.context.session.stop
         race = self._begun()
-        early = kernels_early(race, self.plain, ends=self._schedule.race_begins) if not stop.requested else None
+        kernels = KernelTrials.open(race, self.plain)
+        if kernels is not None and not stop.requested:
+            kernels.early(ends=self._schedule.race_begins)
         routes_end = self.context.clock.phase("routes")
         race.rounds(lambda: routes_end)
         if not stop.requested:
             race.require_one()
-            self._tune(race, early)
+            self._tune(race, kernels)
             race.rounds(lambda: self._schedule.race_begins)
             race.tell_missed()
         if stop.requested:
@@ -185,11 +185,11 @@ class _ModelRun:
         race.begin(choose(context.target, context.model.routes, self.plain.ops, won=won))
         return race
 
-    def _tune(self, race: RouteRace, early: Tried | None) -> None:
+    def _tune(self, race: RouteRace, kernels: KernelTrials | None) -> None:
         """What tuning makes of the route that promises most: where microkernels by their defaults lead, of theirs."""
         context = self.context
-        kernels = try_kernels(race, self.plain, ends=self._schedule.race_begins, early=early)
-        whole, first = kernels or (None, None)
+        found = kernels.after_routes(ends=self._schedule.race_begins) if kernels is not None else None
+        whole, first = found or (None, None)
         if whole is not None:
             whole.ends = self._schedule.race_begins
         if whole is not None and first is not None and (first.us or math.inf) < race.best_us:
@@ -202,9 +202,9 @@ class _ModelRun:
             first, whole = None, WholeModel(*worth_tuning(race, self.plain), race, self._schedule.race_begins)
         self.found.parts.insert(0, whole.parts)
         ends = self._schedule.tuning_ends(self._compiling)
-        found = whole.parts.tune(ends=ends, standing=first.kernels if first else ())
+        entries, calls = whole.parts.tune(ends=ends, standing=first.kernels if first else ())
         if not context.session.stop.requested:
-            self.found.tuned = put_together(whole, *found, first)
+            self.found.tuned = put_together(whole, entries, calls, first)
 
     def _judged(self, race: RouteRace) -> Judgement:
         """The default, the best route and what tuning made of routes, as whole models."""

@@ -20,7 +20,7 @@ from autotuner.iree.tools import Tools
 from autotuner.jobs.model import kernels as kernels_module
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.entries import KernelEntry, Library, Place
-from autotuner.jobs.model.kernels import kernel_routes, kernels_early, try_kernels, worth_tuning
+from autotuner.jobs.model.kernels import KernelTrials, kernel_routes, worth_tuning
 from autotuner.jobs.model.parts import PartSearch
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.whole import WholeModel
@@ -288,7 +288,9 @@ def test_a_second_route_is_tried_with_kernels_where_the_first_does_not_lead_and_
     monkeypatch.setattr(Library, "open", lambda *_: Library(context, (), "", ""))
     monkeypatch.setattr(kernels_module, "kernel_routes", lambda *_, **__: routes)
     monkeypatch.setattr(kernels_module, "kernels_first", made)
-    found = try_kernels(race_of(context, tried(FUSED, best)), NOTHING, ends=context.clock.at(160.0))
+    trials = KernelTrials.open(race_of(context, tried(FUSED, best)), NOTHING)
+    assert trials is not None
+    found = trials.after_routes(ends=context.clock.at(160.0))
     assert done == compiled
     assert found is not None
     assert found[0].on.route.name == (compiled[-1] if wrong else "plain")
@@ -312,9 +314,11 @@ def test_kernels_that_compute_most_of_the_arithmetic_are_tried_before_other_rout
     monkeypatch.setattr(ModelStructure, "flops", property(lambda _: 3 * PROBLEMS[0].flops))
     monkeypatch.setattr(kernels_module, "kernels_first", made)
     race = race_of(context, tried(PLAIN, 2284.0, text="of the cache"))
-    first = kernels_early(race, NOTHING, ends=context.clock.at(160.0))
+    trials = KernelTrials.open(race, NOTHING)
+    assert trials is not None
+    trials.early(ends=context.clock.at(160.0))
     assert done == early
-    assert try_kernels(race, NOTHING, ends=context.clock.at(160.0), early=first) is not None
+    assert trials.after_routes(ends=context.clock.at(160.0)) is not None
     assert done == ["plain"]
 
 
