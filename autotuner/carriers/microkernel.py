@@ -80,7 +80,8 @@ class Kernel:
 
     @property
     def problem(self) -> Problem:
-        return self.call.problem
+        """What the kernel computes."""
+        return self.call.view or self.call.problem
 
     @property
     def backend(self) -> Backend:
@@ -222,4 +223,6 @@ def _kernel(number: int, call: Call, *, target: str, forms: Forms) -> Kernel:
     on_host = backend_of(call.instance.chip).on_host
     if on_host and not target:
         raise ValueError("a kernel for a processor needs the compiler's executable target")
+    if call.view is not None:
+        forms = replace(forms, matches=tuple(replace(match, flat=True) for match in forms.matches))
     return Kernel(number, call, target if on_host else "", forms)

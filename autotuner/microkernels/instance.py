@@ -172,6 +172,8 @@ class Call:
 
     instance: Instance
     problem: Problem
+    view: Problem | None = None
+    """The problem as the kernel computes it, where it is another operation on the same memory."""
 
 
 # --- Where they lie --------------------------------------------------------------------------------------------------

@@ -244,19 +244,20 @@ class Manifest:
         return declared
 
     def _declared(self, problem: Problem) -> Operation:
-        """The problem, if the manifest declares it."""
-        dtype = problem.types[0]
-        if problem.op != self.operation or not isinstance(problem, Operation):
+        """The problem as the manifest's operation, if the manifest declares it."""
+        dtype, views = problem.types[0], problem.views() if isinstance(problem, Operation) else ()
+        view = next((view for view in views if view.op == self.operation), None)
+        if view is None:
             raise self._unfit(f"it computes {self.operation}, not {problem.op}.", f"Give a {self.operation} problem.")
         if dtype not in self.dtypes:
             raise self._unfit(f"it does not compute {dtype}.", f"It computes: {', '.join(self.dtypes)}.")
-        if problem.layout not in self.layouts:
-            raise self._unfit(f"it does not take layout {problem.layout}.", f"It takes: {', '.join(self.layouts)}.")
+        if view.layout not in self.layouts:
+            raise self._unfit(f"it does not take layout {view.layout}.", f"It takes: {', '.join(self.layouts)}.")
         able = {*self.epilogues, *(("relu",) if "clip" in self.epilogues else ())}
-        if missing := [part for part in problem.epilogue.parts if part not in able]:
+        if missing := [part for part in view.epilogue.parts if part not in able]:
             ends = f"It ends with: {', '.join(self.epilogues)}." if self.epilogues else "It has no epilogues."
             raise self._unfit(f"it does not end with {missing[0]}.", ends)
-        return problem
+        return view
 
     def _checked(self, parameters: Mapping[str, int]) -> dict[str, int]:
         chosen = {name: values[0] for name, values in self.parameters.items()}
@@ -298,7 +299,7 @@ class Manifest:
             return Binding.scratch(self._bytes(buffer, numbers), zeroed=zeroed)
         declared = self._declared(problem)
         index = declared.operand_names.index(buffer.operand)
-        own = problem.operands[index]
+        own = declared.operands[index]
         layout = buffer.layout or declared.dimensions(buffer.operand)
         order = declared.permutation(buffer.operand, layout)
         if order is None:

@@ -130,7 +130,8 @@ class Variants:
         check.refuse(instance)
         if not (self.trusted or self.shipped):
             check.refuse_hazards(instance.name, instance.objects)
-        return Call(instance, self.problem)
+        view = self.manifest.declared(self.problem, self.chip)
+        return Call(instance, self.problem, view if view != self.problem else None)
 
     def _instance(self, parameters: dict[str, int]) -> Instance:
         manifest, features = self.manifest, read_features(self.executable_target)
@@ -204,8 +205,8 @@ def refuse_unfit(wanted: Sequence[Kernel], problem: Problem, *, chip: str, works
 
 
 def _own_operation(problem: Problem) -> Mapping[str, type[Operation]]:
-    """The problem's own operation: manifests for others are passed over."""
-    return {problem.op: type(problem)} if isinstance(problem, Operation) else {}
+    """The problem's own operation, and those that it can be seen as: manifests for others are passed over."""
+    return {view.op: type(view) for view in problem.views()} if isinstance(problem, Operation) else {}
 
 
 def find_manifests(

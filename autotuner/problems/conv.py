@@ -14,7 +14,8 @@ from autotuner.problems.accuracy import Array, Precision
 from autotuner.problems.base import Operand, parse_dims, refuse_if_too_large
 from autotuner.problems.dtypes import ACCUMULATORS, SUMMED, element_type, parse_dtype, parse_rounded
 from autotuner.problems.epilogue import NOTHING, Epilogue, refuse_epilogue
-from autotuner.problems.operation import Product
+from autotuner.problems.gemm import Gemm
+from autotuner.problems.operation import Operation, Product
 from autotuner.system.process import PIECE, in_parts
 
 LAYOUTS = ("nhwc-hwcf", "nchw-fchw")
@@ -214,6 +215,14 @@ class Conv(Product):
     @property
     def acc(self) -> str:
         return ACCUMULATORS[self.dtype][0]
+
+    def views(self) -> tuple[Operation, ...]:
+        """Pixel by pixel, channels last, it is a product of pixels and filters. What a product adds has other types."""
+        pointwise = self.kh == self.kw == self.groups == 1 == max(self.stride) and not any(self.pad)
+        if not (pointwise and self.channels_last) or self.epilogue.operands:
+            return (self,)
+        product = Gemm(self.n * self.h * self.w, self.f, self.c, dtype=self.dtype, acc=self.acc, f8=self.f8)
+        return self, replace(product, allow=self.allow, epilogue=self.epilogue, out=self.out)
 
     def unbatched(self) -> tuple[Conv, int]:
         if self.groups == 1 or self.depthwise:

@@ -110,6 +110,10 @@ class Operation(Problem):
         layout = next((one for one in cls.layouts if one.startswith(words["layout"])), "")
         return cls.from_words({**words, "layout": layout, "epilogue": Epilogue.words(words.get("epilogue", ""))})
 
+    def views(self) -> tuple[Operation, ...]:
+        """It, and other operations that compute the same from the same memory."""
+        return (self,)
+
     @classmethod
     @abstractmethod
     def smallest(cls) -> Self:

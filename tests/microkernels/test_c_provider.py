@@ -5,7 +5,9 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,8 +25,10 @@ from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.manifest import DoesNotFitError
 from autotuner.microkernels.providers.c import compile_object
 from autotuner.microkernels.providers.provider import ObjectRefusalError
+from autotuner.microkernels.variants import Variants
 from autotuner.problems import Gemm, Operand
 from autotuner.problems.conv import Conv
+from autotuner.problems.epilogue import Epilogue
 from autotuner.problems.operations import OPERATIONS
 from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
@@ -74,6 +78,20 @@ def test_the_shipped_product_is_right(run: Run, target: str, executor: Executor)
     assert [check(call.instance) for call in calls] == [[]] * len(calls)
     results = executor.map(run, calls)
     assert [(c.problem.name, c.instance.name, r.detail) for c, r in zip(calls, results, strict=True) if not r.ok] == []
+
+
+def test_a_convolution_pixel_by_pixel_is_a_product(run: Run, target: str, tmp_path: Path) -> None:
+    pointwise = Conv.parse(shape="2x7x9x20", filter="1x1x33", dtype="f32", epilogue="relu")
+    variants = Variants.of(SGEMM, pointwise, CHIP, workspace=tmp_path, executable_target=target)
+    call = variants.call(variants.default())
+    assert (call.problem, call.view) == (pointwise, Gemm.parse(shape="126x33x20", dtype="f32", epilogue="relu"))
+    result = run(call)
+    assert result.ok, result.detail
+    others: tuple[Mapping[str, Any], ...]
+    others = {"stride": (2, 2)}, {"pad": (1, 1)}, {"layout": "nchw-fchw"}, {"epilogue": Epilogue(bias=True)}
+    for other in others:
+        with pytest.raises(DoesNotFitError, match="it computes gemm, not conv"):
+            SGEMM.declared(replace(pointwise, **other), CHIP)
 
 
 def test_the_deepest_panels_fit_the_stack_of_a_worker(run: Run, target: str) -> None:

@@ -128,7 +128,7 @@ def test_the_settings_are_all_choices_of_parameters(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("problem", "chip", "says"),
     [
-        (Conv.parse(shape="1x8x8x8", filter="1x1x8"), "gfx942", "computes gemm, not conv"),
+        (Conv.parse(shape="1x8x8x8", filter="3x3x8"), "gfx942", "computes gemm, not conv"),
         (Gemm.parse(shape="128x64x64", dtype="bf16"), "gfx942", "does not compute bf16.*f16, i8"),
         (Gemm.parse(shape="128x64x64", layout="nt"), "gfx942", "does not take layout nt.*nn, tn"),
         (Gemm.parse(shape="100x64x64"), "gfx942", "needs m % tile == 0, and here m = 100, tile = 128"),

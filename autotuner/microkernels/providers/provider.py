@@ -82,7 +82,7 @@ class Request:
         """The element type of a buffer."""
         if buffer.element != PROBLEM:
             return buffer.element
-        return self.problem.operands[self.operation.operand_names.index(buffer.operand)].element.name
+        return self.operation.operands[self.operation.operand_names.index(buffer.operand)].element.name
 
 
 @dataclass(frozen=True)
