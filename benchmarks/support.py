@@ -10,13 +10,15 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
 from autotuner.build import Builder
 from autotuner.build.executor import BuildExecutor
+from autotuner.errors import NoCandidateError
 from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm, Problem
 from autotuner.problems.attention import Attention
@@ -24,14 +26,14 @@ from autotuner.problems.conv import Conv
 from autotuner.problems.operations import OPERATIONS
 from autotuner.space import Config
 from autotuner.system.cache import Cache
-from autotuner.targets import Target
+from autotuner.targets import Target, all_targets
 from autotuner.tuning.plan import Plan
 
 TIMEOUT = 120.0
 CANDIDATES = 3
-TARGETS = ("cpu", "gfx942", "gfx950", "gfx1100", "sm_80")
+TARGETS = tuple(target.name for target in all_targets())
 SAMPLES: dict[str, tuple[Problem, Problem]] = {
-    # On GPUs and on cpu: the shapes are small, so that a table of 25 cells is a matter of minutes.
+    # On GPUs and on cpu: the shapes are small, so that the whole table is a matter of minutes.
     "gemm": (Gemm.parse(shape="128x128x128"), Gemm.parse(shape="64x64x64", dtype="f32")),
     "batched gemm": (Gemm.parse(shape="128x128x128", batch=4), Gemm.parse(shape="64x64x64", batch=3, dtype="f32")),
     "conv 3x3": (
@@ -51,8 +53,9 @@ SAMPLES: dict[str, tuple[Problem, Problem]] = {
 HEADER = """# What can be tuned where
 
 Made by `python -m benchmarks.support`, which asks the compiler (IREE 3.13.0): for every row it built three or more
-candidates of a small problem and found each one's configuration in the dumped executables. The tests do the same with
-one candidate of every pipeline, on cpu of every route.
+candidates of a small problem, at least one in each type, and found each one's configuration in the dumped executables.
+Of every type that is missing here it was tried that the compiler refuses it or that it has no knobs. The tests do the
+same with one candidate of every pipeline, on cpu of every route.
 Types are those that compile and have knobs (→ accumulator); anything else is refused with this list. On cpu, pipeline
 and carrier are those of the plain route; [others](space.md#processors) have their own.
 
@@ -75,6 +78,8 @@ class Row:
     proven: int
     distinct: int
     """How many different binaries came of it."""
+    wrong: tuple[str, ...] = ()
+    """The types that are claimed and do not work, or work and are refused."""
 
     def markdown(self) -> str:
         cells = [self.operation, self.target, self.types, ", ".join(self.pipelines), ", ".join(self.carriers)]
@@ -103,6 +108,37 @@ def examine(operation: str, target: str, builder: Builder, executor: Executor, *
         proven=sum(b.ok and b.applied > 0 for b in builds),
         distinct=len({b.binary for b in builds if b.ok}),
     )
+
+
+def in_all_types(row: Row, builder: Builder, executor: BuildExecutor) -> Row:
+    """The row with a candidate of every other type that the operation has, whether the chip claims it or not."""
+    chip = Target.parse(row.target)
+    problem = SAMPLES[row.operation][row.target == "cpu"]
+    kind = OPERATIONS[problem.op]
+    for pair in kind.pairs:
+        claimed = pair in chip.types_of(kind)
+        if pair != problem.types and claimed != _works(_in_type(problem, pair, chip.f8), chip, builder, executor):
+            row = replace(row, wrong=(*row.wrong, "→".join(pair)))
+    return row
+
+
+def _in_type(problem: Problem, pair: tuple[str, str], f8: str | None) -> Problem:
+    given = dict(zip(("dtype", "acc"), pair, strict=True))
+    own = {field.name for field in fields(cast(Any, problem))}
+    changed: Problem = replace(cast(Any, problem), **{name: word for name, word in given.items() if name in own})
+    return changed.with_f8(f8 or "f8E4M3FN")
+
+
+def _works(problem: Problem, chip: Target, builder: Builder, executor: BuildExecutor) -> bool:
+    """Whether the compiler has knobs for it, and a candidate that can be built and proven."""
+    try:
+        plan = Plan.make(problem, chip, executor, timeout=TIMEOUT)
+    except NoCandidateError:
+        return False
+    if not len(plan.space):
+        return False
+    build = builder.build(plan.job(plan.candidate(_sample(plan, 1)[0], id="c0"), timeout=TIMEOUT))
+    return build.ok and build.applied > 0
 
 
 def _sample(plan: Plan, count: int) -> list[Config]:
@@ -141,10 +177,13 @@ def main() -> None:
         builder = Builder(Tools.find(), Cache(Path(name) / "cache"))
         for operation in SAMPLES:
             for target in TARGETS:
-                rows.append(examine(operation, target, builder, executor))
-                print(rows[-1].markdown(), file=sys.stderr)
+                row = examine(operation, target, builder, executor)
+                rows.append(in_all_types(row, builder, BuildExecutor.on(executor, builder)))
+                print(rows[-1].markdown(), *rows[-1].wrong, file=sys.stderr)
                 if rows[-1].distinct < 2:
                     sys.exit(f"the candidates of {operation} on {target} are all the same code")
+    if wrong := [f"{row.operation} on {row.target}: {', '.join(row.wrong)}" for row in rows if row.wrong]:
+        sys.exit(f"claims that the compiler does not share: {'; '.join(wrong)}")
     Path("docs/support.md").write_text(table(rows))
 
 

@@ -84,7 +84,7 @@ def _refuse_chip(manifest: Manifest, target: Target, tools: RuntimeTools, file: 
             wanted = manifest.chip.partition("|")[0]
     else:
         # Kernels for a chip that the user named need that very one: those for sm_90 run on no later chip.
-        there, named = target.backend.chip_there(which_device(device or target.device)), manifest.chip != target.name
+        there, named = target.backend.chip_there(which_device(device or target.device)), manifest.chip != target.arch
         runs = there is None or (there == manifest.chip if named else target.runs_on(there))
         fits, here, wanted = runs, there or "", manifest.chip
     if not fits:

@@ -114,7 +114,7 @@ def refused_as_device(facts: Facts, own: Facts, *, target: Target) -> str:
     if target.chip and facts.chip not in ("", target.chip):
         return f"has a {facts.chip}, not the {target.chip} that --chip names"
     prefix, name = target.backend.chip_prefix, facts.called
-    if prefix and not target.backend.assembled_on_load and name.startswith(prefix) and name != target.name:
+    if prefix and not target.backend.assembled_on_load and name.startswith(prefix) and name != target.arch:
         return f"has a {name}, which does not run code for {target.name}"
     return ""
 
@@ -172,7 +172,7 @@ class Roster:
         why = {one.name: refused_as_device(one.facts, self.own, target=self.target) for one in there}
         usable = [one.facts for one in there if not why[one.name] and one.facts.is_called(self.wanted)]
         counts = Counter(one.kind for one in usable)
-        like_target = {one.kind for one in usable if one.called == self.target.name}
+        like_target = {one.kind for one in usable if one.called in (self.target.name, self.target.arch)}
         kind = min(counts, key=lambda one: (one not in like_target, -counts[one], one), default="")
         for member in there:
             if not why[member.name] and member.facts.kind == kind:

@@ -52,18 +52,21 @@ class Target:
     """One chip, or the host's processor."""
 
     name: str
+    """What IREE is told: a chip, or a product that it knows, whose number of units changes the code."""
     backend: Backend
     flags: tuple[str, ...]
     types: Types
     """Its (dtype, accumulator) pairs."""
     units: int
-    """Compute units, multiprocessors or cores of its largest product."""
+    """Compute units, multiprocessors or cores of the product, or of the chip's largest one."""
     f8: str | None = None
     lacks: Mapping[str, str] = field(default_factory=dict)
     """Operations with types that cannot be tuned although the chip has them."""
     knobs: tuple[Knob, ...] = ()
     """The knobs of whole programs."""
     user_flags: tuple[str, ...] = field(default=())
+    arch: str = ""
+    """The chip that its code is for; empty: a processor."""
     chip: str = ""
     """The chip that runs the code (`--chip`): a newer one may take microkernels of its own. Empty: the device's, else
     the target's."""
@@ -134,13 +137,13 @@ class Target:
     @property
     def kernel_chip(self) -> str:
         """The chip of its microkernels' objects."""
-        return self.machine if self.backend.on_host else self.chip or self.name
+        return self.machine if self.backend.on_host else self.chip or self.arch
 
     def runs_on(self, chip: str) -> bool:
         """Whether its code runs on a chip: on the same one, or on a newer one where the driver compiles."""
         if not self.backend.assembled_on_load:
-            return chip == self.name
-        numbers = [name.removeprefix(self.backend.chip_prefix) for name in (chip, self.name)]
+            return chip == self.arch
+        numbers = [name.removeprefix(self.backend.chip_prefix) for name in (chip, self.arch)]
         return all(text.isdecimal() for text in numbers) and int(numbers[0]) >= int(numbers[1])
 
     @property

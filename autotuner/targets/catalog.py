@@ -16,7 +16,9 @@ from autotuner.targets.knobs import knobs_of
 _CPU = "cpu"
 CHIPS: Mapping[str, tuple[Backend, Chip]] = {chip.name: (one, chip) for one in BACKENDS for chip in one.chips}
 """The GPU targets by name."""
-PRODUCTS = {"host": _CPU} | {name: chip.name for _, chip in CHIPS.values() if chip.types for name in chip.products}
+PRODUCTS = {"host": _CPU} | {
+    name: chip.name for _, chip in CHIPS.values() if chip.types for name in (*chip.products, *chip.skus)
+}
 _NO_CODE = {
     name: chip.name
     for _, chip in CHIPS.values()
@@ -44,18 +46,20 @@ def all_targets() -> tuple[Target, ...]:
     return (_cpu(), *(_gpu(chip, backend) for backend, chip in CHIPS.values() if chip.types))
 
 
-def _gpu(chip: Chip, backend: Backend) -> Target:
-    own = (chip.name, backend, backend.flags(chip.name), chip.types, chip.units, chip.f8, chip.lacks)
-    return Target(*own, knobs=knobs_of(backend.settings))
+def _gpu(chip: Chip, backend: Backend, sku: str = "") -> Target:
+    name, units = (sku, chip.skus[sku]) if sku else (chip.name, chip.units)
+    own = (name, backend, backend.flags(name), chip.types, units, chip.f8, chip.lacks)
+    return Target(*own, knobs=knobs_of(backend.settings), arch=chip.name)
 
 
 def peak_of(chip: str, *, device: str) -> Peak | None:
-    """The peak rates of the device's product; without a device, of the chip's first product.
+    """The peak rates of the device's product; without a device, of the target's own or its chip's first product.
 
     None for a processor and for a product that is not in the table.
     """
     if not device:
-        return next((peak for peak in PEAKS if peak.chip == chip), None)
+        alike = [peak for peak in PEAKS if peak.chip == PRODUCTS.get(chip, chip)]
+        return next((peak for peak in alike if _plain(peak.product) == chip), next(iter(alike), None))
     words = device.lower().replace("-", " ").split()
     said = "".join(words)
     known = [peak for peak in PEAKS if _names(peak.product.lower(), words, said)]
@@ -77,6 +81,9 @@ def find(text: str) -> Target:
             f"device at hand add --chip {later} for microkernels.",
         )
     name = PRODUCTS.get(wanted, wanted)
+    if name in CHIPS:
+        backend, chip = CHIPS[name]
+        return _gpu(chip, backend, wanted if wanted in chip.skus else "")
     targets = {t.name: t for t in all_targets()}
     if name in targets:
         return targets[name]

@@ -84,7 +84,7 @@ def estimate(target: Target, dispatch: Dispatch, info: CompilationInfo, isa: Isa
     threads = isa.threads or 256
     wave = isa.wavefront or 32
     subgroups = max(threads // wave, 1)
-    resident = _resident_workgroups(isa, target.backend.like(target.name), threads=threads, subgroups=subgroups)
+    resident = _resident_workgroups(isa, target.backend.like(target.arch), threads=threads, subgroups=subgroups)
     groups = _groups(dispatch, tiles)
     side = math.sqrt(rows * columns / subgroups)
     memory = max(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from concurrent.futures import Executor
 from pathlib import Path
 
@@ -14,8 +13,8 @@ from benchmarks.support import SAMPLES, TARGETS, examine
 DOCS = Path(__file__).parents[2] / "docs" / "support.md"
 
 
-CELLS = list(zip(SAMPLES, itertools.cycle(TARGETS), strict=False))
-"""Each operation and each target is among them; `python -m benchmarks.support` makes all."""
+CELLS = list(zip(SAMPLES, TARGETS[::3], strict=False))
+"""Each operation is among them, and each family of chips; `python -m benchmarks.support` makes all."""
 
 
 @pytest.mark.parametrize(("operation", "target"), CELLS)

@@ -68,7 +68,10 @@ def test_names_are_unique_and_every_product_is_a_known_chip() -> None:
     assert set(PRODUCTS.values()) <= set(names)
     assert not set(PRODUCTS) & set(names)
     for product, chip in PRODUCTS.items():
-        assert Target.parse(product).name == chip
+        target = Target.parse(product)
+        assert chip in (target.name, target.arch)
+        assert target.name in (chip, product)
+        assert any(flag.endswith(f"={target.name}") for flag in target.flags) or chip == "cpu"
 
 
 @pytest.mark.parametrize(
@@ -77,12 +80,23 @@ def test_names_are_unique_and_every_product_is_a_known_chip() -> None:
         ("cpu", "cpu"),
         ("host", "cpu"),
         ("gfx942", "gfx942"),
-        ("MI300X", "gfx942"),
-        (" RX 7900 XTX ", "gfx1100"),
+        ("MI300X", "mi300x"),
+        (" RX 7900 XTX ", "rx7900xtx"),
+        ("RTX 5090", "sm_120"),
     ],
 )
 def test_chips_and_products_are_found_however_they_are_written(text: str, name: str) -> None:
     assert Target.parse(text).name == name
+
+
+def test_a_product_that_iree_knows_gets_code_of_its_own(builder: Builder) -> None:
+    problem = problem_mlir(Gemm.parse(shape="2048x2048x2048", dtype="bf16"))
+    known = {one: Target.parse(one) for one in ("gfx942", "mi300x", "mi308x")}
+    texts = {one: builder.inspect(problem, target.compile_flags, timeout=120) for one, target in known.items()}
+    configured = {text.partition("lowering_config = ")[2].partition("workgroup_size")[0] for text in texts.values()}
+    assert len(configured) > 1
+    assert {target.kernel_chip for target in known.values()} == {"gfx942"}
+    assert [target.units for target in known.values()] == [304, 304, 80]
 
 
 @pytest.mark.parametrize("text", ["gfx943", "", "sm_80; rm -rf /"])

@@ -77,7 +77,9 @@ class Chip:
     simds: int = 0
     """SIMDs of a unit, whose waves share the registers of a thread; 0: not shared."""
     products: tuple[str, ...] = ()
-    """Its product names."""
+    """Names of its products that IREE does not know."""
+    skus: Mapping[str, int] = field(default_factory=dict)
+    """Names of its products that IREE knows, with their units: each gets code of its own."""
     peaks: tuple[Peak, ...] = ()
     """Peak rates by product; the first stands for the chip where the device is unknown."""
     lacks: Mapping[str, str] = field(default_factory=dict)

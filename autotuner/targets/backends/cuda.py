@@ -98,7 +98,7 @@ _H100 = {"f16": 989.4, "bf16": 989.4, "f8": 1978.9, "f32": 66.9, "i8": 1978.9}
 CHIPS = (
     Chip(
         *("sm_80", 108, 163 * KIB, _AMPERE),
-        products=("a100",),
+        skus={"a100": 108},
         peaks=(
             Peak("A100", 2039.0, _A100),
             Peak("A100 PCIE 40GB", 1555.0, _A100),
@@ -108,16 +108,24 @@ CHIPS = (
     Chip(
         *("sm_86", 84, 99 * KIB, _AMPERE),
         threads=1536,
-        products=("a10", "rtx3090"),
+        products=("a10",),
+        skus={"rtx3080": 68, "rtx3090": 82, "rtx3090ti": 84},
         peaks=(
             Peak("RTX 3090", 936.2, {"f16": 71.2, "bf16": 71.2, "f32": 35.6, "i8": 284.7}),
             Peak("A10", 600.0, {"f16": 125.0, "bf16": 125.0, "f32": 31.2, "i8": 250.0}),
         ),
     ),
     Chip(
+        *("sm_87", 16, 163 * KIB, _AMPERE),
+        threads=1536,
+        products=("orin",),
+        peaks=(Peak("Orin", 204.8, {"f16": 42.5, "bf16": 42.5, "f32": 5.3, "i8": 85.0}),),
+    ),
+    Chip(
         *("sm_89", 142, 99 * KIB, _AMPERE + F8, "f8E4M3FN"),
         threads=1536,
-        products=("l4", "l40s", "rtx4090"),
+        products=("l4", "l40s"),
+        skus={"rtx4080": 76, "rtx4090": 128},
         peaks=(
             Peak("L40S", 864.0, {"f16": 362.1, "bf16": 362.1, "f8": 733.0, "f32": 91.6, "i8": 733.0}),
             Peak("RTX 4090", 1008.0, {"f16": 165.2, "bf16": 165.2, "f8": 330.3, "f32": 82.6, "i8": 660.6}),
@@ -133,6 +141,28 @@ CHIPS = (
             Peak("H100", 3350.0, _H100),
             Peak("H100 PCIe", 2000.0, {"f16": 756.4, "bf16": 756.4, "f8": 1512.9, "f32": 51.2, "i8": 1512.9}),
         ),
+    ),
+    Chip(
+        *("sm_100", 148, 227 * KIB),
+        products=("b200", "gb200"),
+        peaks=(Peak("B200", 8000.0, {"f16": 2250.0, "bf16": 2250.0, "f8": 4500.0, "f32": 75.0, "i8": 4500.0}),),
+    ),
+    Chip(
+        *("sm_120", 170, 99 * KIB, _AMPERE + F8, "f8E4M3FN"),
+        threads=1536,
+        products=("rtx5080", "rtx5090"),
+        peaks=(
+            Peak("RTX 5090", 1792.0, {"f16": 209.5, "bf16": 209.5, "f8": 419.0, "f32": 104.8, "i8": 838.0}),
+            Peak("RTX 5080", 960.0, {"f16": 112.6, "bf16": 112.6, "f8": 225.1, "f32": 56.3, "i8": 450.2}),
+        ),
+        lacks={"attention": "f8"},
+    ),
+    Chip(
+        *("sm_121", 48, 99 * KIB, _AMPERE),
+        threads=1536,
+        products=("gb10",),
+        # An eighth and a quarter of its 500 TFLOP/s of dense FP4, as its larger sisters have them.
+        peaks=(Peak("GB10", 273.0, {"f16": 62.5, "bf16": 62.5, "f8": 125.0, "f32": 31.2, "i8": 250.0}),),
     ),
 )
 """Code for sm_80 also runs on later ones."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from autotuner.system import machine
@@ -88,47 +88,87 @@ def _properties(path: Path) -> dict[str, int]:
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
 
 
-_CDNA = FLOATS + I8
 _RDNA3 = HALVES + F16_SUMS + I8
 _MI300X = {"f16": 1307.4, "bf16": 1307.4, "f8": 2614.9, "f32": 163.4, "i8": 2614.9}
-_CHIPS = (
-    Chip(
-        *("gfx90a", 110, 64 * KIB, _CDNA),
-        subgroup=64,
-        products=("mi210", "mi250", "mi250x"),
+_cdna = partial(Chip, subgroup=64, register_file=0, registers=512, simds=4)
+_rdna = partial(Chip, register_file=0, registers=256)
+CHIPS = (
+    _cdna(
+        *("gfx908", 120, 64 * KIB, FLOATS[:2] + I8),
+        skus={"mi100": 120},
+        peaks=(Peak("MI100", 1228.8, {"f16": 184.6, "f32": 46.1, "i8": 184.6}),),
+    ),
+    _cdna(
+        *("gfx90a", 110, 64 * KIB, FLOATS + I8),
+        skus={"mi210": 104, "mi250": 104, "mi250x": 110},
         peaks=(
             Peak("MI250X", 1638.4, {"f16": 191.5, "bf16": 191.5, "f32": 47.9, "i8": 191.5}),  # one of its two chips
             Peak("MI210", 1638.4, {"f16": 181.0, "bf16": 181.0, "f32": 45.3, "i8": 181.0}),
         ),
     ),
-    Chip(
-        *("gfx942", 304, 64 * KIB, _CDNA + F8, "f8E4M3FNUZ"),
-        subgroup=64,
-        products=("mi300a", "mi300x", "mi308x", "mi325x"),
+    _cdna(
+        *("gfx942", 304, 64 * KIB, FLOATS + I8 + F8, "f8E4M3FNUZ"),
+        skus={"mi300a": 228, "mi300x": 304, "mi308x": 80, "mi325x": 304},
         peaks=(
             Peak("MI300X", 5300.0, _MI300X),
             Peak("MI300A", 5300.0, {"f16": 980.6, "bf16": 980.6, "f8": 1961.2, "f32": 122.6, "i8": 1961.2}),
             Peak("MI325X", 6000.0, _MI300X),
         ),
     ),
-    Chip(
-        *("gfx950", 256, 160 * KIB, _CDNA + F8, "f8E4M3FN"),
-        subgroup=64,
-        products=("mi350x", "mi355x"),
+    _cdna(
+        *("gfx950", 256, 160 * KIB, FLOATS + I8 + F8, "f8E4M3FN"),
+        skus={"mi350x": 256, "mi355x": 256},
         peaks=(
             Peak("MI355X", 8000.0, {"f16": 2516.6, "bf16": 2516.6, "f8": 5033.2, "f32": 157.3, "i8": 5033.2}),
             Peak("MI350X", 8000.0, {"f16": 2306.9, "bf16": 2306.9, "f8": 4613.7, "f32": 144.2, "i8": 4613.7}),
         ),
     ),
-    Chip(
+    _rdna(
         *("gfx1100", 96, 64 * KIB, _RDNA3),
-        products=("rx7900xt", "rx7900xtx", "w7900"),
+        skus={"rx7900xt": 84, "rx7900xtx": 96, "w7800": 70, "w7900": 96},
         peaks=(Peak("RX 7900 XTX", 960.0, {"f16": 122.8, "bf16": 122.8, "f32": 61.4, "i8": 122.8}),),
     ),
-    Chip(
+    _rdna(
         *("gfx1101", 60, 64 * KIB, _RDNA3),
-        products=("rx7800xt", "w7700"),
+        skus={"rx7700xt": 54, "rx7800xt": 60, "w7700": 48},
         peaks=(Peak("RX 7800 XT", 624.1, {"f16": 74.6, "bf16": 74.6, "f32": 37.3, "i8": 74.6}),),
+    ),
+    _rdna(
+        *("gfx1103", 12, 64 * KIB, _RDNA3),
+        products=("phoenix", "radeon780m"),
+        peaks=(Peak("Radeon 780M", 120.0, {"f16": 16.6, "bf16": 16.6, "f32": 8.3, "i8": 16.6}),),
+    ),
+    _rdna(
+        *("gfx1150", 16, 64 * KIB, _RDNA3),
+        products=("strix-point", "radeon890m"),
+        peaks=(Peak("Radeon 890M", 120.0, {"f16": 23.8, "bf16": 23.8, "f32": 11.9, "i8": 23.8}),),
+    ),
+    _rdna(
+        *("gfx1151", 40, 64 * KIB, _RDNA3),
+        products=("strix-halo", "radeon8060s"),
+        peaks=(Peak("Radeon 8060S", 256.0, {"f16": 59.4, "bf16": 59.4, "f32": 29.7, "i8": 59.4}),),
+    ),
+    _rdna(
+        *("gfx1200", 32, 64 * KIB, _RDNA3 + F8, "f8E4M3FN"),
+        skus={"rx9060xt": 32},
+        peaks=(Peak("RX 9060 XT", 320.0, {"f16": 103.0, "bf16": 103.0, "f8": 205.0, "f32": 25.6, "i8": 205.0}),),
+    ),
+    _rdna(
+        *("gfx1201", 64, 64 * KIB, _RDNA3 + F8, "f8E4M3FN"),
+        skus={"r9700": 64, "rx9070": 56, "rx9070xt": 64},
+        peaks=(
+            Peak("RX 9070 XT", 640.0, {"f16": 195.0, "bf16": 195.0, "f8": 389.0, "f32": 48.7, "i8": 389.0}),
+            Peak("RX 9070", 640.0, {"f16": 145.0, "bf16": 145.0, "f8": 289.0, "f32": 36.1, "i8": 289.0}),
+            Peak("R9700", 640.0, {"f16": 191.0, "bf16": 191.0, "f8": 383.0, "f32": 47.8, "i8": 383.0}),
+        ),
+    ),
+    Chip(
+        *("gfx1250", 256, 320 * KIB, FLOATS + F16_SUMS + I8 + F8, "f8E4M3FN"),
+        register_file=0,
+        registers=1024,
+        skus={"mi455x": 256},
+        # As IREE's own table has them, which says nothing of i8.
+        peaks=(Peak("MI455X", 23300.0, {"f16": 5030.0, "bf16": 5030.0, "f8": 20130.0, "f32": 315.0}),),
     ),
 )
 
@@ -139,12 +179,7 @@ ROCM = Backend(
     drivers=("hip", "rocm"),
     chip_flag="--iree-rocm-target",
     chip_prefix="gfx",
-    chips=tuple(
-        replace(chip, register_file=0, registers=512, simds=4)
-        if chip.subgroup == 64  # CDNA
-        else replace(chip, register_file=0, registers=256)
-        for chip in _CHIPS
-    ),
+    chips=CHIPS,
     executable_format="rocm-hsaco-fb",
     figures="remarks",
     settings=(
