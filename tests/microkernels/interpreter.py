@@ -37,7 +37,7 @@ _GEMM = (
     *("BM", "BN", "MORE", "BK", "GROUP", "TRANSPOSE_LHS", "TRANSPOSE_RHS", "EVEN_M", "EVEN_N", "EVEN_K", "WORKERS"),
     *("SPLIT", "TMA", "CLIP_LOW", "CLIP_HIGH", "LOW_BITS", "HIGH_BITS", "ACTIVATION", "FACTOR_BITS", "GATED"),
 )
-_ATTENTION = ("BM", "BN", "WIDTH", "ROW", "OUT_ROW", "BLOCK_D", "CAUSAL", "EVEN_M", "EVEN_N", "SPLIT")
+_ATTENTION = ("BM", "BN", "WIDTH", "ROW", "OUT_ROW", "BLOCK_D", "MORE", "CAUSAL", "EVEN_M", "EVEN_N", "SPLIT")
 
 
 class Memory:

@@ -107,6 +107,7 @@ SPLIT = ("2x2x3x520x16", "f16", False, {"bm": 16, "split": 4})
     [
         ("2x3x70x70x24", "f16", False, {"bm": 64}, "bhsd"),
         *(("2x2x64x64x32", "bf16", True, {"bm": 64, "num_warps": 4}, layout) for layout in Attention.layouts),
+        ("1x2x70x40x40", "f16", True, {"bm": 64}, "bshd"),  # in two blocks of columns
         (*SPLIT, "bshd"),
     ],
 )

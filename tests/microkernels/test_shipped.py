@@ -142,7 +142,7 @@ def test_what_runs_on_a_later_gpu_too_is_told_how_to_name_it() -> None:
 SPREAD, FEW = conv("3x3x1280", pad="1x1", out="f16"), attention("1x32x1x8192x128")
 CHOICES: list[tuple[str, Problem, str, str, set[int]]] = [
     # Workgroups share a sum, or keys, where there are too few tiles and all of them run at once.
-    ("conv_triton", SPREAD, HOPPER, "split", {1, 2, 3, 4}),
+    ("conv_triton", SPREAD, HOPPER, "split", {1, 2, 3, 4, 6, 8}),
     ("conv_triton", SPREAD, "gfx942", "split", {1}),
     ("conv_triton", conv("3x3x320", shape="2x64x64x320", pad="1x1"), HOPPER, "split", {1}),
     ("attention_triton", FEW, HOPPER, "split", {1, 4, 8, 16}),
@@ -222,7 +222,7 @@ def test_spaces_are_those_of_a_chips_compute_units(name: str, tmp_path: Path) ->
     assert manifest.provider.source is not None
     for chip, units in ((HOPPER, 132), *zip(AMD, (304, 256), strict=True)):
         variants = Variants.of(manifest, LARGE[name], chip, workspace=tmp_path)
-        assert 2 <= len(variants.space) <= 48
+        assert 2 <= len(variants.space) <= 64
         for config in variants.ranked:
             wanted = request(manifest, LARGE[name], chip, {key: int(value) for key, value in config.items})
             plan(wanted, manifest.provider.source.read_text())

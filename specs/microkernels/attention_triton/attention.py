@@ -20,13 +20,15 @@ def attention_triton(
     ROW: tl.constexpr,
     OUT_ROW: tl.constexpr,
     BLOCK_D: tl.constexpr,
+    MORE: tl.constexpr,
     CAUSAL: tl.constexpr,
     EVEN_M: tl.constexpr,
     EVEN_N: tl.constexpr,
     SPLIT: tl.constexpr,
 ):
     """ROW heads lie side by side in a row of what is read, OUT_ROW in one of the result. Where there are three times as
-    many of the former, keys and values lie behind the queries."""
+    many of the former, keys and values lie behind the queries. A head is BLOCK_D numbers wide, or it has so many MORE: no
+    power of two is near 72, 80, 96 or 160."""
     # The last rows of a causal problem see most keys: they begin first.
     block = tl.cdiv(QUERIES, BM) - 1 - tl.program_id(0) if CAUSAL else tl.program_id(0)
     entry = tl.program_id(1).to(tl.int64)
@@ -40,13 +42,11 @@ def attention_triton(
     key += (lead * KEYS * ROW + head) * WIDTH
     value += (lead * KEYS * ROW + head) * WIDTH
     rm, rd = block * BM + tl.arange(0, BM), tl.arange(0, BLOCK_D)
-    inside = (rm[:, None] < QUERIES) & (rd[None, :] < WIDTH)
-    places = rm[:, None] * (OUT_ROW * WIDTH) + rd[None, :]
-    q_places = rm[:, None] * (ROW * WIDTH) + rd[None, :]
-    if EVEN_M and BLOCK_D == WIDTH:
-        q = tl.load(query + q_places)
-    else:
-        q = tl.load(query + q_places, mask=inside, other=0.0)
+    rx = BLOCK_D + tl.arange(0, MORE if MORE else BLOCK_D)
+    WHOLE: tl.constexpr = BLOCK_D <= WIDTH
+    WHOLE_MORE: tl.constexpr = BLOCK_D + MORE == WIDTH
+    q = loaded(query, rm[:, None], rd[None, :], QUERIES, WIDTH, ROW, WHOLE, not EVEN_M)
+    more = loaded(query, rm[:, None], rx[None, :], QUERIES, WIDTH, ROW, WHOLE_MORE, not EVEN_M) if MORE else q
     # Query i sees keys 0 to i: blocks of keys that all rows see whole need no mask.
     if CAUSAL:
         start = 0
@@ -64,20 +64,49 @@ def attention_triton(
     largest = tl.full((BM,), float("-inf"), tl.float32)
     total = tl.zeros((BM,), tl.float32)
     result = tl.zeros((BM, BLOCK_D), tl.float32)
-    largest, total, result = keys_between(
-        start, whole, q, key, value, largest, total, result, rm, rd, KEYS, BN, WIDTH, ROW, BLOCK_D, CAUSAL, False
-    )
+    extra = tl.zeros((BM, MORE if MORE else 1), tl.float32)
+    largest, total, result, extra = keys_between(
+        start, whole, q, more, key, value, largest, total, result, extra, rm, rd, rx,
+        KEYS, BN, WIDTH, ROW, MORE, WHOLE, WHOLE_MORE, CAUSAL, False,
+    )  # fmt: skip
     if CAUSAL or not EVEN_N:
-        largest, total, result = keys_between(
-            whole, end, q, key, value, largest, total, result, rm, rd, KEYS, BN, WIDTH, ROW, BLOCK_D, CAUSAL, True
-        )
+        largest, total, result, extra = keys_between(
+            whole, end, q, more, key, value, largest, total, result, extra, rm, rd, rx,
+            KEYS, BN, WIDTH, ROW, MORE, WHOLE, WHOLE_MORE, CAUSAL, True,
+        )  # fmt: skip
+    out += rm[:, None] * (OUT_ROW * WIDTH)
     if SPLIT > 1:
+        inside = (rm[:, None] < QUERIES) & (rd[None, :] < WIDTH)
         tile = entry * tl.num_programs(0) + block
-        join(arrived + tile, out + places, inside, parts, tile, largest, total, result, BM, BLOCK_D, SPLIT)
-    elif EVEN_M and BLOCK_D == WIDTH:
-        tl.store(out + places, (result / total[:, None]).to(out.dtype.element_ty))
+        join(arrived + tile, out + rd[None, :], inside, parts, tile, largest, total, result, BM, BLOCK_D, SPLIT)
     else:
-        tl.store(out + places, (result / total[:, None]).to(out.dtype.element_ty), mask=inside)
+        stored(out, result / total[:, None], rm[:, None], rd[None, :], QUERIES, WIDTH, WHOLE, EVEN_M)
+        if MORE:
+            stored(out, extra / total[:, None], rm[:, None], rx[None, :], QUERIES, WIDTH, WHOLE_MORE, EVEN_M)
+
+
+@triton.jit
+def loaded(
+    tensor, rows, columns, COUNT, WIDTH: tl.constexpr, ROW: tl.constexpr, WHOLE: tl.constexpr, MASKED: tl.constexpr
+):
+    """Rows of heads, or columns of them. WHOLE: none of the columns is beyond the head; MASKED: some rows are too many."""
+    places = rows * (ROW * WIDTH) + columns
+    if MASKED:
+        block = tl.load(tensor + places, mask=(rows < COUNT) & (columns < WIDTH), other=0.0)
+    elif WHOLE:
+        block = tl.load(tensor + places)
+    else:
+        block = tl.load(tensor + places, mask=columns < WIDTH, other=0.0)
+    return block
+
+
+@triton.jit
+def stored(out, block, rows, columns, QUERIES, WIDTH: tl.constexpr, WHOLE: tl.constexpr, EVEN_M: tl.constexpr):
+    block = block.to(out.dtype.element_ty)
+    if WHOLE and EVEN_M:
+        tl.store(out + columns, block)
+    else:
+        tl.store(out + columns, block, mask=(rows < QUERIES) & (columns < WIDTH))
 
 
 @triton.jit
@@ -85,58 +114,52 @@ def keys_between(
     start,
     end,
     q,
+    more,
     key,
     value,
     largest,
     total,
     result,
+    extra,
     rm,
     rd,
+    rx,
     KEYS,
     BN: tl.constexpr,
     WIDTH: tl.constexpr,
     ROW: tl.constexpr,
-    BLOCK_D: tl.constexpr,
+    MORE: tl.constexpr,
+    WHOLE: tl.constexpr,
+    WHOLE_MORE: tl.constexpr,
     CAUSAL: tl.constexpr,
     MASKED: tl.constexpr,
 ):
     """What these keys add."""
+    SCALE: tl.constexpr = 1.4426950408889634 / WIDTH**0.5  # powers of two are what the chip has: log2(e) goes into it
     for first in range(start, end, BN):
         rn = first + tl.arange(0, BN)
-        k_places = rn[None, :] * (ROW * WIDTH) + rd[:, None]
-        v_places = rn[:, None] * (ROW * WIDTH) + rd[None, :]
-        if MASKED:
-            k = tl.load(key + k_places, mask=(rn[None, :] < KEYS) & (rd[:, None] < WIDTH), other=0.0)
-        elif BLOCK_D == WIDTH:
-            k = tl.load(key + k_places)
-        else:
-            k = tl.load(key + k_places, mask=rd[:, None] < WIDTH, other=0.0)
+        k = loaded(key, rn[None, :], rd[:, None], KEYS, WIDTH, ROW, WHOLE, MASKED)
         scores = tl.dot(q, k)
+        if MORE:
+            k = loaded(key, rn[None, :], rx[:, None], KEYS, WIDTH, ROW, WHOLE_MORE, MASKED)
+            scores = tl.dot(more, k, scores)
         if MASKED:
             seen = rn[None, :] < KEYS
             if CAUSAL:
                 seen = seen & (rn[None, :] <= rm[:, None])
             scores = tl.where(seen, scores, float("-inf"))
-        if MASKED:
-            v = tl.load(value + v_places, mask=(rn[:, None] < KEYS) & (rd[None, :] < WIDTH), other=0.0)
-        elif BLOCK_D == WIDTH:
-            v = tl.load(value + v_places)
-        else:
-            v = tl.load(value + v_places, mask=rd[None, :] < WIDTH, other=0.0)
-        largest, total, result = weighed(scores, v, largest, total, result, WIDTH)
-    return largest, total, result
-
-
-@triton.jit
-def weighed(scores, v, largest, total, result, WIDTH: tl.constexpr):
-    """The values by the weights of these scores. Powers of two are what the chip has: log2(e) goes into the scale."""
-    SCALE: tl.constexpr = 1.4426950408889634 / WIDTH**0.5
-    now = tl.maximum(largest, tl.max(scores, 1) * SCALE)
-    weights = tl.math.exp2(scores * SCALE - now[:, None])
-    shrink = tl.math.exp2(largest - now)
-    total = total * shrink + tl.sum(weights, 1)
-    result = tl.dot(weights.to(v.dtype), v, result * shrink[:, None])
-    return now, total, result
+        now = tl.maximum(largest, tl.max(scores, 1) * SCALE)
+        weights = tl.math.exp2(scores * SCALE - now[:, None])
+        shrink = tl.math.exp2(largest - now)
+        total = total * shrink + tl.sum(weights, 1)
+        v = loaded(value, rn[:, None], rd[None, :], KEYS, WIDTH, ROW, WHOLE, MASKED)
+        weights = weights.to(v.dtype)
+        result = tl.dot(weights, v, result * shrink[:, None])
+        if MORE:
+            v = loaded(value, rn[:, None], rx[None, :], KEYS, WIDTH, ROW, WHOLE_MORE, MASKED)
+            extra = tl.dot(weights, v, extra * shrink[:, None])
+        largest = now
+    return largest, total, result, extra
 
 
 @triton.jit
