@@ -27,8 +27,8 @@ def attention_triton(
     SPLIT: tl.constexpr,
 ):
     """ROW heads lie side by side in a row of what is read, OUT_ROW in one of the result. Where there are three times as
-    many of the former, keys and values lie behind the queries. A head is BLOCK_D numbers wide, or it has so many MORE: no
-    power of two is near 72, 80, 96 or 160."""
+    many of the former, keys and values lie behind the queries. A head has BLOCK_D columns, and so many MORE where no
+    power of two is near: at 72, 80, 96, 160."""
     # The last rows of a causal problem see most keys: they begin first.
     block = tl.cdiv(QUERIES, BM) - 1 - tl.program_id(0) if CAUSAL else tl.program_id(0)
     entry = tl.program_id(1).to(tl.int64)
@@ -89,7 +89,7 @@ def attention_triton(
 def loaded(
     tensor, rows, columns, COUNT, WIDTH: tl.constexpr, ROW: tl.constexpr, WHOLE: tl.constexpr, MASKED: tl.constexpr
 ):
-    """Rows of heads, or columns of them. WHOLE: none of the columns is beyond the head; MASKED: some rows are too many."""
+    """A block of a tensor. WHOLE: none of the columns is beyond the head; MASKED: some rows are beyond the last."""
     places = rows * (ROW * WIDTH) + columns
     if MASKED:
         block = tl.load(tensor + places, mask=(rows < COUNT) & (columns < WIDTH), other=0.0)
