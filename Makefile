@@ -5,14 +5,17 @@ VENV ?= .venv
 MUTANTS ?= autotuner.measure.* autotuner.system.cache.* autotuner.build.builder.*key* autotuner.build.builder.*object_hashes* \
            autotuner.system.digests.* autotuner.jobs.ab.* autotuner.carriers.* autotuner.system.workspace.* autotuner.problems.* \
            autotuner.specfiles.*
+# For each parser, in `make fuzz`.
+CASES ?= 10000
 BIN := $(VENV)/bin
 
-.PHONY: help docs site demo test test-long otherarch test-otherarch lint format mutants clean
+.PHONY: help docs site demo test test-long fuzz otherarch test-otherarch lint format mutants clean
 
 help:
 	@echo "make demo    install into $(VENV), tune one small GEMM on this machine's processor (two minutes)"
 	@echo "make test    install into $(VENV) with the tools of development, run the tests"
 	@echo "make test-long    run what it leaves out: whole runs of 5 to 30 seconds each, whose parts other tests hold"
+	@echo "make fuzz    give every parser of others' files $(CASES) mangled ones (CASES=…; half an hour)"
 	@echo "make test-otherarch  run what is compiled for the other architecture (aarch64 or x86_64) under QEMU; needs Debian's"
 	@echo "             $$($(PYTHON) -m tests.otherarch.machine apt)"
 	@echo "make docs    write docs/api.md from the docstrings"
@@ -44,6 +47,9 @@ test: $(VENV)/.dev
 # Whole runs whose parts the others hold.
 test-long: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m long
+
+fuzz: $(VENV)/.dev
+	AUTOTUNE_FUZZ=$(CASES) $(BIN)/python -m pytest -n 2 tests/fuzz
 
 otherarch: $(VENV)/.dev
 	$(BIN)/python -m tests.otherarch.machine

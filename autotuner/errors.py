@@ -5,6 +5,8 @@ from autotuner._version import IREE_RANGE
 INSTALL_IREE = f"Install it with `pip install 'iree-base-compiler{IREE_RANGE}' 'iree-base-runtime{IREE_RANGE}'`."
 EXIT_NO_WINNER, EXIT_REGRESSION, EXIT_INTERRUPTED, EXIT_PIPE = 6, 6, 130, 141
 """Exit codes that no error stands for; the last is what a shell gives for SIGPIPE."""
+_LONGEST = 1500
+"""Characters of a message; of a longer one the beginning and the end are told, whatever a stranger's file has in it."""
 
 
 class AutotuneError(Exception):
@@ -13,6 +15,8 @@ class AutotuneError(Exception):
     exit_code = 2
 
     def __init__(self, message: str, *, remedy: str = "") -> None:
+        if len(message) > _LONGEST:
+            message = f"{message[: _LONGEST // 2]} … {message[-_LONGEST // 2 :]}"
         super().__init__(message)
         self.message = message
         self.remedy = remedy

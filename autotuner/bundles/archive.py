@@ -7,6 +7,7 @@ import json
 import re
 import stat
 import zipfile
+import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -120,7 +121,7 @@ def unpack(file: Path, folder: Path) -> Unpacked:
                         raise refusal(file, f"{one.filename} is damaged")
                     modules[found[1]] = folder / f"{found[1]}.vmfb"
                     modules[found[1]].write_bytes(data)
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError) as error:
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, ValueError) as error:
         raise refusal(file, "it is no zip file, or a damaged one") from error
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror or error}.", remedy="Name a bundle.") from error

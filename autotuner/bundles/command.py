@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from autotuner.errors import OutOfTimeError, ToolMissingError, UsageError
+from autotuner.system import process
 from autotuner.system.progress import Reporter, Stop
 
 if TYPE_CHECKING:
@@ -43,8 +44,8 @@ def run(
     if result.suffix != ".zip" or result.absolute() == bundle.absolute():
         raise UsageError(f"-o {result} is not another .zip file.", remedy="Name the result, such as -o result.zip.")
     claim(result, archive.our_bundle, force=force)
-    with TemporaryDirectory(prefix="autotune-bundle-", dir=result.absolute().parent) as scratch:
-        here = RunContext(Path(scratch), reporter, stop, device, seconds)
+    with process.temporary("autotune-bundle-", result.absolute().parent) as scratch:
+        here = RunContext(scratch, reporter, stop, device, seconds)
         timed = _suite_timed(bundle, here) if archive.is_suite(bundle) else _timed(bundle, here)
         archive.write(result, timed.documents, {}, parts=timed.parts, force=force)
     return result, timed

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import shlex
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -329,8 +328,8 @@ def _run(job: Compile, words: Sequence[str], folder: Path) -> process.Finished:
 
 def inspect(job: Compile, tools: Tools) -> Compiled:
     """Compiles in a temporary folder for the printed text; raises with the compiler's own words."""
-    with tempfile.TemporaryDirectory(prefix="autotune-", ignore_cleanup_errors=True) as folder:
-        return compile_program(job, tools, Path(folder)).checked()
+    with process.temporary("autotune-") as folder:
+        return compile_program(job, tools, folder).checked()
 
 
 def _dump_flag(what: Dump) -> str:

@@ -31,8 +31,9 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError, Statement
 from autotuner.errors import AutotuneError, EnvironmentFailure, StorageError, UsageError
 from autotuner.store.rows import METADATA, SCHEMA, VERSION
 
-DATABASE_ERRORS = (SQLAlchemyError, sqlite3.Error, OSError)
-"""The exceptions of databases; the last two come unwrapped from a connection's first statements."""
+DATABASE_ERRORS = (SQLAlchemyError, sqlite3.Error, OSError, UnicodeDecodeError)
+"""The exceptions of databases; all but the first come unwrapped from a first statement. What SQLite says of a damaged
+file may be no text."""
 
 BUSY_SECONDS = "15"
 """The time limit of a write that waits for another process's. One takes a millisecond; this is for slow disks."""
@@ -199,7 +200,7 @@ def explain(error: Exception, url: URL) -> AutotuneError:
         return StorageError(f"there is no space left to write {name}.", remedy=remedy)
     if says("not a database"):
         return StorageError(f"{name} is not a database.", remedy=f"Move it away, or {ELSEWHERE}")
-    if says("malformed"):
+    if says("malformed") or isinstance(cause, UnicodeDecodeError):
         return StorageError(f"{name} is damaged ({said}).", remedy=f"Move it away, or {ELSEWHERE}")
     if says("is locked", "is busy"):
         remedy = f"Close the program that has it open, or {ELSEWHERE}"

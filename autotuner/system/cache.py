@@ -8,19 +8,19 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from autotuner.errors import StorageError
+from autotuner.system import process
 from autotuner.system.digests import file_digest
 from autotuner.system.files import write_whole
 
 _FORMAT = "v3"
 _RECORDED = "build.json"
-_MAKING = ".making-"
+MAKING = ".making-"
 _TAG = "CACHEDIR.TAG"
 _MARK = "Signature: 8a477f597d28d172789f06886806bc55\n# Builds of autotune, which can be made again.\n"
 """The file that marks a folder as a cache for all programs (bford.info/cachedir), and as one of autotune's."""
@@ -77,21 +77,20 @@ class Cache:
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
         """A temporary folder on the cache's own file system."""
-        try:
-            self.builds.mkdir(parents=True, exist_ok=True)
-            if not (self.builds / _TAG).exists():
-                write_whole(self.builds / _TAG, _MARK)
-            folder = Path(tempfile.mkdtemp(prefix=_MAKING, dir=self.builds))
-        except OSError as error:
-            raise self._unwritable(error) from error
-        try:
-            yield folder
-        except OSError as error:
-            if error.errno in _FULL:
+        with contextlib.ExitStack() as stack:
+            try:
+                self.builds.mkdir(parents=True, exist_ok=True)
+                if not (self.builds / _TAG).exists():
+                    write_whole(self.builds / _TAG, _MARK)
+                folder = stack.enter_context(process.temporary(MAKING, self.builds))
+            except OSError as error:
                 raise self._unwritable(error) from error
-            raise
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            try:
+                yield folder
+            except OSError as error:
+                if error.errno in _FULL:
+                    raise self._unwritable(error) from error
+                raise
 
     def store(self, key: str, record: Mapping[str, Any], *, vmfb: Path | bytes | None) -> Path:
         """Puts an entry in place, with a module's file or its bytes; when another run was faster, its entry stays."""

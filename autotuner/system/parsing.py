@@ -36,8 +36,12 @@ def read_npy(path: Path | str, *, mapped: bool = False) -> npt.NDArray[Any]:
     try:
         with _PARSING:
             array = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
+    except (OSError, ValueError):
+        raise
     except EOFError as error:
         raise ValueError(f"{path} is empty") from error
+    except Exception as error:  # of a damaged header numpy raises whatever its tokenizer does
+        raise ValueError(f"{path} holds no array") from error
     if isinstance(array, np.ndarray):
         return array
     array.close()

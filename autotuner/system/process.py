@@ -6,9 +6,11 @@ import contextlib
 import math
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
@@ -205,7 +207,7 @@ def start(
 
 def _begin(command: Sequence[str | Path], writes: Path | None, **how: Any) -> subprocess.Popen[bytes]:
     _raise_if_closing()
-    marked = watcher.environment(_watched())
+    marked = {**watcher.environment(_watched()), "TMPDIR": str(_own_temporary())}
 
     def begun() -> subprocess.Popen[bytes]:
         words = [str(word) for word in command]
@@ -242,6 +244,33 @@ def _watched() -> str:
 
 
 _watchers: list[subprocess.Popen[bytes]] = []
+
+
+@contextlib.contextmanager
+def temporary(prefix: str, folder: Path | None = None) -> Iterator[Path]:
+    """A temporary folder, which is removed also when this process is killed."""
+    made = _made(prefix, folder)
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+@cache
+def _own_temporary() -> Path:
+    """The folder for temporary files of all programs of this process. Its watcher removes it, however it ends."""
+    return _made("autotune-", None)
+
+
+def _made(prefix: str, folder: Path | None) -> Path:
+    made = Path(tempfile.mkdtemp(prefix=prefix, dir=folder)).absolute()
+    _watched()
+    with contextlib.suppress(OSError, IndexError):  # without a watcher it is removed all the same, but for a kill
+        pipe = _watchers[-1].stdin
+        assert pipe is not None
+        pipe.write(os.fsencode(made) + b"\0")
+        pipe.flush()
+    return made
 
 
 def halt(pid: int) -> None:

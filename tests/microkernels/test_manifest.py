@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from autotuner.errors import UsageError
 from autotuner.microkernels.instance import own_folder, shipped_folder
@@ -285,28 +283,6 @@ def test_a_file_that_is_no_manifest_is_refused(folder: Path) -> None:
         load(file, OPERATIONS)
     assert len(str(refused.value)) < 500
     assert str(refused.value).isprintable()
-
-
-@given(
-    key=st.sampled_from(
-        ["operation", "dtypes", "grid", "symbol", "values", "bindings", "objects", "provider", "zeroed"]
-    ),
-    value=st.sampled_from(
-        ["1", "1.5", "true", '""', "[]", "[[]]", "[1]", "{}", "{a = 1}", '["m"]', "1979-05-27", '"m"', "nan"]
-    ),
-)
-def test_no_value_of_a_wrong_type_breaks_the_reader(
-    tmp_path_factory: pytest.TempPathFactory, key: str, value: str
-) -> None:
-    folder = tmp_path_factory.mktemp("m")
-    file = folder / "microkernel.toml"
-    lines = [line for line in GEMM.splitlines() if not line.startswith(f"{key} =") and f"[{key}" not in line]
-    file.write_text("\n".join([f"{key} = {value}", *lines]))
-    try:
-        load(file, OPERATIONS)
-    except UsageError as error:
-        message = error.message
-        assert str(file) in message or "cannot name" in message
 
 
 def test_attention_may_name_no_layouts_and_transposes_heads(folder: Path) -> None:

@@ -10,6 +10,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
 from autotuner.build import Isa
 from autotuner.devices.many import Devices
 from autotuner.store.rows import BuildRow, CandidateRow, TimingRow
@@ -190,12 +192,19 @@ def test_a_terminal_that_is_closed_is_an_interrupt_too_also_while_the_space_is_r
     assert json.loads(out)["verdict"] == "inconclusive"
 
 
-def test_kill_9_leaves_no_compiler_running(cli: MakeCli) -> None:
+def test_kill_9_leaves_no_compiler_running_and_no_temporary_file(
+    cli: MakeCli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
     line = cli()
     line.fake.slow_down("compile")
     process = line.start(*unseen(62))
     line.wait_for(process, "SELECT count(*) FROM candidates WHERE kind = 'codegen'", 2)
     assert wait_until(lambda: len(line.fake.running()) > 0)
+    assert [*temporary.iterdir()]
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert wait_until(lambda: line.fake.running() == [])
+    assert wait_until(lambda: not [*temporary.iterdir()])

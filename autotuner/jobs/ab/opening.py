@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from autotuner.problems import Problem
 from autotuner.problems.render import problem_mlir
 from autotuner.programs.model import Model
 from autotuner.programs.program import ProblemProgram, Program
+from autotuner.system import process
 from autotuner.system.digests import path_digest
 from autotuner.system.text import times
 from autotuner.targets import Target
@@ -115,11 +115,11 @@ def rehearse_experiment(wanted: Experiment, target: Target, *, options: Options)
     """Both arms prepared and proven, and the commands; nothing is written outside of a folder that is thrown away."""
     tools = Tools.find(options.iree_tools)
     problem, model = target.prepare(wanted.problem) if wanted.problem is not None else None, wanted.model
-    with tempfile.TemporaryDirectory(prefix="autotune-") as scratch:
+    with process.temporary("autotune-") as scratch:
         source: str | Path = problem_mlir(problem) if problem is not None else ""
         flags, subject = problem.flags if problem is not None else (), model or problem
         if model is not None:
-            subject = model.opened(folder=Path(scratch), tools=tools)
+            subject = model.opened(folder=scratch, tools=tools)
             flags, source = (), subject.path
         site = ArmSite(
             program=source,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from autotuner.programs.dispatch import DispatchProblem, group_flops, loop_sizes
 from autotuner.programs.flow import Group
 from autotuner.programs.model import Model, ModelBuilder
 from autotuner.programs.structure import read_structure
+from autotuner.system import process
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
 from autotuner.system.text import count, listed
@@ -29,8 +29,8 @@ _SHOWN = 6
 def rehearse_model(model: Model, target: Target, *, options: Options) -> Rehearsal:
     """Compiles to the point where dispatches are configured, and no further; an ONNX model is imported."""
     tools = Tools.find(options.iree_tools)
-    with tempfile.TemporaryDirectory() as folder:
-        program = model.opened(folder=Path(folder), tools=tools)
+    with process.temporary("autotune-") as folder:
+        program = model.opened(folder=folder, tools=tools)
         builder = ModelBuilder(tools, Cache(cache_dir()), program)
         flags = list(target.compile_flags)
         structure = read_structure(builder, flags, target=target.name, timeout=options.effort.compile_timeout * 10)

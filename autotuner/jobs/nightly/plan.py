@@ -72,7 +72,7 @@ def read_plan(path: Path) -> Plan:
         raise UsageError(f"there is no file {path}.", remedy="docs/nightly.md shows one.")
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not TOML: {error}.", remedy="docs/nightly.md shows a file.") from None
     try:
         return _plan(path.absolute(), table)
@@ -100,7 +100,7 @@ def _plan(path: Path, table: Mapping[str, Any]) -> Plan:
         remedy = f'Name a place in it, such as page = "{top.get("workspace", ".")}/{name}.html".'
         raise UsageError(f"`page` = {short(str(page))} {wrong}.", remedy=remedy)
     golden = top.get("golden")
-    if golden is not None and "://" not in golden and (path.parent / golden).exists():
+    if golden is not None and "://" not in golden and os.path.exists(path.parent / golden):
         golden = str(path.parent / golden)
     limits = _checked(table.get("compare", {}), ("threshold",), where="[compare]")
     return Plan(path, name, workspace, golden, page, parts, limits.get("threshold"))
@@ -119,10 +119,10 @@ def _part(table: Any, defaults: Mapping[str, Any], where: str, folder: Path) -> 
     chip = Target.parse(target)  # refused now, not at two in the morning
     subject = given.pop(kind)
     path = folder / subject
-    if kind == "model" and not path.is_file():
+    if kind == "model" and not os.path.isfile(path):  # False for a name that is too long
         raise UsageError(f"the model {path} of {where} is not there.", remedy="Name a file beside the nightly file.")
     name = checked_name(given.pop("name", f"{Path(subject).stem}-{target}"), what=f"{where} (give it a `name`)")
-    subject = str(path) if path.is_file() else subject
+    subject = str(path) if os.path.isfile(path) else subject
     if kind == "suite":
         load(subject, dtype=chip.usual_dtype)
     if "iree_tools" in given:

@@ -16,6 +16,7 @@ from autotuner.jobs.suite.result import SuiteResult
 from autotuner.jobs.suite.rows import Row
 from autotuner.jobs.suite.run import Selection, SuiteRun, go_through
 from autotuner.jobs.suite.workload import Entry, Skipped, Workload
+from autotuner.system import process
 from autotuner.system.text import count
 from autotuner.system.workspace import checked_name
 from autotuner.targets import NO_DEVICE, Target
@@ -36,9 +37,9 @@ def bundle_suite(
     chosen = wanted.on(target, seed=options.seed)
     with (
         Job.open(target, options, watched, otherwise=math.inf) as job,
-        TemporaryDirectory(prefix="autotune-bundle-") as folder,
+        process.temporary("autotune-bundle-") as folder,
     ):
-        way = partial(_Bundled, file=file, folder_of_parts=Path(folder))
+        way = partial(_Bundled, file=file, folder_of_parts=folder)
         return go_through(chosen, job, wanted, way)
 
 

@@ -149,12 +149,6 @@ def test_calls_add_up_by_key_however_lines_are_repeated(rows: list[tuple[int, in
     assert len(skipped) == any(not whole for *_, whole in rows), "told once, by the first of them"
 
 
-@given(st.text(max_size=200))
-def test_no_text_at_all_ends_in_a_traceback(text: str) -> None:
-    entries, _ = read(*text.splitlines())
-    assert entries == ()
-
-
 LIST = """\
 # a comment
 convbfp16 -n 16 -c 96 -H 48 -W 32 -k 64 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -l 1 -j 1 -m conv -g 1 -F 1 -t 1 --iter 100 \

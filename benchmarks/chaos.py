@@ -1,0 +1,330 @@
+"""What a killed part of a running command loses or leaves behind: `python -m benchmarks.chaos --rounds 200 FILE`.
+
+Each round runs a command on this processor in a workspace and a cache of its own, and kills one part of it (SIGKILL)
+at a random moment: the command itself, a compile, the device's process, a worker or the scheduler of its cluster, the
+database server. Then the same command goes on with --resume. No finished row may be missing or doubled, the verdict
+must be there, and no process, held lock, temporary folder or shared memory may be left.
+
+FILE (.jsonl) gets a line a round; rounds that are in it are not run again. What they came to is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from autotuner.errors import StorageError
+from autotuner.store.rows import CandidateRow, RunRow
+from autotuner.store.store import Store
+from autotuner.system.cache import MAKING
+from autotuner.system.settings import cache_dir
+from benchmarks.machine import machine
+from tests.store.postgresql import Server, own_server
+from tests.support.clusters import LocalCluster, local_cluster
+from tests.support.patience import wait_until
+
+ROOT = Path(__file__).parents[1]
+SHAPES = "op,shape,dtype\ngemm,96x64x128,f32\ngemm,48x80x64,f32\n"
+SHORT = ("--effort", "quick", "--microkernels", "none", "--json", "--resume")
+COMMANDS: Mapping[str, tuple[str, ...]] = {
+    "gemm": ("gemm", "--shape", "96x64x128", "--dtype", "f32", "--budget", "15s", "--trials", "5", *SHORT),
+    "model": ("model", str(ROOT / "tests/jobs/model/examples/three.mlir"), "--budget", "40s", "--trials", "3", *SHORT),
+    "suite": ("suite", "shapes.csv", "--budget", "30s", "--trials", "3", *SHORT),
+    "ab": ("ab", "sgemm_c", "--shape", "96x64x128", "--budget", "12s", "--json", "--resume"),
+}
+PARTS = ("coordinator", "compile", "device", "worker", "scheduler", "postgresql")
+"""What is killed. A cluster builds and times for gemm alone, which is enough to lose its parts."""
+PROGRAMS = {"compile": "iree-compile", "device": "autotuner.devices.child"}
+"""Words of the command lines of a command's own programs."""
+ENDED = ("timed", "failed", "duplicate")
+_MARK = "AUTOTUNE_CHAOS"
+_LONGEST = 600.0
+_SOON = 20.0
+"""Seconds in which a command's programs are gone after it."""
+
+
+@dataclass
+class Round:
+    """What was killed when, and what came of it."""
+
+    number: int
+    command: str
+    part: str
+    killed_after: float | None = None
+    """Seconds from the command's start; None: it ended before there was anything to kill."""
+    exit_code: int = 0
+    resumed: int = 0
+    """How often the command went on."""
+    rows: int = 0
+    """Finished rows at the moment of the kill."""
+    verdict: str = ""
+    wrong: list[str] = field(default_factory=list)
+    """What must not be."""
+
+
+@dataclass
+class Place:
+    """Folders of a round, and the environment of its programs."""
+
+    folder: Path
+    mark: str
+    storage: tuple[str, ...] = ()
+    more: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("workspace", "cache", "tmp"):
+            (self.folder / name).mkdir()
+        (self.folder / "cache" / "digests").symlink_to(cache_dir() / "digests")  # to hash the compiler takes seconds
+        (self.folder / "workspace" / "shapes.csv").write_text(SHAPES)
+
+    @property
+    def workspace(self) -> Path:
+        return self.folder / "workspace"
+
+    def start(self, words: tuple[str, ...], log: Path) -> subprocess.Popen[bytes]:
+        own = {_MARK: self.mark, "AUTOTUNE_CACHE_DIR": str(self.folder / "cache"), "TMPDIR": str(self.folder / "tmp")}
+        with log.open("wb") as out, log.with_suffix(".err").open("wb") as err:
+            return subprocess.Popen(
+                [sys.executable, "-m", "autotuner", *words, *self.storage],
+                cwd=self.workspace,
+                env={**os.environ, **own, **self.more},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+            )
+
+    def programs(self, word: str = "") -> list[int]:
+        """Processes of this round that have the word in their command line."""
+        found, mark = [], f"{_MARK}={self.mark}".encode()
+        for name in filter(str.isdecimal, os.listdir("/proc")):
+            with suppress(OSError):
+                if mark in Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
+                    words = Path(f"/proc/{name}/cmdline").read_bytes().decode(errors="replace")
+                    if words and word in words:
+                        found.append(int(name))
+        return found
+
+    def rows(self) -> tuple[list[RunRow], dict[int, CandidateRow]]:
+        """All runs, and the candidates that have ended."""
+        url = self.storage[1] if self.storage else None
+        with suppress(StorageError), Store.open(url, workspace=self.workspace, create=False) as store:
+            runs = store.runs()
+            rows = [row for run in runs for row in store.candidates(run.id) if row.state in ENDED]
+            return runs, {row.id: row for row in rows}
+        return [], {}
+
+    def left(self) -> Iterator[str]:
+        """What is left when nothing of the round runs any more."""
+        if not wait_until(lambda: not self.programs(), seconds=_SOON):
+            yield f"processes: {[Path(f'/proc/{pid}/cmdline').read_text() for pid in self.programs()]}"
+        for lock in self.folder.rglob("*.lock"):
+            with lock.open() as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    yield f"a held lock: {lock.name}"
+        yield from (f"temporary: {path.name}" for path in (self.folder / "tmp").iterdir())
+        for name in (f"{MAKING}*", ".autotune-*"):
+            found = (path for path in self.folder.rglob(name) if path.suffix != ".lock")
+            yield from (f"half made: {path.relative_to(self.folder)}" for path in found)
+
+
+def play(number: int, seed: int, usual: Mapping[str, float], folder: Path) -> Round:
+    """One round. `usual` are the seconds of each command that nobody disturbs."""
+    rng = random.Random(f"{seed}/{number}")
+    part = PARTS[number % len(PARTS)]
+    command = "gemm" if part in ("worker", "scheduler") else rng.choice(list(COMMANDS))
+    found = Round(number, command, part)
+    shared = set(os.listdir("/dev/shm"))
+    with ExitStack() as stack:
+        place = Place(folder, f"{seed}-{number}")
+        servers = Servers(stack, place, part)
+        words = (*COMMANDS[command], *servers.words)
+        running = place.start(words, folder / "first.json")
+        began = time.monotonic()
+        moment = began + rng.uniform(0.05, 1.0) * usual[command]
+        while running.poll() is None and (time.monotonic() < moment or not servers.victims(running)):
+            time.sleep(0.01)
+        if running.poll() is None:
+            found.killed_after = round(time.monotonic() - began, 2)
+            for pid in servers.victims(running)[:1]:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        found.exit_code = ended(running)
+        servers.start_again()
+        runs, before = place.rows()
+        found.rows = len(before)
+        said = (folder / "first.err").read_text()
+        complain(found, said, found.exit_code)
+        done = any(run.parent is None and run.status == "finished" for run in runs)
+        document = folder / "first.json"
+        while not done and found.resumed < 3:
+            found.resumed += 1
+            document = folder / f"again{found.resumed}.json"
+            code = ended(place.start((*COMMANDS[command], *servers.words), document))
+            complain(found, document.with_suffix(".err").read_text(), code)
+            done = code in (0, 6)
+        text = document.read_text()
+        found.verdict = json.loads(text).get("verdict") or "" if text.strip() else ""
+        if not found.verdict:
+            found.wrong.append(f"no verdict after {found.resumed} resumes: {said[-300:]}")
+        found.wrong += differences(runs, before, *place.rows())
+        found.wrong += place.left()
+    found.wrong += [f"shared memory: {name}" for name in set(os.listdir("/dev/shm")) - shared if "autotune" in name]
+    return found
+
+
+def ended(running: subprocess.Popen[bytes]) -> int:
+    try:
+        return running.wait(_LONGEST)
+    except subprocess.TimeoutExpired:
+        running.kill()
+        running.wait()
+        return -999
+
+
+def complain(found: Round, said: str, code: int) -> None:
+    """An error is one line with a remedy; a bug is neither."""
+    if "Traceback" in said or "this is a bug" in said:
+        found.wrong.append(f"a bug: {said[-600:]}")
+    elif code < 0 and (found.part != "coordinator" or found.resumed):
+        found.wrong.append(f"exit code {code}: {said[-300:]}")
+
+
+def differences(
+    runs: list[RunRow], before: Mapping[int, CandidateRow], runs_after: list[RunRow], after: Mapping[int, CandidateRow]
+) -> Iterator[str]:
+    """Rows that are missing, changed or doubled."""
+    for row in before.values():
+        now = after.get(row.id)
+        if now is None or (now.state, now.config.key, now.failure) != (row.state, row.config.key, row.failure):
+            yield f"row {row.id} ({row.state}) is now {now and now.state}"
+    kept = Counter((row.run, row.config.key) for row in after.values() if row.kind == "codegen")
+    yield from (f"{run} has {times} rows of {config}" for (run, config), times in kept.items() if times > 1)
+    tops = [run for run in runs_after if run.parent is None]
+    if len(tops) > max(1, sum(run.parent is None for run in runs)):
+        yield f"--resume began another run: {[(run.id, run.status) for run in tops]}"
+
+
+class Servers:
+    """What a round needs beside the command: a cluster, a database server; and whom it may kill."""
+
+    def __init__(self, stack: ExitStack, place: Place, part: str) -> None:
+        self.part, self.words, self.place, self.stack = part, tuple[str, ...](), place, stack
+        self.server: Server | None = None
+        if part == "postgresql":
+            self.server = stack.enter_context(own_server())
+            place.storage = ("--storage", self.server.url)
+        if part in ("worker", "scheduler"):
+            self._cluster("cluster")
+
+    def _cluster(self, name: str) -> None:
+        folder = self.place.folder / name
+        folder.mkdir()
+
+        def share(cache: Path) -> None:
+            cache.mkdir()
+            (cache / "digests").symlink_to(cache_dir() / "digests")
+
+        self.cluster: LocalCluster = self.stack.enter_context(local_cluster(folder, share))
+        self.cluster.start("cpu", device=True)
+        self.cluster.join("cpu")
+        self.words = ("--cluster", self.cluster.address, "--device", "cpu")
+        self.place.more = {"DASK_CONFIG": str(self.cluster.dask_config)}
+
+    def victims(self, running: subprocess.Popen[bytes]) -> list[int]:
+        if self.part == "coordinator":
+            return [running.pid]
+        if self.part == "postgresql":
+            assert self.server is not None
+            return [int((self.server.folder / "db" / "postmaster.pid").read_text().split()[0])]
+        if self.part == "worker":
+            return [self.cluster.workers["cpu"].process.pid]
+        if self.part == "scheduler":
+            return [self.cluster.scheduler.process.pid]
+        return self.place.programs(PROGRAMS[self.part])
+
+    def start_again(self) -> None:
+        """What was killed is there again, as a service that is always restarted."""
+        if self.server is not None:
+            # What the killed one has left goes a moment later.
+            assert wait_until(self._started, seconds=_SOON)
+        if self.part in ("worker", "scheduler"):
+            self._cluster("cluster-again")
+
+    def _started(self) -> bool:
+        assert self.server is not None
+        with suppress(AssertionError):
+            self.server.start()
+            return True
+        return False
+
+
+def table(rounds: list[Round]) -> str:
+    """What the rounds came to, by what was killed."""
+    lines = [
+        "| killed | rounds | in time | finished rows then | went on | verdicts | wrong |",
+        "|---|---:|---:|---:|---:|---|---|",
+    ]
+    for part in PARTS:
+        mine = [one for one in rounds if one.part == part]
+        verdicts = ", ".join(f"{count} {name}" for name, count in Counter(one.verdict for one in mine).most_common())
+        hit = sum(one.killed_after is not None for one in mine)
+        wrong = sum(bool(one.wrong) for one in mine)
+        rows, resumed = sum(one.rows for one in mine), sum(one.resumed > 0 for one in mine)
+        lines.append(f"| {part} | {len(mine)} | {hit} | {rows} | {resumed} | {verdicts} | {wrong or 'none'} |")
+    lines.append("")
+    lines += [f"- round {one.number} ({one.command}, {one.part}): {why[:200]}" for one in rounds for why in one.wrong]
+    return "\n".join(lines) + "\n"
+
+
+def usual_seconds(folder: Path) -> dict[str, float]:
+    """What each command takes that nobody disturbs."""
+    found = {}
+    for name, words in COMMANDS.items():
+        (folder / name).mkdir()
+        place, began = Place(folder / name, f"usual-{name}"), time.monotonic()
+        if ended(place.start(words, folder / f"{name}.json")):
+            sys.exit((folder / f"{name}.err").read_text())
+        found[name] = time.monotonic() - began
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--table", action="store_true", help="run nothing more")
+    asked = parser.parse_args()
+    lines = asked.file.read_text().splitlines() if asked.file.exists() else []
+    if not lines:
+        with tempfile.TemporaryDirectory(prefix="chaos-") as name:
+            lines.append(json.dumps({"machine": machine(), "usual": usual_seconds(Path(name))}))
+        asked.file.write_text(f"{lines[0]}\n")
+    head, rounds = json.loads(lines[0]), [Round(**json.loads(line)) for line in lines[1:]]
+    for number in () if asked.table else sorted({*range(asked.rounds)} - {one.number for one in rounds}):
+        with tempfile.TemporaryDirectory(prefix="chaos-") as name:
+            rounds.append(play(number, asked.seed, head["usual"], Path(name)))
+        with asked.file.open("a") as file:
+            file.write(json.dumps(asdict(rounds[-1])) + "\n")
+        print(rounds[-1], file=sys.stderr, flush=True)
+    print(f"{len(rounds)} rounds of `python -m benchmarks.chaos`, seed {asked.seed}. Machine: {head['machine']}.\n")
+    print(table(rounds))
+
+
+if __name__ == "__main__":
+    main()
