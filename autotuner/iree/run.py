@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -138,7 +139,10 @@ def read_repetitions(text: str) -> tuple[float, ...]:
     for run in runs:
         if run.get("error_occurred"):
             raise ValueError(run.get("error_message") or "it reports an error")
-    return tuple(float(b["real_time"]) * _UNIT_US[b["time_unit"]] for b in runs)
+    times = tuple(float(b["real_time"]) * _UNIT_US[b["time_unit"]] for b in runs)
+    if impossible := [us for us in times if not 0 < us < math.inf]:
+        raise ValueError(f"it reports a time of {impossible[0]:g} µs")
+    return times
 
 
 def read_statistics(text: str) -> dict[str, DispatchTime] | None:

@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import secrets
+import selectors
 import shutil
 import signal
 import subprocess
@@ -28,9 +29,13 @@ _KEEP = 32 * 1024
 """Characters of stderr that are kept, at each end."""
 CUT = "\n[…]\n"
 """The mark of the omitted middle of a long stderr."""
+_MOST_PRINTED = 1 << 28
+"""Bytes on stdout, which are all kept; who prints more is killed."""
 T = TypeVar("T")
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 _gives_way: ContextVar[bool] = ContextVar("gives_way", default=False)
+_LAST_WORDS = 5.0
+"""Seconds for what a killed program had printed."""
 _FOREVER = 1e6
 """Seconds that stand for no limit, which the system can wait for."""
 
@@ -170,12 +175,14 @@ def run(
     except OSError as error:
         raise ToolMissingError(f"{command[0]} cannot be run: {error.strerror}.", remedy=INSTALL_IREE) from error
     timed_out = cut_off = False
+    out, err = bytearray(), bytearray()
     try:
-        out, err = child.communicate(timeout=min(timeout, seconds_left(), _FOREVER))
+        _drain(child, out, err, min(timeout, seconds_left(), _FOREVER))
     except subprocess.TimeoutExpired:
         timed_out, cut_off = True, seconds_left() <= 0
         _signal_group(child.pid, signal.SIGKILL)
-        out, err = child.communicate()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # one that left the group may hold the pipes
+            _drain(child, out, err, _LAST_WORDS)
     finally:
         end(child)
     _raise_if_closing()
@@ -188,6 +195,30 @@ def run(
         seconds=time.perf_counter() - start,
         timed_out=timed_out,
     )
+
+
+def _drain(child: subprocess.Popen[bytes], out: bytearray, err: bytearray, seconds: float) -> None:
+    """Takes what a program prints until it ends. A gigabyte on stderr is not kept, nor is one on stdout waited for."""
+    ends = time.monotonic() + seconds
+    with selectors.DefaultSelector() as pipes:
+        for pipe, kept in ((child.stdout, out), (child.stderr, err)):
+            if pipe is not None:
+                pipes.register(pipe, selectors.EVENT_READ, kept)
+        while pipes.get_map():
+            if (left := ends - time.monotonic()) <= 0:
+                raise subprocess.TimeoutExpired(child.args, seconds)
+            for key, _ in pipes.select(left):
+                data = os.read(key.fd, 1 << 16)
+                key.data.extend(data)
+                if not data:
+                    pipes.unregister(key.fileobj)
+            if len(err) > 16 * _KEEP:  # a character has four bytes at most
+                del err[4 * _KEEP : -4 * _KEEP]
+            if len(out) > _MOST_PRINTED:
+                out.clear()
+                err.extend(f"\nkilled: it printed more than {_MOST_PRINTED >> 20} MiB".encode())
+                _signal_group(child.pid, signal.SIGKILL)
+    child.wait(max(0.0, ends - time.monotonic()))
 
 
 def start(

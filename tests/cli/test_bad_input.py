@@ -207,13 +207,16 @@ def test_a_disk_that_fills_up_in_the_middle_is_exit_5_and_one_line(small_disk: P
     assert sum(json.loads(again.stdout)["counts"]["failed"].values()) == 0
 
 
-def test_a_cache_on_a_full_disk_is_exit_5_and_one_line(
-    small_disk: Path, tmp_path: Path, share_digests: Callable[[Path], None]
+@pytest.mark.parametrize(("state", "said"), [("full", "o space left"), ("read-only", "ead-only file system")])
+def test_a_cache_that_cannot_be_written_is_exit_5_and_one_line(
+    small_disk: Path, tmp_path: Path, share_digests: Callable[[Path], None], state: str, said: str
 ) -> None:
     share_digests(small_disk / "cache")
     (small_disk / "ballast").write_bytes(b"x" * 240_000)
+    if state == "read-only":
+        subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     line = complaint(autotune(*BUILT, "--trials", "1", cwd=tmp_path, cache=small_disk / "cache"), 5)
-    assert "o space left" in line
+    assert said in line
     assert "AUTOTUNE_CACHE_DIR" in line
 
 

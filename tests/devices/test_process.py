@@ -93,6 +93,7 @@ def test_the_time_is_divided_by_the_repeats_of_the_module(printing: Printing) ->
         document([{"run_type": "iteration"}]),
         document([run(1.0), run(0.0, error_occurred=True, error_message="the device is lost")]),
         document([run(0.0, error_occurred=True)]),
+        *(document([run(1.0), run(time)]) for time in (0.0, -1.0, math.nan, math.inf)),
     ],
 )
 def test_output_without_times_is_a_run_error(printing: Printing, text: str) -> None:

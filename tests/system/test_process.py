@@ -75,12 +75,28 @@ def test_a_grandchild_that_outlives_its_parent_does_not_hold_the_run_up() -> Non
     assert wait_until(lambda: not alive(grandchild))
 
 
-def test_a_flood_on_stderr_keeps_its_end() -> None:
-    flood = "import sys; sys.stderr.write('x' * 1_000_000 + 'the end')"
-    done = process.run([sys.executable, "-c", flood], timeout=60)
+def test_who_leaves_the_group_and_keeps_the_pipes_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_LAST_WORDS", 0.2)
+    done = process.run(["sh", "-c", "setsid sleep 3600 & echo $!; sleep 3600"], timeout=1.0)
+    assert done.timed_out
+    os.kill(int(done.stdout), signal.SIGKILL)
+
+
+def test_a_flood_on_stderr_keeps_its_beginning_and_its_end() -> None:
+    flood = "import sys; sys.stderr.write('at first' + 'x' * 100_000_000 + 'the end')"
+    done = process.run([sys.executable, "-c", flood], timeout=ENOUGH)
     assert done.ok
+    assert done.stderr.startswith("at first")
     assert done.stderr.endswith("the end")
     assert len(done.stderr) <= 64 * 1024 + 10
+
+
+def test_a_flood_on_stdout_is_not_waited_for() -> None:
+    done = process.run(["yes"], timeout=ENOUGH)
+    assert not done.ok
+    assert not done.timed_out
+    assert len(done.stdout) < 1 << 20
+    assert done.why().endswith("killed: it printed more than 256 MiB")
 
 
 def test_a_program_that_does_not_exist_says_what_to_install() -> None:
