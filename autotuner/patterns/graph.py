@@ -92,10 +92,15 @@ def number(value: Any) -> Any:
 
 def is_constant(value: Any) -> bool:
     """Whether a value depends on the program's constants alone."""
-    op = maker(value)
-    if op is None:
-        return False
-    return op.name in _KNOWN or (bool(len(op.operands)) and all(map(is_constant, op.operands)))
+    waiting, seen = [value], set()
+    while waiting:  # a network may be thousands of operations deep
+        op = maker(waiting.pop())
+        if op is None or (op.name not in _KNOWN and not len(op.operands)):
+            return False
+        if op.name not in _KNOWN and op not in seen:
+            seen.add(op)
+            waiting.extend(op.operands)
+    return True
 
 
 def is_zeros(value: Any) -> bool:
