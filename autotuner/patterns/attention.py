@@ -17,11 +17,11 @@ from autotuner.patterns.evaluate import known_values
 from autotuner.problems.attention import PACKED, TOKENS_FIRST, Attention
 from autotuner.problems.dtypes import ACCUMULATORS
 
-_SCALES = {"f32": 1e-6, "f16": 1e-3, "bf16": 1e-2}
+SCALES = {"f32": 1e-6, "f16": 1e-3, "bf16": 1e-2}
 """The relative precision of the scale, by type."""
 _SCALE, _MASK = 3, 4
 """Operand indices: query, key, value, scale, perhaps a mask, and the result."""
-_TURN = [0, 2, 1, 3]
+TURN = [0, 2, 1, 3]
 """The permutation that exchanges heads and tokens."""
 
 
@@ -64,7 +64,7 @@ def read_attention(op: Any, dtype: str, masks: Masks) -> Iterator[Attention]:
     if not (flat or graph.rank(query) == 4) or graph.rank(key) != graph.rank(query) or dtype not in ACCUMULATORS:
         return
     *lead, queries, width = graph.shape(query)
-    if not _is_scaled(op, width) or not _takes_scores_as_they_are(op) or not _has_usual_operands(op, len(lead)):
+    if not _is_scaled(op, width) or not _takes_scores_as_theyare_inputs(op) or not _has_usual_operands(op, len(lead)):
         return
     if _is_masked(op):
         about = (op.operands[_MASK], str(affine_maps(op)[_MASK]), len(lead))
@@ -101,10 +101,10 @@ def _is_masked(op: Any) -> bool:
 def _is_scaled(op: Any, width: int) -> bool:
     """Whether its scale is 1/√D, in the precision of its type."""
     scale, type = graph.number(op.operands[_SCALE]), str(op.operands[_SCALE].type)
-    return scale is not None and math.isclose(scale, 1 / math.sqrt(width), rel_tol=_SCALES.get(type, 0.0))
+    return scale is not None and math.isclose(scale, 1 / math.sqrt(width), rel_tol=SCALES.get(type, 0.0))
 
 
-def _takes_scores_as_they_are(op: Any) -> bool:
+def _takes_scores_as_theyare_inputs(op: Any) -> bool:
     """Whether its region leaves the scores unchanged."""
     arguments, operations = graph.body(op)
     return len(operations) == 1 and list(operations[0].operands) == arguments
@@ -113,22 +113,22 @@ def _takes_scores_as_they_are(op: Any) -> bool:
 def read_around(op: Any, problem: Attention) -> Iterator[AttentionWithTransposes]:
     """The attention as wider problems, the widest first; `problem` is what it is by itself."""
     sources = [_before(value) for value in list(op.operands)[:3]]
-    root = _behind(op)
+    root = behind(op)
     if root is None or any(source is None for source in sources):
         return
     batch, queries, heads, width = graph.shape(root.results[0])
     if (batch * heads, queries, width) != (problem.batch * problem.heads, problem.queries, problem.width):
         return
     whole = replace(problem, batch=batch, heads=heads, flat=False, layout=TOKENS_FIRST)
-    if not _are(sources, whole):
+    if not are_inputs(sources, whole):
         return
     packed = _packed(sources)
-    if packed is not None and _are([packed], replace(whole, layout=PACKED)):
+    if packed is not None and are_inputs([packed], replace(whole, layout=PACKED)):
         yield AttentionWithTransposes(replace(whole, layout=PACKED), root, (packed,))
     yield AttentionWithTransposes(whole, root, tuple(sources))
 
 
-def _are(values: Sequence[Any], problem: Attention) -> bool:
+def are_inputs(values: Sequence[Any], problem: Attention) -> bool:
     """Whether values have the types of the problem's inputs."""
     return [str(value.type) for value in values] == [operand.mlir for operand in problem.operands[:-1]]
 
@@ -140,18 +140,18 @@ def _before(value: Any) -> Any:
     if turned is None or not _turns(turned):
         return None
     # A reshape keeps the order of all elements: what it merges is told by the sizes.
-    return turned.operands[0] if merged is None or _merges_heads(merged.operands[0], value) else None
+    return turned.operands[0] if merged is None or merges_heads(merged.operands[0], value) else None
 
 
-def _behind(op: Any) -> Any:
+def behind(op: Any) -> Any:
     """The operation that transposes the result back, if it is the only user."""
     user = graph.only_user(op)
     if user is not None and user.name == graph.EXPAND:
-        user = graph.only_user(user) if _merges_heads(user.results[0], op.results[0]) else None
+        user = graph.only_user(user) if merges_heads(user.results[0], op.results[0]) else None
     return user if user is not None and _turns(user) else None
 
 
-def _merges_heads(split: Any, merged: Any) -> bool:
+def merges_heads(split: Any, merged: Any) -> bool:
     sizes = graph.shape(split)
     return len(sizes) == 4 and [sizes[0] * sizes[1], *sizes[2:]] == graph.shape(merged)
 
@@ -159,11 +159,11 @@ def _merges_heads(split: Any, merged: Any) -> bool:
 def _turns(op: Any) -> bool:
     """Whether an operation only exchanges heads and tokens."""
     if op.name == graph.TRANSPOSE:
-        return graph.integers(op, "permutation") == (_TURN,)
+        return graph.integers(op, "permutation") == (TURN,)
     if op.name != ops.GENERIC or len(op.operands) != 2 or not graph.is_copy(op):
         return False
     given, made = graph.loops(op)
-    return sorted(made, key=str) == sorted(_TURN) == sorted(given, key=str) and [made.index(d) for d in given] == _TURN
+    return sorted(made, key=str) == sorted(TURN) == sorted(given, key=str) and [made.index(d) for d in given] == TURN
 
 
 def _packed(sources: Sequence[Any]) -> Any:

@@ -6,7 +6,7 @@ or nothing. A new pattern is a class with `match`, listed in `PATTERNS`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, Protocol
@@ -21,6 +21,7 @@ from autotuner.patterns.forms import Forms, Join, Pad, apply_script, prepare, re
 from autotuner.patterns.joins import GatedLayers, Layer, QueriesKeysValues, is_made_by, joined_mlir, read_gated
 from autotuner.patterns.mains import Grouped, channel_of, is_flat, read_grouped, read_problems
 from autotuner.patterns.slices import read_slice
+from autotuner.patterns.unfused import read_unfused
 from autotuner.problems import Gemm, Operand, Problem
 from autotuner.problems.accuracy import Precision
 from autotuner.problems.attention import Attention
@@ -44,6 +45,8 @@ class Reading:
     """The forms in the program; None: those of the problem's own template."""
     constant: bool = False
     """Its second operand is constant, so weights are transformed at compile time."""
+    covers: tuple[int, ...] = ()
+    """The places of other operations of the program that it includes."""
 
     @property
     def bare(self) -> Problem:
@@ -82,6 +85,8 @@ class Site:
     detached: bool = False
     taken: frozenset[Any] = field(default_factory=frozenset)
     """Operations that belong to other sites."""
+    places: Mapping[Any, int] = field(default_factory=dict)
+    """The places of the program's main operations."""
 
     @property
     def split(self) -> bool:
@@ -151,6 +156,20 @@ class MovedHeads:
                     yield Reading(around.problem, Forms((match,)))
 
 
+class UnfusedAttention:
+    """The second product of an attention that is not one operation, with all from before its heads are moved."""
+
+    def match(self, site: Site) -> Iterator[Reading]:
+        problem = site.problem
+        if isinstance(problem, Gemm) and problem.layout == "nn" and site.started and not site.flat:
+            found, scores = read_unfused(site.op)
+            covers = (site.places[scores],) if scores in site.places else ()
+            for around in found:
+                match = read_slice(around.root, around.inputs)
+                if match is not None:
+                    yield Reading(around.problem, Forms((match,)), covers=covers)
+
+
 class Bare:
     """An operation alone: an attention, or an integer or accumulating product in its template's form."""
 
@@ -195,7 +214,7 @@ class WithEpilogue:
                 yield Reading(whole, forms, graph.is_constant(site.op.operands[1]))
 
 
-PATTERNS: tuple[Pattern, ...] = (MovedHeads(), Bare(), GatedProduct(), WithEpilogue())
+PATTERNS: tuple[Pattern, ...] = (MovedHeads(), UnfusedAttention(), Bare(), GatedProduct(), WithEpilogue())
 """The patterns of a main operation, the largest first."""
 
 
@@ -275,10 +294,11 @@ def read_operations(text: str, *, joins: tuple[Join, ...] = ()) -> tuple[Operati
         for op in there:
             del op.attributes[_NUMBER]
         found: list[Operation] = []
+        places = {op: place for place, op in enumerate(there)}
         taken: frozenset[Any] = frozenset()
         # What adds two of them goes with the later one: the other is its residual.
         for main, op in reversed(list(zip(mains, there, strict=True))):
-            sites = [Site(op, problem, main.pads, detached, taken) for problem in main.problems]
+            sites = [Site(op, problem, main.pads, detached, taken, places) for problem in main.problems]
             readings = [r for site in sites for pattern in PATTERNS for r in pattern.match(site)]
             taken |= {tail.root for site in sites for tail in site.tails}
             found.append(Operation(main.words, tuple(_with_joins(reading, joins) for reading in readings)))

@@ -76,12 +76,20 @@ OTHERS = {
             ("return %out :", "return %out, %made : tensor<2x8x12xf16>, tensor<6x8x4xf16> //"),
         ],
     },
+    "unfused": {
+        "another scale": [("dense<0.70710678>", "dense<0.75>")],
+        "a maximum that may be too large": [("0xFF800000 : f32", "0.0 : f32")],
+        "no exponential": [("math.exp %in", "math.exp2 %in")],
+        "weights over queries": [("ins(%p, %t :", "ins(%d, %t :")],
+        "without a maximum": [("arith.subf %in, %less", "arith.addf %in, %less")],
+    },
 }
 """What is done in an example so that it is something else."""
 LEFT = {
     "queries_keys_values": [LAYER, LAYER, LAYER, ["attention_2x3x8x8x4_f16_bshd"]],
     "gate": [GATE, PLAIN],
     "heads": [BARE],
+    "unfused": [["gemm_6x8x16x4_f16_f32_f16_nn"], ["gemm_6x8x4x16_f16_f32_f16_nn"]],
 }
 """What is still there: the largest of each operation, or one of these."""
 
@@ -100,6 +108,20 @@ def test_what_is_something_else_stays_as_it_is(name: str, changes: list[tuple[st
     found = [problems[0] for problems in names(text)]
     assert len(found) == len(LEFT[name])
     assert all(one in left for one, left in zip(found, LEFT[name], strict=True)), found
+
+
+def test_an_attention_of_heads_that_are_moved_elsewhere_is_one_of_flat_operands() -> None:
+    expand = "tensor.expand_shape {} [[0, 1], [2], [3]] output_shape [2, 3, {}, 4] : tensor<6x{}x4xf16> into"
+    q, k = expand.format("%q", 8, 8), expand.format("%k", 16, 16)
+    text = example(
+        "unfused",
+        ("%q: tensor<2x8x3x4xf16>, %k: tensor<2x16x3x4xf16>", "%q: tensor<6x8x4xf16>, %k: tensor<6x16x4xf16>"),
+        ("linalg.transpose ins(%q : tensor<2x8x3x4xf16>) outs(%e_q :", f"{q} tensor<2x3x8x4xf16> //"),
+        ("%k1 = linalg.transpose ins(%k : tensor<2x16x3x4xf16>)", f"%k0 = {k} tensor<2x3x16x4xf16>\n  %k1 ="),
+        ("%k1 = outs", "%k1 = linalg.transpose ins(%k0 : tensor<2x3x16x4xf16>) outs"),
+        ("permutation = [0, 2, 3, 1]", "permutation = [0, 1, 3, 2]"),
+    )
+    assert [problems[0] for problems in names(text)] == ["gemm_6x8x16x4_f16_f32_f16_nn", BARE[0]]
 
 
 def test_a_program_of_one_product_is_not_searched_for_gates(monkeypatch: pytest.MonkeyPatch) -> None:

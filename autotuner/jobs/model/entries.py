@@ -219,11 +219,14 @@ class Library:
     def _places(self, operations: Sequence[Operation]) -> list[Place]:
         """By problem: of each operation the most that some kernel computes as one piece."""
         found: dict[Problem, list[Reading]] = {}
-        for operation in operations:
-            for reading in operation.readings:
-                if self.first(reading.problem):
-                    found.setdefault(reading.problem, []).append(reading)
-                    break
+        chosen: dict[int, Reading] = {}
+        for place in reversed(range(len(operations))):  # what includes others stands behind them
+            if not any(place in reading.covers for reading in chosen.values()):
+                fitting = (reading for reading in operations[place].readings if self.first(reading.problem))
+                if (reading := next(fitting, None)) is not None:
+                    chosen[place] = reading
+        for place in sorted(chosen):
+            found.setdefault(chosen[place].problem, []).append(chosen[place])
         return [
             Place(problem, forms_of(readings), len(readings), self.first(problem), all(r.constant for r in readings))
             for problem, readings in found.items()
