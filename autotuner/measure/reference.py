@@ -33,6 +33,8 @@ class Reference:
     """Why the host's outputs did not decide, where they were asked for."""
     failed: str = ""
     """Why the default computes nothing at all."""
+    compared: str = ""
+    """How outputs were compared that are right, and farther off than rounding explains."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -43,6 +45,7 @@ class Reference:
             "allowed_error": self.allowed_error,
             **({"undecided": self.undecided} if self.undecided else {}),
             **({"failed": self.failed} if self.failed else {}),
+            **({"compared": self.compared} if self.compared else {}),
         }
 
     @classmethod
@@ -52,6 +55,7 @@ class Reference:
             table.get("allowed_error"),
             table.get("undecided", ""),
             table.get("failed", ""),
+            table.get("compared", ""),
         )
         return cls(table["source"], table["default_is_right"], table["default_error"], *more)
 

@@ -10,7 +10,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from autotuner.build import BuildJob
@@ -45,9 +47,26 @@ _ROOM = 3.0
 """Two right builds may differ by so many times the effect of a change in the last digit of the inputs."""
 _MOST = 0.1
 """A relative error beyond this is wrong, however a model amplifies its rounding."""
-HostAnswer = tuple[Computed, float] | str
-"""The outputs on the host's processor, with their relative change when all inputs change in the last digit; or why
-there are none."""
+_UNSTABLE = 0.5
+"""More whole numbers than this share are not left to chance, however many change with the inputs' last digit."""
+_SUMS_TO_ONE = 1e-2
+"""Probabilities are that near to one together, in f16 as well."""
+_MOST_OF_LOGITS = 0.03
+"""Of the logits' scale: f16 has numbers down to e to the -10 only, and a one in another place must be wrong."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What changes in the outputs when all inputs change in the last digit."""
+
+    relative: float = 0.0
+    """The largest relative change of a float output, in the root mean square."""
+    share: float = 0.0
+    """The largest share of the elements of a whole-number output that change."""
+
+
+HostAnswer = tuple[Computed, Noise] | str
+"""The outputs on the host's processor, and their noise; or why there are none."""
 
 
 @dataclass
@@ -75,6 +94,10 @@ class Arbiter:
     """The outputs that all builds are compared with."""
     why_none: str = ""
     """Why the host's outputs did not decide, where they were asked for."""
+    unstable: float = 0.0
+    """The share of whole numbers, as of an argmax, that may differ between two right builds."""
+    compared: str = ""
+    """How outputs were compared that differ more than rounding explains and are right."""
 
     @property
     def begun(self) -> bool:
@@ -156,6 +179,7 @@ class Arbiter:
             self.rounding if self.tolerance is None else self.tolerance,
             self.why_none,
             self.failed,
+            self.compared,
         )
 
     def _asked(self) -> Computed | None:
@@ -168,20 +192,28 @@ class Arbiter:
                     f"{self.against} is taken for right; {_GIVE}"
                 )
             else:
-                self.rounding = max(self.rounding, min(_ROOM * self.host[1], _MOST))
+                noise = self.host[1]
+                self.rounding = max(self.rounding, min(_ROOM * noise.relative, _MOST))
+                self.unstable = min(_ROOM * noise.share, _UNSTABLE)
         return None if isinstance(self.host, str) else self.host[0]
 
     def _compared(self, found: Computed, wanted: Computed) -> Check:
-        return same_outputs(found, wanted, tolerance=self.tolerance, rounding=self.rounding)
+        check = same_outputs(found, wanted, tolerance=self.tolerance, rounding=self.rounding, unstable=self.unstable)
+        if check.ok and check.detail and check.detail not in self.compared:
+            self.compared = ", ".join(filter(None, (self.compared, check.detail)))
+        return check
 
 
 _GIVE = "--expected FILE.npy with the outputs of the framework that made the model would decide"
 
 
-def same_outputs(found: Computed, wanted: Computed, *, tolerance: float | None, rounding: float) -> Check:
+def same_outputs(
+    found: Computed, wanted: Computed, *, tolerance: float | None, rounding: float, unstable: float = 0.0
+) -> Check:
     """The worst check of the outputs, each compared like the result of a single problem.
 
-    Without a user's `tolerance`, numbers may differ by the relative error `rounding`, and whole ones not at all.
+    Without a user's `tolerance`, numbers may differ by the relative error `rounding`, and whole ones not at all, but
+    for the `unstable` share. The detail of a right one says how it was compared where that was another way.
     """
     if found.failure is not None:
         return Check(found.failure, math.inf, found.detail)
@@ -194,9 +226,44 @@ def same_outputs(found: Computed, wanted: Computed, *, tolerance: float | None, 
         wide = other.astype(np.float64)
         check = compare(one, wide, Bound.relative(wide, allowed))
         if not check.ok:
+            check = _ill_conditioned(one, wide, check, allowed=allowed, unstable=unstable, number=number)
+        if not check.ok:
             return Check(check.failure, check.error, f"output {number}: {check.detail}")
-        worst = max(worst, check, key=lambda c: c.error)
+        details = ", ".join(filter(None, (worst.detail, check.detail)))
+        worst = replace(max(worst, check, key=lambda c: c.error), detail=details)
     return worst
+
+
+def _ill_conditioned(one: Array, wide: Array, check: Check, *, allowed: float, unstable: float, number: int) -> Check:
+    """The check of an output that is off, by what it was made of: random weights give a softmax that is nearly all in
+    one place, and an argmax between equals."""
+    if one.dtype.kind in "biu":
+        share = float(np.mean(one != wide))
+        told = f"output {number} may differ in {unstable:.2g} of its whole numbers"
+        return Check(None, share, told) if share <= unstable else check
+    axis, narrow = _softmax_axis(wide), one.astype(np.float64)
+    if axis is None or not np.abs(narrow.sum(axis) - wide.sum(axis)).max() <= allowed:
+        return check
+    logits, right = (np.log(np.maximum(array, _tiny(one))) for array in (narrow, wide))
+    scale = Bound.relative(right - right.mean(axis, keepdims=True), min(allowed, _MOST_OF_LOGITS))
+    by_logits = compare(logits, right, scale)
+    return replace(by_logits, detail=f"output {number} by the logits of its softmax") if by_logits.ok else check
+
+
+def _softmax_axis(array: Array) -> int | None:
+    """The axis along which these are probabilities."""
+    if not array.size or array.min() < 0:
+        return None
+    for axis in reversed(range(array.ndim)):
+        if array.shape[axis] > 1 and np.abs(array.sum(axis) - 1).max() < _SUMS_TO_ONE:
+            return axis
+    return None
+
+
+def _tiny(array: Array) -> float:
+    """The smallest number of the array's type that has all its digits."""
+    kinds: Any = ml_dtypes
+    return float(kinds.finfo(array.dtype).tiny)
 
 
 def finite(outputs: Computed) -> bool:
@@ -232,7 +299,7 @@ def _computed(builder: ModelBuilder, target: Target, call: Invocation, folder: P
     outputs, moved = device.check(build.vmfb, calls, timeout=timeout)
     if outputs.failure is not None:
         return f"it does not run there: {failed_because(outputs.detail)}"
-    return outputs, noise(outputs, moved) if calls[1] != call else 0.0
+    return outputs, noise(outputs, moved) if calls[1] != call else Noise()
 
 
 def nudged(call: Invocation, folder: Path) -> Invocation:
@@ -264,16 +331,16 @@ def _moved(array: Array, epsilon: float, seed: int) -> Array:
     return moved
 
 
-def noise(outputs: Computed, moved: Computed) -> float:
-    """The largest relative change of a float output, in the root mean square; 0 without one."""
+def noise(outputs: Computed, moved: Computed) -> Noise:
     if moved.failure is not None:
-        return 0.0
-    found = [0.0]
+        return Noise()
+    found, shares = [0.0], [0.0]
     for one, other in zip(outputs.arrays, moved.arrays, strict=True):
         if one.dtype.kind in "biu":
+            shares.append(float(np.mean(one != other)) if one.size and one.shape == other.shape else 0.0)
             continue
         wide = one.astype(np.float64)
         own = float(np.sqrt(np.square(wide).mean())) if wide.size else 0.0
         change = float(np.sqrt(np.square(other.astype(np.float64) - wide).mean())) if wide.size else 0.0
         found.append(change / own if own and np.isfinite(change) else 0.0)
-    return max(found)
+    return Noise(max(found), max(shares))

@@ -161,7 +161,7 @@ class Unet(nn.Module):
         self.step = nn.Sequential(nn.Linear(width, step), nn.SiLU(), nn.Linear(step, step))
         self.begin = nn.Conv2d(4, width, 3, padding=1)
         self.down = Residual(width, width, step)
-        self.half = nn.Conv2d(width, width, 3, stride=2, padding=1)
+        self.shrink = nn.Conv2d(width, width, 3, stride=2, padding=1)
         self.low = Residual(width, 2 * width, step)
         self.own, self.cross = Attend(2 * width, 2 * width), Attend(2 * width, text)
         self.back = nn.Conv2d(2 * width, width, 3, padding=1)
@@ -171,7 +171,7 @@ class Unet(nn.Module):
     def forward(self, x: Any, step: Any, text: Any) -> Any:
         step = self.step(step)
         high = self.down(self.begin(x), step)
-        low = self.cross(self.own(self.low(self.half(high), step)), text)
+        low = self.cross(self.own(self.low(self.shrink(high), step)), text)
         wide = self.back(functional.interpolate(low, scale_factor=2.0, mode="nearest"))
         return self.end(functional.silu(self.norm(self.up(torch.cat((wide, high), 1), step))))
 

@@ -15,8 +15,8 @@ def _ids(tokens: int, batch: int = 1) -> Any:
     return torch.randint(0, _IDS, (batch, tokens))
 
 
-def _made(network: Any, *inputs: Any, output: str = "last_hidden_state", **more: Any) -> Made:
-    return Made(OneOutput(network, output), inputs, **more)
+def _made(network: Any, x: Any, output: str = "last_hidden_state", **more: Any) -> Made:
+    return Made(OneOutput(network, output), (x,), **more)
 
 
 def _eager(configuration: Any) -> Any:

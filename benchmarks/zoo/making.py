@@ -34,7 +34,7 @@ def answer(net: Net, folder: Path, *, on_host: bool, threads: int) -> dict[str, 
             _export(net, torch, made, part)
             part.replace(file)
     except ModuleNotFoundError as error:
-        return {"not_made": f"no {error.name}"}
+        return {"not_made": f"no {error.name}" if error.name else _one_line(error)}
     except Exception as error:  # Whatever an exporter raises is this network's own end.
         return {"not_made": f"{net.how} does not export it: {_one_line(error)}"}
     found = {"file": str(file), "inputs": _inputs(made)}

@@ -13,8 +13,8 @@ from autotuner.system.process import Finished, last_line
 Row = Mapping[str, Any]
 _NAMES = ("network", "exported by", "reads", "default right", "verdict", "speedup", "of the library's time", "seconds")
 _TRACEBACKS = ("Traceback (most recent call last)", "this is a bug of autotune")
-_READ_CODES = 2
-"""autotune's exit code for what it does not take."""
+_REFUSED, _LATE = 2, "ran out of time"
+"""autotune's exit code for what it does not take, and its words where there was no time to find out."""
 
 
 def judged(done: Finished) -> dict[str, Any]:
@@ -26,8 +26,10 @@ def judged(done: Finished) -> dict[str, Any]:
     try:
         found = json.loads(done.stdout)
     except ValueError:
-        ended = "too late" if done.timed_out else "error"
-        return {**seconds, "reads": done.code != _READ_CODES, "verdict": ended, "reason": _last_words(done)}
+        words = _last_words(done)
+        late = done.timed_out or _LATE in words
+        reads = None if late else done.code != _REFUSED
+        return {**seconds, "reads": reads, "verdict": "too late" if late else "error", "reason": words}
     speedup, baseline, best = found["speedup"], found["baseline"], found["best"]
     won = found["verdict"] == "win"
     return {

@@ -32,8 +32,8 @@ class OneOutput(torch.nn.Module):
         super().__init__()
         self.module, self.output = module, output
 
-    def forward(self, *inputs: Any) -> Any:
-        found = self.module(*inputs)
+    def forward(self, x: Any) -> Any:
+        found = self.module(x)
         return found[self.output] if isinstance(found, Mapping) else getattr(found, self.output)
 
 

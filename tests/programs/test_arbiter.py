@@ -16,7 +16,7 @@ from autotuner.iree.run import Invocation
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.tuner import tune_model
 from autotuner.problems import Array
-from autotuner.programs.arbiter import Arbiter, HostAnswer, host_flags, noise, nudged
+from autotuner.programs.arbiter import Arbiter, HostAnswer, Noise, host_flags, noise, nudged
 from autotuner.programs.inputs import load_expected, wider
 from autotuner.programs.model import Model
 from autotuner.programs.signature import Signature
@@ -31,8 +31,8 @@ RESULT = Signature("main", (), ("f16", "i32"), ((1, 4), (None,)))
 class Asked:
     """A host that gives one answer, and counts how often it is asked."""
 
-    def __init__(self, answer: Computed | str, noise: float = 0.0) -> None:
-        self.answer: HostAnswer = answer if isinstance(answer, str) else (answer, noise)
+    def __init__(self, answer: Computed | str, noise: float = 0.0, share: float = 0.0) -> None:
+        self.answer: HostAnswer = answer if isinstance(answer, str) else (answer, Noise(noise, share))
         self.times, self.notes = 0, list[str]()
 
     def __call__(self) -> HostAnswer:
@@ -158,6 +158,48 @@ def test_a_model_that_amplifies_its_rounding_may_be_off_by_that_and_no_further()
     assert wild.default_is_wrong, "whatever it amplifies, a quarter off is wrong"
 
 
+def softmax(logits: Array, dtype: type) -> Array:
+    weights = np.exp(logits - logits.max(-1, keepdims=True))
+    chances: Array = (weights / weights.sum(-1, keepdims=True)).astype(dtype)
+    return chances
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_a_softmax_is_compared_by_its_logits_and_the_result_says_so(dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    logits = 50 * rng.normal(size=(4, 1000))
+    logits[:, 7] = logits[:, 3] = 250.0  # two that are equal: rounding decides
+    tied, moved = (logits + 0.1 * rng.normal(size=logits.shape) for _ in range(2))
+    host = Asked("it must not be asked")
+    arbiter = host.arbiter(rounding=3e-3)
+    arbiter.begin(Computed((softmax(tied, dtype),)))
+    assert np.abs(softmax(tied, dtype) - softmax(moved, dtype)).max() > 0.03
+    assert arbiter.check(Computed((softmax(moved, dtype),))).ok
+    assert arbiter.found().to_json()["compared"] == "output 0 by the logits of its softmax"
+    assert host.times == 0
+    for wrong in (np.roll(logits, 1, -1), -logits):
+        assert arbiter.check(Computed((softmax(wrong, dtype),))).failure == "wrong-result"
+    even = softmax(rng.normal(size=(4, 1000)), dtype)
+    assert arbiter.check(Computed((even,))).failure == "wrong-result"
+
+
+def test_an_argmax_may_differ_where_the_last_digit_of_the_inputs_decides_and_nowhere_else() -> None:
+    right = np.arange(100)
+    one, many = right.copy(), right.copy()
+    one[3], many[:40] = 7, 7
+    stable = Asked(Computed((right,))).arbiter()
+    stable.begin(Computed((right,)))
+    assert stable.check(Computed((one,))).failure == "wrong-result"
+    for share in (0.01, 1.0):
+        arbiter = Asked(Computed((right,)), 0.0, share).arbiter()
+        arbiter.begin(Computed((right,)))
+        assert arbiter.check(Computed((one,))).ok
+        assert arbiter.check(Computed((many,))).ok == (share == 1.0)
+        assert arbiter.check(Computed((right + 1,))).failure == "wrong-result"
+        assert not arbiter.default_is_wrong
+        assert "of its whole numbers" in arbiter.found().compared
+
+
 def test_inputs_are_nudged_in_their_last_digit_and_whole_numbers_stay(tmp_path: Path) -> None:
     half, single = np.linspace(-1, 1, 50, dtype=np.float16), np.linspace(1, 2, 50, dtype=np.float32)
     half.tofile(tmp_path / "half.bin")
@@ -168,9 +210,9 @@ def test_inputs_are_nudged_in_their_last_digit_and_whole_numbers_stay(tmp_path: 
     assert moved.inputs[2:] == texts[2:]
     first = np.fromfile(moved.inputs[0].partition("@")[2], np.float16)
     second = np.load(moved.inputs[1][1:])
-    assert 0 < noise(Computed((half,)), Computed((first,))) < 2**-9
-    assert 0 < noise(Computed((single,)), Computed((second,))) < 2**-22
-    assert noise(Computed((np.ones(3, np.int32),)), Computed((np.zeros(3, np.int32),))) == 0.0
+    assert 0 < noise(Computed((half,)), Computed((first,))).relative < 2**-9
+    assert 0 < noise(Computed((single,)), Computed((second,))).relative < 2**-22
+    assert noise(Computed((np.arange(4),)), Computed((np.array((0, 1, 2, 7)),))) == Noise(0.0, 0.25)
 
 
 # --- files ----------------------------------------------------------------------------------------------------------

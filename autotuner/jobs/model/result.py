@@ -90,7 +90,8 @@ class ModelDetails(Told):
         wrong = self.routes[0].us if self.default_is_wrong and self.routes else None
         printer.times(result, best=_best(result), wrong_us=wrong)
         if self.error is not None:
-            printer.line("outputs", f"relative error {self.error:.1e} against {self.against}")
+            compared = f" ({self.arbiter.compared})" if self.arbiter is not None and self.arbiter.compared else ""
+            printer.line("outputs", f"relative error {self.error:.1e} against {self.against}{compared}")
         if self.executables is not None:
             printer.line("executable", f"{shown(self.executables)} (they fit this very model only)")
         if self.kernel_spec is not None and self.objects is not None:
