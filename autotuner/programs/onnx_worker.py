@@ -4,7 +4,8 @@ It is IREE's own importer, which reads values of some types only as raw bytes. C
 (an f16 as its 16 bits in an int32): such tensors become raw bytes first. Older opsets become the one that IREE's
 documentation advises, and the graph gets a name that files can have. Sizes that the file computes become numbers where
 they are known, by the optimizer that torch's own exporter uses: IREE's importer takes what has no known rank for a
-scalar. Torch writes such arithmetic for group norms and attention.
+scalar. Torch writes such arithmetic for group norms and attention. Padding that a convolution's only window does not
+reach is left out: the compiler refuses it where the result has one place (a detector's last images of 2x2).
 """
 
 from __future__ import annotations
@@ -88,6 +89,33 @@ def rename(graph: onnx.GraphProto) -> bool:
     return True
 
 
+def trim_padding(model: onnx.ModelProto) -> bool:
+    """Takes padding behind the only window of a convolution away; says whether there was any."""
+    convs = [(one, _ints(one)) for one in model.graph.node if one.op_type == "Conv"]
+    convs = [(one, ints) for one, ints in convs if max(ints.get("strides", [1])) > 1 and any(ints.get("pads", []))]
+    if not convs:
+        return False
+    graph = onnx.shape_inference.infer_shapes(model).graph
+    found = {one.name: one.type.tensor_type.shape.dim for one in (*graph.input, *graph.value_info)}
+    changed = False
+    for conv, ints in convs:
+        kernel, strides, pads = ints.get("kernel_shape", []), ints["strides"], ints["pads"]
+        sizes = [dim.dim_value for dim in found.get(conv.input[0], [])][2:]
+        for axis, (size, width, stride) in enumerate(zip(sizes, kernel, strides, strict=False)):
+            end, dilations = len(kernel) + axis, ints.get("dilations", [1] * len(kernel))
+            unused = size + pads[axis] + pads[end] - dilations[axis] * (width - 1) - 1
+            if size and pads[end] and 0 < unused < stride:
+                pads[end] -= min(unused, pads[end])
+                changed = True
+        next(one for one in conv.attribute if one.name == "pads").ints[:] = pads
+    return changed
+
+
+def _ints(node: onnx.NodeProto) -> dict[str, list[int]]:
+    """The attributes that are lists of numbers."""
+    return {one.name: list(one.ints) for one in node.attribute if one.ints}
+
+
 def is_older(model: onnx.ModelProto) -> bool:
     """Whether ONNX's converter can bring the model to the newer opset; it drops the model's functions."""
     versions = [one.version for one in model.opset_import if one.domain in _DOMAINS]
@@ -105,6 +133,7 @@ def main(source: Path, imported: Path) -> None:
 
         model = optimizer.optimize(model)
         changed.append(True)
+    changed.append(trim_padding(model))
     given = source
     if any(changed):
         given = imported.with_suffix(".onnx")

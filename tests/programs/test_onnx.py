@@ -243,14 +243,30 @@ def pooled() -> Any:
     return modelled([pool], [], opset=11, out=(1, 4, 4, 4), name="torch/jit\x1bgraph")
 
 
+def last_image() -> Any:
+    """As a detector ends: of a padded image of 2x2 one window is left, which does not reach the padding at the end."""
+    nodes = [
+        node("AveragePool", ["x"], ["small"], kernel_shape=[4, 4], strides=[4, 4]),
+        node("Conv", ["small", "w"], ["y"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1], group=4),
+    ]
+    weight = onnx.numpy_helper.from_array(np.linspace(-1, 1, 36, dtype=np.float32).reshape(4, 1, 3, 3), "w")
+    return modelled(nodes, [weight], opset=17, out=(1, 4, 1, 1))
+
+
 @pytest.mark.parametrize(
     ("model", "function"),
     [
         (group_norm(), "main"),
+        (last_image(), "main"),
         (heads(), "main"),
         (pooled(), "torch_jit_graph"),
     ],
-    ids=["shape-before-opset-15", "slice-with-a-computed-end", "opset-11-and-a-name-with-a-slash"],
+    ids=[
+        "shape-before-opset-15",
+        "padding-that-no-window-reaches",
+        "slice-with-a-computed-end",
+        "opset-11-and-a-name-with-a-slash",
+    ],
 )
 def test_what_torch_exports_compiles_and_computes_what_onnx_says(tmp_path: Path, model: Any, function: str) -> None:
     onnx.save(model, tmp_path / "model.onnx")
