@@ -12,6 +12,7 @@ from autotuner.errors import UsageError
 from autotuner.microkernels.expressions import Expression
 from autotuner.microkernels.instance import LARGEST
 from autotuner.system.text import printable, short
+from autotuner.system.workspace import refuse_endless
 
 _T = TypeVar("_T")
 
@@ -126,6 +127,7 @@ _WORDS: Mapping[type, str] = {dict: "table", list: "list", str: "text"}
 
 def read(file: Path) -> Table:
     """Reads the whole file, or says what is wrong with it."""
+    refuse_endless(file, "manifest")
     try:
         return Table(file, tomllib.loads(file.read_text(encoding="utf-8")))
     except OSError as error:

@@ -19,10 +19,13 @@ from iree.compiler import ir
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree import versions
 from autotuner.iree.mlir import parse, walk
+from autotuner.specfiles.entries import DEEPEST
 from autotuner.system import process
 from autotuner.system.cache import Cache
 from autotuner.system.digests import known_digest
 from autotuner.system.files import write_whole
+from autotuner.system.text import nesting
+from autotuner.system.workspace import refuse_endless
 
 ENDING = "_benchmark.mlir"
 _LOADS = ("iree_codegen.load_from_buffer", "iree_tensor_ext.dispatch.tensor.load")
@@ -78,6 +81,7 @@ def import_benchmark(path: Path, folder: Path, *, name: str) -> Path:
     """The dispatch of a benchmark file as a program of its own, in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / f"{name}-{known_digest(path)[:12]}.mlir"
+    refuse_endless(path, "dispatch")
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
@@ -88,6 +92,8 @@ def import_benchmark(path: Path, folder: Path, *, name: str) -> Path:
 
 def dispatch_program(text: str, *, path: Path) -> str:
     """The text of the program."""
+    if nesting(text) > DEEPEST:
+        raise UsageError(f"{path} is nested too deep for a dispatch.", remedy=_DUMP)
     with ir.Context() as context, ir.Location.unknown(context):
         try:
             module = parse(text, context)

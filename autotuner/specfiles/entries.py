@@ -24,12 +24,10 @@ from autotuner.system.workspace import refuse_endless
 CONFIG = "__kernel_config"
 MAIN = "__transform_main"
 FOREACH = "transform.foreach_match"
-_LONGEST = 1 << 26
-"""The most bytes of a spec."""
 EXECUTABLE, VARIANT = "hal.executable", "hal.executable.variant"
 _DISPATCHES = _EXTERN, _DISPATCH = "hal.dispatch.extern", "flow.dispatch"
 _PAIRED = ("matchers", "actions")
-_DEEPEST = 200
+DEEPEST = 200
 """The deepest nesting of brackets: thousands overflow the parser's stack."""
 
 
@@ -102,9 +100,7 @@ def read_text(path: Path) -> str:
             remedy="Name the .mlir file in it; if none, `autotune ab default FLAGFILE --model MODEL` tells its gain.",
         )
     try:
-        refuse_endless(path)
-        if path.stat().st_size > _LONGEST:
-            raise UsageError(f"{path} is too large to be a spec.", remedy="Name the spec, not the model.")
+        refuse_endless(path, "spec")
         return path.read_text(encoding="utf-8")
     except UnicodeError as error:
         raise UsageError(f"{path} is not text.", remedy="A spec is an .mlir file.") from error
@@ -134,7 +130,7 @@ def vet_file(path: Path) -> None:
 
 def parse_spec(text: str, context: ir.Context, *, name: str, file: Path | None = None) -> ir.Module:
     """`file` has this text: what has no location is where it stands there, as for a compile that reads the file."""
-    if nesting(text) > _DEEPEST:
+    if nesting(text) > DEEPEST:
         raise UsageError(f"{name} is nested too deep for a spec.", remedy="Is it a spec?")
     try:
         return ir.Module.parse(text, context=context) if file is None else ir.Module.parseFile(str(file), context)

@@ -177,7 +177,7 @@ class Flagfile:
         With `trust` the user answers for them; `known` are flags that they give themselves.
         """
         try:
-            refuse_endless(path)
+            refuse_endless(path, "flagfile")
             flags = tuple(_split(path.read_text(encoding="utf-8")))
         except (UnicodeError, ValueError) as error:
             raise UsageError(f"{path} is not a flagfile: {error}.", remedy="It has one flag a line.") from error

@@ -247,7 +247,7 @@ def read_export(path: Path) -> list[Any]:
     if path.suffix.lower() != ".json":
         raise UsageError(f"{path} is not a .json file.", remedy=MAKE_ONE)
     try:
-        refuse_endless(path)
+        refuse_endless(path, "export")
         found = json.loads(path.read_bytes().decode("utf-8-sig"))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.", remedy="Name a file that is there.") from error

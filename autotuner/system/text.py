@@ -11,7 +11,9 @@ from typing import Any
 
 _FORMULA = re.compile(r"(?![+-]?[\d.]+(e[+-]?\d+)?\Z)[=+\-@\t\r]")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_BRACKET = re.compile(r"[{}()\[\]]")
+_QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->|[<>]=')
+_BRACKET = re.compile(r"[{}()\[\]<>]")
+_SIGNS = re.compile(r"(?:-\s*)+")
 
 
 def printable(text: str) -> str:
@@ -97,9 +99,10 @@ def _limited(value: object, most: int) -> str:
 
 
 def nesting(text: str) -> int:
-    """The depth of nested brackets, also within quotations, which does no harm."""
-    depth = deepest = 0
-    for c in _BRACKET.findall(text):
-        depth += 1 if c in "{[(" else -1
+    """The depth of an MLIR text: of nested brackets, or of signs before a number."""
+    bare = _QUOTED.sub(" ", text)
+    depth, deepest = 0, max((signs.group().count("-") for signs in _SIGNS.finditer(bare)), default=0)
+    for c in _BRACKET.findall(bare):
+        depth = depth + 1 if c in "{[(<" else max(0, depth - 1)
         deepest = max(deepest, depth)
     return deepest

@@ -13,6 +13,14 @@ from autotuner.system.text import short
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+$-]{0,199}")
 RULE = "Use letters, digits, . _ + $ and -, up to 200 of them, no two dots in a row."
 
+LARGEST = {
+    **dict.fromkeys(("flagfile", "manifest", "nightly file"), 1),
+    **dict.fromkeys(("spec", "list of shapes"), 64),
+    **dict.fromkeys(("dispatch", "history of nights"), 256),
+    "export": 1024,
+}
+"""MiB of files of others that are read whole. Logs are read line by line; archive.py has the limits of bundles."""
+
 
 @dataclass(frozen=True)
 class Workspace:
@@ -83,10 +91,12 @@ def is_text(name: str) -> bool:
     return "\0" not in name
 
 
-def refuse_endless(path: Path) -> None:
-    """Refuses pipes and devices: reading one may never end."""
+def refuse_endless(path: Path, kind: str = "") -> None:
+    """Refuses pipes and devices: reading one may never end. With a kind of `LARGEST` also files that are too large."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise UsageError(f"{path} is a pipe or a device, not a file.", remedy="Name a file.")
+    if kind and path.is_file() and path.stat().st_size > LARGEST[kind] << 20:
+        raise UsageError(f"{path} is larger than a {kind} may be: {LARGEST[kind]} MiB.", remedy="Divide it.")
 
 
 def is_name(text: str) -> bool:

@@ -41,6 +41,7 @@ from autotuner.specfiles.vetting import vet_program
 from autotuner.store.exports import export_csv, export_json, export_records
 from autotuner.store.imports import import_file
 from autotuner.store.store import Store
+from autotuner.system.workspace import LARGEST
 from autotuner.tuning.unbundling import BundleResult
 from tests.bundles.documents import MANIFEST, REPORT, plain
 from tests.fuzz.guard import bounded, watched
@@ -175,7 +176,19 @@ def lists() -> st.SearchStrategy[bytes]:
 def specs() -> st.SearchStrategy[bytes]:
     seeds = texts(*sorted(SPECS.glob("*.mlir")), *sorted((ROOT / "specs" / "h200").glob("*.mlir"))[:3])
     words = (b"transform.apply_registered_pass", b"#hal.executable.object<{data = dense<0> : vector<1xi8>}>", b"affine")
-    return mangled(seeds, (*words, b"@__kernel_config", b"!transform.any_op", b"vector<1x", b"{-#"))
+    return mangled(
+        seeds,
+        (
+            *words,
+            b"@__kernel_config",
+            b"!transform.any_op",
+            b"vector<1x",
+            b"{-#",
+            b"tuple<" * 3000,
+            b"- " * 3000,
+            b"( // )\n" * 3000,
+        ),
+    )
 
 
 def programs() -> st.SearchStrategy[bytes]:
@@ -289,6 +302,30 @@ PARSERS = {
     "nightly files": Parser("x.toml", nightly_files, read_plan),
     "nights": Parser("x.jsonl", nights, read_history),
 }
+
+
+SIZED = {
+    "flagfiles": "flagfile",
+    "manifests": "manifest",
+    "lists of shapes": "list of shapes",
+    "specs": "spec",
+    "dispatches": "dispatch",
+    "exports": "export",
+    "nightly files": "nightly file",
+    "nights": "history of nights",
+}
+
+
+@pytest.mark.parametrize(("name", "kind"), SIZED.items())
+def test_a_file_that_is_too_large_is_refused_before_it_is_read(name: str, kind: str, tmp_path: Path) -> None:
+    path = tmp_path / PARSERS[name].file
+    path.parent.mkdir(exist_ok=True)
+    with path.open("wb") as file:
+        file.truncate((LARGEST[kind] << 20) + 1)
+    with bounded():
+        assert f"larger than a {kind} may be: {LARGEST[kind]} MiB" in (refusal_of(PARSERS[name], path) or "")
+    assert SIZED.keys() <= PARSERS.keys()
+    assert {*SIZED.values()} == {*LARGEST}
 
 
 def refusal_of(parser: Parser, path: Path) -> str | None:

@@ -50,6 +50,9 @@ def test_nesting_is_counted_without_a_stack() -> None:
     assert nesting("a (b [c {d} e] f) (g)") == 3
     assert nesting("{" * 10**6) == 10**6
     assert nesting("") == 0
+    assert nesting("tuple<tuple<() -> i1>>, #set<(d0) : (d0 >= 0, d0 <= 4)>") == 3
+    assert nesting('( // )\n( ")" (') == 3, "comments and texts close nothing"
+    assert nesting("- - \n---d0 - 1") == 5
 
 
 def test_no_part_of_the_command_line_prints_past_the_console() -> None:

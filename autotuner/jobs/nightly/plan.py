@@ -14,7 +14,7 @@ from autotuner.errors import AutotuneError, UsageError
 from autotuner.jobs.suite.load import load
 from autotuner.system.progress import parse_budget
 from autotuner.system.text import short
-from autotuner.system.workspace import checked_name
+from autotuner.system.workspace import checked_name, refuse_endless
 from autotuner.targets import Target
 
 _TEXTS = ("flags", "inputs", "parameters")
@@ -70,6 +70,7 @@ def read_plan(path: Path) -> Plan:
     """The file, or one line that says which key is wrong and which one was meant."""
     if not path.is_file():
         raise UsageError(f"there is no file {path}.", remedy="docs/nightly.md shows one.")
+    refuse_endless(path, "nightly file")
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:

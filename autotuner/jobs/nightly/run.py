@@ -19,6 +19,7 @@ from autotuner.system import process
 from autotuner.system.files import write_whole
 from autotuner.system.process import Finished
 from autotuner.system.progress import Reporter
+from autotuner.system.workspace import refuse_endless
 
 Status = Literal["begun", "finished", "failed"]
 _REMEDY = "Mend or move the file; docs/nightly.md says what a line holds."
@@ -53,6 +54,7 @@ class Entry:
 
 def read(path: Path) -> list[Entry]:
     """All lines; one that cannot be read is an error."""
+    refuse_endless(path, "history of nights")
     try:
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     except (OSError, UnicodeDecodeError) as error:

@@ -26,13 +26,12 @@ from autotuner.system.workspace import refuse_endless
 CALLS, REQUIRED = "calls", ("op", "shape")
 COLUMNS = (*REQUIRED, *dict.fromkeys(name for known in OPERATIONS.values() for name in known.options()), CALLS)
 """An empty cell is the option's default, which for the dtype depends on the target."""
-_SHAPES, _LOG = "CSV of shapes", "hipBLASLt log"
+_SHAPES, _LOG = "list of shapes", "hipBLASLt log"
 _FORMATS = {
     ".csv": _SHAPES,
     ".txt": "list of MIOpenDriver's commands",
     **dict.fromkeys((".yaml", ".yml", ".log"), _LOG),
 }
-_MAX_CSV = 1 << 26
 _MORE = "more"
 """Cells beyond the columns."""
 _HEADER = f"The first line names the columns: {', '.join(COLUMNS)}; the first two are required."
@@ -56,7 +55,7 @@ def load(text: str, *, dtype: str = "") -> Workload:
             remedy=f"{hint}`autotune suite --list` names the suites; a file ends in .csv, .yaml, .yml, .log or .txt.",
         )
     try:
-        refuse_endless(path)
+        refuse_endless(path, _SHAPES if form == _SHAPES else "")
         entries, skipped = _read(path, form, dtype)
         sha256 = file_digest(path)
     except OSError as error:
@@ -88,7 +87,7 @@ def problems_of(suite: str) -> tuple[Problem, ...]:
 def _read(path: Path, form: str, dtype: str) -> Read:
     with path.open("rb") as file:
         if form == _SHAPES:
-            return read_csv(_text(file.read(_MAX_CSV + 1), path), path=str(path), dtype=dtype), ()
+            return read_csv(_text(file.read(), path), path=str(path), dtype=dtype), ()
         return read_log(file) if form == _LOG else read_commands(file)
 
 
@@ -102,8 +101,6 @@ def _name(path: Path) -> str:
 
 
 def _text(data: bytes, path: Path) -> str:
-    if len(data) > _MAX_CSV:
-        raise UsageError(f"{path} is larger than {_MAX_CSV >> 20} MiB.", remedy="Divide it.")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -26,6 +26,8 @@ from autotuner.system.text import short
 
 _MAX_LINE = 4096
 """A mapping of the library's takes some 600 bytes."""
+_MOST_PROBLEMS, _MOST_REASONS = 100_000, 1000
+"""Of one file, so that one of gigabytes does not fill the memory."""
 
 Read = tuple[tuple[Entry, ...], tuple[Skipped, ...]]
 """The problems with their calls, and the lines that are left out."""
@@ -41,10 +43,13 @@ def _read_lines(file: BinaryIO, read: Callable[[str], Entry]) -> Read:
                 raise UsageError(f"longer than {_MAX_LINE} characters")
             entry = read(text)
         except UsageError as why:
-            before = skipped.get(str(why), Skipped(short(text), str(why), number, 0))
-            skipped[str(why)] = replace(before, lines=before.lines + 1)
+            reason = str(why) if len(skipped) < _MOST_REASONS or str(why) in skipped else "other reasons"
+            before = skipped.get(reason, Skipped(short(text), reason, number, 0))
+            skipped[reason] = replace(before, lines=before.lines + 1)
         else:
             entries[entry.problem] = entries.get(entry.problem, 0) + entry.calls
+            if len(entries) > _MOST_PROBLEMS:
+                raise UsageError(f"it has more than {_MOST_PROBLEMS} different problems.", remedy="Divide it.")
     return tuple(Entry(problem, calls) for problem, calls in entries.items()), tuple(skipped.values())
 
 

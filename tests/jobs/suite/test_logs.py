@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autotuner.errors import UsageError
+from autotuner.jobs.suite import logs
 from autotuner.jobs.suite.load import load
 from autotuner.jobs.suite.logs import read_command, read_log, row_major
 from autotuner.jobs.suite.workload import Entry
@@ -123,6 +125,15 @@ def test_comments_and_blank_lines_are_no_errors_and_quotes_and_blanks_change_not
     entries, skipped = read("---", "# hipBLASLt", "", line(), quoted, "...")
     assert [entry.calls for entry in entries] == [2]
     assert skipped == []
+
+
+def test_a_file_of_millions_of_lines_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "_MOST_REASONS", 2)
+    _, skipped = read(*(line(m=f"x{n}") for n in range(5)))
+    assert [one.rpartition(": ")[2] for one in skipped[2:]] == ["other reasons (and 2 more of the same)"]
+    monkeypatch.setattr(logs, "_MOST_PROBLEMS", 2)
+    with pytest.raises(UsageError, match="more than 2 different problems"):
+        read(*(line(m=n) for n in range(1, 4)))
 
 
 def test_a_line_of_megabytes_keeps_the_numbers_of_those_after_it() -> None:
