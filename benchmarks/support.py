@@ -23,6 +23,7 @@ from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm, Problem
 from autotuner.problems.attention import Attention
 from autotuner.problems.conv import Conv
+from autotuner.problems.dtypes import SCALED_NAMES
 from autotuner.problems.operations import OPERATIONS
 from autotuner.space import Config
 from autotuner.system.cache import Cache
@@ -99,7 +100,11 @@ def examine(operation: str, target: str, builder: Builder, executor: Executor, *
     return Row(
         operation=operation,
         target=target,
-        types=", ".join(d if a == "f32" else f"{d}→{a}" for d, a in chip.types_of(OPERATIONS[problem.op])),
+        types=", ".join(
+            d if a == "f32" else f"{d}→{a}"
+            for d, a in chip.types_of(OPERATIONS[problem.op])
+            if _in_type(on_gpu, (d, a), chip.f8)
+        ),
         pipelines=_pipelines(plan),
         carriers=_carriers(plan),
         # A processor's space depends on the width of its vectors and the number of its cores.
@@ -113,20 +118,24 @@ def examine(operation: str, target: str, builder: Builder, executor: Executor, *
 def in_all_types(row: Row, builder: Builder, executor: BuildExecutor) -> Row:
     """The row with a candidate of every other type that the operation has, whether the chip claims it or not."""
     chip = Target.parse(row.target)
-    problem = SAMPLES[row.operation][row.target == "cpu"]
+    problem = SAMPLES[row.operation][0]
     kind = OPERATIONS[problem.op]
     for pair in kind.pairs:
         claimed = pair in chip.types_of(kind)
-        if pair != problem.types and claimed != _works(_in_type(problem, pair, chip.f8), chip, builder, executor):
+        other = _in_type(problem, pair, chip.f8)
+        if other and pair != problem.types and claimed != _works(other, chip, builder, executor):
             row = replace(row, wrong=(*row.wrong, "→".join(pair)))
     return row
 
 
-def _in_type(problem: Problem, pair: tuple[str, str], f8: str | None) -> Problem:
+def _in_type(problem: Problem, pair: tuple[str, str], f8: str | None) -> Problem | None:
+    """The problem in this type; None: there are none of its form, such as batched ones with scales."""
     given = dict(zip(("dtype", "acc"), pair, strict=True))
     own = {field.name for field in fields(cast(Any, problem))}
-    changed: Problem = replace(cast(Any, problem), **{name: word for name, word in given.items() if name in own})
-    return changed.with_f8(f8 or "f8E4M3FN")
+    layout = {"layout": "nt"} if pair[0] in SCALED_NAMES else {}
+    named = replace(cast(Any, problem), **layout, **{name: word for name, word in given.items() if name in own}).name
+    changed = OPERATIONS[problem.op].of_name(named)
+    return changed and changed.with_f8(f8 or "f8E4M3FN")
 
 
 def _works(problem: Problem, chip: Target, builder: Builder, executor: BuildExecutor) -> bool:

@@ -81,7 +81,7 @@ def checked(header: Sequence[str]) -> Sequence[str]:
 
 def _range(dispatch: Dispatch, rows: Rows) -> dict[str, int | None]:
     """The result's dimension of M, and its bounds."""
-    if dispatch.kind != "contraction" or dispatch.typed or len(dispatch.dims("m")) != 1:
+    if dispatch.kind != "contraction" or dispatch.typed or dispatch.scaled or len(dispatch.dims("m")) != 1:
         raise ValueError(f"{dispatch.op} has no single M whose range could be matched")
     return {"axis": dispatch.outputs[0].index(dispatch.dims("m")[0]), "low": rows[0], "high": rows[1]}
 

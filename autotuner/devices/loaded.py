@@ -24,6 +24,7 @@ ELEMENTS = {
     "bf16": "BFLOAT_16",
     "f8E4M3FN": "FLOAT_8_E4M3_FN",
     "f8E4M3FNUZ": "FLOAT_8_E4M3_FNUZ",
+    "f8E8M0FNU": "FLOAT_8_E8M0_FNU",
     "i64": "INT_64",
     "i32": "INT_32",
     "i16": "INT_16",

@@ -20,6 +20,9 @@ from autotuner.errors import EnvironmentFailure
 
 INNER_TILED = "iree_codegen.inner_tiled"
 ATTENTION = "iree_linalg_ext.online_attention"
+SCALED = "arith.scaling_extf"
+"""What products of numbers with shared scales (MX) begin with."""
+_SCALED_BODY = [SCALED, SCALED, "arith.mulf", "arith.addf", "linalg.yield"]
 _UNMASKED_MAPS = 7
 """Query, key, value, scale, output, maximum, sum; a mask makes it eight."""
 
@@ -80,6 +83,11 @@ class Dispatch:
         """Whether matchers go by its name and operand types, because none knows its structure."""
         masked = self.kind == "attention" and len(self.maps) > _UNMASKED_MAPS
         return self.op == INNER_TILED or masked
+
+    @property
+    def scaled(self) -> bool:
+        """Whether it is a product of numbers and their scales, which no matcher but one of its whole form knows."""
+        return self.kind == "contraction" and len(self.maps) > len(("lhs", "rhs", "out"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +227,9 @@ def dispatch_of(op: Any) -> Dispatch | None:
         kind: Kind = "attention"
         maps = affine_maps(op)
         groups = _attention_roles(maps)
+    elif _is_scaled(op):
+        kind, maps = "contraction", _linalg_maps(op)
+        groups = contraction_roles([*maps[:2], maps[-1]])
     elif len(shapes) != 3:
         return None
     elif op.name == INNER_TILED:
@@ -258,6 +269,11 @@ def dispatch_of(op: Any) -> Dispatch | None:
         decomposition_config=_attribute(op, "decomposition_config"),
         dynamic=tuple(d for d, size in enumerate(loops) if size is None),
     )
+
+
+def _is_scaled(op: Any) -> bool:
+    inside = op.name == "linalg.generic" and [one.operation.name for one in op.regions[0].blocks[0].operations]
+    return bool(inside == _SCALED_BODY)
 
 
 def _attribute(op: Any, name: str) -> str:

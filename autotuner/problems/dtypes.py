@@ -44,6 +44,7 @@ _TYPES = {
         ElementType("i1", "i1", np.bool_, 8),
         ElementType("f8E4M3FN", "f8E4M3FN", ml_dtypes.float8_e4m3fn, 8),
         ElementType("f8E4M3FNUZ", "f8E4M3FNUZ", ml_dtypes.float8_e4m3fnuz, 8),
+        ElementType("f8E8M0FNU", "f8E8M0FNU", ml_dtypes.float8_e8m0fnu, 8),
     )
 }
 INPUT_NAMES = ("f32", "f16", "bf16", "i8", "f8")
@@ -51,6 +52,8 @@ ACCUMULATORS = {"f32": ("f32",), "f16": ("f32", "f16"), "bf16": ("f32",), "i8": 
 """The accumulators of each input type; the first is the default."""
 PAIRS = tuple((dtype, acc) for dtype, sums in ACCUMULATORS.items() for acc in sums)
 """(dtype, accumulator) of all sums of products."""
+SCALED_NAMES = ("mxfp4", "mxfp8", "f8b128")
+"""Types of numbers that share scales in blocks: `problems.scales` says which."""
 SUMMED = tuple((dtype, sums[0]) for dtype, sums in ACCUMULATORS.items())
 """(dtype, accumulator) pairs with the default accumulator only."""
 ROUNDED = ("f16", "bf16")
@@ -72,15 +75,16 @@ def type_name(text: str) -> str:
     return re.sub(r"^int(?=\d)", "i", re.sub(r"^(b?)(?:fp|float)(?=\d)", r"\1f", name))
 
 
-def parse_dtype(text: str) -> str:
-    text = type_name(text)
-    if text not in INPUT_NAMES:
-        raise UsageError(f"unknown dtype {text!r}.", remedy=f"Choose one of: {', '.join(INPUT_NAMES)}.")
+def parse_dtype(text: str, *, more: tuple[str, ...] = ()) -> str:
+    """Reads --dtype; `more` are those that only this operation has."""
+    text, known = type_name(text), (*INPUT_NAMES, *more)
+    if text not in known:
+        raise UsageError(f"unknown dtype {text!r}.", remedy=f"Choose one of: {', '.join(known)}.")
     return text
 
 
 def parse_accumulator(text: str | None, *, dtype: str) -> str:
-    allowed = ACCUMULATORS[dtype]
+    allowed = ACCUMULATORS.get(dtype, ("f32",))
     if text is None:
         return allowed[0]
     text = type_name(text)

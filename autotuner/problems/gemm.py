@@ -9,11 +9,20 @@ from typing import ClassVar, Self
 import numpy as np
 
 from autotuner.errors import UsageError
-from autotuner.problems.accuracy import Array, Precision
+from autotuner.problems.accuracy import Array, Precision, Sums
 from autotuner.problems.base import Operand, parse_dims, refuse_if_too_large
-from autotuner.problems.dtypes import PAIRS, element_type, parse_accumulator, parse_dtype, parse_rounded
+from autotuner.problems.dtypes import (
+    PAIRS,
+    SCALED_NAMES,
+    ElementType,
+    element_type,
+    parse_accumulator,
+    parse_dtype,
+    parse_rounded,
+)
 from autotuner.problems.epilogue import NOTHING, TURN, Epilogue, refuse_epilogue
 from autotuner.problems.operation import Product
+from autotuner.problems.scales import SCALINGS, Scaling
 from autotuner.system.process import PIECE, in_parts
 
 LAYOUTS = ("nn", "nt", "tn", "tt")
@@ -23,7 +32,8 @@ LAYOUTS = ("nn", "nt", "tn", "tt")
 class Gemm(Product):
     """A is MxK (layout n.) or KxM (t.); B is KxN (.n) or NxK (.t); C is MxN in the accumulator's type, or rounded.
 
-    Where half of the columns are gates, C has the other half.
+    Where half of the columns are gates, C has the other half. Numbers that share scales are M and N rows of blocks,
+    with their scales behind them; they are in layout nt.
     """
 
     m: int
@@ -46,7 +56,7 @@ class Gemm(Product):
         r"(?:_(?P<out>f16|bf16))?_(?P<layout>[nt]{2})(?:_(?P<epilogue>\w+))?"
     )
     layouts = LAYOUTS
-    pairs = PAIRS
+    pairs = (*PAIRS, *((name, "f32") for name in SCALED_NAMES))
     routes: ClassVar[tuple[str, ...]] = (
         "data-tiling",
         "data-tiling+ukernels",
@@ -75,19 +85,21 @@ class Gemm(Product):
         dtype: str = "f16",
         batch: int = 1,
         acc: str | None = None,
-        layout: str = "nn",
+        layout: str = "",
         out: str | None = None,
         epilogue: str = "",
     ) -> Self:
         """Reads and checks the command line's words."""
         m, n, k = parse_dims(shape, names="MxNxK")
         (checked_batch,) = parse_dims(str(batch), names="B", option="--batch")
+        kind = parse_dtype(dtype, more=SCALED_NAMES)
+        layout = layout or ("nt" if kind in SCALED_NAMES else "nn")
         if layout not in LAYOUTS:
             raise UsageError(f"unknown layout {layout!r}.", remedy=f"Choose one of: {', '.join(LAYOUTS)}.")
-        kind = parse_dtype(dtype)
         gemm = cls(m, n, k, checked_batch, kind, parse_accumulator(acc, dtype=kind), layout)
         gemm = replace(gemm, out=parse_rounded(out, acc=gemm.acc), epilogue=Epilogue.parse(epilogue))
         refuse_epilogue(gemm.epilogue, element_type(gemm.acc))
+        gemm._refuse_scaling()
         if gemm.epilogue.gated and n % (2 * TURN):
             remedy = f"Give a multiple of {2 * TURN}: {TURN} columns of gates and {TURN} that they are for take turns."
             raise UsageError(f"--shape {shape}: {n} columns have no gates.", remedy=remedy)
@@ -97,6 +109,35 @@ class Gemm(Product):
     @classmethod
     def smallest(cls) -> Self:
         return cls(1, 1, 1)
+
+    @property
+    def scaling(self) -> Scaling | None:
+        """The scales of its numbers, if they have some."""
+        return SCALINGS.get(self.dtype)
+
+    def _refuse_scaling(self) -> None:
+        if (scaling := self.scaling) is None:
+            return
+        if self.batch > 1 or self.layout != "nt":
+            raise UsageError(
+                f"{self.dtype} is for single products in layout nt.", remedy="Leave out --batch and --layout."
+            )
+        for name, size, of in (("K", self.k, scaling.block), ("N", self.n, scaling.columns)):
+            if size % of:
+                remedy = f"{self.dtype} has scales for blocks of {of}: give a multiple of it."
+                raise UsageError(f"--shape: {name} is {size}.", remedy=remedy)
+
+    @property
+    def element(self) -> ElementType:
+        return (self.scaling.own or element_type(self.f8)) if self.scaling else super().element
+
+    def with_f8(self, element: str) -> Self:
+        return replace(self, f8=element) if self.dtype in ("f8", "f8b128") else self
+
+    @property
+    def operand_names(self) -> tuple[str, ...]:
+        lhs, rhs, *others = super().operand_names
+        return (lhs, rhs, *(("lhs_scale", "rhs_scale") if self.scaling else ()), *others)
 
     def variables(self) -> Mapping[str, int]:
         transposed = {
@@ -138,6 +179,9 @@ class Gemm(Product):
         return 2 * self.batch * self.m * self.n * self.k
 
     def unbatched(self) -> tuple[Gemm, int]:
+        if self.dtype == "f8b128":  # one block of the depth
+            block = SCALINGS[self.dtype].block
+            return replace(self, dtype="f8", k=block), int(self.k > block)
         return (replace(self, batch=1), 1) if self.batch > 1 else (self, 0)
 
     @property
@@ -148,7 +192,40 @@ class Gemm(Product):
         out = Operand((*lead, self.m, self.columns), element_type(self.out or self.acc))
         added = {"bias": Operand((self.n,), out.element), "residual": out}
         more = (added[name] for name in self.epilogue.operands)
+        if (scaling := self.scaling) is not None:
+            left = scaling.operands(self.m, self.k, self.element)
+            right = scaling.operands(self.n, self.k, self.element, shared=scaling.columns)
+            return (left[0], right[0], left[1], right[1], *more, out)
         return (Operand(lead + a, self.element), Operand(lead + b, self.element), *more, out)
+
+    def inputs(self, seed: int) -> tuple[Array, ...]:
+        arrays = super().inputs(seed)
+        if (scaling := self.scaling) is None:
+            return arrays
+        rng = np.random.default_rng(seed)
+        factors = zip(self.operands[:4], arrays[:4], strict=True)
+        return (*(scaling.random(operand, array, rng) for operand, array in factors), *arrays[4:])
+
+    def whole_inputs(self, seed: int) -> tuple[Array, ...] | None:
+        arrays = super().whole_inputs(seed)
+        if arrays is None or (scaling := self.scaling) is None:
+            return arrays
+        rng = np.random.default_rng(seed)
+        factors = (scaling.whole(operand, self.element, self._sums, rng) for operand in self.operands[:4])
+        return (*factors, *arrays[4:])
+
+    def meant(self, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
+        if (scaling := self.scaling) is None:
+            return inputs
+        left, right, left_scales, right_scales, *more = inputs
+        return (scaling.values(left, left_scales), scaling.values(right, right_scales), *more)
+
+    @property
+    def _sums(self) -> Sums:
+        sums = super()._sums
+        # The sum of each block is rounded twice more where its scales are no powers of two.
+        blocks = 0 if self.scaling is None else self.k // self.scaling.block
+        return replace(sums, length=sums.length + 2 * blocks)
 
     def template_values(self) -> Mapping[str, object]:
         a, b, *_, c = self.operands
@@ -165,10 +242,31 @@ class Gemm(Product):
             "sum": Operand((*c.shape[:-1], self.n), element_type(self.acc)).mlir,
             "rounded": self.out,
             "acc": self.acc,
+            "scaling": self._scaling_values(),
+            "rows": self.m,
+            "columns": self.n,
             "zero": "0.0" if element_type(self.acc).is_float else "0",
             "batched": self.batch > 1,
             "transpose_lhs": self.layout[0] == "t",
             "transpose_rhs": self.layout[1] == "t",
+        }
+
+    def _scaling_values(self) -> Mapping[str, object] | None:
+        if (scaling := self.scaling) is None:
+            return None
+        lhs, rhs, lhs_scale, rhs_scale, *_ = self.operands
+        numbers = [f"tensor<{one.shape[0]}x{one.shape[1]}x{scaling.block}x{self.element.mlir}>" for one in (lhs, rhs)]
+        return {
+            "mx": scaling.columns == 1,
+            "packed": scaling.packed,
+            "columns": scaling.columns,
+            "element": self.element.mlir,
+            "scale": scaling.scale.mlir,
+            "blocks": self.k // scaling.block,
+            "lhs": numbers[0],
+            "rhs": numbers[1],
+            "lhs_scale": lhs_scale.mlir,
+            "rhs_scale": rhs_scale.mlir,
         }
 
     def plain(self, left: Array, right: Array) -> Array:

@@ -186,13 +186,19 @@ class Product(Operation):
         return more
 
     def reference(self, inputs: tuple[Array, ...]) -> Array:
+        inputs = self.meant(inputs)
         return self.epilogue.finished(self._sums_of(widened(inputs, flops=self.flops)))
 
     def _sums_of(self, inputs: tuple[Array, ...]) -> Array:
         """The sums with bias and residual."""
         return sum(self.broadcast(inputs[2:]), self.plain(*inputs[:2]))
 
+    def meant(self, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
+        """The factors and what is added, as numbers."""
+        return inputs
+
     def bound(self, inputs: tuple[Array, ...], reference: Array) -> Bound:
+        inputs = self.meant(inputs)
         spread = np.sqrt(self._sums_of(squared(inputs)))
         rounds = reference_rounds(inputs, flops=self.flops)
         sums = self._sums_of(widened(inputs, flops=self.flops)) if self.epilogue.finishes else reference

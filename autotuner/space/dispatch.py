@@ -6,14 +6,18 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from autotuner.errors import NoCandidateError
-from autotuner.iree.mlir import ATTENTION
+from autotuner.iree.mlir import ATTENTION, SCALED
 from autotuner.space.table import Config, Space
 from autotuner.system.settings import loaded
 from autotuner.targets.backends import Backend
 
 _TRANSLATION_INFO = "#iree_codegen.translation_info"
-_CONSTRAINTS, _ATTENTION = "autotuner.space.gpu:GpuSpace", "autotuner.space.gpu_attention:AttentionSpace"
-"""The modules of GPU spaces, which a run for a processor does not import."""
+_CONSTRAINTS = "autotuner.space.gpu:GpuSpace"
+_DECLARED = {
+    ATTENTION: "autotuner.space.gpu_attention:AttentionSpace",
+    SCALED: "autotuner.space.gpu_scaled:ScaledSpace",
+}
+"""The modules of GPU spaces, which a run for a processor does not import; of those that are declared, by operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +70,11 @@ def read_dispatch_space(text: str, *, backend: Backend, batch: Batch = UNBATCHED
     try:
         found = loaded(_CONSTRAINTS).read(text, backend=backend, batch=batch)
     except NoCandidateError as none:
-        if ATTENTION not in text:
+        declared = next((space for operation, space in _DECLARED.items() if operation in text), None)
+        if declared is None:
             raise
         try:
-            found = loaded(_ATTENTION).read(text)
+            found = loaded(declared).read(text)
         except NoCandidateError:
             raise none from None
     return found

@@ -100,7 +100,7 @@ ATTRIBUTES = _names(
     iree_codegen.compilation_info iree_codegen.lowering_config iree_codegen.lowering_config_level
     iree_codegen.lowering_config_levels iree_codegen.translation_info iree_codegen.dispatch_lowering_pass_pipeline
     iree_codegen.no_pipeline iree_codegen.workgroup_mapping iree_codegen.denormal_fp_math iree_codegen.export_config
-    iree_codegen.ukernel_descriptor
+    iree_codegen.ukernel_descriptor iree_codegen.xor_shuffle
     rocm.builtin.tuning_module rocm.ukernel_provider rocm.tensor_ukernel_provider
     """
 )

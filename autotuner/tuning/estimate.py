@@ -41,7 +41,7 @@ _IN_FLIGHT = 8.0
 _SCHEDULERS = 4
 _ACCUMULATOR = 16 * 16
 _SPILL_COST = 1.0 / 32.0
-_BYTES = {"f32": 4.0, "i32": 4.0, "f16": 2.0, "bf16": 2.0, "i8": 1.0}
+_BYTES = {"f32": 4.0, "i32": 4.0, "f16": 2.0, "bf16": 2.0, "i8": 1.0, "f4E2M1FN": 0.5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def rank(outcomes: Iterable[Outcome], target: Target) -> list[tuple[Outcome, Est
     ranked = []
     for outcome in outcomes:
         candidate, build = outcome.candidate, outcome.build
-        if build is None or not build.ok or outcome.duplicate_of is not None:
+        if build is None or not build.ok or outcome.failure or outcome.duplicate_of is not None:
             continue
         if candidate.info is not None and candidate.dispatch is not None:
             ranked.append((outcome, estimate(target, candidate.dispatch, candidate.info, build.isa)))

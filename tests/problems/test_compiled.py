@@ -55,6 +55,9 @@ GEMMS = [
     Gemm.parse(shape="100x1x77", dtype="i8"),
     Gemm.parse(shape="96x16x8", dtype="f8", layout="tn", out="bf16", epilogue="bias,sigmoid"),
     Gemm.parse(shape="12x32x33", dtype="f16", out="f16", epilogue="silu,gated"),
+    Gemm.parse(shape="12x20x96", dtype="mxfp4", epilogue="bias,relu"),
+    Gemm.parse(shape="12x20x96", dtype="mxfp8", out="bf16"),
+    Gemm.parse(shape="12x256x384", dtype="f8b128"),
 ]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,21 +13,22 @@ import pytest
 from iree.compiler import ir
 from iree.compiler.dialects import iree_codegen, iree_gpu  # noqa: F401  (importing registers the dialects)
 
-from autotuner.build import Builder, BuildJob
-from autotuner.carriers.render import spec_mlir
+from autotuner.build import Builder
+from autotuner.build.executor import BuildExecutor
 from autotuner.errors import NoCandidateError, UsageError
-from autotuner.iree.mlir import read_root, text_context
+from autotuner.iree.mlir import text_context
 from autotuner.problems import Gemm, Problem
 from autotuner.problems.attention import Attention
 from autotuner.problems.conv import Conv
-from autotuner.problems.render import problem_mlir
 from autotuner.space import ABSENT, CompilationInfo, Config, Space
 from autotuner.space.dispatch import Batch, DispatchSpace, read_dispatch_space
 from autotuner.space.gpu import GpuSpace
 from autotuner.space.gpu_attention import AttentionSpace
 from autotuner.space.prune import REGISTERS, RULES, SHARED_MEMORY, STRIDED, TORN_SCORES, UNDERIVABLE, WIDENED, Rule
+from autotuner.specfiles.entries import read_spec
 from autotuner.targets import Target
 from autotuner.targets.backends import CUDA, ROCM, Backend, backend_of
+from autotuner.tuning.plan import Plan
 from benchmarks.success import inverted
 from tests.space.conftest import Emit, attention
 
@@ -270,24 +273,40 @@ def test_what_has_no_instruction_or_no_tile_says_so(emit: Emit) -> None:
         space.compilation_info(Config.of({**space.space[0].as_dict(), "m_tile": 17}))
 
 
-def test_random_configurations_build_and_apply(builder: Builder) -> None:
-    target = Target.parse("sm_80")
-    problem = Attention.parse(shape="1x8x256x256x64", dtype="bf16")
-    source = problem_mlir(problem)
-    text = builder.inspect(source, [*target.compile_flags, "--iree-codegen-add-tuner-attributes"], timeout=120.0)
-    dispatch = read_root(text)
-    assert dispatch is not None
-    space = AttentionSpace.read(text)
-    for row in space.space.sample(1, np.random.default_rng(1)):
-        info = space.compilation_info(space.space[int(row)])
-        job = BuildJob(
-            program=source,
-            flags=target.compile_flags,
-            timeout=120.0,
-            spec=spec_mlir(name=problem.name, dispatch=dispatch, info=info),
-            spec_flag=target.spec_flag,
-            expected=info,
-        )
-        build = builder.build(job)
+@pytest.mark.parametrize(
+    ("target", "problem"),
+    [
+        ("sm_80", Attention.parse(shape="1x8x256x256x64", dtype="bf16")),
+        ("gfx950", Gemm.parse(shape="256x512x512", dtype="mxfp4")),
+        ("mi355x", Gemm.parse(shape="16x256x256", dtype="mxfp8", epilogue="bias")),
+        ("gfx942", Gemm.parse(shape="64x256x256", dtype="f8b128")),
+        ("sm_89", Gemm.parse(shape="64x128x384", dtype="f8b128", out="bf16")),
+    ],
+    ids=lambda one: getattr(one, "name", one),
+)
+def test_random_configurations_of_declared_spaces_build_and_apply(
+    target: str, problem: Problem, builder: Builder, executor: Executor
+) -> None:
+    chip = Target.parse(target)
+    plan = Plan.make(chip.prepare(problem), chip, BuildExecutor.on(executor, builder), timeout=120.0)
+    assert plan.first[0] in plan.space
+    wanted = [plan.first[0], plan.space[int(plan.space.sample(1, np.random.default_rng(1))[0])]]
+    candidates = [plan.candidate(config, id=f"c{number}") for number, config in enumerate(wanted)]
+    jobs = [plan.job(one, timeout=120.0) for one in candidates]
+    assert all(read_spec(job.spec or "").entries for job in jobs), "it is vetted like a spec of somebody else's"
+    for build in executor.map(builder.build, jobs):
         assert build.ok, build.stderr
         assert build.applied == 1
+
+
+def test_a_product_with_scales_is_for_chips_that_multiply_them() -> None:
+    problem = Gemm.parse(shape="256x512x512", dtype="mxfp4")
+    for target in ("gfx942", "sm_89"):
+        with pytest.raises(UsageError, match=f"{target} cannot tune gemm of mxfp4"):
+            Target.parse(target).prepare(problem)
+    wrong: tuple[dict[str, Any], ...] = ({"shape": "256x512x48"}, {"layout": "nn"}, {"batch": 2})
+    for words in wrong:
+        with pytest.raises(UsageError):
+            Gemm.parse(**{"shape": "256x512x512", "dtype": "mxfp4", **words})
+    with pytest.raises(UsageError, match="N is 100"):
+        Gemm.parse(shape="256x100x128", dtype="f8b128")

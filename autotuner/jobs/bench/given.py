@@ -31,7 +31,9 @@ def task_of(problem: Problem) -> Task:
         own = problem.epilogue
         task |= {"added": list(own.operands), "low": own.low, "high": own.high}
         task |= {"activation": own.activation}
-    types = {"dtype": problem.operands[0].element.mlir, "acc": problem.types[1], "result": problem.output.element.mlir}
+    shared = isinstance(problem, Gemm) and problem.scaling is not None  # no library has these yet
+    dtype = f"scaled {problem.types[0]}" if shared else problem.operands[0].element.mlir
+    types = {"dtype": dtype, "acc": problem.types[1], "result": problem.output.element.mlir}
     return {**task, "op": problem.op, **types, "allow": problem.allow}
 
 

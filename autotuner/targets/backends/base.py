@@ -19,6 +19,8 @@ FLOATS = (("f32", "f32"), *HALVES)
 F16_SUMS = (("f16", "f16"),)
 I8 = (("i8", "i32"),)
 F8 = (("f8", "f32"),)
+F8_BLOCKS = (("f8b128", "f32"),)
+MX = (("mxfp4", "f32"), ("mxfp8", "f32"))
 
 Types = tuple[tuple[str, str], ...]
 """(dtype, accumulator) pairs."""

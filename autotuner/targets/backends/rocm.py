@@ -9,11 +9,13 @@ from pathlib import Path
 from autotuner.system import machine
 from autotuner.targets.backends.base import (
     F8,
+    F8_BLOCKS,
     F16_SUMS,
     FLOATS,
     HALVES,
     I8,
     KIB,
+    MX,
     Backend,
     Chip,
     DeviceFacts,
@@ -88,7 +90,18 @@ def _properties(path: Path) -> dict[str, int]:
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
 
 
+def _mi350(f16: float, *, f32: float) -> dict[str, float]:
+    """The rates of gfx950: twice as many f8 as f16, and twice as many f4."""
+    return {
+        "f32": f32,
+        **dict.fromkeys(("f16", "bf16"), f16),
+        **dict.fromkeys(("f8", "i8", "mxfp8"), 2 * f16),
+        "mxfp4": 4 * f16,
+    }
+
+
 _RDNA3 = HALVES + F16_SUMS + I8
+_RDNA4 = _RDNA3 + F8 + F8_BLOCKS
 _MI300X = {"f16": 1307.4, "bf16": 1307.4, "f8": 2614.9, "f32": 163.4, "i8": 2614.9}
 _cdna = partial(Chip, subgroup=64, register_file=0, registers=512, simds=4)
 _rdna = partial(Chip, register_file=0, registers=256)
@@ -107,7 +120,7 @@ CHIPS = (
         ),
     ),
     _cdna(
-        *("gfx942", 304, 64 * KIB, FLOATS + I8 + F8, "f8E4M3FNUZ"),
+        *("gfx942", 304, 64 * KIB, FLOATS + I8 + F8 + F8_BLOCKS, "f8E4M3FNUZ"),
         skus={"mi300a": 228, "mi300x": 304, "mi308x": 80, "mi325x": 304},
         peaks=(
             Peak("MI300X", 5300.0, _MI300X),
@@ -116,11 +129,11 @@ CHIPS = (
         ),
     ),
     _cdna(
-        *("gfx950", 256, 160 * KIB, FLOATS + I8 + F8, "f8E4M3FN"),
+        *("gfx950", 256, 160 * KIB, FLOATS + I8 + F8 + F8_BLOCKS + MX, "f8E4M3FN"),
         skus={"mi350x": 256, "mi355x": 256},
         peaks=(
-            Peak("MI355X", 8000.0, {"f16": 2516.6, "bf16": 2516.6, "f8": 5033.2, "f32": 157.3, "i8": 5033.2}),
-            Peak("MI350X", 8000.0, {"f16": 2306.9, "bf16": 2306.9, "f8": 4613.7, "f32": 144.2, "i8": 4613.7}),
+            Peak("MI355X", 8000.0, _mi350(2516.6, f32=157.3)),
+            Peak("MI350X", 8000.0, _mi350(2306.9, f32=144.2)),
         ),
     ),
     _rdna(
@@ -149,12 +162,12 @@ CHIPS = (
         peaks=(Peak("Radeon 8060S", 256.0, {"f16": 59.4, "bf16": 59.4, "f32": 29.7, "i8": 59.4}),),
     ),
     _rdna(
-        *("gfx1200", 32, 64 * KIB, _RDNA3 + F8, "f8E4M3FN"),
+        *("gfx1200", 32, 64 * KIB, _RDNA4, "f8E4M3FN"),
         skus={"rx9060xt": 32},
         peaks=(Peak("RX 9060 XT", 320.0, {"f16": 103.0, "bf16": 103.0, "f8": 205.0, "f32": 25.6, "i8": 205.0}),),
     ),
     _rdna(
-        *("gfx1201", 64, 64 * KIB, _RDNA3 + F8, "f8E4M3FN"),
+        *("gfx1201", 64, 64 * KIB, _RDNA4, "f8E4M3FN"),
         skus={"r9700": 64, "rx9070": 56, "rx9070xt": 64},
         peaks=(
             Peak("RX 9070 XT", 640.0, {"f16": 195.0, "bf16": 195.0, "f8": 389.0, "f32": 48.7, "i8": 389.0}),
@@ -163,7 +176,7 @@ CHIPS = (
         ),
     ),
     Chip(
-        *("gfx1250", 256, 320 * KIB, FLOATS + F16_SUMS + I8 + F8, "f8E4M3FN"),
+        *("gfx1250", 256, 320 * KIB, FLOATS + F16_SUMS + I8 + F8 + F8_BLOCKS, "f8E4M3FN"),
         register_file=0,
         registers=1024,
         skus={"mi455x": 256},
