@@ -46,7 +46,7 @@ NONE = ("--device", "none")
         ((*MODEL, "--top", "2", "--min-share", "5"), "--min-share is for a model without --top"),
         ((*MODEL, *NONE, "--input", "7x7xf32"), "takes 5 inputs"),
         (("gemm", *GEMM, "--bucket-m", "16,any", "--cache", "cold"), "--cache cold is for one --shape"),
-        (("gemm", *GEMM, "--bucket-m", "16,any", "--batch", "3"), "not for --batch"),
+        (("gemm", *GEMM, "--bucket-m", "16,any", "--epilogue", "relu"), "for a plain product"),
         (("gemm", *GEMM, "--bucket-m", "16,any", "--microkernels", "auto"), "no microkernels join"),
         ((*AB, "--model", MODEL[1], "--cache", "cold"), "--cache is for single problems"),
         (("gemm", *GEMM, *NONE, "--cache", "warm"), "--cache needs a device"),

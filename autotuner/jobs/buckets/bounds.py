@@ -62,10 +62,8 @@ class Family:
 
         `any` is tuned at --shape's M where that is beyond the bounds, else at twice the last one.
         """
-        if gemm.batch > 1:
-            raise UsageError("--bucket-m is for a single product, not for --batch.", remedy="Leave --batch out.")
-        if gemm.epilogue:
-            raise UsageError("--bucket-m is for a product alone.", remedy="Leave --epilogue out.")
+        if gemm.epilogue or gemm.scaling:
+            raise UsageError("--bucket-m is for a plain product.", remedy="Leave out --epilogue and scales.")
         words = [word.strip() for word in text.split(",")]
         endless = words[-1] == ANY
         bounds = [whole_number(word, f"--bucket-m {text!r}:") for word in (words[:-1] if endless else words)]
@@ -83,7 +81,8 @@ class Family:
     def name(self) -> str:
         gemm = self.gemm
         out = f"_{gemm.out}" if gemm.out else ""
-        return f"gemm_Mx{gemm.n}x{gemm.k}_{gemm.dtype}_{gemm.acc}{out}_{gemm.layout}"
+        batch = f"{gemm.batch}x" if gemm.batch > 1 else ""
+        return f"gemm_{batch}Mx{gemm.n}x{gemm.k}_{gemm.dtype}_{gemm.acc}{out}_{gemm.layout}"
 
     @property
     def home(self) -> Bucket:
@@ -96,7 +95,7 @@ class Family:
     def entry_name(self, bucket: Bucket) -> str:
         """A name for the bucket's matcher."""
         span = f"{bucket.low}_up" if bucket.high is None else f"{bucket.low}_{bucket.high}"
-        return self.name.replace("gemm_M", f"gemm_M_{span}_", 1)
+        return self.name.replace("M", f"M_{span}_", 1)
 
     def arguments(self) -> tuple[str, ...]:
         """The command-line words that give this family again."""

@@ -12,6 +12,7 @@ import pytest
 from iree.compiler import ir
 
 from autotuner import Gemm, Options, Target
+from autotuner.carriers.render import spec_mlir
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import UsageError
 from autotuner.iree.mlir import text_context
@@ -203,8 +204,8 @@ def test_an_interrupted_family_ships_nothing_and_goes_on(tmp_path: Path) -> None
 
 def test_a_dynamic_product_computes_what_the_static_ones_do(tools: Tools, tmp_path: Path) -> None:
     """Each operand transposed, and a rounded result: the program that proofs are made with is right itself."""
-    for number, (layout, out) in enumerate((("nt", None), ("tn", "bf16"))):
-        problem = Gemm.parse(shape="11x24x40", dtype="f16", layout=layout, out=out)
+    for number, (layout, out, batch) in enumerate((("nt", None, 1), ("tn", "bf16", 1), ("tt", "f16", 3))):
+        problem = Gemm.parse(shape="11x24x40", dtype="f16", layout=layout, out=out, batch=batch)
         folder = tmp_path / str(number)
         folder.mkdir()
         (folder / "program.mlir").write_text(dynamic_gemm_mlir(problem, rows=(5, 16)))
@@ -215,10 +216,34 @@ def test_a_dynamic_product_computes_what_the_static_ones_do(tools: Tools, tmp_pa
         assert Checker(ProcessDevice(tools, "local-task", data.folder), data, 60).check(folder / "program.vmfb").ok
 
 
+def test_a_batch_of_products_with_a_dynamic_m_gets_matrix_instructions(
+    make_plan: MakePlan, tools: Tools, tmp_path: Path
+) -> None:
+    """IREE's own code for it has none on AMD's chips."""
+    problem, counts = Gemm.parse(shape="64x128x128", batch=4), []
+    plan = make_plan(problem, "gfx942")
+    tiled = next(config for config in plan.space if config["pipeline"] == "TileAndFuse")
+    info = plan.candidate(tiled, id="c").info
+    assert info is not None
+    assert plan.dispatch is not None
+    (tmp_path / "program.mlir").write_text(dynamic_gemm_mlir(problem, rows=(17, 64)))
+    entry = spec_mlir(name="entry", dispatch=plan.dispatch, info=for_all_rows(info), rows=(17, 64))
+    (tmp_path / "spec.mlir").write_text(entry)
+    target = Target.parse("gfx942")
+    for number, spec in enumerate(([], [f"{target.spec_flag}=spec.mlir"])):
+        dumps = f"--iree-hal-dump-executable-intermediates-to=dumps{number}"
+        words = ["program.mlir", *target.compile_flags, *spec, dumps, "-o", "program.vmfb"]
+        done = process.run([tools.iree_compile, *words], timeout=120, cwd=tmp_path)
+        assert done.ok, done.stderr
+        counts.append(sum(file.read_text().count("v_mfma") for file in tmp_path.glob(f"dumps{number}/*.rocmasm")))
+    assert counts[0] == 0
+    assert counts[1] > 0
+
+
 def test_without_a_device_buckets_are_built_and_proven(tools: Tools, tmp_path: Path) -> None:
     output = tmp_path / "all.mlir"
     options = Options(device="none", trials=2, effort=EFFORT, workspace=tmp_path, output=output, command=("test",))
-    family = Family.parse(Gemm.parse(shape="128x128x64"), "16")
+    family = Family.parse(Gemm.parse(shape="128x128x64", batch=2), "16")
     result = tune_family(family, Target.parse("gfx942"), options=options, tools=tools)
     assert result.verdict == "compile-only"
     (bucket,) = result.details.buckets
