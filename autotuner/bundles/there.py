@@ -10,7 +10,7 @@ from pathlib import Path
 
 from autotuner.bundles.bench import LOOK, Bench
 from autotuner.bundles.documents import Manifest, Report
-from autotuner.devices.environment import capture
+from autotuner.devices.environment import capture, is_emulated
 from autotuner.devices.many import open_device
 from autotuner.devices.process import ProcessDevice
 from autotuner.errors import DeviceError, EnvironmentFailure, UsageError
@@ -68,6 +68,10 @@ def fitting(manifest: Manifest, *, file: Path, device: str | None = None) -> Fit
             remedy=f"Install iree-base-runtime=={manifest.iree}, or build the bundle anew.",
         )
     _refuse_chip(manifest, target, tools, file, device)
+    if is_emulated(device or target.device):
+        raise EnvironmentFailure(
+            f"{device or target.device} is emulated: its times mean nothing.", remedy="Run it where a chip is."
+        )
     known = problem_named(manifest.problem)
     if known is None:
         raise UsageError(f"{file} is of {manifest.problem!r}, which is no problem.", remedy="Build the bundle anew.")

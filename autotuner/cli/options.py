@@ -14,7 +14,7 @@ _PANELS: dict[str, str] = {
     "How long": "--effort --trials --resume/--fresh --jobs",
     "Where": "--workspace --storage --chip --bundle --cluster",
     "Output": "--force --keep --dry-run --json --verbose --quiet --fail-if-no-winner",
-    EXPERT: "--flag --seed --sampler --cache --isolate --allow-precision --iree-tools --insecure-cluster "
+    EXPERT: "--flag --seed --sampler --cache --emulated --isolate --allow-precision --iree-tools --insecure-cluster "
     "--function --parameters --tolerance --expected --trust --object --symbol",
 }
 """The panels of help behind the first, which has what most users need."""

@@ -28,7 +28,7 @@ OF_A_CALL = ("tolerance", "expected", "parameters")
 """Options of a model's calls."""
 OF_A_MODEL = ("function", "inputs", *OF_A_CALL)
 _AS_TYPED = (
-    *("device", "trials", "jobs", "seed", "sampler", "isolate"),
+    *("device", "trials", "jobs", "seed", "sampler", "emulated", "isolate"),
     *("workspace", "output", "force", "storage", "resume", "iree_tools"),
 )
 """Options that a run takes as they are."""
@@ -94,6 +94,7 @@ class Request:
     cache: Annotated[
         str, option("--cache", "The last level cache: search warm or cold; both: search warm, tell cold times too.")
     ] = "both"
+    emulated: Annotated[bool, option("--emulated", "An emulated device: check, never time.")] = False
     isolate: Annotated[
         bool, option("--isolate", "A process for every check and timing, in place of one that keeps the device open.")
     ] = False

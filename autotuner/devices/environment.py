@@ -54,6 +54,18 @@ def described(uri: str) -> DeviceFacts:
     return backend.describe_device(which_device(uri)) if backend else UNKNOWN
 
 
+_EMULATORS = ("MIRAGE", "ROCJITSU")
+"""What the variables of AMD's emulators begin with, in the environment of the programs that they run."""
+
+
+def is_emulated(uri: str) -> bool:
+    """Whether a GPU is emulated, by its name or its environment: it computes, and its times mean nothing."""
+    backend = backend_on(uri)
+    if backend is None or backend.on_host:
+        return False
+    return any(name.startswith(_EMULATORS) for name in os.environ) or "emulat" in described(uri).name.lower()
+
+
 def _user() -> str:
     try:
         return pwd.getpwuid(os.getuid()).pw_name

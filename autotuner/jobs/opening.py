@@ -26,7 +26,7 @@ from autotuner.programs.program import ModelProgram, Program
 from autotuner.programs.structure import ModelStructure, expected_error, read_beside, read_structure
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
-from autotuner.targets import NO_DEVICE, Route, Target
+from autotuner.targets import Route, Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.run import Job, Run
 from autotuner.tuning.session import Session
@@ -136,7 +136,7 @@ def read_model(
     with beginning("reading the model"):
         with account.clocked("space"):
             builder = open_model(model, session)
-        timed, timeout = session.device != NO_DEVICE, compile_timeout(job.options, account.clock)
+        timed, timeout = session.timed, compile_timeout(job.options, account.clock)
         with account.clocked("build" if whole else "space"):
             try:
                 plain = read_beside(job.target, builder, session.executor, timeout=timeout, timed=timed, whole=whole)

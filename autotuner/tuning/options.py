@@ -76,6 +76,8 @@ class Options:
     """What chooses the next configuration: guided, tpe, gp, random, or MODULE:CLASS of a sampler of Optuna's."""
     cache: Cache = "both"
     """The last level cache in the search; `both` is a warm search, and the default and the best are also timed cold."""
+    emulated: bool = False
+    """The device is emulated, as its name or environment may say: results are checked, nothing is timed."""
     isolate: bool = False
     """Each timing in a process of its own, not only the last ones."""
     workspace: Path = Path()

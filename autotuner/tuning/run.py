@@ -19,7 +19,7 @@ from autotuner.store.rows import CandidateRow, Json, Kind, NewRun, RunKind, RunR
 from autotuner.store.store import run_key
 from autotuner.system.progress import Watcher, clocked
 from autotuner.system.text import count
-from autotuner.targets import NO_DEVICE, Target
+from autotuner.targets import Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.pool import WORK
 from autotuner.tuning.result import RunFacts
@@ -271,7 +271,7 @@ class Run:
 
     @property
     def timed(self) -> bool:
-        return self.session.device != NO_DEVICE
+        return self.session.timed
 
     @property
     def stopped(self) -> bool:

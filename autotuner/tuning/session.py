@@ -12,6 +12,7 @@ from autotuner.build import Builder
 from autotuner.build.executor import BuildExecutor
 from autotuner.build.machines import Wanted, machines_here
 from autotuner.devices.device import Device
+from autotuner.devices.environment import is_emulated
 from autotuner.devices.many import Devices
 from autotuner.iree.tools import Tools
 from autotuner.store.store import Store
@@ -20,7 +21,7 @@ from autotuner.system.locks import workspace_lock
 from autotuner.system.progress import Log, Prefixed, Reporter, Silent, Stop, Watcher
 from autotuner.system.settings import cache_dir, usable_cores
 from autotuner.system.workspace import Workspace
-from autotuner.targets import Target
+from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.options import Options
 
 
@@ -58,6 +59,8 @@ class Session:
     """Builds at once."""
     shares_cores: bool = False
     """Builds would disturb timings: they are on the same processor."""
+    emulated: bool = False
+    """The device computes and is never timed."""
     chip: str = ""
     """What microkernels are for: the chip of the devices, or the one that the user says will time."""
 
@@ -70,6 +73,11 @@ class Session:
     def device(self) -> str:
         """The URI of the first that the user names: what a command says that a person repeats by hand."""
         return self.named.partition(",")[0]
+
+    @property
+    def timed(self) -> bool:
+        """Whether there is a device whose times mean something."""
+        return self.device != NO_DEVICE and not self.emulated
 
     @property
     def builder(self) -> Builder:
@@ -126,5 +134,6 @@ class Session:
                 environment=at_work.environment,
                 jobs=at_work.jobs,
                 shares_cores=at_work.shares_cores,
+                emulated=options.emulated or is_emulated(at_work.named),
                 chip=at_work.chip,
             )

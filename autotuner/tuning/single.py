@@ -23,7 +23,7 @@ from autotuner.problems import Problem
 from autotuner.system import process
 from autotuner.system.progress import clocked
 from autotuner.system.text import count
-from autotuner.targets import NO_DEVICE, Target
+from autotuner.targets import Target
 from autotuner.tuning.contest import after_verdict, judge_finalists, lead_of_search, time_caches
 from autotuner.tuning.earlier import learned, question, recall
 from autotuner.tuning.estimate import without_device
@@ -73,7 +73,7 @@ class SingleRun:
         self.account = self.job.account
         self.clock = self.account.clock
         self.seconds = self.account.seconds
-        default = effort.compile_only_trials if self.device == NO_DEVICE else effort.trials
+        default = effort.trials if self.session.timed else effort.compile_only_trials
         self.trials = self.options.trials or default
         self.builder = self.session.builder
 
@@ -140,14 +140,14 @@ class SingleRun:
             self.clean()
 
     def _steps(self) -> Result:
-        if self.device == NO_DEVICE:
+        if not self.session.timed:
             self.reporter.stage("building and proving candidates")
             self.loop.compile_only()
             default = self.evaluator.outcomes.get(BASELINE)
             if default is not None and default.failure is not None:
                 why = first_error(default.detail)
                 raise NoCandidateError(f"IREE's default does not compile: {why}", remedy="Check --flag and --target.")
-            return self._estimated()
+            return self._executed() if self.session.emulated else self._estimated()
         try:
             self.prepare()
             return self._timed()
@@ -296,9 +296,27 @@ class SingleRun:
         best_one = ranking[0] if ranking else None
         return replace(result, baseline=default, best=best_one, ranking=ranking, cause=found.cause)
 
+    def _executed(self) -> Result:
+        """On an emulated device each binary is run and checked; one that computes something else is no candidate."""
+        data = Data.write(self.problem, self.run.folder / "inputs", seed=self.options.seed)
+        checker = data.checker(self.session.runner, timeout=self.options.effort.run_timeout)
+        built = [one for one in self.evaluator.outcomes.values() if one.built and not one.duplicate_of]
+        self.reporter.stage(f"executing {count(len(built), 'binary')}")
+        tried = right = 0
+        for outcome in built:
+            if self.stop.requested or self.clock.up or outcome.build is None:
+                break
+            check = checker.check(outcome.build.vmfb)
+            outcome.checked, tried, right = True, tried + 1, right + check.ok
+            if not check.ok:
+                self.evaluator.refuse(outcome.candidate.id, check)
+        result = self._estimated()
+        told = f"executed on an emulated device: {right} of {tried} right"
+        return replace(result, reason=f"{result.reason}; {told}" if result.reason else told)
+
     def _learn(self) -> None:
         """What earlier runs of this chip suggest comes first; an experiment is about its own candidates."""
-        if self.device == NO_DEVICE or self.task.microkernels_alone or self.task.elsewhere:
+        if not self.session.timed or self.task.microkernels_alone or self.task.elsewhere:
             return
         chip = str(self.run.environment.get("device_name", ""))
         with self.account.clocked("search"), self.store.intact():

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from autotuner.devices.environment import is_emulated
 from autotuner.errors import DeviceError
 from autotuner.store.store import Store
 from autotuner.system.progress import LOG
+from autotuner.targets.backends import LLVM_CPU
+from autotuner.targets.backends.base import DeviceFacts
 from tests.support.contract import hold_contract
 from tests.support.fake_tools import SPEC, FakeTools, candidates, codegen, failures, run
 from tests.support.simulated_time import SimulatedTime, Words, alike
@@ -116,3 +120,23 @@ def test_a_spec_that_does_not_apply_is_not_timed(fake: Fake, workspace: Path) ->
     assert {row.state for row in candidates(workspace, result.run) if row.kind == "codegen"} == {"failed"}
     assert all("matched no operation" in row.stderr for row in codegen(workspace, result.run))
     assert result.verdict == "no-winner"
+
+
+def test_an_emulated_device_checks_every_binary_and_is_never_timed(
+    fake: Fake, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The device is a processor whose driver says that it is emulated; one candidate computes something else."""
+    named = replace(LLVM_CPU, on_host=False, describe_device=lambda _: DeviceFacts("AMD Instinct (emulated)"))
+    assert not is_emulated("local-sync")
+    with monkeypatch.context() as there:
+        there.setattr("autotuner.devices.environment.backend_on", lambda _: named)
+        assert is_emulated("local-sync")
+    monkeypatch.setattr("autotuner.tuning.session.is_emulated", lambda _: True)
+    tools = fake(compile_roles=["wrong-module"])
+    result = run(tools, workspace, trials=3)
+    assert (result.verdict, result.counts.timed, tools.timed()) == ("compile-only", 0, 0)
+    checked = result.counts.checked
+    assert f"executed on an emulated device: {checked - 1} of {checked} right" in result.reason
+    assert [len(rows) for rows in failures(workspace, result.run).values()] == [1]
+    assert failures(workspace, result.run).keys() == {"wrong-result"}
+    assert all(outcome.us is None for outcome in (result.best, *result.ranking) if outcome is not None)

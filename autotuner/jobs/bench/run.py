@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Unpack
 
-from autotuner.errors import AutotuneError, Bug, OutOfTimeError
+from autotuner.errors import AutotuneError, Bug, OutOfTimeError, UsageError
 from autotuner.jobs.ab.arms import DEFAULT, Arm
 from autotuner.jobs.ab.opening import Experiment, open_model
 from autotuner.jobs.ab.recipe import ArmSite
@@ -95,6 +95,8 @@ class _Bench:
     @contextmanager
     def opened(cls, terms: Terms, job: Job) -> Iterator[_Bench]:
         """With the libraries' processes; those that are not there are named."""
+        if job.session.emulated:
+            raise UsageError("bench times, and this device is emulated.", remedy="Run it where a device is.")
         until, opening = process.until(job.account.clock.latest), Libraries.open(terms, job.target, job.session)
         with until, opening as libraries:
             for missing in libraries.left_out:

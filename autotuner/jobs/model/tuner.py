@@ -41,7 +41,7 @@ from autotuner.programs.model import Model
 from autotuner.programs.structure import KINDS, ModelStructure
 from autotuner.system import process
 from autotuner.system.digests import known_digest
-from autotuner.targets import NO_DEVICE, PLAIN, Route, Target
+from autotuner.targets import PLAIN, Route, Target
 from autotuner.tuning.options import Options
 from autotuner.tuning.run import Job, Question
 from autotuner.tuning.session import Watched
@@ -63,7 +63,7 @@ def tune_model(
         files = job.outputs(model.name, MODEL)
         files.claim(model.files(target))
         routes = check_words(model, target, job.options, workspace=job.session.workspace.root)
-        timed = job.session.device != NO_DEVICE
+        timed = job.session.timed
         builder, plain = read_model(model, job, whole=timed, others=routes if timed else ())
         with job.begin(_question(builder.program, job, plain)) as run:
             context = Context(model, builder, run, files)
