@@ -1,0 +1,192 @@
+"""Runs sampled workgroups of a kernel in AMD's machine code, by the instruction emulator of a checkout of tinygrad's.
+
+The emulator compiles each instruction to code for this processor. It knows no clocks, no wait counts and no order of
+waves between barriers, and the MODE register is not modelled: what passes is right under this emulator, and what fails
+is suspected only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import struct
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import msgpack
+from elftools.elf.elffile import ELFFile
+
+from benchmarks.emulated.instructions import Emulator, lookup, memory
+
+ARCHITECTURES = {"gfx942": "cdna", "gfx950": "cdna", "gfx1100": "rdna3", "gfx1151": "rdna3", "gfx1201": "rdna4"}
+"""The emulator's names of chips."""
+Place = tuple[int, int, int]
+_PAGE = 4096
+_RELATIVE = 13
+"""R_AMDGPU_RELATIVE64."""
+_BARRIERS = ("SOPP", "SOP1")
+_MENDED = "(out_reg // 4) * 8 + out_reg % 4"
+
+
+def load_emulator(checkout: Path) -> Emulator:
+    """The emulator of a checkout with the mend of its 32x32 matrix instructions."""
+    source = checkout / "test" / "mockgpu" / "amd" / "emu.py"
+    if not source.is_file():
+        sys.exit(f"{checkout} is no checkout of tinygrad's: {source} is not there")
+    if _MENDED not in source.read_text():
+        sys.exit(f"{checkout} writes the rows of 32x32 instructions in another order: git apply mfma32.patch there")
+    sys.path.insert(0, str(checkout))
+    formats = import_module("tinygrad.renderer.amd")._load_formats()["rdna3"]
+    emulator = import_module("test.mockgpu.amd.emu")
+    if emulator.ir3.MUBUF not in formats:
+        formats.insert(0, emulator.ir3.MUBUF)
+    return emulator
+
+
+class CodeObject:
+    """The code of an hsaco in this process's memory."""
+
+    def __init__(self, path: Path) -> None:
+        with path.open("rb") as file:
+            elf: Any = ELFFile(file)
+            parts = list(elf.iter_segments("PT_LOAD"))
+            self.size = max(one["p_vaddr"] + one["p_memsz"] for one in parts)
+            self._memory = mmap.mmap(-1, -(-self.size // _PAGE) * _PAGE + _PAGE)
+            self.base = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+            for one in parts:
+                self._memory[one["p_vaddr"] : one["p_vaddr"] + one["p_filesz"]] = one.data()
+            self._relocate(elf)
+            notes = [note for one in elf.iter_segments("PT_NOTE") for note in one.iter_notes()]
+            table = msgpack.unpackb(next(n["n_descdata"] for n in notes if n["n_name"] == "AMDGPU"))
+            self.chip = str(table["amdhsa.target"]).rpartition("-")[2].partition(":")[0]
+            self.kernels: dict[str, dict[str, Any]] = {one[".name"]: one for one in table["amdhsa.kernels"]}
+            symbols = elf.get_section_by_name(".dynsym").iter_symbols()
+            self._places = {one.name: one["st_value"] for one in symbols}
+
+    def _relocate(self, elf: Any) -> None:
+        for section in elf.iter_sections():
+            if section["sh_type"] == "SHT_RELA" and section["sh_flags"] & 2:
+                for one in section.iter_relocations():
+                    if one["r_info_type"] != _RELATIVE:
+                        raise NotImplementedError(f"a relocation of type {one['r_info_type']}")
+                    struct.pack_into("<Q", self._memory, one["r_offset"], self.base + one["r_addend"])
+
+    def descriptor(self, name: str) -> Descriptor:
+        place = self._places[self.kernels[name][".symbol"]]
+        shared, scratch, arguments, _, entry = struct.unpack_from("<4Iq", self._memory, place)
+        (registers,) = struct.unpack_from("<I", self._memory, place + 52)
+        properties, preloaded = struct.unpack_from("<2H", self._memory, place + 56)
+        return Descriptor(self.base + place + entry, shared, scratch, arguments, registers, properties, preloaded)
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """A kernel descriptor (https://llvm.org/docs/AMDGPUUsage.html#kernel-descriptor)."""
+
+    entry: int
+    shared: int
+    scratch: int
+    arguments: int
+    registers: int
+    properties: int
+    preloaded: int
+
+    def user_registers(self, arguments: Any, packet: Any) -> list[int]:
+        """The scalar registers that a wave begins with, in the order of their bits."""
+
+        def pair(buffer: Any) -> list[int]:
+            address = ctypes.addressof(buffer)
+            return [address & 0xFFFFFFFF, address >> 32]
+
+        parts = ([0] * 4, pair(packet), [0, 0], pair(arguments), [0, 0], [0, 0], [self.scratch])
+        found = [word for bit, part in enumerate(parts) if self.properties >> bit & 1 for word in part]
+        count, offset = self.preloaded & 0x7F, self.preloaded >> 7
+        return found + list(struct.unpack_from(f"<{count}I", arguments.raw, offset * 4))
+
+
+@dataclass
+class _Instruction:
+    run: Any
+    buffers: tuple[int, ...] | None
+    """Which of a wave's buffers it takes; None: it is one of `instructions`."""
+    barrier: bool
+
+
+@dataclass
+class Launch:
+    """A kernel with its arguments."""
+
+    emulator: Emulator
+    code: CodeObject
+    arguments: bytes
+    grid: Place
+    block: Place
+    dynamic_shared: int = 0
+    executed: int = 0
+    """Instructions of waves."""
+    _program: dict[int, _Instruction] = field(default_factory=dict)
+
+    def run(self, workgroups: Sequence[Place]) -> None:
+        """Runs these workgroups, one after the other."""
+        emulator, architecture = self.emulator, ARCHITECTURES[self.code.chip]
+        (name,) = self.code.kernels
+        kernel, wave = self.code.descriptor(name), emulator._wave_size(architecture)
+        if self.code.kernels[name][".wavefront_size"] != wave:
+            raise NotImplementedError(f"waves of {self.code.kernels[name]['.wavefront_size']}")
+        total = self.block[0] * self.block[1] * self.block[2]
+        given = ctypes.create_string_buffer(self.arguments.ljust(kernel.arguments, b"\0") + bytes(256))
+        items = [groups * size for groups, size in zip(self.grid, self.block, strict=True)]
+        head = struct.pack("<HHHHHHIII", 0, 1, *self.block, 0, *items)
+        packet = ctypes.create_string_buffer(
+            head + struct.pack("<IIQQQQ", kernel.scratch, kernel.shared, 0, ctypes.addressof(given), 0, 0), 64
+        )
+        user = kernel.user_registers(given, packet)
+        shared = memory(emulator, (kernel.shared + self.dynamic_shared + 511) // 512 * 512 or 512)
+        everything = memory(emulator, 1 << 42, at=0)
+        starts = range(0, total, wave)
+        scratch = [memory(emulator, max(kernel.scratch, 1) * wave + 64) for _ in starts]
+        with emulator._MXCSRContext():
+            for place in workgroups:
+                ctypes.memset(shared._buf.va_addr, 0, shared.nbytes)
+                waves = []
+                for start, own in zip(starts, scratch, strict=True):
+                    first = (kernel.entry, start, total, *self.block, ctypes.addressof(given), kernel.registers)
+                    state = emulator._init_wave(*first, kernel.scratch, architecture, *place, user, wave)
+                    buffers = (state.sgpr_buf, state.vgpr_buf, everything, shared, own, state.accvgpr_buf)
+                    waves.append((state, [ctypes.c_uint64(one._buf.va_addr) for one in buffers]))
+                while waves:  # up to the next barrier, each in turn
+                    waves = [one for one in waves if self._until_barrier(*one, shared, architecture)]
+
+    def _until_barrier(self, state: Any, buffers: list[Any], shared: Any, architecture: str) -> bool:
+        """Whether the wave has reached a barrier, and not its end."""
+        while (place := state._sgpr_mv[256] | state._sgpr_mv[257] << 32) != self.emulator.ENDPGM_PC:
+            one = self._program.get(place) or self._decode(place, architecture)
+            if one.buffers is None:
+                one.run(state, shared)
+            else:
+                one.run(*(buffers[number] for number in one.buffers))
+            self.executed += 1
+            if one.barrier:
+                return True
+        return False
+
+    def _decode(self, place: int, architecture: str) -> _Instruction:
+        emulator, code = self.emulator, self.code
+        if not code.base <= place < code.base + code.size:
+            raise RuntimeError(f"the kernel went on at {place:#x}, outside of its code")
+        raw = ctypes.string_at(place, 16)
+        decoded = emulator.decode_inst(raw, architecture)
+        own = lookup(emulator, decoded, raw, architecture)
+        known = {"SOPP": emulator._BARRIER_OPS, "SOP1": emulator._BARRIER_SOP1_OPS}.get(type(decoded).__name__, ())
+        barrier = type(decoded).__name__ in _BARRIERS and decoded.op in known
+        if own is not None:
+            found = _Instruction(own, None, barrier)
+        else:
+            (program, runner), _ = emulator._decode_at(place, architecture)
+            found = _Instruction(runner.fxn, tuple(program.arg.globals), barrier)
+        self._program[place] = found
+        return found

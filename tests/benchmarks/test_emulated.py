@@ -1,0 +1,93 @@
+"""What is read of AMD's code objects, and the instructions that stand in for the emulator's, need no emulator."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autotuner.build import Builder
+from autotuner.problems import Gemm
+from autotuner.problems.render import problem_mlir
+from autotuner.system import process
+from autotuner.targets import Target
+from benchmarks.emulated import instructions
+from benchmarks.emulated.machine import CodeObject, load_emulator
+
+LANES = 64
+
+
+@dataclass
+class Wave:
+    """A wave's registers, as the emulator has them."""
+
+    wave_size: int = LANES
+    pc: int = 0
+    vectors: Any = field(default_factory=lambda: np.zeros((256, LANES), np.uint32))
+    scalars: Any = field(default_factory=lambda: np.zeros(300, np.uint32))
+
+    def __post_init__(self) -> None:
+        self.scalars[126:128] = 0xFFFFFFFF  # all lanes are active
+        self._vgpr_mv, self._sgpr_mv = memoryview(self.vectors.reshape(-1)), memoryview(self.scalars)
+
+
+def test_a_code_object_is_read_into_memory(builder: Builder, tmp_path: Path) -> None:
+    (tmp_path / "problem.mlir").write_text(problem_mlir(Gemm.parse(shape="64x64x64")))
+    words = [
+        "problem.mlir",
+        *Target.parse("gfx942").compile_flags,
+        "--iree-hal-dump-executable-binaries-to=.",
+        "-o",
+        "m",
+    ]
+    assert process.run([builder.tools.iree_compile, *words], timeout=120, cwd=tmp_path).ok
+    code = CodeObject(next(tmp_path.glob("*.hsaco")))
+    assert code.chip == "gfx942"
+    ((name, kernel),) = code.kernels.items()
+    found = code.descriptor(name)
+    assert found.arguments == kernel[".kernarg_segment_size"] == 3 * 8
+    assert found.shared == kernel[".group_segment_fixed_size"]
+    assert code.base < found.entry < code.base + code.size
+    assert ctypes.string_at(found.entry, 4) != bytes(4)
+    arguments = ctypes.create_string_buffer(struct.pack("<3Q", 1, 2, 3) + bytes(256))
+    packet = ctypes.create_string_buffer(64)
+    registers = found.user_registers(arguments, packet)
+    assert registers[:2] == [ctypes.addressof(arguments) & 0xFFFFFFFF, ctypes.addressof(arguments) >> 32]
+    assert registers[2:] == [1, 0, 2, 0, 3, 0][: len(registers) - 2]
+
+
+def test_what_is_no_checkout_or_has_no_mend_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="no checkout"):
+        load_emulator(tmp_path)
+    file = tmp_path / "test" / "mockgpu" / "amd" / "emu.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("m_base = c_grp * 16 + (out_reg // 4) * 4\n")
+    with pytest.raises(SystemExit, match=r"git apply mfma32\.patch"):
+        load_emulator(tmp_path)
+
+
+def test_lanes_are_swapped_by_masks_and_by_quads() -> None:
+    for offset, other in ((0x1F | 1 << 10, 1), (0x8000 | 0b00011011, 3)):
+        wave = Wave()
+        wave.vectors[3] = np.arange(LANES)
+        instructions._swizzle(offset | 3 << 32 | 5 << 56, LANES)(wave, None)
+        assert wave.vectors[5].tolist() == [lane ^ other for lane in range(LANES)]
+        assert wave.pc == 8
+
+
+def test_a_buffers_bounds_hold_and_half_a_register_keeps_its_other_half() -> None:
+    memory, wave = np.arange(1, 9, dtype=np.uint16), Wave()
+    wave.scalars[8:12] = [memory.ctypes.data & 0xFFFFFFFF, memory.ctypes.data >> 32, memory.nbytes, 0]
+    wave.scalars[128] = 0
+    wave.vectors[1] = np.arange(LANES) * 2
+    wave.vectors[2] = 0xAAAABBBB
+    word = 1 << 12 | 1 << 32 | 2 << 40 | 2 << 48 | 128 << 56  # offen, address v1, data v2, descriptor s[8:11]
+    instructions._buffer(word, "BUFFER_LOAD_SHORT_D16_HI", "cdna")(wave, None)
+    assert wave.vectors[2][:9].tolist() == [value << 16 | 0xBBBB for value in (*range(1, 9), 0)]
+    instructions._buffer(word, "BUFFER_STORE_SHORT", "cdna")(wave, None)
+    assert memory.tolist() == [0xBBBB] * 8
