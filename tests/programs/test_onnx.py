@@ -243,6 +243,28 @@ def pooled() -> Any:
     return modelled([pool], [], opset=11, out=(1, 4, 4, 4), name="torch/jit\x1bgraph")
 
 
+def windows() -> Any:
+    """As torch writes the windows of a Swin Transformer: padding in an order that is computed, then sizes of it."""
+    nodes = [
+        node("ConstantOfShape", ["six"], ["zeros"], value=whole("fill", 0)),
+        node("Concat", ["ends", "zeros"], ["both"], axis=0),
+        node("Reshape", ["both", "pairs"], ["rows"]),
+        node("Slice", ["rows", "last", "least", "zero", "last"], ["turned"]),
+        node("Transpose", ["turned"], ["columns"], perm=[1, 0]),
+        node("Reshape", ["columns", "last"], ["pads"]),
+        node("Pad", ["x", "pads"], ["padded"]),
+        node("Shape", ["padded"], ["shape"]),
+        node("Gather", ["shape", "three"], ["width"]),
+        node("Div", ["width", "three"], ["count"]),
+        node("Concat", ["first", "count", "three"], ["wanted"], axis=0),
+        node("Reshape", ["padded", "wanted"], ["parts"]),
+        node("Transpose", ["parts"], ["y"], perm=[3, 0, 1, 2, 4]),
+    ]
+    weights = [whole("six", 6), whole("ends", 0, 1), whole("pairs", -1, 2), whole("last", -1)]
+    weights += [whole("least", -(2**63) + 1), whole("zero", 0), whole("three", 3), whole("first", 1, 4, 8)]
+    return modelled(nodes, weights, opset=17, out=(3, 1, 4, 8, 3))
+
+
 def last_image() -> Any:
     """As a detector ends: of a padded image of 2x2 one window is left, which does not reach the padding at the end."""
     nodes = [
@@ -257,12 +279,14 @@ def last_image() -> Any:
     ("model", "function"),
     [
         (group_norm(), "main"),
+        (windows(), "main"),
         (last_image(), "main"),
         (heads(), "main"),
         (pooled(), "torch_jit_graph"),
     ],
     ids=[
         "shape-before-opset-15",
+        "windows-by-computed-padding",
         "padding-that-no-window-reaches",
         "slice-with-a-computed-end",
         "opset-11-and-a-name-with-a-slash",
@@ -271,6 +295,7 @@ def last_image() -> Any:
 def test_what_torch_exports_compiles_and_computes_what_onnx_says(tmp_path: Path, model: Any, function: str) -> None:
     onnx.save(model, tmp_path / "model.onnx")
     path = import_onnx(tmp_path / "model.onnx", tmp_path / "imported", name="model")
+    assert not [word for word in ("onnx.Shape", "!torch.vtensor<[?") if word in path.read_text()], "sizes are known"
     tools, vmfb, result = Tools.find(), tmp_path / "m.vmfb", tmp_path / "y.npy"
     built = process.run([tools.iree_compile, path, *Target.parse("cpu").compile_flags, "-o", vmfb], timeout=120)
     assert built.ok, built.why()
