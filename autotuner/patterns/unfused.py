@@ -106,8 +106,8 @@ def _scores(weights: Any) -> _Scaled | None:
     shifted = None if power is None else _operands(power[0], graph.DIFFERENCE, whole=1)
     if quotient is None or shifted is None:
         return None
-    summed, largest = _reduced(quotient[1], graph.SUM), _reduced(shifted[1], "arith.maximumf")
-    if summed != quotient[0] or largest is None or largest != shifted[0]:
+    sums = _reduces(quotient[1], graph.SUM, quotient[0])
+    if not sums or not _reduces(shifted[1], "arith.maximumf", shifted[0]):
         return None
     found = _Scaled(_plain(shifted[0]))
     while (scaled := _scaled(found.value)) is not None:
@@ -151,30 +151,29 @@ def _operands(value: Any, name: str, *, whole: int) -> list[Any] | None:
     op = maker(value)
     arguments, (inner, end) = graph.body(op)
     every = list(range(graph.rank(value)))
-    taken = list(inner.operands) == arguments[: len(inner.operands)] and list(end.operands) == list(inner.results)
+    taken = list(inner.operands) == arguments[:-1] and list(end.operands) == list(inner.results)
     alike = graph.loops(op)[:whole] == [every] * whole and graph.loops(op)[-1] == every
     # What has fewer dimensions has those that it has in their order, and not the last.
     fewer = all(d is None or d == place for axes in graph.loops(op)[whole:-1] for place, d in enumerate(axes))
     return list(op.operands)[:-1] if taken and alike and fewer else None
 
 
-def _reduced(value: Any, name: str) -> Any:
-    """The value of whose last dimension this is the sum or the maximum; None: it is something else."""
+def _reduces(value: Any, name: str, source: Any) -> bool:
+    """Whether it is the sum or the maximum over the last dimension of `source`."""
     split = maker(value, graph.EXPAND)
     made = value if split is None else split.operands[0]
     op = maker(made, ops.GENERIC)
-    if op is None or made != op.results[0] or graph.shape(value)[-1] != 1:
-        return None
-    source, start = op.operands[0], op.operands[1]
+    if op is None or made != op.results[0] or op.operands[0] != source or len(op.operands) < 2:
+        return False
     *rows, last = range(graph.rank(source))
     arguments, operations = graph.body(op)
     inner = next((one for one in operations if one.name == name), None)
-    if inner is None or operations[-1].operands[0] != inner.results[0]:
-        return None
-    first = [d for d in graph.loops(op)[1] if d is not None]
-    begun = graph.is_zeros(start) if name == graph.SUM else _is_lowest(start)
-    whole = graph.loops(op)[0] == [*rows, last] and first == rows and graph.reductions(op) == [False] * last + [True]
-    return source if begun and whole and set(inner.operands) == set(arguments[:2]) else None
+    if inner is None or operations[-1].operands[0] != inner.results[0] or graph.shape(value)[-1] != 1:
+        return False
+    begun = graph.is_zeros(op.operands[1]) if name == graph.SUM else _is_lowest(op.operands[1])
+    kept = [d for d in graph.loops(op)[1] if d is not None]
+    whole = graph.loops(op)[0] == [*rows, last] and kept == rows and graph.reductions(op) == [False] * last + [True]
+    return begun and whole and set(inner.operands) == set(arguments[:2])
 
 
 def _is_lowest(start: Any) -> bool:

@@ -80,6 +80,7 @@ OTHERS = {
         "another scale": [("dense<0.70710678>", "dense<0.75>")],
         "a maximum that may be too large": [("0xFF800000 : f32", "0.0 : f32")],
         "no exponential": [("math.exp %in", "math.exp2 %in")],
+        "no sum": [("arith.addf %in, %out", "arith.mulf %in, %out")],
         "weights over queries": [("ins(%p, %t :", "ins(%d, %t :")],
         "without a maximum": [("arith.subf %in, %less", "arith.addf %in, %less")],
     },
