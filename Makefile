@@ -9,13 +9,16 @@ MUTANTS ?= autotuner.measure.* autotuner.system.cache.* autotuner.build.builder.
 CASES ?= 10000
 BIN := $(VENV)/bin
 
-.PHONY: help docs site demo test test-long fuzz otherarch test-otherarch lint format mutants clean
+.PHONY: help docs site demo test test-long fuzz bounds audit sbom otherarch test-otherarch lint format mutants clean
 
 help:
 	@echo "make demo    install into $(VENV), tune one small GEMM on this machine's processor (two minutes)"
 	@echo "make test    install into $(VENV) with the tools of development, run the tests"
 	@echo "make test-long    run what it leaves out: whole runs of 5 to 30 seconds each, whose parts other tests hold"
 	@echo "make fuzz    give every parser of others' files $(CASES) mangled ones (CASES=…; half an hour)"
+	@echo "make bounds  install the oldest and the newest dependencies that pyproject.toml allows, and tune a GEMM with each"
+	@echo "make audit   look up the dependencies of $(VENV) in the databases of known weaknesses"
+	@echo "make sbom    write what a release consists of to sbom.json (CycloneDX)"
 	@echo "make test-otherarch  run what is compiled for the other architecture (aarch64 or x86_64) under QEMU; needs Debian's"
 	@echo "             $$($(PYTHON) -m tests.otherarch.machine apt)"
 	@echo "make docs    write docs/api.md from the docstrings"
@@ -51,6 +54,24 @@ test-long: $(VENV)/.dev
 fuzz: $(VENV)/.dev
 	AUTOTUNE_FUZZ=$(CASES) $(BIN)/python -m pytest -n 2 tests/fuzz
 
+bounds: $(BIN)/python
+	$(BIN)/python -m pip install --quiet uv
+	rm -rf .bounds
+	set -e; for how in lowest-direct highest; do \
+	  $(BIN)/uv venv --quiet --python $(BIN)/python .bounds/$$how; \
+	  $(BIN)/uv pip install --quiet --python .bounds/$$how/bin/python --resolution $$how .; \
+	  (cd .bounds/$$how; for words in doctor "gemm --shape 64x64x64 --dtype f32 --budget 20s" "export --csv" report; do \
+	    bin/autotune $$words >/dev/null; done); \
+	  echo "$$how: it works"; done
+
+audit: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet pip-audit
+	$(BIN)/pip-audit --skip-editable --strict
+
+sbom: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet cyclonedx-bom
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-file sbom.json $(BIN)/python
+
 otherarch: $(VENV)/.dev
 	$(BIN)/python -m tests.otherarch.machine
 
@@ -83,4 +104,4 @@ mutants: $(VENV)/.dev
 	$(BIN)/mutmut results
 
 clean:
-	rm -rf mutants site $(VENV) .otherarch .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf mutants site sbom.json .bounds $(VENV) .otherarch .mypy_cache .ruff_cache .pytest_cache .hypothesis

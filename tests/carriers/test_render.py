@@ -53,6 +53,10 @@ def test_operands_of_the_same_dynamic_type_are_each_matched(make_plan: MakePlan)
         assert f"match.cast_compatible_type %operand{number} = {type_} " in text
 
 
+PACKED = ("templates", "suites", "specs/microkernels")
+"""Folders that lie in the package of a wheel."""
+
+
 @pytest.mark.parametrize("name", ["", "a\nb", "a)"])
 def test_a_name_that_is_no_symbol_is_refused(make_plan: MakePlan, name: str) -> None:
     plan = make_plan(SMALL, "plain")
@@ -62,7 +66,7 @@ def test_a_name_that_is_no_symbol_is_refused(make_plan: MakePlan, name: str) -> 
         spec_mlir(name=name, dispatch=candidate.dispatch, info=candidate.info)
 
 
-def test_the_wheel_carries_every_template_and_every_named_suite(tmp_path: Path) -> None:
+def test_the_wheel_holds_the_package_its_data_and_nothing_else(tmp_path: Path) -> None:
     made = subprocess.run(
         [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", "-q", "-w", str(tmp_path)],
         capture_output=True,
@@ -75,8 +79,11 @@ def test_the_wheel_carries_every_template_and_every_named_suite(tmp_path: Path) 
     assert made.returncode == 0, made.stderr
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        own = ("autotuner/templates/", "autotuner/suites/")
-        packed = {n: archive.read(n) for n in archive.namelist() if n.startswith(own)}
-    files = [path for folder in ("templates", "suites") for path in (ROOT / folder).rglob("*") if path.is_file()]
-    assert packed == {f"autotuner/{path.relative_to(ROOT)}": path.read_bytes() for path in files}
+        packed = {name: archive.read(name) for name in archive.namelist() if ".dist-info/" not in name}
+        about = {name.partition(".dist-info/")[2] for name in archive.namelist() if name not in packed}
+    wanted = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *PACKED, "autotuner"]
+    listed = subprocess.run(wanted, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
+    files = {name if name.startswith("autotuner/") else f"autotuner/{name}": ROOT / name for name in listed if name}
+    assert packed == {name: path.read_bytes() for name, path in files.items() if path.is_file()}
     assert "autotuner/templates/spec.mlir.j2" in packed
+    assert about == {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
