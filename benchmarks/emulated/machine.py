@@ -75,6 +75,11 @@ class CodeObject:
                         raise NotImplementedError(f"a relocation of type {one['r_info_type']}")
                     struct.pack_into("<Q", self._memory, one["r_offset"], self.base + one["r_addend"])
 
+    @property
+    def first(self) -> str:
+        """The kernel of the first dispatch: those of a program may be in one file."""
+        return min(self.kernels)
+
     def descriptor(self, name: str) -> Descriptor:
         place = self._places[self.kernels[name][".symbol"]]
         shared, scratch, arguments, _, entry = struct.unpack_from("<4Iq", self._memory, place)
@@ -133,7 +138,7 @@ class Launch:
     def run(self, workgroups: Sequence[Place]) -> None:
         """Runs these workgroups, one after the other."""
         emulator, architecture = self.emulator, ARCHITECTURES[self.code.chip]
-        (name,) = self.code.kernels
+        name = self.code.first
         kernel, wave = self.code.descriptor(name), emulator._wave_size(architecture)
         if self.code.kernels[name][".wavefront_size"] != wave:
             raise NotImplementedError(f"waves of {self.code.kernels[name]['.wavefront_size']}")
