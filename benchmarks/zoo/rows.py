@@ -87,11 +87,12 @@ def table(rows: Sequence[Row]) -> str:
         )
         lines.append(f"| {' | '.join(cells)} |")
     ratios = [ratio for row in rows if (ratio := of_library(row))]
-    mean = math.exp(math.fsum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan
     verdicts = [row.get("verdict", "not made") for row in rows]
     counts = ", ".join(f"{verdicts.count(one)} {one}" for one in dict.fromkeys(sorted(verdicts)))
     lines += ["", f"{len(rows)} networks: {counts}."]
-    lines.append(f"Of the library's time, the geometric mean of {len(ratios)}: {mean:.2f}.")
+    if ratios:
+        mean = math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
+        lines.append(f"Of the library's time, the geometric mean of {len(ratios)}: {mean:.2f}.")
     return "\n".join(lines)
 
 
