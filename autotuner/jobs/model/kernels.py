@@ -1,8 +1,9 @@
 """Microkernels by their defaults: they are put into the model first, before any dispatch is ranked.
 
-Where they compute most of the model's arithmetic by IREE's default, that is tried before most routes: a compile of a
-large model takes a minute, and no flag gains as much. Else they are tried on the route where they can compute most, and
-on the fastest one. Where the model leads with them, its route is tuned.
+Where they compute most of the model's arithmetic by IREE's default, that is tried before most routes, on a processor
+before all: a compile of a large model takes a minute, some routes take three, and no flag gains as much. Else they are
+tried on the route where they can compute most, and on the fastest one. Where the model leads with them, its route is
+tuned.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.compile import PREPROCESSED
@@ -49,14 +51,17 @@ class KernelTrials:
         with race.context.clocked("space"):
             return cls(race, plain, Library.open(race.context, executable_target_of(race.context, plain)))
 
+    @cached_property
+    def computes_most(self) -> bool:
+        """Whether kernels compute most of the arithmetic of IREE's default."""
+        with self.race.context.clocked("space"):
+            computed = sum(place.problem.flops * place.calls for place in self.library.places(self.plain.preprocessed))
+        return computed > _MOST * self.plain.flops
+
     def early(self, *, ends: float) -> None:
         """By IREE's default, where that runs and kernels compute most of the arithmetic."""
         default = self.race.tried[0]
-        if default.us is None:
-            return
-        with self.race.context.clocked("space"):
-            computed = sum(place.problem.flops * place.calls for place in self.library.places(self.plain.preprocessed))
-        if computed > _MOST * self.plain.flops:
+        if default.us is not None and self.computes_most:
             self._try([default], ends=ends)
 
     def after_routes(self, *, ends: float) -> Tried | None:

@@ -5,6 +5,7 @@ Each part goes through the core loop as a problem of its own, the largest first,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -193,8 +194,18 @@ class PartSearch:
         return KernelEntry(row.label, place, variants, variants.space[0])
 
     def _groups(self, places: Sequence[Place]) -> dict[Problem, Group]:
-        """The dispatches of each place: those whose root is what the compiler makes of the problem alone."""
+        """The dispatches of each place: those that alone have its arithmetic, or those with the root that the compiler
+        makes of it."""
         context, known = self.context, {root_key(group.root): group for group in self.structure.groups}
+        works = Counter(place.problem.flops for place in places)
+        working: dict[int, list[Group]] = {}
+        for group in known.values():
+            working.setdefault(flops(group.root), []).append(group)
+        found = {
+            place.problem: working[place.problem.flops][0]
+            for place in places
+            if works[place.problem.flops] == len(working.get(place.problem.flops, ())) == 1
+        }
         flags = (*on_route(context.target, self.route).compile_flags, ROOT_ATTRIBUTES)
         timeout = context.options.effort.compile_timeout
         jobs = {
@@ -202,8 +213,8 @@ class PartSearch:
                 BuildJob(problem_mlir(place.problem), flags, timeout, stop=CONFIGURED, dumps=())
             )
             for place in places
+            if place.problem not in found
         }
-        found = {}
         for problem, job in jobs.items():
             try:
                 root = read_root(job.result())

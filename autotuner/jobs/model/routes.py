@@ -51,10 +51,10 @@ class RouteRace:
     round_seconds: float = 0.0
     """For compiling some routes side by side and timing them."""
 
-    def begin(self, routes: Routes) -> None:
-        """The default, and the first routes beside it."""
+    def begin(self, routes: Routes, *, alone: bool = False) -> None:
+        """The default, and the first routes beside it unless it is to be built alone."""
         self.search = RouteSearch(routes.knobs, list(routes.first[1:]))
-        first = [PLAIN, *self.search.ask(side(self.context) - 1)]
+        first = [PLAIN, *self.search.ask(0 if alone else side(self.context) - 1)]
         self._settle(self._start(first, timeout=self.context.compile_timeout))
         # No other round has the default in it, which may take ten times a route's time.
         built = max((one.build.seconds for one in self.tried if one.build), default=0.0)

@@ -24,7 +24,7 @@ from autotuner.jobs.model.kernels import (
 )
 from autotuner.jobs.model.parts import PartSearch
 from autotuner.jobs.model.result import ModelResult
-from autotuner.jobs.model.route_search import choose, routes_that_won
+from autotuner.jobs.model.route_search import Routes, choose, routes_that_won
 from autotuner.jobs.model.routes import RouteRace
 from autotuner.jobs.model.shares import measure_shares
 from autotuner.jobs.model.summary import Summary, nothing_faster, without_device
@@ -149,8 +149,11 @@ class _ModelRun:
     def _timed(self) -> ModelResult:
         """Routes, and kernels; the dispatches of the most promising one; more routes; the race."""
         stop = self.context.session.stop
-        race = self._begun()
+        race, routes = self._opened()
         kernels = KernelTrials.open(race, self.plain)
+        # On the processor that times them, builds take time from one another.
+        first = kernels is not None and self.context.target.compiles_on_device and kernels.computes_most
+        race.begin(routes, alone=first)
         if kernels is not None and not stop.requested:
             kernels.early(ends=self._schedule.race_begins)
         routes_end = self.context.clock.phase("routes")
@@ -167,8 +170,8 @@ class _ModelRun:
             self.found.tuned = [made for made in self.found.tuned if race.check(made.module).ok]
         return self.found.judged(self._judged(race))
 
-    def _begun(self) -> RouteRace:
-        """The default, and the first routes beside it."""
+    def _opened(self) -> tuple[RouteRace, Routes]:
+        """The race of routes, and those that are known."""
         context = self.context
         won = routes_that_won(
             context.session.store,
@@ -182,8 +185,7 @@ class _ModelRun:
         steady = not context.target.compiles_on_device
         benchmark = Benchmark(program.call, MIN_TIME, context.run_timeout, steady=steady)
         race = RouteRace(context, benchmark, program, tried=self.found.tried)
-        race.begin(choose(context.target, context.model.routes, self.plain.ops, won=won))
-        return race
+        return race, choose(context.target, context.model.routes, self.plain.ops, won=won)
 
     def _tune(self, race: RouteRace, kernels: KernelTrials | None) -> None:
         """What tuning makes of the route that promises most: where microkernels by their defaults lead, of theirs."""
