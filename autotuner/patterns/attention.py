@@ -12,7 +12,7 @@ import numpy as np
 
 from autotuner.errors import AutotuneError
 from autotuner.iree.mlir import affine_maps, maker
-from autotuner.patterns import graph, ops
+from autotuner.patterns import graph
 from autotuner.patterns.evaluate import known_values
 from autotuner.problems.attention import PACKED, TOKENS_FIRST, Attention
 from autotuner.problems.dtypes import ACCUMULATORS
@@ -137,7 +137,7 @@ def _before(value: Any) -> Any:
     """The value with tokens first that this one is the transpose of; None: there is none."""
     merged = maker(value, graph.COLLAPSE) if graph.rank(value) < 4 else None
     turned = maker(value if merged is None else merged.operands[0])
-    if turned is None or not _turns(turned):
+    if turned is None or graph.permutation(turned) != TURN:
         return None
     # A reshape keeps the order of all elements: what it merges is told by the sizes.
     return turned.operands[0] if merged is None or merges_heads(merged.operands[0], value) else None
@@ -148,22 +148,12 @@ def behind(op: Any) -> Any:
     user = graph.only_user(op)
     if user is not None and user.name == graph.EXPAND:
         user = graph.only_user(user) if merges_heads(user.results[0], op.results[0]) else None
-    return user if user is not None and _turns(user) else None
+    return user if user is not None and graph.permutation(user) == TURN else None
 
 
 def merges_heads(split: Any, merged: Any) -> bool:
     sizes = graph.shape(split)
     return len(sizes) == 4 and [sizes[0] * sizes[1], *sizes[2:]] == graph.shape(merged)
-
-
-def _turns(op: Any) -> bool:
-    """Whether an operation only exchanges heads and tokens."""
-    if op.name == graph.TRANSPOSE:
-        return graph.integers(op, "permutation") == (TURN,)
-    if op.name != ops.GENERIC or len(op.operands) != 2 or not graph.is_copy(op):
-        return False
-    given, made = graph.loops(op)
-    return sorted(made, key=str) == sorted(TURN) == sorted(given, key=str) and [made.index(d) for d in given] == TURN
 
 
 def _packed(sources: Sequence[Any]) -> Any:

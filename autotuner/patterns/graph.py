@@ -122,6 +122,16 @@ def before_pad(image: Any) -> Any:
     return insertion.operands[0] if insertion is not None and is_zeros(insertion.operands[1]) else None
 
 
+def permutation(op: Any) -> list[int]:
+    """The order in which an operation has its operand's dimensions, where it does nothing else; empty: it does."""
+    if op.name == TRANSPOSE:
+        return integers(op, "permutation")[0]
+    if op.name != GENERIC or len(op.operands) != 2 or not is_copy(op):
+        return []
+    given, made = loops(op)
+    return [given.index(d) for d in made] if None not in given and set(given) == set(made) else []
+
+
 def is_copy(generic: Any) -> bool:
     """Whether its result is a copy of its first operand."""
     arguments, operations = body(generic)

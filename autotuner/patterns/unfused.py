@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from autotuner.errors import AutotuneError
-from autotuner.iree.mlir import maker
+from autotuner.iree.mlir import dispatch_of, maker, map_positions
 from autotuner.patterns import graph, ops
 from autotuner.patterns.attention import SCALES, TURN, AttentionWithTransposes, are_inputs, behind
 from autotuner.problems.attention import TOKENS_FIRST, Attention
@@ -44,7 +44,7 @@ def read_unfused(op: Any) -> tuple[list[AttentionWithTransposes], Any]:
     """The attentions that end with this product, the widest first, and the product of their scores."""
     scores = _scores(op.operands[0]) if graph.rank(op.operands[0]) == 3 else None
     product = None if scores is None else maker(scores.value)
-    if scores is None or product is None or not (ops.is_main(product) and graph.is_zeros(ops.start_of(product))):
+    if scores is None or product is None or not (_is_plain(product) and graph.is_zeros(ops.start_of(product))):
         return [], None
     sources = _source(product.operands[0]), _source(product.operands[1], across=True), _source(op.operands[1])
     factor = scores.factor * sources[0].factor * sources[1].factor
@@ -52,12 +52,19 @@ def read_unfused(op: Any) -> tuple[list[AttentionWithTransposes], Any]:
     close = math.isclose(factor, width**-0.5, rel_tol=SCALES.get(dtype, 0.0))
     if not close or sources[2].factor != 1.0 or dtype not in ACCUMULATORS:
         return [], None
-    narrowed = _narrowed(op)
+    narrowed, alike = _narrowed(op), graph.shape(product.results[0]) == graph.shape(op.operands[0])
     wide = _read(behind(narrowed), [one.tokens for one in sources], dtype)
     flat = _read(narrowed, [one.flat for one in sources], dtype)
-    sums = [[*graph.shape(op.operands[0])], [*graph.shape(op.results[0])]]
-    whole = [graph.shape(product.results[0]), [sums[0][0], sums[0][1], width]] == sums
-    return [one for one in (wide, flat) if whole and one is not None], product
+    return [one for one in (wide, flat) if alike and one is not None], product
+
+
+def _is_plain(product: Any) -> bool:
+    """Whether it is a product of rows and columns as they lie: its right factor is not transposed by its maps."""
+    dispatch = dispatch_of(product) if ops.is_main(product) else None
+    if dispatch is None or dispatch.kind != "contraction":
+        return False
+    batch, m, n, k = (dispatch.dims(role) for role in ("batch", "m", "n", "k"))
+    return list(map(map_positions, dispatch.maps)) == [[*batch, *m, *k], [*batch, *k, *n], [*batch, *m, *n]]
 
 
 def _read(root: Any, inputs: list[Any], dtype: str) -> AttentionWithTransposes | None:
@@ -81,7 +88,7 @@ def _source(factor: Any, *, across: bool = False) -> _Source:
     at, number, flat = factor, 1.0, None
     while (op := maker(at)) is not None:
         flat = at if graph.rank(at) == 3 and not across else flat
-        turned = graph.integers(op, "permutation")[0] if op.name == graph.TRANSPOSE else []
+        turned = graph.permutation(op)
         if op.name in _RESHAPES and graph.shape(op.operands[0])[-2:] == graph.shape(at)[-2:]:
             at = op.operands[0]
         elif (scaled := _scaled(at)) is not None:

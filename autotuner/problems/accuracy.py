@@ -40,8 +40,15 @@ _TAIL = 1.28
 times the usual one with a chance of exp(-π²v/12), which leaves errors of t deviations a chance of exp(-1.28·t)."""
 _WALK = 8.0
 """The largest partial sum of whole numbers, in standard deviations."""
-UNITS = {"f64": 2.0**-53, "f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8, "f8E4M3FN": 2.0**-4, "f8E4M3FNUZ": 2.0**-4}
-UNITS["f4E2M1FN"] = 2.0**-2
+UNITS = {
+    "f64": 2.0**-53,
+    "f32": 2.0**-24,
+    "f16": 2.0**-11,
+    "bf16": 2.0**-8,
+    "f8E4M3FN": 2.0**-4,
+    "f8E4M3FNUZ": 2.0**-4,
+    "f4E2M1FN": 2.0**-2,
+}
 _SMALLEST = {"f16": 2.0**-25, "f8E4M3FN": 2.0**-10, "f8E4M3FNUZ": 2.0**-11}
 """Half of the smallest positive number, where it is not negligible: the error of rounding to zero."""
 _WHOLE = 4095

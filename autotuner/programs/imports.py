@@ -8,7 +8,6 @@ what was stored into one is a result. The configuration that the compiler had ch
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -48,10 +47,10 @@ def import_onnx(path: Path, folder: Path, *, name: str) -> Path:
     imported = folder / f"{name}-{key[:12]}.mlir"
     if imported.is_file() and _unchanged(imported.with_suffix(".json"), path.parent):
         return imported
-    with tempfile.TemporaryDirectory(prefix=".making-", dir=folder) as making:
-        part = Path(making).absolute() / imported.name
+    with process.temporary(".making-", folder) as making:
+        part = making.absolute() / imported.name
         words = process.own_module("autotuner.programs.onnx_worker", path.absolute(), part)
-        done = process.run(words, timeout=_IMPORT_SECONDS, cwd=Path(making))
+        done = process.run(words, timeout=_IMPORT_SECONDS, cwd=making)
         if not done.ok:
             raise UsageError(
                 f"IREE's importer does not take {path}: {process.last_line(done.why())}.",

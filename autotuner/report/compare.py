@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal, get_args
 
 from autotuner.errors import UsageError
 from autotuner.store.figures import TOLD, Failure, Figure, Measurements, measurements
 from autotuner.store.imports import import_file
 from autotuner.store.store import Store
+from autotuner.system import process
 from autotuner.system.text import count, printable, short
 from autotuner.system.workspace import refuse_endless
 
@@ -70,7 +70,7 @@ def open_set(word: str, *, workspace: Path = Path(), storage: str | None = None)
         if file.read(len(_SQLITE)) == _SQLITE:
             return _of_database(f"sqlite:///{path.absolute()}", name=word)
     # An export is taken as `autotune import` takes it, and as carefully.
-    with TemporaryDirectory(prefix="autotune-") as folder, Store.open(None, workspace=Path(folder)) as store:
+    with process.temporary("autotune-") as folder, Store.open(None, workspace=folder) as store:
         import_file(store, path)
         return ResultSet(word, measurements(store))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,8 +38,8 @@ class BundleResult:
 
     @classmethod
     def read(cls, file: Path) -> BundleResult:
-        with tempfile.TemporaryDirectory(prefix="autotune-bundle-") as folder:
-            unpacked = archive.unpack(file, Path(folder))
+        with process.temporary("autotune-bundle-") as folder:
+            unpacked = archive.unpack(file, folder)
         manifest = Manifest.read(unpacked.document(archive.MANIFEST, file=file), f"{file}: {archive.MANIFEST}")
         report = Report.read(unpacked.document(archive.RESULT, file=file), f"{file}: {archive.RESULT}")
         known = problem_named(manifest.problem)

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Unpack
 
 from autotuner.bundles import archive
@@ -45,8 +44,8 @@ def bundle_suite(
 
 def import_suite_result(file: Path, *, options: Options, **watched: Unpack[Watched]) -> SuiteResult:
     """The verdicts of another machine, in this workspace's results; the winners merged as a suite's are."""
-    with TemporaryDirectory(prefix="autotune-bundle-") as folder:
-        unpacked = archive.unpack(file, Path(folder))
+    with process.temporary("autotune-bundle-") as folder:
+        unpacked = archive.unpack(file, folder)
         where = f"{file}: {archive.SUITE}"
         suite = SuiteManifest.read(unpacked.document(archive.SUITE, file=file), where)
         read = [replace(BundleResult.read(part), file=file) for part in unpacked.parts]
