@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import json
+import math
 import os
 import random
 import signal
@@ -40,10 +41,10 @@ ROOT = Path(__file__).parents[1]
 SHAPES = "op,shape,dtype\ngemm,96x64x128,f32\ngemm,48x80x64,f32\n"
 SHORT = ("--effort", "quick", "--microkernels", "none", "--json", "--resume")
 COMMANDS: Mapping[str, tuple[str, ...]] = {
-    "gemm": ("gemm", "--shape", "96x64x128", "--dtype", "f32", "--budget", "15s", "--trials", "5", *SHORT),
+    "gemm": ("gemm", "--shape", "96x64x128", "--dtype", "f32", "--budget", "20s", "--trials", "5", *SHORT),
     "model": ("model", str(ROOT / "tests/jobs/model/examples/three.mlir"), "--budget", "40s", "--trials", "3", *SHORT),
     "suite": ("suite", "shapes.csv", "--budget", "30s", "--trials", "3", *SHORT),
-    "ab": ("ab", "sgemm_c", "--shape", "96x64x128", "--budget", "12s", "--json", "--resume"),
+    "ab": ("ab", "sgemm_c", "--shape", "96x64x128", "--budget", "25s", "--json", "--resume"),
 }
 PARTS = ("coordinator", "compile", "device", "worker", "scheduler", "postgresql")
 """What is killed. A cluster builds and times for gemm alone, which is enough to lose its parts."""
@@ -83,6 +84,8 @@ class Place:
     mark: str
     storage: tuple[str, ...] = ()
     more: Mapping[str, str] = field(default_factory=dict)
+    before: tuple[str, ...] = ()
+    """Words before a command."""
 
     def __post_init__(self) -> None:
         for name in ("workspace", "cache", "tmp"):
@@ -98,7 +101,7 @@ class Place:
         own = {_MARK: self.mark, "AUTOTUNE_CACHE_DIR": str(self.folder / "cache"), "TMPDIR": str(self.folder / "tmp")}
         with log.open("wb") as out, log.with_suffix(".err").open("wb") as err:
             return subprocess.Popen(
-                [sys.executable, "-m", "autotuner", *words, *self.storage],
+                [*self.before, sys.executable, "-m", "autotuner", *words, *self.storage],
                 cwd=self.workspace,
                 env={**os.environ, **own, **self.more},
                 stdin=subprocess.DEVNULL,
@@ -175,7 +178,8 @@ def play(number: int, seed: int, usual: Mapping[str, float], folder: Path) -> Ro
             found.resumed += 1
             document = folder / f"again{found.resumed}.json"
             code = ended(place.start((*COMMANDS[command], *servers.words), document))
-            complain(found, document.with_suffix(".err").read_text(), code)
+            said = document.with_suffix(".err").read_text()
+            complain(found, said, code)
             done = code in (0, 6)
         text = document.read_text()
         found.verdict = json.loads(text).get("verdict") or "" if text.strip() else ""
@@ -308,6 +312,8 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="no round begins later")
+    parser.add_argument("--part", default="0/1", help="I/N: of each N rounds the one with this number")
     parser.add_argument("--table", action="store_true", help="run nothing more")
     asked = parser.parse_args()
     lines = asked.file.read_text().splitlines() if asked.file.exists() else []
@@ -316,7 +322,11 @@ def main() -> None:
             lines.append(json.dumps({"machine": machine(), "usual": usual_seconds(Path(name))}))
         asked.file.write_text(f"{lines[0]}\n")
     head, rounds = json.loads(lines[0]), [Round(**json.loads(line)) for line in lines[1:]]
-    for number in () if asked.table else sorted({*range(asked.rounds)} - {one.number for one in rounds}):
+    mine, of = map(int, asked.part.split("/"))
+    ends = time.monotonic() + 60 * asked.minutes
+    for number in () if asked.table else sorted({*range(mine, asked.rounds, of)} - {one.number for one in rounds}):
+        if time.monotonic() > ends:
+            break
         with tempfile.TemporaryDirectory(prefix="chaos-") as name:
             rounds.append(play(number, asked.seed, head["usual"], Path(name)))
         with asked.file.open("a") as file:

@@ -59,6 +59,7 @@ _FILES: Mapping[str, str] = {
 }
 """The command for a file without one, by its suffix."""
 _WHOLE = "Install autotune with all that it depends on; without a compiler only `autotune bundle run` works."
+_LOADS = "Is there enough memory (ulimit -v)? Otherwise install that package again."
 _SHAPE = re.compile(r"\d+([x×,*]\d+)+", re.IGNORECASE)
 
 _SETTINGS: dict[str, Any] = {
@@ -126,6 +127,8 @@ def _code(began: float | None) -> int:
         return _say(_of_the_system(error))
     except ModuleNotFoundError as error:
         return _say(EnvironmentFailure(f"the Python package {error.name} is not installed.", remedy=_WHOLE))
+    except ImportError as error:  # a library that finds no memory, or is not whole
+        return _say(EnvironmentFailure(f"a Python package does not load: {error}.", remedy=_LOADS))
     except Exception as error:
         return _say(_bug(error))
 

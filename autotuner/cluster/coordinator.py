@@ -171,10 +171,16 @@ class Cluster:
         self._builds.add(run)
         answer: Future[Answer] = Future()
         answer.add_done_callback(lambda ended: run.cancel() if ended.cancelled() else None)
-        run.add_done_callback(lambda _: self._answers.submit(self._built, answer, run))
+        run.add_done_callback(lambda _: self._ended(answer, run))
         if not self._builders or self.client.status != "running":
             self._end_builds()
         return answer
+
+    def _ended(self, answer: Future[Answer], run: Future[Any]) -> None:
+        try:
+            self._answers.submit(self._built, answer, run)
+        except RuntimeError:  # the cluster was left meanwhile
+            answer.cancel()
 
     def _built(self, answer: Future[Answer], run: Future[Any]) -> None:
         self._builds.discard(run)

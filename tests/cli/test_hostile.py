@@ -213,6 +213,22 @@ def test_a_bug_is_exit_1_and_one_line_and_its_details_are_in_a_file(here: Here) 
     assert "Traceback" in file.read_text()
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ImportError("libIREECompiler.so: failed to map segment from shared object"), "a Python package does not load"),
+        (MemoryError(), "this machine has not enough memory"),
+    ],
+    ids=["library", "array"],
+)
+def test_memory_that_does_not_suffice_is_exit_5(here: Here, error: Exception, said: str) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    here.monkeypatch.setattr("autotuner.system.cache.Cache", fail)
+    assert said in complaint(here("cache"), 5)
+
+
 def test_a_system_call_that_fails_is_exit_5_and_names_the_file(here: Here) -> None:
     def fail(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", "/somewhere")
