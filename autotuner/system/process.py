@@ -198,16 +198,26 @@ def run(
 
 
 def _drain(child: subprocess.Popen[bytes], out: bytearray, err: bytearray, seconds: float) -> None:
-    """Takes what a program prints until it ends. A gigabyte on stderr is not kept, nor is one on stdout waited for."""
+    """Takes what a program prints until it ends. A gigabyte on stderr is not kept, nor is one on stdout waited for,
+    nor what it has started and left behind with its pipes."""
     ends = time.monotonic() + seconds
-    with selectors.DefaultSelector() as pipes:
-        for pipe, kept in ((child.stdout, out), (child.stderr, err)):
+    with selectors.DefaultSelector() as pipes, _ending(child) as ending:
+        for pipe, kept in ((child.stdout, out), (child.stderr, err), (ending, None)):
             if pipe is not None:
                 pipes.register(pipe, selectors.EVENT_READ, kept)
-        while pipes.get_map():
+        over = False
+        while any(key.data is not None for key in pipes.get_map().values()):
             if (left := ends - time.monotonic()) <= 0:
                 raise subprocess.TimeoutExpired(child.args, seconds)
-            for key, _ in pipes.select(left):
+            ready = [key for key, _ in pipes.select(0 if over else left)]
+            if over and not ready:
+                break
+            for key in ready:
+                if key.data is None:
+                    over = True
+                    _signal_group(child.pid, signal.SIGKILL)  # what it leaves behind; it is not reaped yet
+                    pipes.unregister(key.fileobj)
+                    continue
                 data = os.read(key.fd, 1 << 16)
                 key.data.extend(data)
                 if not data:
@@ -219,6 +229,19 @@ def _drain(child: subprocess.Popen[bytes], out: bytearray, err: bytearray, secon
                 err.extend(f"\nkilled: it printed more than {_MOST_PRINTED >> 20} MiB".encode())
                 _signal_group(child.pid, signal.SIGKILL)
     child.wait(max(0.0, ends - time.monotonic()))
+
+
+@contextlib.contextmanager
+def _ending(child: subprocess.Popen[bytes]) -> Iterator[int | None]:
+    """What can be read from when a program has ended; None where the system has no such thing."""
+    found = None
+    with contextlib.suppress(OSError, AttributeError):
+        found = os.pidfd_open(child.pid)
+    try:
+        yield found
+    finally:
+        if found is not None:
+            os.close(found)
 
 
 def start(

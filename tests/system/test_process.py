@@ -82,6 +82,13 @@ def test_who_leaves_the_group_and_keeps_the_pipes_holds_nobody_up(monkeypatch: p
     os.kill(int(done.stdout), signal.SIGKILL)
 
 
+def test_who_is_left_with_the_pipes_of_a_program_that_has_ended_is_not_waited_for() -> None:
+    left = "import subprocess, sys; subprocess.Popen(['sleep', '30'], start_new_session=True)"
+    words = f"{left}; print('said'); print('x' * 100_000); sys.exit(3)"
+    done = process.run([sys.executable, "-c", words], timeout=ENOUGH)
+    assert (done.code, done.timed_out, len(done.stdout)) == (3, False, 100_006)
+
+
 def test_a_flood_on_stderr_keeps_its_beginning_and_its_end() -> None:
     flood = "import sys; sys.stderr.write('at first' + 'x' * 100_000_000 + 'the end')"
     done = process.run([sys.executable, "-c", flood], timeout=ENOUGH)
