@@ -39,9 +39,7 @@ Epilogue = Annotated[
 def gemm(
     shape: Annotated[str, option("--shape", "MxNxK, such as 4096x4096x4096.")],
     batch: Annotated[int, option("--batch", "How many products at once.")] = 1,
-    dtype: Annotated[
-        str, option("--dtype", f"f32, f16, bf16, i8, f8, or with scales mxfp4, mxfp8, f8b128. {_DTYPE}")
-    ] = "",
+    dtype: Annotated[str, option("--dtype", f"f32, f16, bf16, i8, f8, or one of docs/shapes.md's. {_DTYPE}")] = "",
     acc: Annotated[str | None, option("--acc", "Accumulator: f32, i32 or f16. [default: by dtype]")] = None,
     layout: Annotated[str, option("--layout", "nn, nt, tn or tt; t: transposed. [nn, with scales nt]")] = "",
     out: Out = None,

@@ -1,4 +1,4 @@
-"""`autotune suite`: a named suite, a list of shapes, or a library's log; weighed, tuned, merged."""
+"""`autotune suite`: a named suite, a list of shapes, or a library's log or table; weighed, tuned, merged."""
 
 import shlex
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class SuiteWords:
         str | None,
         typer.Argument(
             metavar="NAME|FILE",
-            help="A suite, or a file: .csv of shapes, .yaml/.yml/.log of hipBLASLt, .txt of MIOpen.",
+            help="A suite, or a file: .csv of shapes, AITER, TunableOp; .yaml/.yml/.log of hipBLASLt; .txt of MIOpen.",
         ),
     ] = None
     show: Annotated[bool, option("--list", "List the suites, or the problems of NAME|FILE.")] = False

@@ -47,6 +47,7 @@ UNITS = {
     "bf16": 2.0**-8,
     "f8E4M3FN": 2.0**-4,
     "f8E4M3FNUZ": 2.0**-4,
+    **dict.fromkeys(("f8E5M2", "f8E5M2FNUZ"), 2.0**-3),
     "f4E2M1FN": 2.0**-2,
 }
 _SMALLEST = {"f16": 2.0**-25, "f8E4M3FN": 2.0**-10, "f8E4M3FNUZ": 2.0**-11}

@@ -45,6 +45,8 @@ _TYPES = {
         ElementType("f8E4M3FN", "f8E4M3FN", ml_dtypes.float8_e4m3fn, 8),
         ElementType("f8E4M3FNUZ", "f8E4M3FNUZ", ml_dtypes.float8_e4m3fnuz, 8),
         ElementType("f8E8M0FNU", "f8E8M0FNU", ml_dtypes.float8_e8m0fnu, 8),
+        ElementType("f8E5M2", "f8E5M2", ml_dtypes.float8_e5m2, 8),
+        ElementType("f8E5M2FNUZ", "f8E5M2FNUZ", ml_dtypes.float8_e5m2fnuz, 8),
     )
 }
 INPUT_NAMES = ("f32", "f16", "bf16", "i8", "f8")
@@ -52,8 +54,10 @@ ACCUMULATORS = {"f32": ("f32",), "f16": ("f32", "f16"), "bf16": ("f32",), "i8": 
 """The accumulators of each input type; the first is the default."""
 PAIRS = tuple((dtype, acc) for dtype, sums in ACCUMULATORS.items() for acc in sums)
 """(dtype, accumulator) of all sums of products."""
-SCALED_NAMES = ("mxfp4", "mxfp8", "f8b128")
-"""Types of numbers that share scales in blocks: `problems.scales` says which."""
+SCALED_NAMES = ("mxfp4", "mxfp8", "f8b128", "f8row")
+"""Types of numbers that share scales, in blocks or rows: `problems.scales` says which."""
+MIXED_NAMES = ("bf8", "f8xbf8", "bf8xf8")
+"""The other 8-bit float (f8E5M2 and the like), for both operands of a product or for one of them."""
 SUMMED = tuple((dtype, sums[0]) for dtype, sums in ACCUMULATORS.items())
 """(dtype, accumulator) pairs with the default accumulator only."""
 ROUNDED = ("f16", "bf16")
@@ -63,6 +67,11 @@ ROUNDED = ("f16", "bf16")
 def element_type(name: str) -> ElementType:
     """The type of a full name (f8 is two types, of which a target has one)."""
     return _TYPES[name]
+
+
+def bf8_of(f8: str) -> ElementType:
+    """The other 8-bit float of a chip with this f8."""
+    return element_type("f8E5M2FNUZ" if f8.endswith("FNUZ") else "f8E5M2")
 
 
 def known_type(name: str) -> bool:

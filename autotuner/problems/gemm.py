@@ -12,9 +12,11 @@ from autotuner.errors import UsageError
 from autotuner.problems.accuracy import Array, Precision, Sums
 from autotuner.problems.base import Operand, parse_dims, refuse_if_too_large
 from autotuner.problems.dtypes import (
+    MIXED_NAMES,
     PAIRS,
     SCALED_NAMES,
     ElementType,
+    bf8_of,
     element_type,
     parse_accumulator,
     parse_dtype,
@@ -26,13 +28,15 @@ from autotuner.problems.scales import SCALINGS, Scaling
 from autotuner.system.process import PIECE, in_parts
 
 LAYOUTS = ("nn", "nt", "tn", "tt")
+_OF_THE_CHIP = ("f8", "f8b128", "f8row", *MIXED_NAMES)
+"""Types whose numbers are the chip's own f8, or the bf8 beside it."""
 
 
 @dataclass(frozen=True)
 class Gemm(Product):
     """A is MxK (layout n.) or KxM (t.); B is KxN (.n) or NxK (.t); C is MxN in the accumulator's type, or rounded.
 
-    Where half of the columns are gates, C has the other half. Numbers that share scales are M and N rows of blocks,
+    Where half of the columns are gates, C has the other half. Numbers that share scales are M and N rows (of blocks),
     with their scales behind them; they are in layout nt.
     """
 
@@ -56,7 +60,7 @@ class Gemm(Product):
         r"(?:_(?P<out>f16|bf16))?_(?P<layout>[nt]{2})(?:_(?P<epilogue>\w+))?"
     )
     layouts = LAYOUTS
-    pairs = (*PAIRS, *((name, "f32") for name in SCALED_NAMES))
+    pairs = (*PAIRS, *((name, "f32") for name in (*SCALED_NAMES, *MIXED_NAMES)))
     routes: ClassVar[tuple[str, ...]] = (
         "data-tiling",
         "data-tiling+ukernels",
@@ -92,7 +96,7 @@ class Gemm(Product):
         """Reads and checks the command line's words."""
         m, n, k = parse_dims(shape, names="MxNxK")
         (checked_batch,) = parse_dims(str(batch), names="B", option="--batch")
-        kind = parse_dtype(dtype, more=SCALED_NAMES)
+        kind = parse_dtype(dtype, more=(*SCALED_NAMES, *MIXED_NAMES))
         layout = layout or ("nt" if kind in SCALED_NAMES else "nn")
         if layout not in LAYOUTS:
             raise UsageError(f"unknown layout {layout!r}.", remedy=f"Choose one of: {', '.join(LAYOUTS)}.")
@@ -123,16 +127,27 @@ class Gemm(Product):
                 f"{self.dtype} is for single products in layout nt.", remedy="Leave out --batch and --layout."
             )
         for name, size, of in (("K", self.k, scaling.block), ("N", self.n, scaling.columns)):
-            if size % of:
+            if of and size % of:
                 remedy = f"{self.dtype} has scales for blocks of {of}: give a multiple of it."
                 raise UsageError(f"--shape: {name} is {size}.", remedy=remedy)
 
     @property
     def element(self) -> ElementType:
+        """Of operands of two types the coarser one."""
+        if self.dtype in MIXED_NAMES:
+            return bf8_of(self.f8)
         return (self.scaling.own or element_type(self.f8)) if self.scaling else super().element
 
+    @property
+    def _elements(self) -> tuple[ElementType, ElementType]:
+        """Those of A and B."""
+        if "x" not in self.dtype:
+            return self.element, self.element
+        lhs, rhs = (element_type(self.f8) if name == "f8" else self.element for name in self.dtype.split("x"))
+        return lhs, rhs
+
     def with_f8(self, element: str) -> Self:
-        return replace(self, f8=element) if self.dtype in ("f8", "f8b128") else self
+        return replace(self, f8=element) if self.dtype in _OF_THE_CHIP else self
 
     @property
     def operand_names(self) -> tuple[str, ...]:
@@ -196,7 +211,8 @@ class Gemm(Product):
             left = scaling.operands(self.m, self.k, self.element)
             right = scaling.operands(self.n, self.k, self.element, shared=scaling.columns)
             return (left[0], right[0], left[1], right[1], *more, out)
-        return (Operand(lead + a, self.element), Operand(lead + b, self.element), *more, out)
+        lhs, rhs = self._elements
+        return (Operand(lead + a, lhs), Operand(lead + b, rhs), *more, out)
 
     def inputs(self, seed: int) -> tuple[Array, ...]:
         arrays = super().inputs(seed)
@@ -224,7 +240,7 @@ class Gemm(Product):
     def _sums(self) -> Sums:
         sums = super()._sums
         # The sum of each block is rounded twice more where its scales are no powers of two.
-        blocks = 0 if self.scaling is None else self.k // self.scaling.block
+        blocks = 0 if self.scaling is None else self.k // (self.scaling.block or self.k)
         return replace(sums, length=sums.length + 2 * blocks)
 
     def template_values(self) -> Mapping[str, object]:
@@ -255,14 +271,16 @@ class Gemm(Product):
         if (scaling := self.scaling) is None:
             return None
         lhs, rhs, lhs_scale, rhs_scale, *_ = self.operands
-        numbers = [f"tensor<{one.shape[0]}x{one.shape[1]}x{scaling.block}x{self.element.mlir}>" for one in (lhs, rhs)]
+        blocks = self.k // (scaling.block or self.k)
+        numbers = [f"tensor<{one.shape[0]}x{blocks}x{scaling.block}x{self.element.mlir}>" for one in (lhs, rhs)]
         return {
-            "mx": scaling.columns == 1,
+            "mx": scaling.mx,
+            "rows": not scaling.block,
             "packed": scaling.packed,
             "columns": scaling.columns,
             "element": self.element.mlir,
             "scale": scaling.scale.mlir,
-            "blocks": self.k // scaling.block,
+            "blocks": blocks,
             "lhs": numbers[0],
             "rhs": numbers[1],
             "lhs_scale": lhs_scale.mlir,

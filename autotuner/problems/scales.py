@@ -1,4 +1,4 @@
-"""Numbers that share scales in blocks: MXFP4 and MXFP8, and f8 with f32 scales in blocks of 128."""
+"""Numbers that share scales: MXFP4 and MXFP8 in blocks, f8 with f32 scales in blocks of 128 or in whole rows."""
 
 from __future__ import annotations
 
@@ -22,11 +22,16 @@ class Scaling:
 
     scale: ElementType
     block: int
-    """The numbers along the depth that share a scale."""
+    """The numbers along the depth that share a scale; 0: all."""
     columns: int
     """The columns of B that share one, too."""
     own: ElementType | None = None
     """The type of its numbers; None: the target's f8."""
+
+    @property
+    def mx(self) -> bool:
+        """Whether it is one of OCP's, which are one operation."""
+        return self.scale is _E8M0
 
     @property
     def packed(self) -> bool:
@@ -35,6 +40,8 @@ class Scaling:
 
     def operands(self, rows: int, depth: int, element: ElementType, *, shared: int = 1) -> tuple[Operand, Operand]:
         """The numbers of a factor, block by block, and its scales."""
+        if not self.block:
+            return Operand((rows, depth), element), Operand((rows,), self.scale)
         blocks = depth // self.block
         numbers = (self.block // 2, element_type("i8")) if self.packed else (self.block, element)
         return Operand((rows, blocks, numbers[0]), numbers[1]), Operand((rows // shared, blocks), self.scale)
@@ -51,16 +58,14 @@ class Scaling:
         """Random scales for a factor's second operand; of packed numbers any byte will do."""
         if operand.element is not self.scale:
             return numbers
-        spread: Array = (
-            np.exp2(rng.integers(-2, 3, operand.shape)) if self.columns == 1 else rng.random(operand.shape) + 0.5
-        )
+        spread: Array = np.exp2(rng.integers(-2, 3, operand.shape)) if self.mx else rng.random(operand.shape) + 0.5
         return spread.astype(operand.element.numpy)
 
     def whole(self, operand: Operand, element: ElementType, sums: Sums, rng: np.random.Generator) -> Array:
         """Whole numbers and scales of 1 and 2, so that no sum rounds."""
         if operand.element is self.scale:
             return np.exp2(rng.integers(0, 2, operand.shape)).astype(operand.element.numpy)
-        shape = (*operand.shape[:-1], self.block)
+        shape = (*operand.shape[:-1], self.block or operand.shape[-1])
         numbers = whole_numbers(shape, self.own or element, limit=max(sums.whole_limit // 2, 1), rng=rng)
         if not self.packed:
             return numbers
@@ -72,6 +77,7 @@ SCALINGS: Mapping[str, Scaling] = {
     "mxfp4": Scaling(_E8M0, 32, 1, _F4),
     "mxfp8": Scaling(_E8M0, 32, 1, element_type("f8E4M3FN")),
     "f8b128": Scaling(element_type("f32"), 128, 128),
+    "f8row": Scaling(element_type("f32"), 0, 1),
 }
 """By the dtype of the command line. MX is OCP's; of `f8b128` A has a scale a row and B one for 128 columns, as DeepSeek
-has them."""
+has them; of `f8row` each row of A (a token) and each column of B (a channel) has one."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from autotuner.errors import UsageError
 from autotuner.system.settings import usable_cores
 from autotuner.targets.backends import BACKENDS, LLVM_CPU, Backend, Chip, Peak
-from autotuner.targets.backends.base import F8, F8_BLOCKS, F16_SUMS, FLOATS, I8, MX
+from autotuner.targets.backends.base import F8, F8_MIXED, F8_PRODUCTS, F16_SUMS, FLOATS, I8, MX
 from autotuner.targets.base import Target
 from autotuner.targets.knobs import knobs_of
 
@@ -35,7 +35,7 @@ def _cpu() -> Target:
         backend=LLVM_CPU,
         flags=LLVM_CPU.flags("host"),
         # What compiles and has knobs; tests ask the compiler for every pair.
-        types=FLOATS + F16_SUMS + I8 + F8 + F8_BLOCKS + MX,
+        types=FLOATS + F16_SUMS + I8 + F8 + F8_PRODUCTS + F8_MIXED + MX,
         units=usable_cores(),
         f8="f8E4M3FN",
         knobs=knobs_of(LLVM_CPU.settings),

@@ -169,6 +169,17 @@ def commands() -> st.SearchStrategy[bytes]:
     return mangled([seed], (b" -F 4", b" --transB 1"))
 
 
+def tables() -> st.SearchStrategy[bytes]:
+    seeds = [
+        b"M,N,K,bias,dtype,outdtype,scaleAB\n16,1536,7168,True,torch.bfloat16,torch.bfloat16,False\n",
+        (
+            b"Validator,PT_VERSION,2.8.0\nGemmTunableOp_BFloat16_TN,tn_1280_32_8192_ld_8192_8192_1280,Default,0.01\n"
+            b"ScaledGemmTunableOp_Float8_e4m3fn_Float8_e5m2_BFloat16_TN,tn_64_96_128_ld_128_128_64_rw_1_bias_Half,Default,1\n"
+        ),
+    ]
+    return mangled(seeds, (b"_B_7_", b"torch.float64", b"cu_num,", b'"'))
+
+
 def lists() -> st.SearchStrategy[bytes]:
     return mangled(texts(MODELS.parents[1] / "suite" / "examples" / "shapes.csv"), (b"conv,", b"op,shape\n", b'""'))
 
@@ -290,6 +301,7 @@ PARSERS = {
     "manifests": Parser("kernel/microkernel.toml", manifests, lambda path: load_manifest(path, OPERATIONS)),
     "logs": Parser("x.yaml", logs, lambda path: load_suite(str(path))),
     "commands": Parser("x.txt", commands, lambda path: load_suite(str(path))),
+    "tables of products": Parser("a8w8_gemm.csv", tables, lambda path: load_suite(str(path))),
     "lists of shapes": Parser("x.csv", lists, lambda path: load_suite(str(path))),
     "specs": Parser("x.mlir", specs, lambda path: read_spec(read_text(path))),
     "models": Parser("x.mlir", programs, lambda path: vet_program(path, Tools.find()), share=0.1, starts=True),

@@ -58,6 +58,8 @@ GEMMS = [
     Gemm.parse(shape="12x20x96", dtype="mxfp4", epilogue="bias,relu"),
     Gemm.parse(shape="12x20x96", dtype="mxfp8", out="bf16"),
     Gemm.parse(shape="12x256x384", dtype="f8b128"),
+    Gemm.parse(shape="12x24x64", dtype="f8row", out="bf16", epilogue="bias"),
+    Gemm.parse(shape="12x24x64", dtype="f8xbf8"),
 ]
 
 

@@ -28,7 +28,7 @@ PROBLEMS: list[Operation] = [
     Gemm.parse(shape="5x16x7", out="f16", epilogue="silu,gated"),
     Gemm.parse(shape="5x6x7", dtype="i8"),
     Gemm.parse(shape="5x6x7", dtype="f8"),
-    *(Gemm.parse(shape="5x128x128", dtype=dtype) for dtype in ("mxfp4", "mxfp8", "f8b128")),
+    *(Gemm.parse(shape="5x128x128", dtype=dtype) for dtype in ("mxfp4", "mxfp8", "f8b128", "f8row", "bf8", "f8xbf8")),
     Conv.parse(shape="1x8x8x16", filter="3x3x32", groups=4, dtype="f32", stride="2x2", pad="1x1", dilation="2x1"),
     Conv.parse(shape="1x8x8x16", filter="3x3x32", layout="nchw-fchw", out="f16", epilogue="bias,relu"),
     *(Conv.parse(shape="2x7x8x4", filter="3x2x4", groups=4, dtype="bf16", layout=layout) for layout in CONV_LAYOUTS),

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from autotuner.errors import UsageError
 from autotuner.jobs.suite.logs import Read, read_commands, read_log
+from autotuner.jobs.suite.tables import AITER, TUNABLE_OP, read_aiter, read_tunable_op, table_kind
 from autotuner.jobs.suite.workload import Entry, Workload, distinct
 from autotuner.problems import Problem
 from autotuner.problems.operation import whole_number
@@ -32,13 +33,14 @@ _FORMATS = {
     ".txt": "list of MIOpenDriver's commands",
     **dict.fromkeys((".yaml", ".yml", ".log"), _LOG),
 }
+_LONGEST_HEADER = 4096
 _MORE = "more"
 """Cells beyond the columns."""
 _HEADER = f"The first line names the columns: {', '.join(COLUMNS)}; the first two are required."
 
 
 def load(text: str, *, dtype: str = "") -> Workload:
-    """The named suite, the CSV, the hipBLASLt log or the list of MIOpen's commands of this name.
+    """The named suite, or the file of this name: a CSV, AITER's or TunableOp's, hipBLASLt's log, MIOpen's commands.
 
     `dtype` is that of what a list of shapes gives none; by default the operation's own.
     """
@@ -56,6 +58,7 @@ def load(text: str, *, dtype: str = "") -> Workload:
         )
     try:
         refuse_endless(path, _SHAPES if form == _SHAPES else "")
+        form = _kind(path) or form if form == _SHAPES else form
         entries, skipped = _read(path, form, dtype)
         sha256 = file_digest(path)
     except OSError as error:
@@ -88,7 +91,17 @@ def _read(path: Path, form: str, dtype: str) -> Read:
     with path.open("rb") as file:
         if form == _SHAPES:
             return read_csv(_text(file.read(), path), path=str(path), dtype=dtype), ()
+        if form == AITER:
+            return read_aiter(file, path.name)
+        if form == TUNABLE_OP:
+            return read_tunable_op(file)
         return read_log(file) if form == _LOG else read_commands(file)
+
+
+def _kind(path: Path) -> str:
+    """Whose table a CSV is, by its first line; empty: a list of shapes."""
+    with path.open("rb") as file:
+        return table_kind(file.readline(_LONGEST_HEADER).decode("utf-8-sig", errors="replace").strip())
 
 
 def _name(path: Path) -> str:

@@ -9,10 +9,11 @@ What is broken, or is neither a product nor a forward convolution, is reported a
 
 from __future__ import annotations
 
+import csv
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import PurePath
 from typing import BinaryIO
@@ -33,21 +34,25 @@ Read = tuple[tuple[Entry, ...], tuple[Skipped, ...]]
 """The problems with their calls, and the lines that are left out."""
 
 
-def _read_lines(file: BinaryIO, read: Callable[[str], Entry]) -> Read:
-    """Lines with the same reason are reported once, by the first."""
+def read_lines(file: BinaryIO, read: Callable[[str], Entry | None], *, skip: str = "#", once: bool = False) -> Read:
+    """Lines with the same reason are reported once, by the first. Where calls are not counted a problem is `once`."""
     entries: dict[Problem, int] = {}
     skipped: dict[str, Skipped] = {}
     for number, text in _lines(file):
+        if text.startswith(skip):
+            continue
         try:
             if len(text) > _MAX_LINE:
                 raise UsageError(f"longer than {_MAX_LINE} characters")
             entry = read(text)
-        except UsageError as why:
+        except (UsageError, csv.Error) as why:
             reason = str(why) if len(skipped) < _MOST_REASONS or str(why) in skipped else "other reasons"
             before = skipped.get(reason, Skipped(short(text), reason, number, 0))
             skipped[reason] = replace(before, lines=before.lines + 1)
         else:
-            entries[entry.problem] = entries.get(entry.problem, 0) + entry.calls
+            if entry is None:
+                continue
+            entries[entry.problem] = entry.calls + (0 if once else entries.get(entry.problem, 0))
             if len(entries) > _MOST_PROBLEMS:
                 raise UsageError(f"it has more than {_MOST_PROBLEMS} different problems.", remedy="Divide it.")
     return tuple(Entry(problem, calls) for problem, calls in entries.items()), tuple(skipped.values())
@@ -75,18 +80,26 @@ _TYPES = {
     "bf16_r": "bf16",
     "i8_r": "i8",
     "i32_r": "i32",
-    "f8_r": "f8",
-    "f8_fnuz_r": "f8",
+    **dict.fromkeys(("f8_r", "f8_fnuz_r"), "f8"),
+    **dict.fromkeys(("bf8_r", "bf8_fnuz_r"), "bf8"),
 }
 """Of the two 8-bit floats each target has one, and takes that."""
 _COMPUTE = {"c_f32_r": "f32", "c_f16_r": "f16", "c_i32_r": "i32", "f32_r": "f32", "f16_r": "f16", "i32_r": "i32"}
+_ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
+    "none": (),
+    "relu": ("relu",),
+    "gelu": ("tanhgelu",),
+    **dict.fromkeys(("swish", "silu"), ("silu",)),
+    "sigmoid": ("sigmoid",),
+}
+"""hipBLASLt's activations in words of `--epilogue`; its gelu is that by tanh."""
 _LETTERS = {"N": "n", "T": "t", "C": "t"}
 """The conjugate of a real matrix is itself."""
 
 
 def read_log(file: BinaryIO) -> Read:
     """The products of a log, in row-major terms."""
-    return _read_lines(file, read_mapping)
+    return read_lines(file, read_mapping)
 
 
 def read_mapping(text: str) -> Entry:
@@ -103,30 +116,109 @@ def read_mapping(text: str) -> Entry:
     m, n, k, batch, calls = (_whole(fields, name) for name in ("M", "N", "K", "batch_count", "call_count"))
     if calls > MOST:
         raise UsageError(f"call_count is {calls}")
-    words = (_word(fields, name) for name in ("transA", "transB", "a_type", "b_type", "d_type", "compute_type"))
-    return Entry(row_major((m, n, k), batch, *words), calls)
+    compute, a, b = (_word(fields, name) for name in ("compute_type", "transA", "transB"))
+    if compute not in _COMPUTE:
+        raise UsageError(f"compute type {short(compute)} cannot be tuned.")
+    lhs, rhs, out = (_type(_word(fields, name)) for name in ("b_type", "a_type", "d_type"))
+    row = Row(
+        sizes=(m, n, k),
+        batch=batch,
+        transposed=a + b,
+        dtype=dtype_of_two(lhs, rhs),
+        rows=_by_rows(fields),
+        acc=_COMPUTE[compute],
+        out=out,
+        epilogue=_epilogue(fields),
+    )
+    return Entry(row_major(row), calls)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A column-major product D = op(A)·op(B), as libraries describe it."""
+
+    sizes: tuple[int, int, int]
+    """M, N and K."""
+    transposed: str
+    """Of A, then of B: N, T or C."""
+    dtype: str
+    """That of the row-major product."""
+    out: str
+    batch: int = 1
+    rows: bool = False
+    """Whether each row of A and each column of B has a scale."""
+    acc: str | None = None
+    epilogue: str = ""
 
 
 @lru_cache(maxsize=1 << 12)
-def row_major(
-    sizes: tuple[int, int, int], batch: int, a: str, b: str, a_type: str, b_type: str, d_type: str, compute: str
-) -> Gemm:
+def row_major(row: Row) -> Gemm:
     """Column-major C = op(A)·op(B) is row-major Cᵀ = op(B)ᵀ·op(A)ᵀ: sizes and operands change places.
 
-    Everything else (strides, scales, epilogue) is left aside.
+    So does the bias: one number for each of the library's rows is one for each of our columns.
     """
-    m, n, k = sizes
-    if unknown := [letter for letter in (a, b) if letter.upper() not in _LETTERS]:
+    m, n, k = row.sizes
+    if unknown := [letter for letter in row.transposed if letter.upper() not in _LETTERS]:
         raise UsageError(f"{short(unknown[0])} is no transposition")
-    dtype = _type(a_type)
-    if _type(b_type) != dtype:
-        raise UsageError(f"operands of two types ({short(a_type)}, {short(b_type)}) cannot be tuned.")
-    if compute not in _COMPUTE:
-        raise UsageError(f"compute type {short(compute)} cannot be tuned.")
-    layout = _LETTERS[b.upper()] + _LETTERS[a.upper()]
+    dtype = row.dtype
+    if row.rows:
+        if dtype != "f8":
+            raise UsageError(f"{dtype} with a scale for each row cannot be tuned")
+        dtype = "f8row"
+    a, b = row.transposed[0].upper(), row.transposed[1].upper()
     return Gemm.parse(
-        shape=f"{n}x{m}x{k}", batch=batch, dtype=dtype, acc=_COMPUTE[compute], layout=layout, out=_type(d_type)
+        shape=f"{n}x{m}x{k}",
+        batch=row.batch,
+        dtype=dtype,
+        acc=row.acc,
+        layout=_LETTERS[b] + _LETTERS[a],
+        out=row.out,
+        epilogue=row.epilogue,
     )
+
+
+def dtype_of_two(lhs: str, rhs: str) -> str:
+    """The command line's word for operands of these types."""
+    if lhs != rhs and {lhs, rhs} != {"f8", "bf8"}:
+        raise UsageError(f"operands of two types ({lhs}, {rhs}) cannot be tuned.")
+    return lhs if lhs == rhs else f"{lhs}x{rhs}"
+
+
+def _by_rows(fields: Mapping[str, str]) -> bool:
+    """Whether it is scaled row by row. One scale for all of an operand changes no speed, and is left aside."""
+    scales = {fields.get(name, "0").lower() for name in ("scaleA", "scaleB")}
+    if scales <= {"0", "1", "none", "scalar"}:
+        return False
+    if scales not in ({"2"}, {"vector"}):
+        raise UsageError(f"scales of kind {', '.join(sorted(map(short, scales)))} cannot be tuned")
+    return True
+
+
+def _epilogue(fields: Mapping[str, str]) -> str:
+    """The words of what is done with the sums: bias, C, activation."""
+    for name in ("scaleAlpha_vector", "use_e", "gradient"):
+        if _truth(fields, name):
+            raise UsageError(f"{name} cannot be tuned")
+    activation = fields.get("activation_type", "none").lower()
+    if activation not in _ACTIVATIONS:
+        raise UsageError(f"activation {short(activation)} cannot be tuned")
+    words = ["bias"] if _truth(fields, "bias_vector") else []
+    if _float(fields, "beta"):
+        if fields.get("c_type", fields["d_type"]) != fields["d_type"]:
+            raise UsageError("its C and D have two types")
+        words.append("residual")
+    return ",".join([*words, *_ACTIVATIONS[activation]])
+
+
+def _truth(fields: Mapping[str, str], name: str) -> bool:
+    return fields.get(name, "false").lower() in ("true", "1")
+
+
+def _float(fields: Mapping[str, str], name: str) -> float:
+    try:
+        return float(fields.get(name, "0"))
+    except ValueError:
+        raise UsageError(f"{name} is {short(fields[name])}, no number") from None
 
 
 def _type(name: str) -> str:
@@ -168,7 +260,7 @@ def read_commands(file: BinaryIO) -> Read:
 
     MIOpen keeps the filters of NHWC convolutions as KYXC; they are tuned as YXCK (hwcf).
     """
-    return _read_lines(file, lambda line: Entry(read_command(line)))
+    return read_lines(file, lambda line: Entry(read_command(line)))
 
 
 def read_command(line: str) -> Problem:

@@ -19,7 +19,9 @@ FLOATS = (("f32", "f32"), *HALVES)
 F16_SUMS = (("f16", "f16"),)
 I8 = (("i8", "i32"),)
 F8 = (("f8", "f32"),)
-F8_BLOCKS = (("f8b128", "f32"),)
+F8_PRODUCTS = tuple((name, "f32") for name in ("f8b128", "f8row", "bf8"))
+F8_MIXED = tuple((name, "f32") for name in ("f8xbf8", "bf8xf8"))
+"""What products of 8-bit floats have beside f8; of two types they have instructions on AMD's chips only."""
 MX = (("mxfp4", "f32"), ("mxfp8", "f32"))
 
 Types = tuple[tuple[str, str], ...]

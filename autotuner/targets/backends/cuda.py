@@ -11,7 +11,7 @@ from typing import Any
 from autotuner.system import machine
 from autotuner.targets.backends.base import (
     F8,
-    F8_BLOCKS,
+    F8_PRODUCTS,
     F16_SUMS,
     HALVES,
     KIB,
@@ -123,7 +123,7 @@ CHIPS = (
         peaks=(Peak("Orin", 204.8, {"f16": 42.5, "bf16": 42.5, "f32": 5.3, "i8": 85.0}),),
     ),
     Chip(
-        *("sm_89", 142, 99 * KIB, _AMPERE + F8 + F8_BLOCKS, "f8E4M3FN"),
+        *("sm_89", 142, 99 * KIB, _AMPERE + F8 + F8_PRODUCTS, "f8E4M3FN"),
         threads=1536,
         products=("l4", "l40s"),
         skus={"rtx4080": 76, "rtx4090": 128},
@@ -149,7 +149,7 @@ CHIPS = (
         peaks=(Peak("B200", 8000.0, {"f16": 2250.0, "bf16": 2250.0, "f8": 4500.0, "f32": 75.0, "i8": 4500.0}),),
     ),
     Chip(
-        *("sm_120", 170, 99 * KIB, _AMPERE + F8 + F8_BLOCKS, "f8E4M3FN"),
+        *("sm_120", 170, 99 * KIB, _AMPERE + F8 + F8_PRODUCTS, "f8E4M3FN"),
         threads=1536,
         products=("rtx5080", "rtx5090"),
         peaks=(

@@ -9,7 +9,8 @@ from pathlib import Path
 from autotuner.system import machine
 from autotuner.targets.backends.base import (
     F8,
-    F8_BLOCKS,
+    F8_MIXED,
+    F8_PRODUCTS,
     F16_SUMS,
     FLOATS,
     HALVES,
@@ -101,7 +102,7 @@ def _mi350(f16: float, *, f32: float) -> dict[str, float]:
 
 
 _RDNA3 = HALVES + F16_SUMS + I8
-_RDNA4 = _RDNA3 + F8 + F8_BLOCKS
+_RDNA4 = _RDNA3 + F8 + F8_PRODUCTS + F8_MIXED
 _MI300X = {"f16": 1307.4, "bf16": 1307.4, "f8": 2614.9, "f32": 163.4, "i8": 2614.9}
 _cdna = partial(Chip, subgroup=64, register_file=0, registers=512, simds=4)
 _rdna = partial(Chip, register_file=0, registers=256)
@@ -120,7 +121,7 @@ CHIPS = (
         ),
     ),
     _cdna(
-        *("gfx942", 304, 64 * KIB, FLOATS + I8 + F8 + F8_BLOCKS, "f8E4M3FNUZ"),
+        *("gfx942", 304, 64 * KIB, FLOATS + I8 + F8 + F8_PRODUCTS + F8_MIXED, "f8E4M3FNUZ"),
         skus={"mi300a": 228, "mi300x": 304, "mi308x": 80, "mi325x": 304},
         peaks=(
             Peak("MI300X", 5300.0, _MI300X),
@@ -129,7 +130,7 @@ CHIPS = (
         ),
     ),
     _cdna(
-        *("gfx950", 256, 160 * KIB, FLOATS + I8 + F8 + F8_BLOCKS + MX, "f8E4M3FN"),
+        *("gfx950", 256, 160 * KIB, FLOATS + I8 + F8 + F8_PRODUCTS + F8_MIXED + MX, "f8E4M3FN"),
         skus={"mi350x": 256, "mi355x": 256},
         peaks=(
             Peak("MI355X", 8000.0, _mi350(2516.6, f32=157.3)),
@@ -176,7 +177,7 @@ CHIPS = (
         ),
     ),
     Chip(
-        *("gfx1250", 256, 320 * KIB, FLOATS + F16_SUMS + I8 + F8 + F8_BLOCKS, "f8E4M3FN"),
+        *("gfx1250", 256, 320 * KIB, FLOATS + F16_SUMS + I8 + F8 + F8_PRODUCTS + F8_MIXED, "f8E4M3FN"),
         register_file=0,
         registers=1024,
         skus={"mi455x": 256},
