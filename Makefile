@@ -66,11 +66,16 @@ bounds: $(BIN)/python
 
 audit: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet pip-audit
-	$(BIN)/pip-audit --skip-editable --strict
+	@$(BIN)/pip-audit --skip-editable --strict 2>.audit || { cat .audit; grep -q "could not be audited\|ConnectionError\|ServiceError" .audit && \
+	  echo "make audit: nothing was looked up: the databases of known weaknesses do not answer from here. Run it where pypi.org does."; \
+	  exit 1; }
 
 sbom: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet cyclonedx-bom
-	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-file sbom.json $(BIN)/python
+	$(BIN)/python -m pip install --quiet uv cyclonedx-bom
+	rm -rf .bounds/sbom
+	$(BIN)/uv venv --quiet --python $(BIN)/python .bounds/sbom
+	$(BIN)/uv pip install --quiet --python .bounds/sbom/bin/python .
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-file sbom.json .bounds/sbom/bin/python
 
 otherarch: $(VENV)/.dev
 	$(BIN)/python -m tests.otherarch.machine
@@ -104,4 +109,4 @@ mutants: $(VENV)/.dev
 	$(BIN)/mutmut results
 
 clean:
-	rm -rf mutants site sbom.json .bounds $(VENV) .otherarch .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf mutants site sbom.json .bounds .audit .import_linter_cache $(VENV) .otherarch .mypy_cache .ruff_cache .pytest_cache .hypothesis

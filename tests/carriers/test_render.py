@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import zipfile
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from iree.compiler import ir
@@ -16,11 +12,9 @@ from autotuner.carriers.carrier import FileHeader
 from autotuner.carriers.render import MARKER, spec_mlir
 from autotuner.problems import Gemm
 from autotuner.tuning.plan import Plan
-from tests.support.patience import ENOUGH
 
 MakePlan = Callable[[Gemm, str], Plan]
 SMALL = Gemm.parse(shape="64x64x64", dtype="f32")
-ROOT = Path(__file__).parents[2]
 
 
 def test_a_spec_parses_carries_the_marker_and_its_header(make_plan: MakePlan) -> None:
@@ -53,10 +47,6 @@ def test_operands_of_the_same_dynamic_type_are_each_matched(make_plan: MakePlan)
         assert f"match.cast_compatible_type %operand{number} = {type_} " in text
 
 
-PACKED = ("templates", "suites", "specs/microkernels")
-"""Folders that lie in the package of a wheel."""
-
-
 @pytest.mark.parametrize("name", ["", "a\nb", "a)"])
 def test_a_name_that_is_no_symbol_is_refused(make_plan: MakePlan, name: str) -> None:
     plan = make_plan(SMALL, "plain")
@@ -64,26 +54,3 @@ def test_a_name_that_is_no_symbol_is_refused(make_plan: MakePlan, name: str) -> 
     assert candidate.dispatch is not None
     with pytest.raises(ValueError, match="cannot be a symbol in MLIR"):
         spec_mlir(name=name, dispatch=candidate.dispatch, info=candidate.info)
-
-
-def test_the_wheel_holds_the_package_its_data_and_nothing_else(tmp_path: Path) -> None:
-    made = subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", "-q", "-w", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=ENOUGH,
-        check=False,
-    )
-    if "Could not find a version that satisfies the requirement hatchling" in made.stderr:
-        pytest.skip("pip cannot fetch the build backend hatchling here")
-    assert made.returncode == 0, made.stderr
-    (wheel,) = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        packed = {name: archive.read(name) for name in archive.namelist() if ".dist-info/" not in name}
-        about = {name.partition(".dist-info/")[2] for name in archive.namelist() if name not in packed}
-    wanted = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *PACKED, "autotuner"]
-    listed = subprocess.run(wanted, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
-    files = {name if name.startswith("autotuner/") else f"autotuner/{name}": ROOT / name for name in listed if name}
-    assert packed == {name: path.read_bytes() for name, path in files.items() if path.is_file()}
-    assert "autotuner/templates/spec.mlir.j2" in packed
-    assert about == {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
