@@ -29,6 +29,8 @@ _MAX_LINE = 4096
 """A mapping of the library's takes some 600 bytes."""
 _MOST_PROBLEMS, _MOST_REASONS = 100_000, 1000
 """Of one file, so that one of gigabytes does not fill the memory."""
+_KEPT = 1 << 14
+"""Lines that are known when they come again, as in a log they mostly do: some 20 MB."""
 
 Read = tuple[tuple[Entry, ...], tuple[Skipped, ...]]
 """The problems with their calls, and the lines that are left out."""
@@ -36,26 +38,34 @@ Read = tuple[tuple[Entry, ...], tuple[Skipped, ...]]
 
 def read_lines(file: BinaryIO, read: Callable[[str], Entry | None], *, skip: str = "#", once: bool = False) -> Read:
     """Lines with the same reason are reported once, by the first. Where calls are not counted a problem is `once`."""
-    entries: dict[Problem, int] = {}
+    calls: dict[Problem, list[int]] = {}
     skipped: dict[str, Skipped] = {}
-    for number, text in _lines(file):
-        if text.startswith(skip):
-            continue
+
+    @lru_cache(_KEPT)
+    def told(text: str) -> tuple[list[int], int] | str | None:
+        """Where a line's calls are counted, and how many they are; a text: why it is left out."""
         try:
             if len(text) > _MAX_LINE:
                 raise UsageError(f"longer than {_MAX_LINE} characters")
             entry = read(text)
         except (UsageError, csv.Error) as why:
-            reason = str(why) if len(skipped) < _MOST_REASONS or str(why) in skipped else "other reasons"
+            return str(why)
+        return None if entry is None else (calls.setdefault(entry.problem, [0]), entry.calls)
+
+    for number, text in _lines(file):
+        if text.startswith(skip):
+            continue
+        found = told(text)
+        if isinstance(found, str):
+            reason = found if len(skipped) < _MOST_REASONS or found in skipped else "other reasons"
             before = skipped.get(reason, Skipped(short(text), reason, number, 0))
             skipped[reason] = replace(before, lines=before.lines + 1)
-        else:
-            if entry is None:
-                continue
-            entries[entry.problem] = entry.calls + (0 if once else entries.get(entry.problem, 0))
-            if len(entries) > _MOST_PROBLEMS:
+        elif found is not None:
+            counted, more = found
+            counted[0] = more + (0 if once else counted[0])
+            if len(calls) > _MOST_PROBLEMS:
                 raise UsageError(f"it has more than {_MOST_PROBLEMS} different problems.", remedy="Divide it.")
-    return tuple(Entry(problem, calls) for problem, calls in entries.items()), tuple(skipped.values())
+    return tuple(Entry(problem, count) for problem, (count,) in calls.items()), tuple(skipped.values())
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[int, str]]:
