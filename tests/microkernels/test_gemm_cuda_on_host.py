@@ -104,6 +104,10 @@ CASES: dict[str, tuple[Gemm, dict[str, int]]] = {
         Gemm.parse(shape="200x520x512", batch=2, layout="tt", epilogue="bias,residual,silu"),
         {"bm": 64, "bn": 128},
     ),
+    "in a batch, with a depth that is no whole step": (
+        Gemm.parse(shape="200x520x96", batch=3, layout="nt", out="f16"),
+        {"bm": 64, "bn": 128},
+    ),
     "rows and columns shared": (
         Gemm.parse(shape="512x1264x264", layout="nt", epilogue="bias"),
         {"bm": 64, "bn": 160, "both": 7},
