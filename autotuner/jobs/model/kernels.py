@@ -1,9 +1,8 @@
 """Microkernels by their defaults: they are put into the model first, before any dispatch is ranked.
 
-Where they compute most of the model's arithmetic by IREE's default, that is tried before most routes, on a processor
-before all: a compile of a large model takes a minute, some routes take three, and no flag gains as much. Else they are
-tried on the route where they can compute most, and on the fastest one. Where the model leads with them, its route is
-tuned.
+Where they compute most of the model's arithmetic by IREE's default, that is tried before all routes: a compile of a
+large model takes a minute, some routes take three, and no flag gains as much. Else they are tried on the route where they
+can compute most, and on the fastest one. Where the model leads with them, its route is tuned.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from autotuner.targets import PLAIN
 
 KERNELS = "kernels"
 _MOST = 0.5
-"""The part of the arithmetic that kernels compute where they are tried before most routes."""
+"""The part of the arithmetic that kernels compute where they are tried before all routes."""
 Tried = tuple[WholeModel, Contestant | None]
 """The fastest model with kernels, and where it was made."""
 
@@ -59,9 +58,9 @@ class KernelTrials:
         return computed > _MOST * self.plain.flops
 
     def early(self, *, ends: float) -> None:
-        """By IREE's default, where that runs and kernels compute most of the arithmetic."""
+        """By IREE's default, where that runs."""
         default = self.race.tried[0]
-        if default.us is not None and self.computes_most:
+        if default.us is not None:
             self._try([default], ends=ends)
 
     def after_routes(self, *, ends: float) -> Tried | None:

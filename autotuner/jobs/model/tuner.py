@@ -151,11 +151,10 @@ class _ModelRun:
         stop = self.context.session.stop
         race, routes = self._opened()
         kernels = KernelTrials.open(race, self.plain)
-        # On the processor that times them, builds take time from one another.
-        first = kernels is not None and self.context.target.compiles_on_device and kernels.computes_most
-        race.begin(routes, alone=first)
-        if kernels is not None and not stop.requested:
-            kernels.early(ends=self._schedule.race_begins)
+        leading = kernels if kernels is not None and kernels.computes_most else None
+        race.begin(routes, alone=leading is not None)
+        if leading is not None and not stop.requested:
+            leading.early(ends=self._schedule.race_begins)
         routes_end = self.context.clock.phase("routes")
         race.rounds(lambda: routes_end)
         if not stop.requested:
