@@ -1,8 +1,8 @@
 """Microkernels by their defaults: they are put into the model first, before any dispatch is ranked.
 
 Where they compute most of the model's arithmetic by IREE's default, that is tried before all routes: a compile of a
-large model takes a minute, some routes take three, and no flag gains as much. Else they are tried on the route where they
-can compute most, and on the fastest one. Where the model leads with them, its route is tuned.
+large model takes a minute, some routes take three, and no flag gains as much. Else they are tried on the route where
+they can compute most, and on the fastest one. Where the model leads with them, its route is tuned.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class KernelTrials:
         return computed > _MOST * self.plain.flops
 
     def early(self, *, ends: float) -> None:
-        """By IREE's default, where that runs."""
+        """By IREE's default, where that runs and kernels compute most of the arithmetic."""
         default = self.race.tried[0]
-        if default.us is not None:
+        if default.us is not None and self.computes_most:
             self._try([default], ends=ends)
 
     def after_routes(self, *, ends: float) -> Tried | None:

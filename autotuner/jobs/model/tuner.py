@@ -151,10 +151,9 @@ class _ModelRun:
         stop = self.context.session.stop
         race, routes = self._opened()
         kernels = KernelTrials.open(race, self.plain)
-        leading = kernels if kernels is not None and kernels.computes_most else None
-        race.begin(routes, alone=leading is not None)
-        if leading is not None and not stop.requested:
-            leading.early(ends=self._schedule.race_begins)
+        race.begin(routes, alone=kernels is not None and kernels.computes_most)
+        if kernels is not None and not stop.requested:
+            kernels.early(ends=self._schedule.race_begins)
         routes_end = self.context.clock.phase("routes")
         race.rounds(lambda: routes_end)
         if not stop.requested:
