@@ -23,7 +23,8 @@ from autotuner.programs.arbiter import Arbiter, HostAnswer, compute_on_host
 from autotuner.programs.inputs import load_expected, wider
 from autotuner.programs.model import Model, ModelBuilder, call_of
 from autotuner.programs.program import ModelProgram, Program
-from autotuner.programs.structure import ModelStructure, expected_error, read_beside, read_structure
+from autotuner.programs.reproducer import reproduce
+from autotuner.programs.structure import ModelStructure, NotCompiled, expected_error, read_beside, read_structure
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
 from autotuner.targets import Route, Target
@@ -140,19 +141,33 @@ def read_model(
         with account.clocked("build" if whole else "space"):
             try:
                 plain = read_beside(job.target, builder, session.executor, timeout=timeout, timed=timed, whole=whole)
-            except NoCandidateError as error:
-                plain = _read_otherwise(builder, job.target, others, error, timeout=timeout)
+            except NotCompiled as error:
+                told = _reproduced(builder, job, error)
+                found = _read_otherwise(builder, job.target, others, timeout=timeout)
+                if found is None:
+                    raise NoCandidateError(f"{error.message}; {told}", remedy=error.remedy) from error
+                account.note(f"IREE's default does not compile; {told}")
+                plain = found
     return builder, plain
 
 
+def _reproduced(builder: ModelBuilder, job: Job, error: NotCompiled) -> str:
+    """The part of the model that fails alike, in words."""
+    path = job.session.workspace.candidates / "models" / f"{builder.program.name}-reproducer.mlir"
+    job.account.stage("looking for the smallest part that fails alike")
+    whole = builder.job(job.target.compile_flags, timeout=compile_timeout(job.options, job.account.clock))
+    return reproduce(whole, error.stderr, builder.tools, path)
+
+
 def _read_otherwise(
-    builder: ModelBuilder, target: Target, others: Sequence[Route], error: NoCandidateError, *, timeout: float
-) -> ModelStructure:
+    builder: ModelBuilder, target: Target, others: Sequence[Route], *, timeout: float
+) -> ModelStructure | None:
+    """By the first route that compiles."""
     for route in others:
-        with suppress(NoCandidateError):
+        with suppress(NotCompiled):
             flags = [*target.compile_flags, *route.flags]
             return read_structure(builder, flags, target=target.name, timeout=timeout)
-    raise error
+    return None
 
 
 def model_program(

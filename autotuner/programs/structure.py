@@ -38,6 +38,14 @@ STATISTICS = "the runtime's statistics"
 _CHECK = "Check the model, --flag and --target."
 
 
+class NotCompiled(NoCandidateError):
+    """The compiler refuses the model."""
+
+    def __init__(self, message: str, *, remedy: str, stderr: str) -> None:
+        super().__init__(message, remedy=remedy)
+        self.stderr = stderr
+
+
 @dataclass(frozen=True)
 class ModelStructure:
     """A model on one route: its dispatches, grouped by root operation."""
@@ -71,9 +79,10 @@ def structure_in(build: Compiled, builder: ModelBuilder, *, flags: Sequence[str]
     model = builder.program
     if not build.ok:
         by_hand = shell_line(builder.command(flags, vmfb=Path("module.vmfb")))
-        raise NoCandidateError(
+        raise NotCompiled(
             f"iree-compile cannot compile {model.name} for {target}: {first_error(build.stderr)}",
             remedy=f"{_CHECK} The same by hand: {by_hand}",
+            stderr=build.stderr,
         )
     (text,), configured = build.dumped[FLOW], build.dumped["configurations"]
     flow = read_flow(text, function=model.function, shapes=input_shapes(model.inputs))

@@ -21,6 +21,7 @@ from autotuner.jobs.model.rehearse import rehearse_model
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.route_search import routes_that_won
 from autotuner.programs.model import Model
+from autotuner.programs.reproducer import LONGEST
 from autotuner.specfiles.entries import read
 from autotuner.store.store import Store
 from autotuner.system.progress import LOG
@@ -221,6 +222,8 @@ def test_where_the_default_does_not_compile_the_flags_that_do_are_the_baseline(t
     assert (document["cause"], document["reference"]["source"]) == ("default-fails", "first")
     assert "stack allocation limit" in document["reference"]["failed"]
     assert "default    does not compile" in str(result)
+    (told,) = (note for note in document["notes"] if "a part that fails alike" in note)
+    assert Path(told.rpartition(": ")[2]).read_text().count("\n") <= LONGEST
 
 
 @pytest.mark.long
