@@ -1,13 +1,14 @@
 """The smallest part of a program that a compile refuses with the same words.
 
 The compiler's error names the place in the program. The operation there is taken out, then with those that it reads,
-then with those that read it, until the same error appears. What these need from the rest are arguments; so are weights.
+then with those that read it, until the same error appears; then one after the other is left out. What these need from the rest are arguments; so are weights.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ _SMALL = 64
 """The most elements of a constant that is kept: sizes and axes are such, weights are not."""
 _ERROR = re.compile(r"^(.*):(\d+):(\d+): error: (.*)$", re.MULTILINE)
 _SECONDS = 30.0
-"""One compile of a part may take so long: the parts are small, and most fail within a second."""
+"""One compile of a part may take so long, and to leave some out again: most fail within a second or two."""
 
 
 @dataclass(frozen=True)
@@ -64,34 +65,36 @@ def reproduce(whole: Compile, stderr: str, tools: Tools, path: Path) -> str:
             module = ir.Module.parseFile(str(program))
         except ir.MLIRError:
             return "no smaller reproducer: the MLIR bindings do not read the program"
-        for text in _parts(module.operation, refusal):
-            if _fails_alike(replace(whole, program=text, timeout=_SECONDS), refusal, tools):
-                write_whole(path, text)
-                lines = text.count("\n")
-                longer = f", {lines} lines" if lines > LONGEST else ""
-                return f"a part that fails alike{longer}: {path}"
+        for chosen in _parts(module.operation, refusal):
+            if _fails_alike(whole, chosen, refusal, tools):
+                write_whole(path, _program(_smaller(whole, chosen, refusal, tools)))
+                return f"a part that fails alike: {path}"
     return f"no smaller reproducer: no part of at most {LONGEST} lines fails alike"
 
 
-def _parts(module: Any, refusal: Refusal) -> Iterator[str]:
-    """Programs around the place of the error, the smallest first; each is another text."""
+def _parts(module: Any, refusal: Refusal) -> Iterator[list[Any]]:
+    """The operations around the place of the error, the fewest first."""
     op = next((op for op in walk(module) if _stands_in_function(op) and refusal.names(op.location)), None)
     if op is None:
         return
-    told = set[str]()
+    yield [op]
     for users in (False, True):
         chosen = [op]
-        while True:
-            text = _program(op.parent, chosen)
-            if text.count("\n") > LONGEST:
+        while more := _around(chosen, users=users):
+            chosen = [*chosen, *more]
+            if _program(chosen).count("\n") > LONGEST:
                 break
-            if text not in told:
-                told.add(text)
-                yield text
-            more = [*chosen, *_around(chosen, users=users)]
-            if len(more) == len(chosen):
-                break
-            chosen = more
+            yield chosen
+
+
+def _smaller(whole: Compile, chosen: list[Any], refusal: Refusal, tools: Tools) -> list[Any]:
+    """Without those that it fails without, too."""
+    ends = time.monotonic() + _SECONDS
+    for op in chosen:
+        fewer = [one for one in chosen if one != op]
+        if fewer and time.monotonic() < ends and _fails_alike(whole, fewer, refusal, tools):
+            chosen = fewer
+    return chosen
 
 
 def _stands_in_function(op: Any) -> bool:
@@ -107,7 +110,7 @@ def _around(chosen: Sequence[Any], *, users: bool) -> list[Any]:
     found = [made for op in chosen for value in op.operands if (made := maker(value)) is not None]
     if users:
         found += [use.owner.operation for op in chosen for result in op.results for use in result.uses]
-    return [op for op in dict.fromkeys(found) if op not in chosen and _stands_in_function(op) and not _symbol(op)]
+    return [op for op in dict.fromkeys(found) if op not in chosen and _stands_in_function(op) and op.operands]
 
 
 def _symbol(op: Any) -> bool:
@@ -129,8 +132,9 @@ def _is_small(op: Any) -> bool:
     return True
 
 
-def _program(function: Any, chosen: Sequence[Any]) -> str:
+def _program(chosen: Sequence[Any]) -> str:
     """A module with these operations in their order, as one function of what they need from the others."""
+    function = chosen[0].parent
     wanted = [*chosen, *_constants(chosen)]
     ops = [op.operation for op in function.regions[0].blocks[0].operations if op.operation in wanted]
     inside = [result for op in ops for result in op.results]
@@ -155,8 +159,9 @@ def _program(function: Any, chosen: Sequence[Any]) -> str:
     return f"{module}\n"
 
 
-def _fails_alike(part: Compile, refusal: Refusal, tools: Tools) -> bool:
-    found = Refusal.read(_stderr(replace(part, stop=None, dumps=()), tools))
+def _fails_alike(whole: Compile, chosen: Sequence[Any], refusal: Refusal, tools: Tools) -> bool:
+    part = replace(whole, program=_program(chosen), timeout=_SECONDS, stop=None, dumps=())
+    found = Refusal.read(_stderr(part, tools))
     return found is not None and found.words == refusal.words
 
 
