@@ -1,7 +1,8 @@
 """The smallest part of a program that a compile refuses with the same words.
 
 The compiler's error names the place in the program. The operation there is taken out, then with those that it reads,
-then with those that read it, until the same error appears; then one after the other is left out. What these need from the rest are arguments; so are weights.
+then with those that read it, until the same error appears; then one after the other is left out. What these need from
+the rest are arguments; so are weights.
 """
 
 from __future__ import annotations
