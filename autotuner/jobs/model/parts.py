@@ -194,27 +194,21 @@ class PartSearch:
         return KernelEntry(row.label, place, variants, variants.space[0])
 
     def _groups(self, places: Sequence[Place]) -> dict[Problem, Group]:
-        """The dispatches of each place: those that alone have its arithmetic, or those with the root that the compiler
-        makes of it."""
+        """The dispatches of each place: those with the root that the compiler makes of it, or those that alone have its
+        arithmetic; where that is clear from the beginning, nothing is compiled."""
         context, known = self.context, {root_key(group.root): group for group in self.structure.groups}
-        works = Counter(place.problem.flops for place in places)
-        working: dict[int, list[Group]] = {}
-        for group in known.values():
-            working.setdefault(flops(group.root), []).append(group)
-        found = {
-            place.problem: working[place.problem.flops][0]
-            for place in places
-            if works[place.problem.flops] == len(working.get(place.problem.flops, ())) == 1
-        }
+        places_of = Counter(place.problem.flops for place in places)
+        groups_of = Counter(flops(group.root) for group in known.values())
         flags = (*on_route(context.target, self.route).compile_flags, ROOT_ATTRIBUTES)
         timeout = context.options.effort.compile_timeout
         jobs = {
-            place.problem: context.session.executor.inspect(
-                BuildJob(problem_mlir(place.problem), flags, timeout, stop=CONFIGURED, dumps=())
+            problem: context.session.executor.inspect(
+                BuildJob(problem_mlir(problem), flags, timeout, stop=CONFIGURED, dumps=())
             )
-            for place in places
-            if place.problem not in found
+            for problem in (place.problem for place in places)
+            if not places_of[problem.flops] == groups_of[problem.flops] == 1
         }
+        found: dict[Problem, Group] = {}
         for problem, job in jobs.items():
             try:
                 root = read_root(job.result())
@@ -222,8 +216,8 @@ class PartSearch:
                 continue
             if root is not None and root_key(root) in known:
                 found[problem] = known[root_key(root)]
-        for problem in (one for one in jobs if one not in found):
-            # What data tiling packs may have another batch in the model; then one group alone has this arithmetic.
+        for problem in (place.problem for place in places if place.problem not in found):
+            # What data tiling packs may have another batch in the model.
             alike = [one for one in known.values() if flops(one.root) == problem.flops and one not in found.values()]
             if len(alike) == 1:
                 found[problem] = alike[0]
