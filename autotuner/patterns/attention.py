@@ -122,10 +122,14 @@ def read_around(op: Any, problem: Attention) -> Iterator[AttentionWithTransposes
     whole = replace(problem, batch=batch, heads=heads, flat=False, layout=TOKENS_FIRST)
     if not are_inputs(sources, whole):
         return
-    packed = _packed(sources)
-    if packed is not None and are_inputs([packed], replace(whole, layout=PACKED)):
-        yield AttentionWithTransposes(replace(whole, layout=PACKED), root, (packed,))
-    yield AttentionWithTransposes(whole, root, tuple(sources))
+    around = AttentionWithTransposes(whole, root, tuple(sources))
+    yield from filter(None, (packed(around), around))
+
+
+def packed(around: AttentionWithTransposes) -> AttentionWithTransposes | None:
+    """The same of one input that holds query, key and value; None: they are not side by side."""
+    whole, problem = _packed(around.inputs), replace(around.problem, layout=PACKED)
+    return replace(around, problem=problem, inputs=(whole,)) if whole and are_inputs([whole], problem) else None
 
 
 def are_inputs(values: Sequence[Any], problem: Attention) -> bool:

@@ -13,6 +13,7 @@ from autotuner.patterns.attention import read_around
 from autotuner.patterns.epilogues import Tail, read_tails
 from autotuner.patterns.forms import Join
 from autotuner.patterns.slices import read_slice
+from autotuner.patterns.unfused import read_unfused
 from autotuner.problems import Gemm, Problem
 from autotuner.problems.attention import PACKED, TOKENS_FIRST, Attention
 from autotuner.problems.epilogue import NOTHING, TURN, Epilogue
@@ -67,9 +68,11 @@ class QueriesKeysValues:
 
     layers: Layers
 
-    def match(self, op: Any, problem: Attention) -> Iterator[Join]:
-        for around in read_around(op, problem):
-            if around.problem.layout != TOKENS_FIRST or problem.queries != problem.keys:
+    def match(self, op: Any, own: Problem) -> Iterator[Join]:
+        """The joins of an attention, or of the second product of one that is written out."""
+        for around in read_around(op, own) if isinstance(own, Attention) else read_unfused(op)[0]:
+            problem = around.problem
+            if problem.layout != TOKENS_FIRST or problem.queries != problem.keys:
                 continue
             splits = [maker(value, graph.EXPAND) for value in around.inputs]
             found = [self.layers.get(split.operands[0]) for split in splits if split is not None]

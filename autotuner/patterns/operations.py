@@ -160,14 +160,18 @@ class UnfusedAttention:
     """The second product of an attention that is not one operation, with all from before its heads are moved."""
 
     def match(self, site: Site) -> Iterator[Reading]:
-        problem = site.problem
-        if isinstance(problem, Gemm) and problem.layout == "nn" and site.started and not site.flat:
+        if _may_be_unfused(site):
             found, scores = read_unfused(site.op)
             covers = (site.places[scores],) if scores in site.places else ()
             for around in found:
                 match = read_slice(around.root, around.inputs)
                 if match is not None:
                     yield Reading(around.problem, Forms((match,)), covers=covers)
+
+
+def _may_be_unfused(site: Site) -> bool:
+    problem = site.problem
+    return isinstance(problem, Gemm) and problem.layout == "nn" and site.started and not site.flat
 
 
 class Bare:
@@ -327,9 +331,14 @@ def read_joins(text: str) -> tuple[Join, ...]:
         sites = [Site(op, problem) for op, problems in mains for problem in problems]
         layers = {layer.result: layer for site in sites for layer in _layers(site)}
         three, gate = QueriesKeysValues(layers), GatedLayers(layers)
-        found = [one for s in sites if isinstance(s.problem, Attention) for one in three.match(s.op, s.problem)]
+        found = [one for site in sites if _is_attention(site) for one in three.match(site.op, site.problem)]
         found += [one for layer in layers.values() for one in gate.match(layer)]
         return tuple(dict.fromkeys(found))
+
+
+def _is_attention(site: Site) -> bool:
+    """Whether an attention may end there, as one operation or as the second of two products."""
+    return isinstance(site.problem, Attention) or _may_be_unfused(site)
 
 
 def _layers(site: Site) -> Iterator[Layer]:

@@ -9,7 +9,7 @@ from typing import Any
 from autotuner.errors import AutotuneError
 from autotuner.iree.mlir import dispatch_of, maker, map_positions
 from autotuner.patterns import graph, ops
-from autotuner.patterns.attention import SCALES, TURN, AttentionWithTransposes, are_inputs, behind
+from autotuner.patterns.attention import SCALES, TURN, AttentionWithTransposes, are_inputs, behind, packed
 from autotuner.problems.attention import TOKENS_FIRST, Attention
 from autotuner.problems.dtypes import ACCUMULATORS
 
@@ -55,7 +55,7 @@ def read_unfused(op: Any) -> tuple[list[AttentionWithTransposes], Any]:
     narrowed, alike = _narrowed(op), graph.shape(product.results[0]) == graph.shape(op.operands[0])
     wide = _read(behind(narrowed), [one.tokens for one in sources], dtype)
     flat = _read(narrowed, [one.flat for one in sources], dtype)
-    return [one for one in (wide, flat) if alike and one is not None], product
+    return [one for one in (wide and packed(wide), wide, flat) if alike and one is not None], product
 
 
 def _is_plain(product: Any) -> bool:

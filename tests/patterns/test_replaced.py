@@ -26,7 +26,7 @@ from autotuner.system import process
 from autotuner.targets import Target
 from tests.support.kernels import spec_flags
 from tests.support.models import EXAMPLES
-from tests.support.patterns import JOINED, PACKED, example, kernel_call, read
+from tests.support.patterns import JOINED, PACKED, example, kernel_call, read, unfused_layers
 
 FLAGS = Target.parse("gfx942").compile_flags
 
@@ -106,9 +106,26 @@ def test_layers_are_joined_for_each_kernel_of_what_they_become(tools: Tools, tmp
         assert "batch_matmul" not in text
 
 
-@pytest.mark.parametrize("name", ["gate", "queries_keys_values"])
-def test_a_joined_program_computes_the_same(name: str, tools: Tools, tmp_path: Path) -> None:
-    hold_same_results(tools, example(name), tmp_path)
+def test_layers_are_joined_before_an_attention_that_is_written_out(tools: Tools, tmp_path: Path) -> None:
+    (file := tmp_path / "program.mlir").write_text(unfused_layers())
+    first, _, last = read(preprocess(tools, file, FLAGS, timeout=120))
+    assert [first.problems[0], last.problems[0]] == [JOINED, PACKED]
+    calls = [kernel_call(problem) for problem in (JOINED, PACKED)]
+    (spec := tmp_path / "spec.mlir").write_text(
+        spec_mlir(calls, forms=[forms_of(operation.readings[:1]) for operation in (first, last)])
+    )
+    text = preprocess(tools, file, [*FLAGS, *spec_flags(spec, [call.instance for call in calls])], timeout=120)
+    assert prove(text, kernel_calls(calls)).found == (1, 1)
+    assert not re.search("matmul|math.exp", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [example("gate"), example("queries_keys_values"), unfused_layers()],
+    ids=["gate", "queries_keys_values", "written out"],
+)
+def test_a_joined_program_computes_the_same(text: str, tools: Tools, tmp_path: Path) -> None:
+    hold_same_results(tools, text, tmp_path)
 
 
 # --- causal masks -----------------------------------------------------------------------------------------------------

@@ -27,6 +27,19 @@ def example(name: str, *changes: tuple[str, str]) -> str:
     return text
 
 
+def unfused_layers() -> str:
+    """The layers of `queries_keys_values`, and the attention of `unfused` of what they give."""
+    layers, text = example("queries_keys_values"), example("unfused")
+    attention = text[text.index("  %half") : text.index("  util.return")].replace("16", "8").replace("f8", "f16")
+    for name in "qkv":
+        attention = attention.replace(f"ins(%{name} :", f"ins(%split_{name} :")
+        begins = layers.index(f"  %{name}4 =")
+        ends = layers.index("tensor<6x8x4xf16>\n", begins) + len("tensor<6x8x4xf16>\n")
+        layers = layers[:begins] + layers[ends:]
+    given = layers[: layers.index("  %scale = ")].replace("%x", "%tokens")
+    return f"{given}{attention}  return %made : tensor<2x8x3x4xf16>\n}}\n"
+
+
 def read(text: str) -> tuple[Operation, ...]:
     """With all joined that can be."""
     return read_operations(text, joins=read_joins(text))
