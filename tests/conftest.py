@@ -80,6 +80,14 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, digests: Path, together:
         yield folder
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_registry() -> Iterator[None]:
+    """What is known of this very machine changes no test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AUTOTUNE_REGISTRY", "none")
+        yield
+
+
 @pytest.fixture(scope="session")
 def share_digests(digests: Path) -> Callable[[Path], None]:
     """share_digests(cache): processes with this cache need not hash the compiler, which takes seconds each."""

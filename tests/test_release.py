@@ -14,7 +14,7 @@ import pytest
 from tests.support.patience import ENOUGH
 
 ROOT = Path(__file__).parents[1]
-PACKED = ("templates", "suites", "specs/microkernels")
+PACKED = ("templates", "suites", "specs/microkernels", "registry/entries")
 """Folders that lie in the package of a wheel."""
 LEFT_OUT = ".ci/"
 """Of the sources."""

@@ -168,6 +168,22 @@ class SpecCarrier(Carrier):
 
 
 @dataclass(frozen=True)
+class TextCarrier(Carrier):
+    """A tuning spec as it was written before, with one entry that says where it comes from."""
+
+    text: str = field(repr=False)
+    info: CompilationInfo
+    flag: str
+
+    name = "spec"
+    title = SpecCarrier.title
+
+    def carried(self, said: FileHeader = NOTHING) -> CarriedConfig:
+        head = "".join(f"// {line}\n" for line in said.header)
+        return CarriedConfig(head + self.text, self.flag, expected=self.info)
+
+
+@dataclass(frozen=True)
 class SubstitutionCarrier(Carrier):
     """An executable with its configuration in it, for operations that a spec cannot reach."""
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from autotuner._version import __version__
-from autotuner.cli import ab, bench, model, operations, results, retune, suite
+from autotuner.cli import ab, bench, model, operations, registry, results, retune, suite
 from autotuner.cli.elsewhere import bundle, worker
 from autotuner.cli.nightly import nightly
 from autotuner.cli.options import HELP, GroupedCommand, examples
@@ -43,6 +43,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "ab": ab.TUNING,
     "bench": bench.TUNING,
     "retune": retune.TUNING,
+    "apply": registry.APPLY,
     "import": results.import_results,
     "worker": worker,
     "report": results.report,
@@ -77,6 +78,7 @@ for name, command in COMMANDS.items():
     app.command(name, cls=GroupedCommand, epilog=examples(name))(command)
 app.add_typer(spec)
 app.add_typer(bundle)
+app.add_typer(registry.registry)
 
 
 def _version(wanted: bool) -> None:

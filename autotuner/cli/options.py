@@ -112,6 +112,20 @@ autotune doctor
 autotune doctor --json
 autotune worker --device cuda://0 tls://scheduler:8786
 autotune worker --jobs 8 tcp://127.0.0.1:8786
+autotune apply resnet50.onnx
+autotune apply --shape 512x512x1024 --dtype f32
+autotune registry list
+autotune registry list registry --json
+autotune registry add 20260301-021500-0a1b2c
+autotune registry add 20260301-021500-0a1b2c -o team/registry
+autotune registry check registry
+autotune registry check registry --device none --fail-on-drop
+autotune registry merge registry theirs -o registry
+autotune registry merge a.jsonl b.jsonl -o merged
+autotune registry diff registry merged
+autotune registry diff a.jsonl b.jsonl --json
+autotune registry export --iree gfx942
+autotune registry export registry --iree mi300x -o tuning
 autotune bundle run out.zip
 autotune bundle run out.zip -o result.zip --device cuda --budget 5m
 autotune bundle import out-result.zip

@@ -35,6 +35,12 @@ def packaged(folder: str) -> Path:
     return package / folder if (package / folder).is_dir() else package.parent / folder
 
 
+def shipped_registry() -> Path | None:
+    """The registry that comes with autotune; `AUTOTUNE_REGISTRY` names another folder in its place, or `none`."""
+    named = os.environ.get("AUTOTUNE_REGISTRY")
+    return None if named == "none" else Path(named) if named else packaged("registry/entries")
+
+
 def loaded(home: str) -> Any:
     """Imports `package.module:name`, so that tables can name what only some runs use."""
     module, _, name = home.partition(":")

@@ -15,7 +15,7 @@ RULE = "Use letters, digits, . _ + $ and -, up to 200 of them, no two dots in a 
 
 LARGEST = {
     **dict.fromkeys(("flagfile", "manifest", "nightly file"), 1),
-    **dict.fromkeys(("spec", "list of shapes"), 64),
+    **dict.fromkeys(("spec", "list of shapes", "registry"), 64),
     **dict.fromkeys(("dispatch", "history of nights"), 256),
     "export": 1024,
 }

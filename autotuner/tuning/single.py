@@ -25,7 +25,7 @@ from autotuner.system.progress import clocked
 from autotuner.system.text import count
 from autotuner.targets import Target
 from autotuner.tuning.contest import after_verdict, judge_finalists, lead_of_search, time_caches
-from autotuner.tuning.earlier import learned, question, recall
+from autotuner.tuning.earlier import learned, question, recall, remembered
 from autotuner.tuning.estimate import without_device
 from autotuner.tuning.evaluate import Evaluator
 from autotuner.tuning.loop import Loop
@@ -321,8 +321,9 @@ class SingleRun:
         chip = str(self.run.environment.get("device_name", ""))
         with self.account.clocked("search"), self.store.intact():
             self.plan, note = learned(self.plan, self.store, run=self.run.id, device_name=chip, trials=self.trials)
-        if note:
-            self.account.remark(note)
+            self.plan, known = remembered(self.plan, self.run.registry)
+        for one in filter(None, (note, known)):
+            self.account.remark(one)
 
     def open(self, run: Run) -> None:
         """Takes up a run that has begun."""

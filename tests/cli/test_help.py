@@ -21,7 +21,7 @@ from autotuner.problems.epilogue import ACTIVATIONS
 from tests.support.command_line import Here
 from tests.support.patience import ENOUGH
 
-GROUPS = ("bundle", "spec")
+GROUPS = ("bundle", "registry", "spec")
 
 
 def _by_command() -> dict[str, list[str]]:
@@ -97,7 +97,7 @@ def test_words_are_completed(settings: dict[str, str], found: str) -> None:
     assert found in done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("group", [(), ("spec",), ("bundle",)])
+@pytest.mark.parametrize("group", [(), ("spec",), ("bundle",), ("registry",)])
 def test_the_list_of_commands_has_whole_sentences(group: tuple[str, ...]) -> None:
     listed = CliRunner().invoke(app, [*group, "-h"], prog_name="autotune", terminal_width=80).output
     assert "..." not in listed.split("Commands:")[1]

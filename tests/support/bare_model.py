@@ -28,6 +28,7 @@ from autotuner.programs.model import Model, ModelBuilder
 from autotuner.programs.program import ModelProgram
 from autotuner.programs.signature import Signature
 from autotuner.programs.structure import ModelStructure
+from autotuner.registry import Registry
 from autotuner.store.store import Store
 from autotuner.system.progress import Stop
 from autotuner.system.workspace import Workspace
@@ -127,6 +128,10 @@ class BareContext(Context):
     @property
     def folder(self) -> Path:
         return self._session.workspace.root
+
+    @property
+    def registry(self) -> Registry:
+        return Registry()
 
     def note(self, text: str) -> None:
         self.said.append(text)

@@ -15,6 +15,8 @@ from autotuner.measure.clock import Clock
 from autotuner.programs.model import Model, ModelBuilder
 from autotuner.programs.program import ModelProgram
 from autotuner.programs.structure import ModelStructure, read_structure, structure_in
+from autotuner.registry import Registry
+from autotuner.registry.folder import Known
 from autotuner.store.rows import BuildRow, Kind
 from autotuner.targets import Route, Target
 from autotuner.tuning.options import Options
@@ -62,6 +64,16 @@ class Context:
     @property
     def folder(self) -> Path:
         return self.run.folder
+
+    @property
+    def registry(self) -> Registry:
+        return self.run.registry
+
+    @property
+    def known_route(self) -> Known | None:
+        """The flags that won for this model or for one with the same operations."""
+        problem = self.run.problem
+        return self.registry.route(str(problem.get("sha256")), problem.get("ops", ()))
 
     @property
     def compile_timeout(self) -> float:

@@ -33,6 +33,7 @@ from autotuner.problems import Problem
 from autotuner.problems.accuracy import Precision
 from autotuner.problems.operations import OPERATIONS
 from autotuner.programs.flow import Group
+from autotuner.registry.folder import Known
 from autotuner.space import Config
 from autotuner.specfiles.merge import merge
 from autotuner.system.execution import local_executor
@@ -47,11 +48,14 @@ class Entry:
 
     label: str
     group: Group
-    result: Result
+    result: Result | None
+    """None: it was not searched here, and its spec says where it comes from."""
     candidate: Candidate = field(repr=False)
 
-    def provenance(self, command: str, tools: Tools) -> Provenance:
+    def provenance(self, command: str, tools: Tools) -> Provenance | None:
         result = self.result
+        if result is None:
+            return None
         return Provenance(
             problem=self.label,
             target=result.target,
@@ -72,7 +76,8 @@ class KernelEntry:
     variants: Variants = field(repr=False)
     config: Config = field(repr=False)
     result: Result | None = None
-    """None without a search: it is taken by its defaults."""
+    """None without a search: it is taken by its defaults, or as the registry knows it."""
+    known: Known | None = None
 
     @cached_property
     def call(self) -> Call:
@@ -81,6 +86,8 @@ class KernelEntry:
 
     def provenance(self, context: Context, command: str) -> Provenance:
         result = self.result
+        if self.known is not None and result is None:
+            return self.known.entry.provenance(self.label)
         return Provenance(
             problem=self.label,
             target=context.target.name,

@@ -181,6 +181,10 @@ class PartSearch:
     def _default(self, row: KernelRow) -> KernelEntry:
         context, place, name = self.context, row.place, row.place.kernels[0]
         root = context.session.workspace.root
+        fitting = self.library.all(place.problem) if self.library and context.registry.entries else ()
+        known = context.registry.nearest(place.problem, fitting)
+        if known is not None:
+            name = known.entry.kernel
         variants = Variants.of(
             find(name, search_folders(root), OPERATIONS),
             place.problem,
@@ -188,10 +192,11 @@ class PartSearch:
             workspace=root,
             kernel=next((kernel for kernel in context.options.microkernels if kernel.name == name), None),
             executable_target=self.executable_target,
-            first={PACKED: 1} if place.constant else {},
+            first=None if known and known.entry.config else {PACKED: 1} if place.constant else {},
         )
         self.set_row(row.label, kernel=name)
-        return KernelEntry(row.label, place, variants, variants.space[0])
+        config = _packed(variants, known.entry.config, place) if known and known.entry.config else variants.space[0]
+        return KernelEntry(row.label, place, variants, config, known=known)
 
     def _groups(self, places: Sequence[Place]) -> dict[Problem, Group]:
         """The dispatches of each place: those with the root that the compiler makes of it, or those that alone have its
@@ -264,7 +269,8 @@ class PartSearch:
             if kernels.get(entry.label) is entry:
                 late = f": {row.reason}" if row.out_of_time else ""
                 name = entry.variants.manifest.name
-                self.set_row(entry.label, state="taken", reason=f"by its defaults{never}{late}", kernel=name)
+                how = f"by the registry ({entry.known.words})" if entry.known else "by its defaults"
+                self.set_row(entry.label, state="taken", reason=f"{how}{never}{late}", kernel=name)
             elif entry.label not in kernels:
                 self.set_row(entry.label, applied=0)
         return list(kernels.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Unpack
@@ -18,10 +19,12 @@ from autotuner.jobs.model.entries import Entry, KernelEntry, Library
 from autotuner.jobs.model.kernels import (
     KERNELS,
     KernelTrials,
+    Tried,
     kernels_first,
     rank_beside_kernels,
     worth_tuning,
 )
+from autotuner.jobs.model.known import known_model, known_route
 from autotuner.jobs.model.parts import PartSearch
 from autotuner.jobs.model.result import ModelResult
 from autotuner.jobs.model.route_search import Routes, choose, routes_that_won
@@ -97,6 +100,8 @@ class _ModelRun:
     context: Context
     plain: ModelStructure
     found: Summary
+    known: Tried | None = None
+    """The model with what the registry knows."""
 
     def go(self) -> ModelResult:
         context = self.context
@@ -151,7 +156,10 @@ class _ModelRun:
         stop = self.context.session.stop
         race, routes = self._opened()
         kernels = KernelTrials.open(race, self.plain)
-        race.begin(routes, alone=kernels is not None and kernels.computes_most)
+        known = known_route(self.context)
+        race.begin(routes, alone=known is not None or (kernels is not None and kernels.computes_most))
+        if known is not None and not stop.requested:
+            self._begin_with_known(race, known)
         if kernels is not None and not stop.requested:
             kernels.early(ends=self._schedule.race_begins)
         routes_end = self.context.clock.phase("routes")
@@ -178,12 +186,31 @@ class _ModelRun:
             device_name=str(context.run.environment.get("device_name")),
             but=context.run.id,
         )
+        if (known := context.known_route) is not None:
+            won = list(dict.fromkeys([known.entry.route, *won]))
         program = context.called = model_program(context.model, self.plain, context.builder, context.run)
         # Compiles lie between the timings of routes: a GPU has gone idle meanwhile, and its first calls are slow.
         steady = not context.target.compiles_on_device
         benchmark = Benchmark(program.call, MIN_TIME, context.run_timeout, steady=steady)
         race = RouteRace(context, benchmark, program, tried=self.found.tried)
         return race, choose(context.target, context.model.routes, self.plain.ops, won=won)
+
+    def _begin_with_known(self, race: RouteRace, route: Route) -> None:
+        """What the registry knows is the first that is tried: others had a whole search for it."""
+        ends = self._schedule.race_begins
+        with suppress(OutOfTimeError), process.until(ends):
+            whole = known_model(self.context, self.plain, route, race, ends=ends)
+            if whole is not None and whole[1] is not None:
+                self.known = whole
+                self._keep([], [])
+
+    def _keep(self, tuned: Sequence[Contestant], parts: Sequence[PartSearch]) -> None:
+        """The fastest of these and of what the registry knows, with its parts."""
+        self.found.tuned, self.found.parts = [*tuned], [*parts]
+        if self.known is not None and self.known[1] is not None:
+            known, best = self.known[1], min((one.us or math.inf for one in tuned), default=math.inf)
+            if (known.us or math.inf) < best:
+                self.found.tuned, self.found.parts = [known], [self.known[0].parts]
 
     def _tune(self, race: RouteRace, kernels: KernelTrials | None) -> None:
         """What tuning makes of the route that promises most: where microkernels by their defaults lead, of theirs."""
@@ -204,7 +231,7 @@ class _ModelRun:
         ends = self._schedule.tuning_ends(self._compiling)
         entries, calls = whole.parts.tune(ends=ends, standing=first.kernels if first else ())
         if not context.session.stop.requested:
-            self.found.tuned = put_together(whole, entries, calls, first)
+            self._keep(put_together(whole, entries, calls, first), self.found.parts)
 
     def _judged(self, race: RouteRace) -> Judgement:
         """The default, the best route and what tuning made of routes, as whole models."""
