@@ -201,7 +201,9 @@ def _check_parameters(program: Model, scopes: Sequence[str]) -> None:
     if missing:
         what = " and ".join(f"of the scope {scope!r}" if scope else "without a scope" for scope in missing)
         how = " ".join(f"--parameters {scope}=FILE.irpa" if scope else "--parameters FILE.irpa" for scope in missing)
-        raise UsageError(f"{program.name} loads parameters {what}, and no file gives them.", remedy=f"Give {how}.")
+        makes = f" `iree-import-onnx --externalize-params --large-model {program.path.name} -o MODEL.mlir` makes it."
+        remedy = f"Give {how}.{makes if program.path.suffix == '.onnx' else ''}"
+        raise UsageError(f"{program.name} loads parameters {what}, and no file gives them.", remedy=remedy)
 
 
 def program_name(path: Path, function: str | None = None) -> str:

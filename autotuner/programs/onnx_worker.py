@@ -35,6 +35,10 @@ MEMORY = 8 << 30
 """Bytes that an import may take beside its weights."""
 _COPIES = 8
 """Copies of the weights that an import makes."""
+_HELD = 2 << 30
+"""Bytes of weights beside a model that become constants of the program. Of more each becomes a parameter, which the
+program loads from a file when it runs: nobody reads them here. A model without files beside it cannot have more."""
+_APART = ("--externalize-params", "--no-save-params", "--large-model")
 _FILLED = 1 << 14
 """The most elements of a constant that a shape makes: a mask of windows has some thousand."""
 _OPSET = 17
@@ -150,7 +154,10 @@ def is_older(model: onnx.ModelProto) -> bool:
 def main(source: Path, imported: Path) -> None:
     """Writes `imported`, and beside it (.json) its inputs' names and the digests of the other files read."""
     model = onnx.ModelProto.FromString(source.read_bytes())
-    _limit_memory(model, source)
+    beside = {name: source.parent / name for name in external_files(model)}
+    weights = sum(path.stat().st_size for path in beside.values() if path.is_file())
+    apart = _APART if weights > _HELD else ()
+    _limit_memory(source.stat().st_size + (0 if apart else weights))
     changed = [normalise(tensor) for tensor in tensors(model)]
     changed.append(rename(model.graph))
     if any(node.op_type == "Shape" for node in model.graph.node):
@@ -161,23 +168,22 @@ def main(source: Path, imported: Path) -> None:
     if any(changed):
         given = imported.with_suffix(".onnx")
         given.write_bytes(model.SerializeToString())
-    words = [str(given), "-o", str(imported), "--data-dir", str(source.parent)]
+    words = [str(given), "-o", str(imported), "--data-dir", str(source.parent), *apart]
     try:
-        if not (is_older(model) and _converted(words)):
+        if apart or not (is_older(model) and _converted(words)):
             import_model(parse_arguments(words))
     finally:
         if given != source:
             given.unlink()
-    weights = {tensor.name for tensor in model.graph.initializer}
-    takes = [one.name for one in model.graph.input if one.name not in weights]
-    read = {name: known_digest(source.parent / name) for name in external_files(model)}
+    known = {tensor.name for tensor in model.graph.initializer}
+    takes = [one.name for one in model.graph.input if one.name not in known]
+    read = {} if apart else {name: known_digest(path) for name, path in beside.items()}
     imported.with_suffix(".json").write_text(json.dumps({"read": read, "inputs": takes}))
 
 
-def _limit_memory(model: onnx.ModelProto, source: Path) -> None:
+def _limit_memory(held: int) -> None:
     """Limits the process's memory: a file of 200 bytes can ask ONNX's shape inference for a trillion sizes."""
-    beside = (source.parent / name for name in external_files(model))
-    most = MEMORY + _COPIES * sum(path.stat().st_size for path in (source, *beside) if path.is_file())
+    most = MEMORY + _COPIES * held
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 

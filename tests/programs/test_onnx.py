@@ -112,6 +112,30 @@ def test_weights_beside_the_model_are_read_and_a_change_of_them_is_seen(tmp_path
     assert first != second
 
 
+def test_twenty_gigabytes_of_weights_are_never_read(tmp_path: Path) -> None:
+    """The file is sparse; the import may take no more than it would for a small model."""
+    rows = 20 * 10**9 // (4 * COLUMNS)
+    weight = T(name="w", data_type=T.FLOAT, dims=(rows, COLUMNS), data_location=T.EXTERNAL)
+    weight.external_data.add(key="location", value="w.data")
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph(
+            [node("Gather", ["w", "i"], ["y"])],
+            "main",
+            [value("i", T.INT64, [4])],
+            [value("y", T.FLOAT, [4, COLUMNS])],
+            [weight],
+        ),
+        opset_imports=[onnx.helper.make_opsetid("", 17)],
+    )
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    with (tmp_path / "w.data").open("wb") as file:
+        file.truncate(rows * COLUMNS * 4)
+    opened = Model(tmp_path / "model.onnx").opened(folder=tmp_path / "imported")
+    text = opened.source.read_text()
+    assert '#stream.parameter.named<"model"::"w">' in text
+    assert len(text) < 10_000
+
+
 @pytest.mark.parametrize(
     ("model", "words"),
     [
