@@ -175,7 +175,7 @@ def run_check(wanted: CheckWords, request: Request) -> None:
     carry_out(
         request,
         lambda watch: check_registry(wanted.path, target, options=options, into=wanted.into, **watch),
-        exit_code=lambda result: EXIT_REGRESSION if wanted.fail and result.details.dropped else 0,
+        exit_code=lambda result: EXIT_REGRESSION if wanted.fail and result.details.counted["dropped"] else 0,
     )
 
 

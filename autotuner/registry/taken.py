@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from autotuner.carriers.provenance import Provenance
 from autotuner.errors import UsageError
@@ -16,14 +15,13 @@ from autotuner.space.table import ABSENT
 from autotuner.specfiles.entries import read
 from autotuner.specfiles.renew import renew
 from autotuner.store.reader import Reader
-from autotuner.store.rows import CandidateRow, RunRow
+from autotuner.store.rows import RunRow
 
 _KERNEL = "kernel"
 """The knob that names a microkernel."""
 
 
-@dataclass(frozen=True)
-class LeftOut:
+class LeftOut(NamedTuple):
     """A run, or a part of one, that is no entry."""
 
     name: str
@@ -35,148 +33,101 @@ def take(store: Reader, run: str) -> tuple[list[RegistryEntry], list[LeftOut]]:
     row = store.run(run)
     with store.intact():
         rows = store.parts(run) if row.kind == "suite" else [row]
-        environments = store.environments([run, *(one.id for one in rows)])
-        found: list[RegistryEntry] = []
-        left: list[LeftOut] = []
-        for one in rows:
-            taken = _Taken(store, one, environments.get(one.id) or environments.get(run) or {})
-            why = taken.obstacle
-            if why:
-                left.append(LeftOut(str(one.problem.get("name") or one.id), why))
-                continue
-            for part in taken.entries():
-                (left if isinstance(part, LeftOut) else found).append(part)  # type: ignore[arg-type]
-    return found, left
+        environments = store.environments([one.id for one in rows])
+        found = [part for one in rows for part in _entries(store, one, environments.get(one.id, {}))]
+    return [one for one in found if isinstance(one, RegistryEntry)], [one for one in found if isinstance(one, LeftOut)]
 
 
-@dataclass(frozen=True)
-class _Taken:
-    """One run that may have won."""
+def _entries(store: Reader, row: RunRow, environment: Mapping[str, Any]) -> Iterator[RegistryEntry | LeftOut]:
+    document, name = row.result or {}, str(row.problem.get("name") or row.id)
+    why = _obstacle(row, document, environment)
+    if why:
+        yield LeftOut(name, why)
+        return
+    best, speedup = document["best"], document["speedup"]
+    said: dict[str, Any] = {
+        "chip": row.target,
+        "sku": str(environment["device_name"]),
+        "iree": str(environment["iree"]),
+        "route": str(best.get("route") or "plain"),
+        "flags": tuple(best["flags"]),
+        **{end: speedup[end] for end in ("low", "median", "high")},
+        "allow": row.problem.get("allow_precision", ""),
+        "device": row.device,
+        "driver": str(environment.get("driver") or ""),
+        "date": f"{row.started:%Y-%m-%d %H:%M} UTC",
+        "command": shell_line(("autotune", *row.command[1:])),
+        "run": row.id,
+    }
+    own = {"op": row.problem["op"], "problem": name, "us": best["us"], "baseline_us": document["baseline"]["us"]}
+    if row.kind == MODEL:
+        known = {"sha256": row.problem["sha256"], "ops": tuple(row.problem.get("ops", ()))}
+        yield RegistryEntry(**said, **own, **known, carrier="flags", error=document.get("error"))
+        yield from _within(document, {**said, "within": name})
+    else:
+        yield _alone(document, {**said, **own, **_proof(store, row, best)})
 
-    store: Reader
-    row: RunRow
-    environment: Mapping[str, Any]
 
-    @property
-    def document(self) -> Mapping[str, Any]:
-        return self.row.result or {}
+def _obstacle(row: RunRow, document: Mapping[str, Any], environment: Mapping[str, Any]) -> str:
+    """Why nothing of a run is taken."""
+    if row.kind not in ("single", MODEL):
+        return f"it is a run of `{row.kind}`; problems, suites and models are taken"
+    if row.status != "finished":
+        return f"it is {row.status}"
+    if document.get("verdict") != "win" or not document.get("speedup"):
+        return f"its verdict is {document.get('verdict') or 'not there'}"
+    if not document.get("best") or not environment.get("device_name"):
+        return "nothing says what it was timed on"
+    return "it substitutes an executable, which fits this one program" if document["carrier"] == "substitution" else ""
 
-    @property
-    def obstacle(self) -> str:
-        """Why nothing of it is taken."""
-        if self.row.kind not in ("single", MODEL):
-            return f"it is a run of `{self.row.kind}`; problems, suites and models are taken"
-        if self.row.status != "finished":
-            return f"it is {self.row.status}"
-        if self.document.get("verdict") != "win" or not self.document.get("speedup"):
-            return f"its verdict is {self.document.get('verdict') or 'not there'}"
-        if self.document.get("best") is None or not self.environment.get("device_name"):
-            return "nothing says what it was timed on"
-        if self.document.get("carrier") == "substitution":
-            return "an executable is substituted, which fits this one program"
-        return ""
 
-    def entries(self) -> Iterator[RegistryEntry | LeftOut]:
-        return self._of_model() if self.row.kind == MODEL else self._of_problem()
+def _alone(document: Mapping[str, Any], said: dict[str, Any]) -> RegistryEntry | LeftOut:
+    """Of a problem that was timed alone."""
+    config, carrier = _knobs(document["best"].get("config", {})), document["carrier"]
+    kernel = str(config.pop(_KERNEL, "")) if carrier == "microkernel" else ""
+    if kernel:
+        return _kernel(kernel, config, said)
+    (text,) = _texts(Path(document["spec"])).values() if carrier == "spec" else ((),)
+    return RegistryEntry(**said, carrier=carrier, spec=text, config=config if text else {})
 
-    def _of_problem(self) -> Iterator[RegistryEntry | LeftOut]:
-        document, best = self.document, self.document["best"]
-        config = {name: value for name, value in best.get("config", {}).items() if value != ABSENT}
-        won, problem = self._won(str(best.get("candidate"))), self.row.problem
-        more: dict[str, Any] = {
-            "op": problem["op"],
-            "problem": problem["name"],
-            "allow": problem.get("allow_precision", ""),
-            "carrier": document["carrier"],
-            "us": best["us"],
-            "baseline_us": document["baseline"]["us"],
-            "error": won.error if won else None,
-            "binary": self._binary(won),
-        }
-        if document["carrier"] == "spec":
-            (text,) = _texts(Path(document["spec"])).values()
-            yield self._entry(**more, spec=text, config=config)
-        elif document["carrier"] == "microkernel":
-            yield self._kernel(str(config.pop(_KERNEL, "")), **more, config=config)
-        else:
-            yield self._entry(**more)
 
-    def _of_model(self) -> Iterator[RegistryEntry | LeftOut]:
-        """Its flags, and what is in it: that was timed as a part of it."""
-        document, problem = self.document, self.row.problem
-        told = {"allow": problem.get("allow_precision", "")}
-        yield self._entry(
-            op=MODEL,
-            problem=problem["name"],
-            sha256=problem["sha256"],
-            ops=tuple(problem.get("ops", ())),
-            carrier="flags",
-            us=document["best"]["us"],
-            baseline_us=document["baseline"]["us"],
-            error=document.get("error"),
-            **told,
-        )
-        told["within"] = problem["name"]
-        places = document.get("microkernels", {}).get("places", ())
-        for place in places if document["best"].get("kind") == "microkernel" else ():
-            if not place["applied"] or place["state"] != "taken":
-                continue
-            config = {name: value for name, value in place["config"].items() if name != _KERNEL and value != ABSENT}
+def _within(document: Mapping[str, Any], said: dict[str, Any]) -> Iterator[RegistryEntry | LeftOut]:
+    """What is in a model, and was timed as a part of it."""
+    for place in document["microkernels"]["places"] if document["best"].get("kind") == "microkernel" else ():
+        if place["applied"] and place["state"] == "taken":
+            own = {"op": place["problem"].partition("_")[0], "problem": place["problem"]}
             times = {"us": place["us"], "baseline_us": place["codegen_us"]}
-            op = place["problem"].partition("_")[0]
-            own = {"op": op, "problem": place["problem"], "carrier": "microkernel", "config": config}
-            yield self._kernel(place["kernel"], **own, **times, **told)
-        if document.get("spec") and document.get("entries", {}).get("shipped"):
-            for name, text in _texts(Path(document["spec"])).items():
-                yield self._entry(op=DISPATCH, problem=name, carrier="spec", spec=text, **told)
+            config = _knobs(place["config"])
+            config.pop(_KERNEL, None)
+            yield _kernel(place["kernel"], config, {**said, **own, **times, "route": "plain", "flags": ()})
+    if document.get("spec") and document["entries"]["shipped"]:
+        for name, text in _texts(Path(document["spec"])).items():
+            yield RegistryEntry(**said, op=DISPATCH, problem=name, carrier="spec", spec=text)
 
-    def _kernel(self, name: str, **more: Any) -> RegistryEntry | LeftOut:
-        if not is_shipped(name):
-            return LeftOut(more["problem"], f"{name} does not come with autotune: others do not have it")
-        return self._entry(**more, kernel=name)
 
-    def _entry(self, **more: Any) -> RegistryEntry:
-        """With what the run itself says."""
-        row, speedup, best = self.row, self.document["speedup"], self.document["best"]
-        return RegistryEntry(
-            chip=row.target,
-            sku=str(self.environment["device_name"]),
-            iree=str(self.environment["iree"]),
-            route=str(best.get("route") or "plain"),
-            flags=tuple(best["flags"]),
-            low=speedup["low"],
-            median=speedup["median"],
-            high=speedup["high"],
-            device=row.device,
-            driver=str(self.environment.get("driver") or ""),
-            date=f"{row.started:%Y-%m-%d %H:%M} UTC",
-            command=shell_line(("autotune", *row.command[1:])),
-            run=row.id,
-            **more,
-        )
+def _kernel(name: str, config: dict[str, Any], said: dict[str, Any]) -> RegistryEntry | LeftOut:
+    if not is_shipped(name):
+        return LeftOut(said["problem"], f"{name} does not come with autotune: others do not have it")
+    return RegistryEntry(**said, carrier="microkernel", kernel=name, config=config)
 
-    def _won(self, name: str) -> CandidateRow | None:
-        """The row of the candidate of this name: `c0012` is the one with that number, `stock-1` a route."""
-        route = self.document["best"].get("route")
-        for row in self.store.candidates(self.row.id):
-            if name == f"c{row.ordinal:04d}" or (
-                name.startswith("stock") and (row.kind, row.route) == ("stock", route)
-            ):
-                return row
-        return None
 
-    def _binary(self, won: CandidateRow | None) -> str:
-        builds = self.store.builds(self.row.id) if won is not None else ()
-        return next((one.binary for one in builds if won and one.candidate == won.id and one.binary), "")
+def _knobs(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in config.items() if value != ABSENT}
+
+
+def _proof(store: Reader, row: RunRow, best: Mapping[str, Any]) -> dict[str, Any]:
+    """The hash of the winner's code and its error: `c0012` is the candidate of that number, `stock-1` a route."""
+    name, route = str(best.get("candidate")), ("stock", best.get("route"))
+    for one in store.candidates(row.id):
+        if name == f"c{one.ordinal:04d}" or (name.startswith("stock") and (one.kind, one.route) == route):
+            built = (build.binary for build in store.builds(row.id) if build.candidate == one.id and build.binary)
+            return {"binary": next(built, ""), "error": one.error}
+    return {}
 
 
 def _texts(spec: Path) -> dict[str, tuple[str, ...]]:
     """A shipped spec, as one of each entry; by the problem."""
     if not spec.is_file():
         raise UsageError(f"{spec} is gone, and the run's entry is in it.", remedy="Tune it again.")
-    file = read(spec)
-    said = [(one, one.provenance or Provenance()) for one in file.entries]
-    return {
-        provenance.problem or one.name: tuple(renew(spec, {one.id: provenance}, header=()).splitlines())
-        for one, provenance in said
-    }
+    said = [(one, one.provenance or Provenance()) for one in read(spec).entries]
+    return {of.problem or one.name: tuple(renew(spec, {one.id: of}, header=()).splitlines()) for one, of in said}

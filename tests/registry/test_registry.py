@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from autotuner.errors import UsageError
-from autotuner.problems import Gemm
+from autotuner.problems import Gemm, Problem
 from autotuner.registry import Registry, RegistryEntry
 from autotuner.registry.taken import take
 from autotuner.store.rows import NewRun
 from autotuner.store.store import Store
+from autotuner.tuning.earlier import remembered
+from autotuner.tuning.plan import Plan
 from tests.support.registries import ENTRY, entry
 
 XEON, EPYC = "Intel(R) Xeon(R) Processor @ 2.50GHz", "AMD EPYC 9654"
@@ -166,3 +169,13 @@ def test_kernels_of_ones_own_are_left_out_and_a_suite_gives_each_of_its_problems
         (taken,), (left,) = take(store, suite)
     assert taken.kernel == "sgemm_c"
     assert left.reason.startswith("mine does not come with autotune")
+
+
+def test_a_search_begins_with_what_is_known(make_plan: Callable[[Problem, str], Plan]) -> None:
+    plan = make_plan(gemm("64x64x128"), "plain")
+    config = plan.space[len(plan.space) // 2]
+    known = entry(problem=plan.problem.name, carrier="spec", kernel="", config=config.as_dict())
+    first, note = remembered(plan, Registry((known,)))
+    assert first.first == (config, *(one for one in plan.first if one != config))
+    assert "gemm_64x64x128_f32_f32_nn" in note
+    assert remembered(plan, Registry((entry(),))) == (plan, ""), "no kernel takes part here"
