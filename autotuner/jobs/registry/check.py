@@ -88,7 +88,7 @@ class _Check:
         try:
             applied = apply_within(problem, replace(turn.job(run.target), options=place), Known(entry, exact=True))
             if run.timed and applied.flagfile is not None:
-                raced = self._raced(turn, problem, FlagfileArm(entry.problem, applied.flagfile))
+                raced = self._raced(turn, problem, FlagfileArm(entry.problem, applied.flagfile, trust=True))
         except (NoCandidateError, UsageError, WrongResultError) as error:
             lost = error.message
         state, reason = decide(lost=lost, raced=raced, searched=None)
