@@ -6,6 +6,7 @@ documentation advises, and the graph gets a name that files can have. Sizes that
 they are known, by a part of the optimizer that torch's own exporter uses: IREE's importer takes what has no known rank
 for a scalar. Torch writes such arithmetic for group norms and attention. Padding that a convolution's only window does
 not reach is left out: the compiler refuses it where the result has one place (a detector's last images of 2x2).
+Convolutions along one axis, as of sound, become those of images of one row, which routes and kernels take.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ import math
 import re
 import resource
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 from iree.compiler.tools.import_onnx.__main__ import main as import_model
 from iree.compiler.tools.import_onnx.__main__ import parse_arguments
@@ -41,6 +44,8 @@ program loads from a file when it runs: nobody reads them here. A model without 
 _APART = ("--externalize-params", "--no-save-params", "--large-model")
 _FILLED = 1 << 14
 """The most elements of a constant that a shape makes: a mask of windows has some thousand."""
+_ALONG_ONE, _AXES_ARE_INPUTS = 3, 13
+"""The rank of the weights of a convolution along one axis; the opset from which Unsqueeze takes axes as an input."""
 _OPSET = 17
 """The opset that models are converted to: in older ones the compiler lacks rules (MaxPool before 12, say)."""
 
@@ -140,6 +145,39 @@ def trim_padding(model: onnx.ModelProto) -> bool:
     return changed
 
 
+def widen(model: onnx.ModelProto) -> bool:
+    """Makes convolutions along one axis those of images of one row; says whether there were any."""
+    graph, version = model.graph, max((one.version for one in model.opset_import if one.domain in _DOMAINS), default=0)
+    given = {one.name for one in graph.input}
+    users = Counter(name for node in graph.node for name in node.input)
+    weights = {one.name: one for one in graph.initializer if users[one.name] == 1 and one.name not in given}
+    weights = {name: one for name, one in weights.items() if len(one.dims) == _ALONG_ONE}
+    nodes, widened = list[onnx.NodeProto](), set[str]()
+    for node in graph.node:
+        nodes.append(node)
+        if node.op_type != "Conv" or node.input[1] not in weights or version < _AXES_ARE_INPUTS:
+            continue
+        weights[node.input[1]].dims.insert(2, 1)
+        for one in node.attribute:
+            if one.name in ("kernel_shape", "strides", "dilations"):
+                one.ints.insert(0, 1)
+            elif one.name == "pads":
+                one.ints[:] = [0, one.ints[0], 0, one.ints[1]]
+        result = node.output[0]
+        axis, image, made = (f"{result}_{what}" for what in ("axis", "image", "rows"))
+        graph.initializer.append(onnx.numpy_helper.from_array(np.array([2]), axis))
+        nodes.insert(-1, onnx.helper.make_node("Unsqueeze", [node.input[0], axis], [image]))
+        nodes.append(onnx.helper.make_node("Squeeze", [made, axis], [result]))
+        widened.add(node.input[1])
+        node.input[0], node.output[0] = image, made
+    for known in [one for one in graph.value_info if one.name in widened]:
+        graph.value_info.remove(known)
+    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(copies)
+    return bool(widened)
+
+
 def _ints(node: onnx.NodeProto) -> dict[str, list[int]]:
     """The attributes that are lists of numbers."""
     return {one.name: list(one.ints) for one in node.attribute if one.ints}
@@ -163,7 +201,7 @@ def main(source: Path, imported: Path) -> None:
     if any(node.op_type == "Shape" for node in model.graph.node):
         model = with_known_sizes(model)
         changed.append(True)
-    changed.append(trim_padding(model))
+    changed += [trim_padding(model), widen(model)]
     given = source
     if any(changed):
         given = imported.with_suffix(".onnx")

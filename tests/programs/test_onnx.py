@@ -289,6 +289,19 @@ def windows() -> Any:
     return modelled(nodes, weights, opset=17, out=(3, 1, 4, 8, 3))
 
 
+def sound() -> Any:
+    """Convolutions along one axis, each channel alone and all together, with a bias."""
+    nodes = [
+        node("Reshape", ["x", "row"], ["long"]),
+        node("Conv", ["long", "own"], ["each"], kernel_shape=[3], strides=[1], pads=[2, 0], group=4),
+        node("Conv", ["each", "w", "b"], ["y"], kernel_shape=[5], strides=[2], pads=[1, 2], dilations=[2]),
+    ]
+    weights = [np.linspace(-1, 1, size, dtype=np.float32) for size in (12, 120, 6)]
+    shapes = zip(weights, ((4, 1, 3), (6, 4, 5), (6,)), ("own", "w", "b"), strict=True)
+    tensors = [onnx.numpy_helper.from_array(one.reshape(shape), name) for one, shape, name in shapes]
+    return modelled(nodes, [whole("row", 1, 4, 64), *tensors], opset=17, out=(1, 6, 30))
+
+
 def last_image() -> Any:
     """As a detector ends: of a padded image of 2x2 one window is left, which does not reach the padding at the end."""
     nodes = [
@@ -304,6 +317,7 @@ def last_image() -> Any:
     [
         (group_norm(), "main"),
         (windows(), "main"),
+        (sound(), "main"),
         (last_image(), "main"),
         (heads(), "main"),
         (pooled(), "torch_jit_graph"),
@@ -311,6 +325,7 @@ def last_image() -> Any:
     ids=[
         "shape-before-opset-15",
         "windows-by-computed-padding",
+        "convolution-along-one-axis",
         "padding-that-no-window-reaches",
         "slice-with-a-computed-end",
         "opset-11-and-a-name-with-a-slash",
