@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _ATTENTION_SIZES = 5
 """Sizes of its --shape; a product has three, a convolution a --filter."""
+_IMAGE_SIZES = 4
 _DTYPE = "[f32 on cpu, else f16]"
 Dtype = Annotated[str, option("--dtype", f"f32, f16, bf16, i8 or f8. {_DTYPE}")]
 Out = Annotated[str | None, option("--out", "Round the result to f16 or bf16.")]
@@ -84,6 +85,24 @@ def conv(
         out=out,
         epilogue=epilogue,
     )
+
+
+def convnd(
+    shape: Annotated[str, option("--shape", "NxDxHxWxC of the image; one to three sizes between N and C.")],
+    filter: Annotated[str, option("--filter", "KDxKHxKWxF, such as 3x3x3x64.")],
+    direction: Annotated[str, option("--direction", "forward, or a gradient: data or weight.")] = "forward",
+    stride: Annotated[str, option("--stride", "SDxSHxSW. [1 each]")] = "",
+    dilation: Annotated[str, option("--dilation", "DDxDHxDW. [1 each]")] = "",
+    pad: Annotated[str, option("--pad", "PDxPHxPW of zeros on each side. [0 each]")] = "",
+    groups: Annotated[int, option("--groups", "Groups of channels.")] = 1,
+    dtype: Dtype = "",
+    out: Out = None,
+) -> "Problem":
+    """Tune a convolution of one to three dimensions, or a gradient of one."""
+    from autotuner.problems.convnd import ConvNd
+
+    words = {"direction": direction, "stride": stride, "dilation": dilation, "pad": pad}
+    return ConvNd.parse(shape=shape, filter=filter, groups=groups, dtype=dtype, out=out, **words)
 
 
 def attention(
@@ -158,7 +177,7 @@ def _rehearse_family(family: "Family", target: "Target", options: "Options") -> 
     return Rehearsal({**made.document, "buckets": buckets}, said)
 
 
-COMMANDS: Mapping[str, Callable[..., Any]] = {"gemm": gemm, "conv": conv, "attention": attention}
+COMMANDS: Mapping[str, Callable[..., Any]] = {"gemm": gemm, "conv": conv, "convnd": convnd, "attention": attention}
 TUNING = {op: tuning_command(parse, run_problem, request=ProblemRequest) for op, parse in COMMANDS.items()}
 """The commands by name."""
 _NOT_OF_A_PROBLEM = frozenset({"bucket_m"})
@@ -209,7 +228,7 @@ def named_problem(given: Mapping[str, Any], request: Request, *, kernel: str | N
         op = manifest.operation
         words.setdefault("dtype", manifest.dtypes[0])
     elif "filter" in words:
-        op = "conv"
+        op = "conv" if "direction" not in words and len(sizes_in(words["shape"])) == _IMAGE_SIZES else "convnd"
     elif len(sizes_in(words["shape"])) == _ATTENTION_SIZES:
         op = "attention"
     if op == "conv" and "filter" not in words:

@@ -83,3 +83,10 @@ def choose_isa(machine: str, features: Collection[str]) -> Isa:
 def lanes_of(chip: str, features: Collection[str] = ()) -> int:
     """How many f32 the vectors have that a kernel in C is compiled for; 1 on GPUs."""
     return 1 if is_gpu(chip) else choose_isa(chip, features).lanes
+
+
+def numbers_of(chip: str, features: Collection[str] = ()) -> tuple[int, ...]:
+    """What `manifest.CHIP_NUMBERS` name, in their order; a processor has no shared memory, and copies nothing ahead."""
+    backend = backend_of(chip)
+    shared = backend.like(chip).shared if is_gpu(chip) else 0
+    return subgroup_of(chip), lanes_of(chip, features), units_of(chip), shared, int(backend.copies_ahead)

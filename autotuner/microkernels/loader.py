@@ -12,7 +12,7 @@ from autotuner.errors import UsageError
 from autotuner.microkernels.chips import is_gpu
 from autotuner.microkernels.expressions import FUNCTIONS, Expression
 from autotuner.microkernels.instance import PREBUILT, PROBLEM, SCRATCH, Buffer, ObjectFile, Provided
-from autotuner.microkernels.manifest import LANES, LONGEST_SYMBOL, SUBGROUP, UNITS, Manifest
+from autotuner.microkernels.manifest import CHIP_NUMBERS, LONGEST_SYMBOL, Manifest
 from autotuner.microkernels.providers import PROVIDERS
 from autotuner.microkernels.providers.provider import ELEMENTS
 from autotuner.microkernels.tables import Table, read
@@ -60,7 +60,7 @@ def load(file: Path, operations: Mapping[str, type[Operation]]) -> Manifest:
         raise table.error("epilogues", f"a {provider.kind} kernel has no way to learn of them.", "Leave them out.")
 
     sizes = operation.smallest().variables()
-    known = {*sizes, SUBGROUP, LANES, UNITS}
+    known = {*sizes, *CHIP_NUMBERS}
     reports = PROVIDERS[provider.kind].reports if provider.kind in PROVIDERS else ()
     symbols = _symbols(table, symbol, known, reports)
     known |= set(re.compile(symbols).groupindex)

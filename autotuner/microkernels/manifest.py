@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from autotuner.errors import UsageError
-from autotuner.microkernels.chips import is_gpu, lanes_of, object_for, subgroup_of, units_of
+from autotuner.microkernels.chips import is_gpu, numbers_of, object_for, subgroup_of
 from autotuner.microkernels.expressions import Expression
 from autotuner.microkernels.instance import (
     LARGEST,
@@ -28,10 +28,9 @@ from autotuner.problems import Operand, Operation, Problem
 from autotuner.problems.dtypes import element_type
 from autotuner.problems.epilogue import OPERANDS
 
-SUBGROUP = "subgroup"
-LANES = "lanes"
 LONGEST_SYMBOL = 500
-UNITS = "units"
+CHIP_NUMBERS = ("subgroup", "lanes", "units", "lds", "copies_ahead")
+"""What expressions may know of a chip."""
 
 
 class DoesNotFitError(UsageError):
@@ -113,9 +112,7 @@ class Manifest:
         """The numbers that all parameter choices share, or a refusal of all of them."""
         numbers = {
             **self.declared(problem, chip).variables(),
-            SUBGROUP: subgroup_of(chip),
-            LANES: lanes_of(chip, features),
-            UNITS: units_of(chip),
+            **dict(zip(CHIP_NUMBERS, numbers_of(chip, features), strict=True)),
             **self._checked({}),
         }
         if self.symbols:

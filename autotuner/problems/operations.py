@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from autotuner.problems.attention import Attention
 from autotuner.problems.base import Problem
 from autotuner.problems.conv import Conv
+from autotuner.problems.convnd import ConvNd
 from autotuner.problems.gemm import Gemm
 from autotuner.problems.operation import Operation
 
-OPERATIONS: Mapping[str, type[Operation]] = {operation.op: operation for operation in (Gemm, Conv, Attention)}
+OPERATIONS: Mapping[str, type[Operation]] = {operation.op: operation for operation in (Gemm, Conv, ConvNd, Attention)}
 """The operations by their command's name."""
 
 

@@ -29,8 +29,8 @@ from autotuner.programs.signature import signature_in
 from autotuner.system import process
 from autotuner.targets import Target
 
-KINDS: Mapping[str, str] = {operation.kind: name for name, operation in OPERATIONS.items()}
-"""The kinds of root operations by their names on the command line."""
+KINDS: Mapping[str, str] = {operation.kind: name for name, operation in reversed(OPERATIONS.items())}
+"""The names on the command line by kinds of root operations: the first of those that have one in common."""
 _ROOM = 3.0
 _LEAST, _LEAST_F64 = 1e-4, 1e-6
 """The least expected errors of f32 and f64 models."""

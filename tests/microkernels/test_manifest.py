@@ -217,11 +217,15 @@ SCRATCHED = SCRATCH.replace("\n[objects.gfx942]", "")
     ("old", "new", "says"),
     [
         ('operation = "gemm"\n', "", "operation: it is missing"),
-        ('operation = "gemm"', 'operation = "fft"', "operation: it computes 'fft', not gemm or conv or attention"),
+        (
+            'operation = "gemm"',
+            'operation = "fft"',
+            "operation: it computes 'fft', not gemm or conv or convnd or",
+        ),
         ('operation = "gemm"', "operation =", "is not TOML"),
         ('operation = "gemm"', 'operation = "gemm"\nsubgroup_size = 32', "subgroup_size: no such key.*conditions"),
         ('["f16", "i8"]', '"f16"', "dtypes: it is not a list"),
-        ('"m % tile == 0"', '"width == 0"', r"conditions\[0\]: .*unknown name 'width'.*batch, .*k, lanes, m, n"),
+        ('"m % tile == 0"', '"width == 0"', r"conditions\[0\]: .*unknown name 'width'.*batch, .*k, lanes, lds, m, n"),
         ('"m % tile == 0"', "1.5", r"conditions\[0\]: it is neither a whole number nor"),
         ('"gemm_128"', '"gemm 128"', "symbol: 'gemm 128' cannot be a symbol"),
         ('"gemm_128"', '"gemm_128"\nsymbols = "gemm_(?P<m>[0-9]+)"', "m: this name has a meaning already"),

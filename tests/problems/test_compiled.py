@@ -16,6 +16,7 @@ from autotuner.measure.check import Checker, Data
 from autotuner.problems import Gemm, Problem
 from autotuner.problems.attention import Attention
 from autotuner.problems.conv import Conv
+from autotuner.problems.convnd import ConvNd
 from autotuner.problems.render import problem_mlir
 from autotuner.targets import Target
 
@@ -61,6 +62,13 @@ GEMMS = [
     Gemm.parse(shape="12x24x64", dtype="f8row", out="bf16", epilogue="bias"),
     Gemm.parse(shape="12x24x64", dtype="f8xbf8"),
 ]
+CONVNDS = [
+    ConvNd.parse(shape="1x6x7x5x4", filter="2x3x3x8", dtype="f32", pad="1x0x1", stride="1x2x1"),
+    ConvNd.parse(shape="2x9x8x6", filter="3x3x4", direction="data", groups=2, out="bf16", dtype="bf16"),
+    ConvNd.parse(shape="1x9x9x4", filter="3x2x4", direction="data", stride="2x3", pad="1x1", dilation="2x1"),
+    ConvNd.parse(shape="2x9x8x6", filter="3x3x4", direction="weight", stride="2x1", pad="1x1", dtype="i8"),
+    ConvNd.parse(shape="3x20x8", filter="3x4", direction="weight", groups=2),
+]
 
 
 Trouble = Callable[[Problem], str]
@@ -85,7 +93,7 @@ def trouble(builder: Builder, tools: Tools, tmp_path: Path) -> Trouble:
     return of
 
 
-@pytest.mark.parametrize("problems", [CONVS, ATTENTIONS, GEMMS], ids=["conv", "attention", "gemm"])
+@pytest.mark.parametrize("problems", [CONVS, CONVNDS, ATTENTIONS, GEMMS], ids=["conv", "convnd", "attention", "gemm"])
 def test_the_default_compile_agrees_with_the_reference(
     problems: list[Problem], trouble: Trouble, executor: Executor
 ) -> None:

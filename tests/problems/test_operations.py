@@ -16,6 +16,7 @@ from autotuner.problems import Gemm, Operation
 from autotuner.problems.attention import Attention
 from autotuner.problems.conv import LAYOUTS as CONV_LAYOUTS
 from autotuner.problems.conv import Conv
+from autotuner.problems.convnd import ConvNd
 from autotuner.problems.gemm import LAYOUTS
 from autotuner.problems.operations import OPERATIONS, problem_named
 from autotuner.system import process
@@ -29,6 +30,9 @@ PROBLEMS: list[Operation] = [
     Gemm.parse(shape="5x6x7", dtype="i8"),
     Gemm.parse(shape="5x6x7", dtype="f8"),
     *(Gemm.parse(shape="5x128x128", dtype=dtype) for dtype in ("mxfp4", "mxfp8", "f8b128", "f8row", "bf8", "f8xbf8")),
+    ConvNd.parse(shape="2x9x8x6", filter="3x3x4"),
+    ConvNd.parse(shape="1x6x7x5x4", filter="2x3x3x8", direction="data", pad="1x0x1", stride="1x2x1", out="f16"),
+    ConvNd.parse(shape="3x20x8", filter="3x4", direction="weight", groups=2, dilation="2", dtype="i8"),
     Conv.parse(shape="1x8x8x16", filter="3x3x32", groups=4, dtype="f32", stride="2x2", pad="1x1", dilation="2x1"),
     Conv.parse(shape="1x8x8x16", filter="3x3x32", layout="nchw-fchw", out="f16", epilogue="bias,relu"),
     *(Conv.parse(shape="2x7x8x4", filter="3x2x4", groups=4, dtype="bf16", layout=layout) for layout in CONV_LAYOUTS),

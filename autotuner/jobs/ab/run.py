@@ -99,6 +99,9 @@ class _ExperimentRun:
         a, b = self.sides
         # What runs on the host is part of a module: equal executables are not enough.
         self.same_code = file_digest(a.once.vmfb) == file_digest(b.once.vmfb)
+        if run.session.emulated:
+            self._check()
+            return self._result("compile-only", "executed on an emulated device: both arms are right, and not timed")
         if not run.timed:
             return self._result("compile-only", "no device: both arms are built and proven, not timed")
         self._check()

@@ -27,6 +27,9 @@ def retune(wanted: Wanted, *, options: Options | None = None, **watched: Unpack[
     options = options or Options()
     plan = read_plan(wanted, options)
     with Job.open(plan.target, options, watched, otherwise=plan.seconds) as job:
+        if job.session.emulated:
+            remedy = "Prove entries with --device none, or run it where a device is."
+            raise UsageError("retune races entries, and this device is emulated.", remedy=remedy)
         name = wanted.path.resolve().stem
         question = Question(
             kind="retune",

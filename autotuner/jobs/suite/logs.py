@@ -4,7 +4,7 @@ A log (HIPBLASLT_LOG_MASK=64 or 128) has one mapping a line, column-major; it ma
 the middle of a line. MIOpenDriver's commands, and BOO's, are lists of options:
 `convbfp16 -n 16 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -p 1 -q 1 --in_layout NHWC …`,
 `gemmfp16 --a_h 64 --a_w 32 --b_w 128`.
-What is broken, or is neither a product nor a forward convolution, is reported and left out.
+What is broken, or is neither a product nor a convolution, is reported and left out.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from autotuner.errors import UsageError
 from autotuner.jobs.suite.workload import Entry, Skipped
 from autotuner.problems import Gemm, Problem
 from autotuner.problems.conv import Conv
+from autotuner.problems.convnd import ConvNd
 from autotuner.problems.operation import MOST
 from autotuner.system.text import short
 
@@ -256,13 +257,24 @@ def _word(fields: Mapping[str, str], name: str) -> str:
 
 _DRIVERS = ("MIOpenDriver", "iree-boo-driver")
 _DTYPES = {"": "f32", "fp16": "f16", "bfp16": "bf16", "int8": "i8"}
-_LONG = {"in_layout": "I", "fil_layout": "f", "out_layout": "O", "spatial_dim": "_"}
-_CONV = frozenset("ncHWkyxpquvljgFmb_IfO")
+_LONG = {
+    "in_layout": "I",
+    "fil_layout": "f",
+    "out_layout": "O",
+    "spatial_dim": "_",
+    "in_d": "!",
+    "fil_d": "@",
+    "conv_stride_d": "#",
+    "pad_d": "$",
+    "dilation_d": "^",
+}
+_CONV = frozenset("ncHWkyxpquvljgFmb_IfO!@#$^")
 _GEMM = frozenset(("a_h", "a_w", "b_w", "transA", "transB", "batch_count", "isColMajor", "alpha", "beta"))
 _ASIDE = frozenset(("t", "time", "i", "iter", "V", "verify", "w", "wall", "s", "search", "S", "solution", "P"))
 """How it is timed and checked there: nothing to us."""
 _SIZES = ("n", "c", "H", "W", "k", "y", "x")
-_LAYOUTS = {"NHWC": "nhwc-hwcf", "NCHW": "nchw-fchw"}
+_LAYOUTS = {"NHWC": "nhwc-hwcf", "NCHW": "nchw-fchw", "NDHWC": "", "NCDHW": ""}
+_DIRECTIONS = ("forward", "data", "weight")
 
 
 def read_commands(file: BinaryIO) -> Read:
@@ -314,17 +326,19 @@ def _number(values: Mapping[str, str], name: str, default: int | None = None) ->
     return int(text)
 
 
-def _conv(values: Mapping[str, str], dtype: str) -> Conv:
+def _conv(values: Mapping[str, str], dtype: str) -> Conv | ConvNd:
     if values.get("m", "conv") != "conv":
         raise UsageError("it is transposed (-m)")
-    if _number(values, "_", 2) != 2:
-        raise UsageError("it has not two spatial dimensions")
-    direction = _number(values, "F", 1)
-    if direction and not direction % 2:
-        raise UsageError(f"it goes backward (-F {direction}), and only forward convolutions are tuned")
-    layouts = {values.get(name, "NCHW") for name in ("I", "f", "O")}
+    spatial = _number(values, "_", 2)
+    if spatial not in (2, 3):
+        raise UsageError("it has neither two nor three spatial dimensions")
+    which = _number(values, "F", 1)
+    direction = _DIRECTIONS[(which & -which).bit_length() - 1] if 0 < which < 8 else _DIRECTIONS[0]
+    layouts = {values.get(name, "NCHW" if spatial == 2 else "NCDHW") for name in ("I", "f", "O")}
     if len(layouts) > 1 or not layouts <= _LAYOUTS.keys():
         raise UsageError(f"its layouts are {', '.join(sorted(map(short, layouts)))}, not all NHWC or all NCHW")
+    if spatial == 3 or direction != "forward":
+        return _convnd(values, dtype, layouts.pop(), direction)
     n, c, h, w, k, y, x = (_number(values, name) for name in _SIZES)
 
     def pair(first: str, second: str, default: int) -> str:
@@ -340,6 +354,29 @@ def _conv(values: Mapping[str, str], dtype: str) -> Conv:
         dtype=dtype,
         layout=_LAYOUTS[layouts.pop()],
         epilogue="bias" if _number(values, "b", 0) else "",
+    )
+
+
+def _convnd(values: Mapping[str, str], dtype: str, layout: str, direction: str) -> ConvNd:
+    """A convolution of three dimensions, or a gradient."""
+    if not layout.endswith("C"):
+        raise UsageError(f"its layout is {layout}: in three dimensions, and backward, channels must be last")
+    if _number(values, "b", 0):
+        raise UsageError("it adds a bias, which is known of two dimensions forward only")
+    deep = "D" in layout
+
+    def each(names: str, default: int | None = None) -> str:
+        return "x".join(str(_number(values, name, default)) for name in (names if deep else names[1:]))
+
+    return ConvNd.parse(
+        shape=f"{_number(values, 'n')}x{each('!HW')}x{_number(values, 'c')}",
+        filter=f"{each('@yx')}x{_number(values, 'k')}",
+        direction=direction,
+        stride=each("#uv", 1),
+        dilation=each("^lj", 1),
+        pad=each("$pq", 0),
+        groups=_number(values, "g", 1),
+        dtype=dtype,
     )
 
 

@@ -223,7 +223,7 @@ def suite_result(run: Run, details: SuiteDetails, *, environment: Mapping[str, A
     return Result(
         **facts,
         verdict=verdict,
-        reason=_reason(details, verdict),
+        reason=_executed(results) if verdict == "compile-only" and run.session.emulated else _reason(details, verdict),
         baseline=Measured(details.uplift.us_total),
         stock=Measured(),
         best=_best(details, main),
@@ -261,6 +261,13 @@ def _reason(details: SuiteDetails, verdict: FinalVerdict) -> str:
         gain += f" ({details.uplift.weighted:.2f} % if each had flags of its own)"
     verb = "gains" if details.uplift.kept == 1 else "gain"
     return f"{details.uplift.kept} of {count(tuned, 'tuned problem')} {verb} 3 % or more; {gain}"
+
+
+def _executed(results: Sequence[Result]) -> str:
+    """What an emulated device says of all binaries."""
+    counts = Counts.total(one.counts for one in results)
+    right = counts.checked - counts.failed.get("wrong-result", 0)
+    return f"executed on an emulated device: {right} of {counts.checked} right; nothing is timed, shares are by flops"
 
 
 def _best(details: SuiteDetails, main: Group | None) -> Best | None:

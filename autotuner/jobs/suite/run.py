@@ -203,7 +203,7 @@ class SuiteRun:
                 self._set(row.name, verdict="below-threshold", reason=reason)
         self._write()
         if not self.run.timed:
-            self.run.account.remark("no device: shares are by calls and flops, an estimate")
+            self.run.account.remark("nothing is timed: shares are by calls and flops, an estimate")
 
     def _share(self) -> list[float]:
         """By the time as it is known by now, so that tables and totals have one basis; gives all weights."""

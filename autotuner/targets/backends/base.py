@@ -146,6 +146,8 @@ class Backend:
     chip_there: Callable[[str], str | None] = lambda _: None
     """The chip of a device, where the driver compiles for it: objects must fit that chip. None: it is the one that IREE
     compiles for."""
+    copies_ahead: bool = False
+    """Its chips copy tiles to shared memory while they compute, several steps ahead: kernels want room for them."""
     assembled_on_load: bool = False
     """The driver assembles its code when a module is loaded, which takes a tenth of a second or more, and caches it."""
     sampler: Callable[[str, Path], Callable[[], Look]] = nothing_known

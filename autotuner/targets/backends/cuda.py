@@ -181,6 +181,7 @@ CUDA = Backend(
     figures="code",
     describe_device=_describe,
     chip_there=_chip_there,
+    copies_ahead=True,
     assembled_on_load=True,
     sampler=_sampler,
     sizes=_sizes,

@@ -224,7 +224,7 @@ def test_a_list_of_commands_is_a_workload(tmp_path: Path) -> None:
     assert workload.entries == (Entry(strided), Entry(pointwise), Entry(product, 2))
     assert [one.line for one in workload.skipped] == [7, 8, 9, 10, 11, 12, 13, 14]
     reasons = [
-        "it goes backward (-F 4)",
+        "its layout is NCHW: in three dimensions, and backward, channels must be last",
         "'layernormbfp16' is neither a convolution nor a product",
         "an option '--tensor_vect' that is not known",
         "it has no -x",
@@ -248,3 +248,18 @@ def test_a_list_of_commands_is_a_workload(tmp_path: Path) -> None:
 def test_groups_padding_and_bias_are_read(word: str, meant: str) -> None:
     problem = read_command(f"convfp16 -n 1 -c 96 -H 16 -W 16 -k 96 -y 3 -x 3 {word} -f NHWC -I NHWC -O NHWC")
     assert meant in " ".join(problem.arguments())
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("-F 2 -g 2", "convnd_data_1x16x16x96_3x3x64_g2_p1x1_f16"),
+        ("-F 4 -u 2 -v 2", "convnd_weight_1x16x16x96_3x3x64_s2x2_p1x1_f16"),
+        ("--spatial_dim 3 --in_d 6 --fil_d 2 --pad_d 0", "convnd_forward_1x6x16x16x96_2x3x3x64_p0x1x1_f16"),
+        ("-_ 3 -! 6 -@ 2 -# 2 -^ 1 -$ 1 -F 4", "convnd_weight_1x6x16x16x96_2x3x3x64_s2x1x1_p1x1x1_f16"),
+    ],
+)
+def test_gradients_and_three_dimensions_are_read(words: str, name: str) -> None:
+    layout = "NDHWC" if "_" in words.split()[0] else "NHWC"
+    line = f"convfp16 -n 1 -c 96 -H 16 -W 16 -k 64 -y 3 -x 3 -p 1 -q 1 {words} -f {layout} -I {layout} -O {layout}"
+    assert read_command(line).name == name
