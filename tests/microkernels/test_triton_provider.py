@@ -116,6 +116,12 @@ def test_amd_assembly_loses_its_scratch_arguments() -> None:
         trim_amdgcn(AMDGCN, LLVM.replace("ptr addrspace(1) %0\n", "ptr addrspace(1) %2\n"), "kernel", 2)
 
 
+def test_rdna_has_no_accumulation_registers_before_its_arguments() -> None:
+    rdna = re.sub(r"  - \.agpr_count:.*\n    \.args:", "  - .args:", AMDGCN)
+    assert "agpr_count" not in rdna
+    assert trim_amdgcn(rdna, LLVM, "kernel", 2).count(".value_kind") == 2
+
+
 def test_hidden_arguments_of_amd_stay_where_they_are() -> None:
     hidden = "      - .offset:         24\n        .size:           4\n        .value_kind:     hidden_block_count_x\n"
     with_hidden = AMDGCN.replace("    .group_segment", hidden + "    .group_segment")

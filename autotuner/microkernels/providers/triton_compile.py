@@ -97,7 +97,8 @@ def _named(name: str) -> re.Pattern[str]:
 def trim_amdgcn(text: str, llvm: str, symbol: str, keep: int) -> str:
     """The same for AMD's assembly, whose metadata lists the arguments; their uses are found in the LLVM IR."""
     function = re.search(rf"^define [^\n]*@{re.escape(symbol)}\(([^\n]*)\{{\n(.*?)^\}}", llvm, re.S | re.M)
-    listed = re.search(r"^    \.args:\s*\n((?:      .*\n)+)", text, re.M)
+    # Chips without accumulation registers have no number of them before the arguments.
+    listed = re.search(r"^(?:    |  - )\.args:\s*\n((?:      .*\n)+)", text, re.M)
     if function is None or listed is None:
         raise ValueError(f"the assembly has no kernel {symbol}")
     entries = re.split(r"(?m)^(?=      - )", listed[1])[1:]
