@@ -29,7 +29,7 @@ from autotuner.programs.signature import signature_in
 from autotuner.system import process
 from autotuner.targets import Target
 
-KINDS: Mapping[str, str] = {operation.kind: name for name, operation in reversed(OPERATIONS.items())}
+KINDS: Mapping[str, str] = {operation.kind: name for name, operation in [*OPERATIONS.items()][::-1]}
 """The names on the command line by kinds of root operations: the first of those that have one in common."""
 _ROOM = 3.0
 _LEAST, _LEAST_F64 = 1e-4, 1e-6
