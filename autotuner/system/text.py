@@ -12,7 +12,8 @@ from typing import Any
 _FORMULA = re.compile(r"(?![+-]?[\d.]+(e[+-]?\d+)?\Z)[=+\-@\t\r]")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->|[<>]=')
-_BRACKET = re.compile(r"[{}()\[\]<>]")
+_DEEPENS = re.compile(r"[{}()\[\]<>,]|\b(?:floordiv|ceildiv|mod)\b")
+"""Brackets, and divisions, of which a chain is a deep tree; what is between commas is one expression."""
 _SIGNS = re.compile(r"(?:-\s*)+")
 
 
@@ -99,10 +100,16 @@ def _limited(value: object, most: int) -> str:
 
 
 def nesting(text: str) -> int:
-    """The depth of an MLIR text: of nested brackets, or of signs before a number."""
+    """The depth of an MLIR text: of nested brackets, of signs before a number, or of divisions one after the other."""
     bare = _QUOTED.sub(" ", text)
     depth, deepest = 0, max((signs.group().count("-") for signs in _SIGNS.finditer(bare)), default=0)
-    for c in _BRACKET.findall(bare):
-        depth = depth + 1 if c in "{[(<" else max(0, depth - 1)
-        deepest = max(deepest, depth)
+    divisions = 0
+    for found in _DEEPENS.finditer(bare):
+        c = found.group()
+        if len(c) > 1:
+            divisions += 1
+        else:
+            divisions = 0
+            depth = max(0, depth + (c in "{[(<") - (c in "}])>"))
+        deepest = max(deepest, depth, divisions)
     return deepest

@@ -53,6 +53,8 @@ def test_nesting_is_counted_without_a_stack() -> None:
     assert nesting("tuple<tuple<() -> i1>>, #set<(d0) : (d0 >= 0, d0 <= 4)>") == 3
     assert nesting('( // )\n( ")" (') == 3, "comments and texts close nothing"
     assert nesting("- - \n---d0 - 1") == 5
+    assert nesting(f"(d0) -> (d0{' floordiv 3 mod 1000' * 25_000})") == 50_000
+    assert nesting("(d0 mod 2, d0 floordiv 2 mod 3, mod_of, d0 ceildiv 4)") == 2
 
 
 def test_no_part_of_the_command_line_prints_past_the_console() -> None:
