@@ -18,13 +18,12 @@ from autotuner.space import gpu_config, prune
 from autotuner.space.constraints import Column, constraint_operations, read_program
 from autotuner.space.dispatch import UNBATCHED, Batch, CompilationInfo
 from autotuner.space.gpu_config import (
-    BY_SWIZZLED_DMA,
     COLUMN_MAJOR,
     COPIES,
     OPTIONS,
     PREFETCH,
+    chosen_copies,
     chosen_free,
-    copied_by_dma,
     copies,
     free_knobs,
     padding,
@@ -167,8 +166,7 @@ class GpuSpace:
                 return None
             _, label, row = best
             free = chosen_free(translation, column_major=self._column_major)
-            if copied_by_dma(self._root):
-                free[COPIES] = BY_SWIZZLED_DMA
+            free[COPIES] = chosen_copies(self._root)
             wanted = {"pipeline": label, **free, **self._pipelines[label].rows[row].as_dict()}
             return self.space[self.space.nearest(wanted)]
 
@@ -177,11 +175,12 @@ class GpuSpace:
         places = gpu_config.places(operation.attributes["knobs"])
         name = operation.attributes["pipeline"].value.name
         columns, rows = _searched(legal(program), places)
-        free = free_knobs(name, self._backend, self._root, column_major=self._column_major)
+        chip = read_chip(self._function)
+        free = free_knobs(name, self._backend, chip, column_major=self._column_major)
         grid = Rows(columns, free)
         keep = np.ones(grid.shape, bool)
         if len(rows):
-            kernel = read_kernel(operation, self._root, read_chip(self._function), program.dimensions, grid)
+            kernel = read_kernel(operation, self._root, chip, program.dimensions, grid)
             keep = prune.apply(kernel, rules, shape=grid.shape)
         # IGEMM has one loop where the convolution has its window and its channels.
         loops = len(gpu_config.entries(operation.attributes["knobs"])["workgroup"])
@@ -196,7 +195,9 @@ class GpuSpace:
 
     def _lowering_config(self, info: Any, values: Mapping[str, Value], dimensions: Sequence[int]) -> Any:
         parts = gpu_config.entries(info.lowering_config)
-        parts.update(copies(parts, values, self._root))
+        if COPIES in values:
+            promoted = [ir.IntegerAttr(operand).value for operand in parts["promote_operands"]]
+            parts.update(copies(values[COPIES], promoted, self._root))
         if info.translation_info.pass_pipeline == self._function.attributes["translation_info"].pass_pipeline:
             # Flags that the compiler's own configuration of this pipeline carries beside the knobs.
             for name, attribute in gpu_config.entries(self._root.attributes["lowering_config"]).items():

@@ -16,7 +16,7 @@ from iree.compiler.dialects import iree_codegen, iree_gpu, linalg
 from autotuner.iree.mlir import walk
 from autotuner.space.constraints import ConstraintsError
 from autotuner.space.table import Knob, Value
-from autotuner.targets.backends import Backend
+from autotuner.targets.backends import Backend, Chip
 
 PREFETCH = "prefetch_num_stages"
 BANK_CONFLICTS = "no_reduce_shared_memory_bank_conflicts"
@@ -32,9 +32,11 @@ _FUNCTION_ATTRIBUTES = "llvm_func_attrs"
 _WAVES_ATTRIBUTE = "amdgpu-waves-per-eu"
 _PROMOTION = "promotion_types"
 _DMA = "#iree_gpu.use_global_load_dma"
+_DMA_BITS, _BANKS_BITS = 128, 1024
+"""What a lane copies at once, and half of all banks of shared memory (gfx950): what is swizzled among itself."""
 
 
-def free_knobs(pipeline: str, backend: Backend, root: Any, *, column_major: bool) -> tuple[Knob, ...]:
+def free_knobs(pipeline: str, backend: Backend, chip: Chip, *, column_major: bool) -> tuple[Knob, ...]:
     """The knobs that the compiler pins and yet honours, found by comparing binaries."""
     free = [Knob(BANK_CONFLICTS, (0, 1)), *(Knob(name, values) for name, values in backend.free_knobs.items())]
     if pipeline == "VectorDistribute":
@@ -42,29 +44,48 @@ def free_knobs(pipeline: str, backend: Backend, root: Any, *, column_major: bool
         free.append(Knob(REORDER, (IN_ORDER, TRANSPOSE)))
     if column_major:
         free.append(Knob(COLUMN_MAJOR, (0, 1)))
-    if pipeline == "TileAndFuse" and copied_by_dma(root):
+    if pipeline == "TileAndFuse" and chip.dma:
         free.append(Knob(COPIES, (BY_DMA, BY_SWIZZLED_DMA, BY_THREADS)))
     return tuple(free)
 
 
-def copied_by_dma(root: Any) -> bool:
-    """Whether the compiler's own choice copies this operation's operands to shared memory by DMA (gfx950)."""
-    return "decomposition_config" not in root.attributes and _PROMOTION in _own(root)
-
-
-def copies(parts: Mapping[str, Any], values: Mapping[str, Value], root: Any) -> dict[str, Any]:
+def copies(how: Value | None, promoted: Sequence[int], root: Any) -> dict[str, Any]:
     """How promoted operands get to shared memory: nothing when threads copy them."""
-    match values.get(COPIES):
-        case "dma":
-            return {_PROMOTION: ir.ArrayAttr.get([ir.Attribute.parse(_DMA)] * len(parts["promote_operands"]))}
-        case "dma-swizzled":
-            return {_PROMOTION: _own(root)[_PROMOTION]}
-        case _:
-            return {}
+    if how not in (BY_DMA, BY_SWIZZLED_DMA):
+        return {}
+    swizzled = [how == BY_SWIZZLED_DMA and _along_depth(root, operand) for operand in promoted]
+    texts = (_swizzled(bits(root, operand)) if yes else _DMA for operand, yes in zip(promoted, swizzled, strict=True))
+    return {_PROMOTION: ir.ArrayAttr.get([ir.Attribute.parse(text) for text in texts])}
 
 
-def _own(root: Any) -> dict[str, Any]:
-    return entries(root.attributes["lowering_config"])
+def chosen_copies(root: Any) -> Value:
+    """What the compiler's own choice does."""
+    own = entries(root.attributes["lowering_config"])
+    if _PROMOTION not in own:
+        return BY_THREADS
+    return BY_SWIZZLED_DMA if any(str(one) != _DMA for one in own[_PROMOTION]) else BY_DMA
+
+
+def dma_elements(bits: int) -> int:
+    """The elements that DMA copies at once, which a swizzle keeps together."""
+    return _DMA_BITS // bits
+
+
+def _swizzled(bits: int) -> str:
+    row = f"{_BANKS_BITS // bits}, {dma_elements(bits)}"
+    return f"#iree_gpu.swizzle_operand<copy_config = {_DMA}, swizzle = #iree_codegen.xor_shuffle<{row}>>"
+
+
+def _along_depth(root: Any, operand: int) -> bool:
+    """Whether an operand lies along the loop that is summed over: threads read others across rows anyway."""
+    maps = [m.value for m in linalg.get_indexing_maps(root)]
+    kept = {loop for result in maps[-1].results for loop in loops_of(result)}
+    return kept.isdisjoint(loops_of(maps[operand].results[-1]))
+
+
+def bits(root: Any, operand: int) -> int:
+    """Bits of an operand's element."""
+    return int(ir.ShapedType(root.operands[operand].type).element_type.width)
 
 
 def chosen_free(translation: Any, *, column_major: bool) -> dict[str, Value]:

@@ -22,6 +22,8 @@ from autotuner.space.gpu_config import (
     COPIES,
     PREFETCH,
     WAVES,
+    bits,
+    dma_elements,
     windowed,
 )
 from autotuner.space.prune import Grid, Kernel, Tile
@@ -117,7 +119,7 @@ def _contraction(
                 shape += sizes
             elif sizes:
                 shape.append(np.maximum.reduce(np.broadcast_arrays(*sizes)))
-        promoted.append(Tile(tuple(shape), _bits(root, operand)))
+        promoted.append(Tile(tuple(shape), bits(root, operand)))
     parallel = {loop for result in maps[2].results for loop in gpu_config.loops_of(result)}
     counts = [*dimensions[:last], math.prod(dimensions[last:])]
     trips = _product([-(-counts[i] // np.maximum(tiles[i], 1)) for i in range(len(tiles)) if i not in parallel])
@@ -131,12 +133,12 @@ def _contraction(
         chip=chip,
         threads=_threads(knobs, rows),
         promoted=tuple(promoted),
-        accumulators=(Tile(tuple(tiles[loop] for loop in sorted(parallel)), _bits(root, 2)),),
+        accumulators=(Tile(tuple(tiles[loop] for loop in sorted(parallel)), bits(root, 2)),),
         shared=shared,
         waves=rows.free_knob(WAVES),
         staged=np.where((stages > 1) & (trips > stages), shared, 0) * by_threads,
         derived=derived,
-        unswizzled=_unswizzled(knobs, rows),
+        unswizzled=_unswizzled(knobs, root, rows),
         widened=_widened(knobs["mma_kind"], root, rows),
         strided=len(tiles) == len(dimensions) and _strided(maps, parallel),
         product=not windowed(root),
@@ -149,12 +151,13 @@ def _widened(mma_kind: Any, root: Any, rows: Rows) -> Grid:
     return rows.option(mma_kind, [int(mma.abc_element_types[2] != own) for mma in mma_kind.options])
 
 
-def _unswizzled(knobs: Mapping[str, Any], rows: Rows) -> Grid:
-    """1 where DMA is to swizzle operands, but they are padded too or not read in the swizzle's vectors of eight."""
+def _unswizzled(knobs: Mapping[str, Any], root: Any, rows: Rows) -> Grid:
+    """1 where DMA is to swizzle operands, but they are padded too or not read in the swizzle's vectors."""
     if not any(knob.name == COPIES for knob in rows.free):
         return np.zeros(1, np.int64)
+    wanted = dma_elements(bits(root, 0))
     vectors = [int(mma.mnk_shape[1]) * int(mma.mnk_shape[2]) // _LANES for mma in knobs["mma_kind"].options]
-    fits = rows.option(knobs["mma_kind"], [int(v == 8) for v in vectors]) * rows.free_knob(BANK_CONFLICTS)
+    fits = rows.option(knobs["mma_kind"], [int(v == wanted) for v in vectors]) * rows.free_knob(BANK_CONFLICTS)
     return rows.chosen(COPIES, BY_SWIZZLED_DMA) * (1 - fits)
 
 
@@ -184,7 +187,7 @@ def _attention(knobs: Mapping[str, Any], root: Any, chip: Chip, dimensions: Sequ
 
     def tile(operand: int) -> Tile:
         loops = [loop for result in maps[operand].results for loop in gpu_config.loops_of(result)]
-        return Tile(tuple(full[loop] for loop in loops), _bits(root, operand))
+        return Tile(tuple(full[loop] for loop in loops), bits(root, operand))
 
     query, key, value = tile(0), tile(1), tile(2)
     roles = [{loop for r in maps[i].results for loop in gpu_config.loops_of(r)} for i in range(3)]
@@ -235,10 +238,6 @@ def _tiles(knobs: Mapping[str, Any], rows: Rows, *, counted_in_instructions: boo
 
 def _threads(knobs: Mapping[str, Any], rows: Rows) -> Grid:
     return _product([rows.of(size) for size in knobs["workgroup_size"]])
-
-
-def _bits(root: Any, operand: int) -> int:
-    return int(ir.ShapedType(root.operands[operand].type).element_type.width)
 
 
 def _sum(grids: Sequence[Grid]) -> Grid:

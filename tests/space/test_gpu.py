@@ -151,6 +151,20 @@ def test_gfx950_can_copy_operands_by_dma_as_the_compiler_does(emit: Emit) -> Non
     assert set(swizzled["mma"]) == {"MFMA_F32_16x16x32_F16", "MFMA_F32_32x32x16_F16"}
 
 
+def test_gfx950_can_copy_by_dma_where_the_compiler_itself_does_not(emit: Emit) -> None:
+    gpu = read(emit, "gfx950", SMALL)
+    default, info = chosen(gpu)
+    assert default["operand_copies"] == "threads"
+    assert "promotion_types" not in info.lowering_config
+    # Of two operands that lie along N only the plain copy is legal for the right one.
+    unpadded = {"no_reduce_shared_memory_bank_conflicts": 1}
+    row = gpu.space.nearest({**default.as_dict(), **unpadded, "operand_copies": "dma-swizzled"})
+    text = gpu.compilation_info(gpu.space[row]).lowering_config
+    swizzle = "swizzle = #iree_codegen.xor_shuffle<64, 8>>, #iree_gpu.use_global_load_dma]"
+    assert f"[#iree_gpu.swizzle_operand<copy_config = #iree_gpu.use_global_load_dma, {swizzle}" in text
+    assert "operand_copies" not in frame(read(emit, "gfx942", SMALL).space)
+
+
 @pytest.mark.parametrize("target", ["gfx942", "sm_80"])
 def test_an_image_that_is_no_multiple_of_the_tile_is_padded_as_the_compiler_does(emit: Emit, target: str) -> None:
     text = emit(UNEVEN, target)

@@ -80,6 +80,8 @@ class Chip:
     """Registers of a unit, which its threads share; 0: SIMDs have registers for every wave."""
     simds: int = 0
     """SIMDs of a unit, whose waves share the registers of a thread; 0: not shared."""
+    dma: bool = False
+    """It copies 128 bits a lane from memory to shared memory at once, past the registers."""
     products: tuple[str, ...] = ()
     """Names of its products that IREE does not know."""
     skus: Mapping[str, int] = field(default_factory=dict)

@@ -131,6 +131,7 @@ CHIPS = (
     ),
     _cdna(
         *("gfx950", 256, 160 * KIB, FLOATS + I8 + F8 + F8_PRODUCTS + F8_MIXED + MX, "f8E4M3FN"),
+        dma=True,
         skus={"mi350x": 256, "mi355x": 256},
         peaks=(
             Peak("MI355X", 8000.0, _mi350(2516.6, f32=157.3)),
