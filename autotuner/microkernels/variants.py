@@ -86,7 +86,8 @@ class Variants:
         settings = itertools.chain([{**next(manifest.settings()), **wanted}] if wanted else [], manifest.settings())
         features = read_features(executable_target)
         fitting = _fitting(manifest, manifest.given(problem, chip, symbol=own.symbol, features=features), settings)
-        found = list(fitting)
+        # Where nothing is estimated, the first that fits is told without the thousands behind it.
+        found = list(fitting if first is None or manifest.estimate is not None else itertools.islice(fitting, 1))
         if manifest.estimate is not None:
             found.sort(key=lambda one: (not wanted.items() <= one[1].items(), one[0]))
         if first is not None:

@@ -34,6 +34,7 @@ from autotuner.jobs.model.summary import Summary, nothing_faster, without_device
 from autotuner.jobs.model.whole import WholeModel
 from autotuner.jobs.opening import MIN_TIME, Racer, judged, model_program, read_model
 from autotuner.measure.audit import unknown
+from autotuner.measure.clock import AIR
 from autotuner.measure.judgement import Judgement
 from autotuner.measure.schedule import SHIPPED, Schedule, late
 from autotuner.measure.standing import BASELINE
@@ -128,19 +129,21 @@ class _ModelRun:
 
     @property
     def _schedule(self) -> Schedule:
-        """By what there is so far; what ships is compiled once more."""
+        """By what there is so far; what ships is compiled once more: mostly the best of it."""
         context, some = self.context, [*self.found.tried, *self.found.tuned]
-        good = [one.us for one in some if one.ok and one.us is not None]
+        good = [one for one in some if one.ok]
         default = next((one.us for one in self.found.tried if one.us), 0.0)
+        best = min(good, key=lambda one: one.us or math.inf, default=None)
+        ships = best.module.took if best is not None and best.id != BASELINE else None
         return Schedule(
             context.clock,
             context.timing_seconds,
             context.timing_seconds,
             baseline_us=default,
-            best_us=min(good, default=default),
+            best_us=(best.us if best is not None else None) or default,
             lasting=MIN_TIME,
             entrants=2 if len(good) > 1 else 1,
-            shipping=SHIPPED * self._compiling,
+            shipping=SHIPPED * self._compiling if ships is None else AIR * ships,
         )
 
     @property
