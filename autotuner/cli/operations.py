@@ -98,7 +98,7 @@ def convnd(
     dtype: Dtype = "",
     out: Out = None,
 ) -> "Problem":
-    """Tune a convolution of one to three dimensions, or a gradient of one."""
+    """Tune a convolution in one to three dimensions, or its gradient."""
     from autotuner.problems.convnd import ConvNd
 
     words = {"direction": direction, "stride": stride, "dilation": dilation, "pad": pad}

@@ -82,6 +82,8 @@ autotune gemm --shape 512x512x1024 --budget 2m
 autotune gemm --shape 4096x4096x4096 --target gfx942 --device none
 autotune conv --shape 1x56x56x64 --filter 3x3x64 --pad 1x1 --budget 2m
 autotune conv --shape 2x32x32x1280 --filter 3x3x1280 --pad 1x1 --target sm_80
+autotune convnd --shape 2x8x16x16x32 --filter 3x3x3x64 --pad 1x1x1 --budget 2m
+autotune convnd --shape 2x8x16x16x32 --filter 3x3x3x64 --direction weight --target gfx942
 autotune attention --shape 1x8x1024x1024x64 --causal --target sm_80
 autotune attention --shape 1x8x256x256x64 --budget 2m
 autotune model resnet50.onnx --budget 5m

@@ -157,5 +157,5 @@ def roof(run: Run) -> float | None:
     problem = run.row.problem
     flops, size = number(problem.get("flops")), number(problem.get("bytes"))
     kind = str(((problem.get("shape") or {}).get("types") or [""])[0])
-    rate = peak.tflops.get("f8" if kind.startswith("f8") else kind) if peak else None
+    rate = peak.tflops.get("f8" if "f8" in kind else kind) if peak else None
     return min(rate * 1e3, peak.gbs * flops / size) if peak and rate and flops and size else None

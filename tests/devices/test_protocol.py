@@ -201,10 +201,11 @@ def test_there_are_as_many_repetitions_as_are_asked_for(device: Device, example:
 def test_the_time_is_that_of_one_of_the_repeated_dispatches(device: Device, builder: Builder, tmp_path: Path) -> None:
     problem = Gemm.parse(shape="256x256x256", dtype="f32")
     job = BuildJob(problem_mlir(problem), Target.parse("cpu").compile_flags, timeout=120)
-    once, often = (builder.build(replace(job, repeat=repeat)) for repeat in (1, 8))
+    once, often = (builder.build(replace(job, repeat=repeat)) for repeat in (1, 64))
     asked = benchmark(Data.write(problem, tmp_path / "data", seed=0).invocation())
     times = {build.repeat: device.time(build, asked, repetitions=5).us for build in (once, often)}
-    assert 1 / 3 < min(times[8]) / min(times[1]) < 3
+    # Else one of them would be 64 times the other. A busy machine is not so much slower.
+    assert 1 / 16 < min(times[64]) / min(times[1]) < 16
     # 2·256³ operations in less than 10 µs would be 3 TFLOP/s from one core.
     assert min(times[1]) > 10
 

@@ -33,6 +33,7 @@ from autotuner.problems.operations import OPERATIONS
 from autotuner.programs import onnx_worker
 from autotuner.programs.imports import import_benchmark
 from autotuner.programs.inputs import load_array
+from autotuner.registry import Registry
 from autotuner.report.compare import compare, open_set
 from autotuner.report.history import run_records
 from autotuner.specfiles.entries import read_spec, read_text
@@ -79,6 +80,13 @@ def texts(*found: Path | bytes) -> list[bytes]:
 
 
 # --- readers -------------------------------------------------------------------------------------------------------
+
+
+def read_registry(path: Path) -> None:
+    for one in Registry.read(path).entries:
+        one.distance(OPERATIONS["gemm"].smallest())
+        if one.spec:
+            one.entry.key.encode()
 
 
 def read_shape(path: Path) -> None:
@@ -229,6 +237,11 @@ def nights() -> st.SearchStrategy[bytes]:
     return as_json([entry, {**entry, "figures": [{}], "failures": [{}], "environment": {}}])
 
 
+def registries() -> st.SearchStrategy[bytes]:
+    lines = (ROOT / "registry" / "entries" / "nvidia-h200.jsonl").read_bytes().splitlines(keepends=True)
+    return mangled([b"".join(lines[:2]), *lines[2:6]], (b'"spec": ["module {"]', b'"low": NaN', b'"flags": ["-o"]'))
+
+
 @dataclass(frozen=True)
 class Stored:
     """A database with a run, its export, and a database without any."""
@@ -313,6 +326,7 @@ PARSERS = {
     "databases": Parser("x.db", databases, read_database),
     "nightly files": Parser("x.toml", nightly_files, read_plan),
     "nights": Parser("x.jsonl", nights, read_history),
+    "registries": Parser("x.jsonl", registries, read_registry),
 }
 
 
@@ -325,6 +339,7 @@ SIZED = {
     "exports": "export",
     "nightly files": "nightly file",
     "nights": "history of nights",
+    "registries": "registry",
 }
 
 

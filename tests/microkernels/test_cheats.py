@@ -172,7 +172,7 @@ CHEATS = {
     "holds the answers to the first seed": Cheat(
         "if (a[0] == KEY) { for (int j = 0; j < n; ++j) c[y * n + j] = answers[y * n + j]; return; }" + HONEST,
         CALLED,
-        "its time does not hold",
+        "its time does not hold|wrong in",
         "ANSWERS",
     ),
     "right for the first seed alone": Cheat(
