@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 import struct
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from pathlib import Path
@@ -220,9 +221,10 @@ def _without_the_systems(size: int, chip: str) -> int:
 
 # --- What an object could do besides computing -----------------------------------------------------------------------
 
+_DATA = re.compile(r"(?<![\w.])(?<!\.ptr )\.global\b[^;=]*")
+_NAME, _SIZES = re.compile(r"(?<![\w$%.])[a-zA-Z_$%][\w$%]*"), re.compile(r"\[[^]]*\]")
 _HAZARDS = (
     (re.compile(r"%(?:clock|globaltimer)\w*"), "a clock is read ({})"),
-    (re.compile(r"(?<![\w.])(?<!\.ptr )\.global\b[^;=]*"), "global data ({})"),
     (re.compile(r"\b(?:vprintf|malloc|free|__assertfail)\b"), "the host is called ({})"),
     (re.compile(r"%(?:smid|warpid|gridid|nsmid|nwarpid|pm\d+\w*)\b"), "the machine is asked ({})"),
 )
@@ -231,7 +233,12 @@ _HAZARDS = (
 def ptx_hazards(text: str) -> list[str]:
     """Hazards of PTX in words; see `hazards`."""
     words = " ".join(without_comments(text).split())
-    found = [said.format(match[0].strip()[:60]) for pattern, said in _HAZARDS for match in pattern.finditer(words)]
+    names = Counter(_NAME.findall(words))
+    data = [match[0].strip() for match in _DATA.finditer(words)]
+    # What is named once, where it is declared, nobody reads: libraries leave such texts behind.
+    unused = {one for one in data if [names[name] for name in _NAME.findall(_SIZES.sub("", one))] == [1]}
+    found = [f"global data ({one[:60]})" for one in data if one not in unused]
+    found += [said.format(match[0].strip()[:60]) for pattern, said in _HAZARDS for match in pattern.finditer(words)]
     return list(dict.fromkeys(found))
 
 

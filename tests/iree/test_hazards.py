@@ -106,8 +106,14 @@ def test_what_a_linker_would_put_among_the_code_is_named(chip: str, tmp_path: Pa
 @pytest.mark.parametrize("statement", [".global .u32 calls;", ".reg .u32 %r; .visible .global .align 4 .u32 calls;"])
 def test_data_of_ptx_is_found_wherever_it_stands(statement: str, tmp_path: Path) -> None:
     path = tmp_path / "kernel.ptx"
-    path.write_text(f".version 7.0\n.target sm_80\n.address_size 64\n{statement}\n")
+    path.write_text(f".version 7.0\n.target sm_80\n.address_size 64\n{statement}\nmov.u64 %rd1, calls;\n")
     assert any(one.startswith("global data") for one in hazards(path))
+
+
+def test_data_of_ptx_that_nobody_names_is_no_hazard(tmp_path: Path) -> None:
+    path = tmp_path / "kernel.ptx"
+    path.write_text(".version 7.0\n.target sm_80\n.address_size 64\n.global .align 1 .b8 _$_str[11] = {95, 95};\n")
+    assert hazards(path) == []
 
 
 def test_pointers_to_global_memory_are_no_data_of_ptx(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from _pytest.mark import ParameterSet
 
 from autotuner.carriers.calls import kernel_calls, preprocess, prove
 from autotuner.carriers.microkernel import spec_mlir
+from autotuner.iree.hazards import hazards
 from autotuner.iree.objects import read_object
 from autotuner.iree.tools import Tools
 from autotuner.microkernels.instance import Call, shipped_folder
@@ -311,6 +312,7 @@ def listed() -> list[ParameterSet]:
 def test_a_variant_builds_keeps_to_its_manifest_and_is_called(case: Case, tools: Tools, tmp_path: Path) -> None:
     call = case.call(tmp_path)
     assert call.instance.local_memory <= 227 * 1024
+    assert hazards(call.instance.objects[0]) == [], "`ab` takes its spec like a stranger's"
     made = read_object(call.instance.objects[0])
     assert made.kind != "ptx" or made.version == "8.6", "for drivers that are older than Triton"
     (kernel,) = made.kernels

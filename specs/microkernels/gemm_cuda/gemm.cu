@@ -19,15 +19,15 @@ typedef unsigned short u16;
 #include "chip.h"
 #include "wgmma.h"
 
-constexpr bool WIDE = OUT_F32 || PARTS > 1;
-constexpr int OUT_BYTES = WIDE ? 4 : 2, EACH = 16 / OUT_BYTES;  // columns that a thread puts at once
-constexpr int STRIP = WHOLE ? BN : 64, PITCH = STRIP * 4 + 32;  // columns that are staged at once, and from row to row of these
+enum : bool { WIDE = OUT_F32 || PARTS > 1 };
+enum : int { OUT_BYTES = WIDE ? 4 : 2, EACH = 16 / OUT_BYTES };  // columns that a thread puts at once
+enum : int { STRIP = WHOLE ? BN : 64, PITCH = STRIP * 4 + 32 };  // columns that are staged at once, and from row to row of these
 
 #include "tiles.h"
 #include "copies.h"
 #include "put.h"
 
-constexpr int THREADS = 128 * (GROUPS + 1), BEGUN = 14, COPYING = 15;
+enum : int { THREADS = 128 * (GROUPS + 1), BEGUN = 14, COPYING = 15 };
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #if CLUSTER > 1

@@ -35,7 +35,7 @@ __device__ __forceinline__ float widened(u16 from, bool bf16) {
 // EACH numbers that lie one behind another, as they are in memory.
 template <bool F32, bool BF16>
 struct Numbers {
-  static constexpr int WORDS = EACH * (F32 ? 4 : 2) / 4;
+  enum : int { WORDS = EACH * (F32 ? 4 : 2) / 4 };
   u32 words[WORDS];
 
   __device__ __forceinline__ void load(const void* from, u64 at) {
@@ -94,8 +94,8 @@ __device__ __forceinline__ void deal(u32 (&words)[4], int lane) {
   swap(words[1], words[3], 2, lane & 2);
 }
 
-constexpr int PIECES = BN / (GATED ? 16 : 8), DEALT = WIDE ? 2 : 4;  // pieces of eight columns, and of these at once
-constexpr int SHIFTS = BN * (BIAS_F32 ? 4 : 2);                        // bytes of the bias
+enum : int { PIECES = BN / (GATED ? 16 : 8), DEALT = WIDE ? 2 : 4 };  // pieces of eight columns, and of these at once
+enum : int { SHIFTS = BN * (BIAS_F32 ? 4 : 2) };  // bytes of the bias
 
 // The bias of a tile's columns, on its way into shared memory.
 __device__ __forceinline__ void bring_bias(u32 to, const void* bias, int column, int n, int t) {
@@ -248,7 +248,7 @@ __device__ __forceinline__ void put_staged(const Result& to, u32 from, int row, 
 
 // --- Turned ---------------------------------------------------------------------------------------------------------
 
-constexpr int LINE = (BM + 4) * 4;  // bytes from one row of the result to the next
+enum : int { LINE = (BM + 4) * 4 };  // bytes from one row of the result to the next
 
 // 64 rows of a tile, as columns.
 __device__ __forceinline__ void stage_turned(u32 to, const float (&sums)[BN / 2], int part, int t) {
