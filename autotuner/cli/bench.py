@@ -32,7 +32,7 @@ class BenchWords:
         str | None,
         option(
             "--backends",
-            "Which, comma separated: iree, tuned, numpy, torch, triton, onnxruntime. "
+            "Which, comma separated: iree, tuned, numpy, torch, triton, hipblaslt, rocblas, onnxruntime. "
             "[default: those that are installed]",
         ),
     ] = None

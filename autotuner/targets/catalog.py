@@ -26,6 +26,8 @@ _NO_CODE = {
     for name in (chip.name, f"{chip.name}a", *chip.products)
 }
 """Chips that run the code of an earlier one, because IREE makes none for them."""
+_UNTUNED = ("vulkan", "vulkan-spirv", "metal", "metal-spirv")
+"""What IREE compiles for, too."""
 PEAKS = tuple(replace(peak, chip=chip.name) for _, chip in CHIPS.values() for peak in chip.peaks)
 
 
@@ -87,6 +89,11 @@ def find(text: str) -> Target:
     targets = {t.name: t for t in all_targets()}
     if name in targets:
         return targets[name]
+    if wanted in _UNTUNED:
+        raise UsageError(
+            f"--target {text}: IREE compiles for it, but emits no constraints, and takes no tuning spec there.",
+            remedy="Name a chip of AMD's or NVIDIA's, such as gfx1201; docs/amd.md says what is missing.",
+        )
     raise UsageError(
         f"unknown target {text!r}.",
         remedy=f"{_hint(wanted, [*targets, *PRODUCTS])}Known: {', '.join(targets)}; products: {', '.join(PRODUCTS)}.",

@@ -38,6 +38,7 @@ BEFORE_ANYTHING = [
     (["--dtype", "f17"], "unknown dtype 'f17'"),
     (["--batch", "0"], "--batch"),
     (["--target", "gfx000"], "unknown target 'gfx000'"),
+    (["--target", "vulkan"], "takes no tuning spec there"),
     (["--target", "h100", "--dtype", "f16"], "sm_80"),
     (["--trials", "0"], "--trials 0"),
     (["--budget", "banana"], "--budget 'banana'"),

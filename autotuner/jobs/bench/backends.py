@@ -15,6 +15,12 @@ from autotuner.store.rows import RunRow
 from autotuner.targets import Target
 
 IREE, TUNED = "iree", "tuned"
+Where = tuple[str, tuple[str, ...]]
+"""Words for the devices that a library computes on, and IREE's drivers of these."""
+HOST: Where = ("the processor", ("local-task",))
+AMD: Where = ("AMD's GPUs", ("hip",))
+GPUS: Where = ("GPUs", ("cuda", "hip"))
+ANYWHERE: Where = ("all", (*HOST[1], *GPUS[1]))
 _FILES = (".mlir", ".flags")
 """What `tuned` is compiled with, by the ends of names."""
 
@@ -25,10 +31,11 @@ class Library:
 
     name: str
     install: str
-    """The line that brings it."""
-    on_host: bool = True
-    """It computes on processors."""
-    on_gpu: bool = True
+    """The line that brings it; empty: it says so itself."""
+    where: Where = ANYWHERE
+    """What it computes on."""
+    anchor: bool = False
+    """It computes on inputs of its own and shows no results: its time is one to go by, and nothing is compared."""
 
     @property
     def script(self) -> Path:
@@ -36,18 +43,23 @@ class Library:
 
     def objection(self, target: Target) -> str:
         """Why it cannot run on that target; empty if it can."""
-        on_host = target.backend.on_host
-        where = "GPUs" if on_host and not self.on_host else "the processor" if not on_host and not self.on_gpu else ""
-        return f"{self.name} computes on {where}, and the target is {target.name}" if where else ""
+        words, drivers = self.where
+        return (
+            ""
+            if target.backend.device in drivers
+            else f"{self.name} computes on {words}, and the target is {target.name}"
+        )
 
 
 LIBRARIES: Mapping[str, Library] = {
     one.name: one
     for one in (
-        Library("numpy", "pip install numpy", on_gpu=False),
+        Library("numpy", "pip install numpy", HOST),
         Library("torch", "pip install torch"),
-        Library("triton", "pip install torch triton", on_host=False),
-        Library("onnxruntime", "pip install onnxruntime", on_gpu=False),
+        Library("triton", "pip install torch triton", GPUS),
+        Library("hipblaslt", "", AMD, anchor=True),
+        Library("rocblas", "", AMD, anchor=True),
+        Library("onnxruntime", "pip install onnxruntime", HOST),
     )
 }
 NAMES: tuple[str, ...] = (IREE, TUNED, *LIBRARIES)
