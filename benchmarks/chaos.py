@@ -41,10 +41,10 @@ ROOT = Path(__file__).parents[1]
 SHAPES = "op,shape,dtype\ngemm,96x64x128,f32\ngemm,48x80x64,f32\n"
 SHORT = ("--effort", "quick", "--microkernels", "none", "--json", "--resume")
 COMMANDS: Mapping[str, tuple[str, ...]] = {
-    "gemm": ("gemm", "--shape", "96x64x128", "--dtype", "f32", "--budget", "20s", "--trials", "5", *SHORT),
-    "model": ("model", str(ROOT / "tests/jobs/model/examples/three.mlir"), "--budget", "40s", "--trials", "3", *SHORT),
-    "suite": ("suite", "shapes.csv", "--budget", "30s", "--trials", "3", *SHORT),
-    "ab": ("ab", "sgemm_c", "--shape", "96x64x128", "--budget", "25s", "--json", "--resume"),
+    "gemm": ("gemm", "--shape", "96x64x128", "--dtype", "f32", "--budget", "30s", "--trials", "5", *SHORT),
+    "model": ("model", str(ROOT / "tests/jobs/model/examples/three.mlir"), "--budget", "50s", "--trials", "3", *SHORT),
+    "suite": ("suite", "shapes.csv", "--budget", "40s", "--trials", "3", *SHORT),
+    "ab": ("ab", "sgemm_c", "--shape", "96x64x128", "--budget", "35s", "--json", "--resume"),
 }
 PARTS = ("coordinator", "compile", "device", "worker", "scheduler", "postgresql")
 """What is killed. A cluster builds and times for gemm alone, which is enough to lose its parts."""

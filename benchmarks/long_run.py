@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -50,7 +50,7 @@ from autotuner.tuning.loop import Loop
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import Candidate, Plan
 from autotuner.tuning.session import Session
-from benchmarks.chaos import ENDED
+from benchmarks.chaos import ENDED, PROGRAMS
 from benchmarks.machine import machine
 from tests.support.bare_device import BareDevice
 
@@ -77,6 +77,16 @@ class Held:
 
     def __str__(self) -> str:
         return f"{self.mib:7.0f} MiB {self.files:4} files {self.threads:4} threads {self.children:3} children"
+
+
+def device_of(pid: int) -> str:
+    """What the device's process of a run holds; it begins anew where it was lost."""
+    below = {int(word) for path in Path(f"/proc/{pid}/task").glob("*/children") for word in path.read_text().split()}
+    with suppress(OSError):
+        for child in below:
+            if PROGRAMS["device"] in Path(f"/proc/{child}/cmdline").read_text():
+                return f"device: {Held.of(child)}"
+    return "no device"
 
 
 class NoCompiler(Builder):
@@ -175,7 +185,8 @@ def real(seconds: float, folder: Path) -> None:
                 break
             with Store.open(database, workspace=folder, create=False) as store:
                 ended = sum(row.state in ENDED for run in store.runs() for row in store.candidates(run.id))
-            print(f"{part * seconds / PARTS:8.0f} s {ended - before:6} candidates {Held.of(running.pid)}", flush=True)
+            held = f"{Held.of(running.pid)}; {device_of(running.pid)}"
+            print(f"{part * seconds / PARTS:8.0f} s {ended - before:6} candidates {held}", flush=True)
             before = ended
         running.wait()
     document = json.loads((folder / "out.json").read_text())

@@ -6,7 +6,7 @@ import math
 import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autotuner.build import Builder, BuildJob
@@ -185,7 +185,7 @@ class Evaluator:
 
     def settle_build(self, outcome: Outcome, build: Compiled) -> bool:
         """Writes the build's row; True when the candidate is new and should be checked and timed."""
-        outcome.build = build
+        outcome.build = replace(build, dumped={})  # it is proven by these texts, which would fill memory for hours
         command, vmfb = tuple(build.command), str(build.vmfb)
         self.store.record_build(
             BuildRow(outcome.row, build.seconds, build.cached, build.binary, build.applied, command, vmfb, build.isa)
