@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+
+from benchmarks.emulated.matrices import matrix
+from benchmarks.emulated.registers import Run, agprs, executing, sgprs, vgprs
 
 Emulator = Any
 """The module `test.mockgpu.amd.emu`."""
-Run = Callable[[Any, Any], None]
-"""Executes an instruction of a wave, which has this shared memory."""
-Words = npt.NDArray[np.uint32]
-_EXEC = 126
 _LONG = 8
 """Bytes of an instruction of two words."""
 
@@ -29,10 +26,12 @@ def memory(emulator: Emulator, size: int, *, at: int | None = None) -> Any:
     return device.Buffer("CPU", size, dtypes.uint8, options=options).ensure_allocated()
 
 
-def lookup(emulator: Emulator, instruction: Any, raw: bytes, architecture: str) -> Run | None:
+def lookup(emulator: Emulator, instruction: Any, raw: bytes, architecture: str, chip: str) -> Run | None:
     """The code of an instruction; None: the emulator's own is right."""
     name, word = emulator._op_name(instruction), int.from_bytes(raw[:8], "little")
     wave, form = emulator._wave_size(architecture), type(instruction).__name__
+    if name.startswith("V_MFMA_"):
+        return matrix(name, int.from_bytes(raw, "little"), instruction.size(), chip)
     if name.startswith("BUFFER_") and form == "MUBUF":
         # The emulator's own are right where no accumulation registers take part.
         right = architecture == "cdna" and re.search(r"DWORD(X2|X4)?$", name) and not word >> 55 & 1
@@ -44,19 +43,6 @@ def lookup(emulator: Emulator, instruction: Any, raw: bytes, architecture: str) 
     if re.match(r"DS_(LOAD|READ)_[UI](8|16)_D16", name):
         return _shared_half(word, name)
     return _swizzle(word, wave) if name == "DS_SWIZZLE_B32" else None
-
-
-def _vectors(state: Any) -> Words:
-    return np.frombuffer(state._vgpr_mv, np.uint32).reshape(-1, state.wave_size)
-
-
-def _scalars(state: Any) -> Words:
-    return np.frombuffer(state._sgpr_mv, np.uint32)
-
-
-def _active(state: Any) -> list[int]:
-    scalars = _scalars(state)
-    return [lane for lane in range(state.wave_size) if int(scalars[_EXEC + lane // 32]) >> lane % 32 & 1]
 
 
 def _skip(size: int) -> Run:
@@ -101,14 +87,11 @@ def _buffer(word: int, name: str, architecture: str) -> Run:
 
     def run(state: Any, shared: Any) -> None:
         del shared
-        vectors, scalars = _vectors(state), _scalars(state)
-        registers = vectors
-        if accumulators:
-            view = state.accvgpr_buf.as_memoryview(force_zero_copy=True).cast("I")
-            registers = np.frombuffer(view, np.uint32).reshape(-1, state.wave_size)
+        vectors, scalars = vgprs(state), sgprs(state)
+        registers = agprs(state) if accumulators else vectors
         base = int(scalars[descriptor]) | (int(scalars[descriptor + 1]) & 0xFFFF) << 32
         records, start = int(scalars[descriptor + 2]), int(scalars[more])
-        for lane in _active(state):
+        for lane in executing(state):
             own = offset + start + (int(vectors[address, lane]) if by_offset else 0)
             for number in range(count):
                 at = own + number * 4
@@ -138,7 +121,7 @@ def _swizzle(word: int, wave: int) -> Run:
 
     def run(state: Any, shared: Any) -> None:
         del shared
-        vectors, active = _vectors(state), _active(state)
+        vectors, active = vgprs(state), executing(state)
         there = np.zeros(wave, bool)
         there[active] = True
         vectors[target, active] = np.where(there[chosen], vectors[source, chosen], 0)[active]
@@ -154,9 +137,9 @@ def _shared_half(word: int, name: str) -> Run:
     kind = np.dtype(np.int8 if "I8" in name else np.uint8 if size == 1 else np.uint16)
 
     def run(state: Any, shared: Any) -> None:
-        vectors = _vectors(state)
+        vectors = vgprs(state)
         content = bytes(shared.as_memoryview(force_zero_copy=True))
-        for lane in _active(state):
+        for lane in executing(state):
             at = int(vectors[source, lane]) + offset
             value = int(np.frombuffer(content[at : at + size], kind)[0]) if at + size <= len(content) else 0
             vectors[target, lane] = _half(int(vectors[target, lane]), value & 0xFFFF, high=name.endswith("HI"))
@@ -179,7 +162,7 @@ def _in_place(emulator: Emulator, raw: bytes, architecture: str, size: int) -> R
 
     def run(state: Any, shared: Any, kept: Any = code) -> None:
         del kept  # it must live as long as this function
-        vectors, back = _vectors(state), state.pc
+        vectors, back = vgprs(state), state.pc
         saved, vectors[spare] = vectors[spare].copy(), vectors[target]
         state.pc = place
         buffers = (state.sgpr_buf, state.vgpr_buf, None, shared, None, state.accvgpr_buf)

@@ -18,27 +18,30 @@ from pathlib import Path
 from typing import Any
 
 import msgpack
+import numpy as np
+import numpy.typing as npt
 from elftools.elf.elffile import ELFFile
 
 from benchmarks.emulated.instructions import Emulator, lookup, memory
 
-ARCHITECTURES = {"gfx942": "cdna", "gfx950": "cdna", "gfx1100": "rdna3", "gfx1151": "rdna3", "gfx1201": "rdna4"}
+ARCHITECTURES = {
+    **dict.fromkeys(("gfx908", "gfx90a", "gfx942", "gfx950"), "cdna"),
+    **dict.fromkeys(("gfx1100", "gfx1151"), "rdna3"),
+    "gfx1201": "rdna4",
+}
 """The emulator's names of chips."""
 Place = tuple[int, int, int]
 _PAGE = 4096
 _RELATIVE = 13
 """R_AMDGPU_RELATIVE64."""
 _BARRIERS = ("SOPP", "SOP1")
-_MENDED = "(out_reg // 4) * 8 + out_reg % 4"
 
 
 def load_emulator(checkout: Path) -> Emulator:
-    """The emulator of a checkout with the mend of its 32x32 matrix instructions."""
+    """The emulator of a checkout."""
     source = checkout / "test" / "mockgpu" / "amd" / "emu.py"
     if not source.is_file():
         sys.exit(f"{checkout} is no checkout of tinygrad's: {source} is not there")
-    if _MENDED not in source.read_text():
-        sys.exit(f"{checkout} writes the rows of 32x32 instructions in another order: git apply mfma32.patch there")
     sys.path.insert(0, str(checkout))
     formats = import_module("tinygrad.renderer.amd")._load_formats()["rdna3"]
     emulator = import_module("test.mockgpu.amd.emu")
@@ -74,11 +77,6 @@ class CodeObject:
                     if one["r_info_type"] != _RELATIVE:
                         raise NotImplementedError(f"a relocation of type {one['r_info_type']}")
                     struct.pack_into("<Q", self._memory, one["r_offset"], self.base + one["r_addend"])
-
-    @property
-    def first(self) -> str:
-        """The kernel of the first dispatch: those of a program may be in one file."""
-        return min(self.kernels)
 
     def descriptor(self, name: str) -> Descriptor:
         place = self._places[self.kernels[name][".symbol"]]
@@ -123,11 +121,13 @@ class _Instruction:
 
 @dataclass
 class Launch:
-    """A kernel with its arguments."""
+    """A kernel with its arguments: pointers to memory, then constants."""
 
     emulator: Emulator
     code: CodeObject
-    arguments: bytes
+    name: str
+    memory: Sequence[npt.NDArray[np.uint8]]
+    constants: Sequence[int]
     grid: Place
     block: Place
     dynamic_shared: int = 0
@@ -138,12 +138,14 @@ class Launch:
     def run(self, workgroups: Sequence[Place]) -> None:
         """Runs these workgroups, one after the other."""
         emulator, architecture = self.emulator, ARCHITECTURES[self.code.chip]
-        name = self.code.first
-        kernel, wave = self.code.descriptor(name), emulator._wave_size(architecture)
-        if self.code.kernels[name][".wavefront_size"] != wave:
-            raise NotImplementedError(f"waves of {self.code.kernels[name]['.wavefront_size']}")
+        kernel, wave = self.code.descriptor(self.name), emulator._wave_size(architecture)
+        if self.code.kernels[self.name][".wavefront_size"] != wave:
+            raise NotImplementedError(f"waves_of {self.code.kernels[self.name]['.wavefront_size']}")
         total = self.block[0] * self.block[1] * self.block[2]
-        given = ctypes.create_string_buffer(self.arguments.ljust(kernel.arguments, b"\0") + bytes(256))
+        pointers = struct.pack(f"<{len(self.memory)}Q", *(one.ctypes.data for one in self.memory))
+        arguments = pointers + b"".join(struct.pack("<I", one & 0xFFFFFFFF) for one in self.constants)
+        given = ctypes.create_string_buffer(arguments.ljust(kernel.arguments, b"\0") + bytes(256))
+        self._hide(given)
         items = [groups * size for groups, size in zip(self.grid, self.block, strict=True)]
         head = struct.pack("<HHHHHHIII", 0, 1, *self.block, 0, *items)
         packet = ctypes.create_string_buffer(
@@ -166,6 +168,15 @@ class Launch:
                 while waves:  # up to the next barrier, each in turn
                     waves = [one for one in waves if self._until_barrier(*one, shared, architecture)]
 
+    def _hide(self, arguments: Any) -> None:
+        """Writes what HIP adds to the arguments, where the kernel reads it: the grid, say."""
+        for one in self.code.kernels[self.name].get(".args", ()):
+            what, _, axis = one[".value_kind"].rpartition("_")
+            sizes = {"hidden_block_count": self.grid, "hidden_group_size": self.block}.get(what)
+            if sizes is not None:
+                value = sizes["xyz".index(axis)].to_bytes(one[".size"], "little")
+                ctypes.memmove(ctypes.addressof(arguments) + one[".offset"], value, len(value))
+
     def _until_barrier(self, state: Any, buffers: list[Any], shared: Any, architecture: str) -> bool:
         """Whether the wave has reached a barrier, and not its end."""
         while (place := state._sgpr_mv[256] | state._sgpr_mv[257] << 32) != self.emulator.ENDPGM_PC:
@@ -185,7 +196,7 @@ class Launch:
             raise RuntimeError(f"the kernel went on at {place:#x}, outside of its code")
         raw = ctypes.string_at(place, 16)
         decoded = emulator.decode_inst(raw, architecture)
-        own = lookup(emulator, decoded, raw, architecture)
+        own = lookup(emulator, decoded, raw, architecture, code.chip)
         known = {"SOPP": emulator._BARRIER_OPS, "SOP1": emulator._BARRIER_SOP1_OPS}.get(type(decoded).__name__, ())
         barrier = type(decoded).__name__ in _BARRIERS and decoded.op in known
         if own is not None:
