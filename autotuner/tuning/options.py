@@ -169,6 +169,8 @@ class Task:
     """With --resume: a finished run of the same problem, in the same job, is not run again."""
     microkernels_alone: bool = False
     """Only the microkernels and the baseline: an A/B experiment."""
+    rows_vary: bool = False
+    """The winner is for a range of M: what is right for its own M only takes no part."""
     elsewhere: bool = False
     """Built here, timed on another machine: nothing of this machine's timings has a part in it."""
 

@@ -7,6 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from autotuner.build import Builder, BuildJob
 from autotuner.build.executor import BuildExecutor
 from autotuner.build.proof import proven
@@ -38,6 +40,9 @@ _KERNEL_COMPLEXITY = 200
 """A microkernel is code of one's own: any spec is simpler."""
 
 
+_KEEPS_TILES = "VectorDistribute"
+"""Where sizes are dynamic, IREE 3.13 lets each thread of this pipeline keep a workgroup's whole tile in memory of its
+own, where the other threads' results are missing."""
 _NO_TILES = "its root operation has no tile sizes that a spec could set"
 
 
@@ -161,6 +166,18 @@ class Plan:
         first = tuple(dict.fromkeys(space[space.nearest(one)] for one in wanted))
         stock = () if alone else self.stock
         return replace(self, space=space, first=first, kernels=kernels, stock=stock)
+
+    def where_rows_vary(self) -> Plan:
+        """The same without GPU configurations that are wrong where M is known only when the program runs."""
+        if self.gpu is None or not len(self.space):
+            return self
+        number = next(i for i, knob in enumerate(self.space.knobs) if knob.name == "pipeline")
+        right = [i for i, value in enumerate(self.space.knobs[number].values) if value != _KEEPS_TILES]
+        space = self.space.keep(np.isin(self.space.indices[:, number], right))
+        if not len(space):
+            return _without_knobs(replace(self, space=space, first=()), f"{_KEEPS_TILES} is wrong where M varies")
+        first = tuple(space[space.nearest(config.as_dict())] for config in self.first)
+        return replace(self, space=space, first=first)
 
     @property
     def shape(self) -> Shape | None:

@@ -98,6 +98,8 @@ class SingleRun:
     def _make_plan(self) -> Plan:
         timeout = self.options.effort.compile_timeout
         plan = Plan.make(self.problem, self.target, self.executor, timeout=timeout)
+        if self.task.rows_vary:
+            plan = plan.where_rows_vary()
         variants, left_out = find_variants(
             self.options.microkernels,
             self.problem,

@@ -56,7 +56,8 @@ def main() -> None:
         return
     while wanted := _wanted(given):
         done = process.run([sys.executable, "-m", "benchmarks.emulated", *sys.argv[1:], "--here"], timeout=_DAY)
-        print(done.stderr, file=sys.stderr)
+        print(done.stdout, end="")
+        print(done.stderr, end="", file=sys.stderr)
         if not done.ok and (after := _wanted(given)):  # what ends the emulator costs that case only
             said = done.stderr.strip().splitlines() or [""]
             _write(given.table, f"{after[0].name}: ended with {done.code}: {said[-1][:200]}")

@@ -40,6 +40,8 @@ def lookup(emulator: Emulator, instruction: Any, raw: bytes, architecture: str, 
         return _in_place(emulator, raw, architecture, instruction.size())
     if name.startswith("S_SETREG"):  # MODE is not modelled
         return _skip(_LONG if "IMM32" in name else 4)
+    if form == "DS" and architecture == "cdna" and word >> 25 & 1:
+        return _shared_accumulators(word, name)
     if re.match(r"DS_(LOAD|READ)_[UI](8|16)_D16", name):
         return _shared_half(word, name)
     return _swizzle(word, wave) if name == "DS_SWIZZLE_B32" else None
@@ -125,6 +127,35 @@ def _swizzle(word: int, wave: int) -> Run:
         there = np.zeros(wave, bool)
         there[active] = True
         vectors[target, active] = np.where(there[chosen], vectors[source, chosen], 0)[active]
+        state.pc += _LONG
+
+    return run
+
+
+def _shared_accumulators(word: int, name: str) -> Run:
+    """Between shared memory and accumulation registers; the emulator takes others for them."""
+    found = re.fullmatch(r"DS_(READ|WRITE)(2)?(ST64)?_B(32|64|96|128)", name)
+    if found is None:
+        raise NotImplementedError(f"{name} with accumulation registers")
+    count = int(found[4]) // 32
+    if found[2]:
+        unit = count * (64 if found[3] else 1)
+        offsets = [(word & 255) * unit, (word >> 8 & 255) * unit]
+    else:
+        offsets = [(word & 0xFFFF) // 4]
+    reads, address = found[1] == "READ", word >> 32 & 255
+    firsts = [(word >> 56 & 255) + count * part if reads else word >> (40 + 8 * part) & 255 for part in (0, 1)]
+
+    def run(state: Any, shared: Any) -> None:
+        content = np.frombuffer(shared.as_memoryview(force_zero_copy=True).cast("B"), np.uint32)
+        registers, lanes = agprs(state), executing(state)
+        for offset, first in zip(offsets, firsts, strict=False):
+            at = vgprs(state)[address, lanes] // 4 + offset
+            for number in range(count):
+                if reads:
+                    registers[first + number, lanes] = content[at + number]
+                else:
+                    content[at + number] = registers[first + number, lanes]
         state.pc += _LONG
 
     return run

@@ -60,7 +60,8 @@ class Makers:
 
     @cached_property
     def plan(self) -> Plan:
-        return Plan.make(self.case.tuned, self.target, self.executor, timeout=TIMEOUT)
+        plan = Plan.make(self.case.tuned, self.target, self.executor, timeout=TIMEOUT)
+        return plan if self.case.rows is None else plan.where_rows_vary()
 
     def specs(self) -> Iterator[Program]:
         """The compiler's own code, its own choice as a spec, and random candidates."""

@@ -45,6 +45,7 @@ from autotuner.tuning.session import Watched
 from autotuner.tuning.ship import ESTIMATED
 from autotuner.tuning.tune import search
 
+_OF_A_RANGE = Task(ship=False, recall=True, rows_vary=True)
 _Program = tuple[BucketResult | None, str, str]
 """Whose entry must apply, what the program is, and its text."""
 
@@ -127,7 +128,7 @@ class _FamilyRun:
         bucket, clock, session = turn.what, turn.job(self.target).account.clock, turn.session
         options = replace(turn.options, budget=clock.until(clock.phase("bucket")))
         problem = self.target.prepare(self.family.member(bucket.at))
-        found = search(problem, self.target, options=options, session=session, task=Task(ship=False, recall=True))
+        found = search(problem, self.target, options=options, session=session, task=_OF_A_RANGE)
         result, winner = found.result, found.chosen
         plain = BucketResult(bucket, result, reason=f"{result.verdict}: {result.reason}")
         won = result.verdict in ("win", "compile-only") and not self.run.stopped
