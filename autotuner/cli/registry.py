@@ -47,7 +47,10 @@ def run_apply(wanted: ApplyWords, request: Request) -> None:
 
     problem, target, options = named_problem(wanted.words, request), request.built_for(), request.options()
     if (problem is None) == (wanted.path is None):
-        raise UsageError("apply needs a MODEL or a --shape.", remedy="Try: autotune apply --shape 512x512x1024.")
+        what = "needs a MODEL or a --shape" if problem is None else "takes a MODEL or a --shape, not both"
+        raise UsageError(
+            f"apply {what}.", remedy="Try: autotune apply --shape 512x512x1024. Its sizes name the operation."
+        )
     request.refuse_untimed(*OF_A_CALL)
     if wanted.path is None:
         request.given.refuse(OF_A_MODEL, "is for a model", remedy="Give the model's file.")

@@ -232,6 +232,8 @@ def test_a_cache_that_cannot_be_written_is_exit_5_and_one_line(
         (("bench", "nowhere.onnx"), "there is no model nowhere.onnx"),
         (("ab", "default", "default", "--model", "nowhere.mlir"), "there is no model nowhere.mlir"),
         (("model", "round.mlir"), "there is no model round.mlir"),
+        (("apply",), "apply needs a MODEL or a --shape"),
+        (("apply", "attention", "--shape", "64x64x64"), "a MODEL or a --shape, not both"),
         (("compare", "half.json", "half.json"), "half.json is no export of autotune"),
     ],
 )
