@@ -14,6 +14,7 @@ from benchmarks.emulated.registers import Run, agprs, executing, sgprs, vgprs
 
 Emulator = Any
 """The module `test.mockgpu.amd.emu`."""
+_M0, _OFF = 124, 127
 _LONG = 8
 """Bytes of an instruction of two words."""
 
@@ -33,13 +34,17 @@ def lookup(emulator: Emulator, instruction: Any, raw: bytes, architecture: str, 
     if name.startswith("V_MFMA_"):
         return matrix(name, int.from_bytes(raw, "little"), instruction.size(), chip)
     if name.startswith("BUFFER_") and form == "MUBUF":
-        # The emulator's own are right where no accumulation registers take part.
-        right = architecture == "cdna" and re.search(r"DWORD(X2|X4)?$", name) and not word >> 55 & 1
+        # The emulator's own are right where neither accumulation registers nor shared memory take part.
+        right = architecture == "cdna" and re.search(r"DWORD(X2|X4)?$", name) and not word & (1 << 55 | 1 << 16)
         return None if right else _buffer(word, name, architecture)
-    if form in ("VOP1_DPP16", "VOP2_DPP16") and (word >> 17 & 255) == (word >> 32 & 255):
-        return _in_place(emulator, raw, architecture, instruction.size())
+    if form in ("VOP1_DPP16", "VOP2_DPP16") and _misread(word):
+        return _from_lanes(emulator, raw, architecture, instruction.size())
     if name.startswith("S_SETREG"):  # MODE is not modelled
         return _skip(_LONG if "IMM32" in name else 4)
+    if form == "GLOBAL" and name.startswith("GLOBAL_LOAD_LDS_"):
+        return _to_shared(word, name)
+    if found := re.fullmatch(r"DS_READ_B64_TR_B(8|16)", name):
+        return _turned(word, int(found[1]) // 8)
     if form == "DS" and architecture == "cdna" and word >> 25 & 1:
         return _shared_accumulators(word, name)
     if re.match(r"DS_(LOAD|READ)_[UI](8|16)_D16", name):
@@ -78,8 +83,8 @@ def _buffer(word: int, name: str, architecture: str) -> Run:
     if re.search(r"INV|WBL2", name):
         return _skip(_LONG)
     cdna = architecture == "cdna"
-    by_index, to_shared = word >> (13 if cdna else 55) & 1, word >> (16 if cdna else 53) & 1
-    if by_index or to_shared or "ATOMIC" in name or "FORMAT" in name:
+    by_index, to_shared = word >> (13 if cdna else 55) & 1, cdna and word >> 16 & 1
+    if by_index or "ATOMIC" in name or "FORMAT" in name or (not cdna and word >> 53 & 1):
         raise NotImplementedError(f"{name} in this form")
     data, address, descriptor = word >> 40 & 255, word >> 32 & 255, (word >> 48 & 31) * 4
     offset, more, by_offset = word & 0xFFF, word >> 56 & 255, word >> (12 if cdna else 54) & 1
@@ -88,7 +93,6 @@ def _buffer(word: int, name: str, architecture: str) -> Run:
     store, narrow, high = "STORE" in name, "D16" in name, "HI" in name.split("_")
 
     def run(state: Any, shared: Any) -> None:
-        del shared
         vectors, scalars = vgprs(state), sgprs(state)
         registers = agprs(state) if accumulators else vectors
         base = int(scalars[descriptor]) | (int(scalars[descriptor + 1]) & 0xFFFF) << 32
@@ -101,11 +105,53 @@ def _buffer(word: int, name: str, architecture: str) -> Run:
                 if store and within:
                     value = int(registers[data + number, lane]) >> (16 if high else 0) & (1 << 8 * size) - 1
                     ctypes.memmove(base + at, value.to_bytes(size, "little"), size)
+                elif to_shared:
+                    content = ctypes.string_at(base + at, size) if within else bytes(size)
+                    place = (int(scalars[_M0]) & 0xFFFF) + offset + (lane * count + number) * size
+                    ctypes.memmove(shared._buf.va_addr + place, content, size)
                 elif not store:
                     loaded = int.from_bytes(ctypes.string_at(base + at, size), "little", signed=signed) if within else 0
                     old = int(registers[data, lane])
                     value = _half(old, loaded & 0xFFFF, high=high) if narrow else loaded & 0xFFFFFFFF
                     registers[data + number, lane] = value
+        state.pc += _LONG
+
+    return run
+
+
+def _to_shared(word: int, name: str) -> Run:
+    """Loads from memory to shared memory, lane after lane from where M0 says."""
+    offset, address, scalar = word & 0xFFF, word >> 32 & 255, word >> 48 & 127
+    offset -= (word >> 12 & 1) << 12
+    size = 4 * _width(name)[1]
+
+    def run(state: Any, shared: Any) -> None:
+        words, every, lanes = sgprs(state), vgprs(state), executing(state)
+        start = int(words[_M0]) & 0xFFFF
+        into = shared._buf.va_addr + start + offset
+        for lane in lanes:
+            own = int(every[address, lane])
+            if scalar == _OFF:
+                own |= int(every[address + 1, lane]) << 32
+            else:
+                own += int(words[scalar]) | int(words[scalar + 1]) << 32
+            ctypes.memmove(into + lane * size, own + offset, size)
+        state.pc += _LONG
+
+    return run
+
+
+def _turned(word: int, size: int) -> Run:
+    """Sixteen lanes read rows of 16 numbers from shared memory, 8 bytes each; each lane gets a column."""
+    offset, address, target = word & 0xFFFF, word >> 32 & 255, word >> 56 & 255
+    accumulators = word >> 25 & 1
+
+    def run(state: Any, shared: Any) -> None:
+        content = np.frombuffer(shared.as_memoryview(force_zero_copy=True).cast("B"), np.uint8)
+        at = vgprs(state)[address].astype(np.int64) + offset
+        rows = content[at[:, None] + np.arange(8)].reshape(-1, 8 // size, 16, size)
+        columns = np.ascontiguousarray(rows.transpose(0, 2, 1, 3)).reshape(-1, 8).view(np.uint32)
+        (agprs if accumulators else vgprs)(state)[target : target + 2] = columns.T
         state.pc += _LONG
 
     return run
@@ -179,27 +225,41 @@ def _shared_half(word: int, name: str) -> Run:
     return run
 
 
-def _in_place(emulator: Emulator, raw: bytes, architecture: str, size: int) -> Run:
-    """Data from other lanes of the register that is written: the emulator reads lanes that it has written before.
+_SAME_LANE = 0xE4
+"""The control word of data that stays where it is."""
+_FROM_ROWS_BEFORE = {0x142: (15, 0b1110), 0x143: (31, 0b1100)}
+"""Control words of data from the last lanes before a row (of 16 lanes, or of 32), and the rows that get some."""
 
-    A copy of the instruction writes a spare register, from which the result is moved.
-    """
-    word = int.from_bytes(raw[:4], "little")
-    target = word >> 17 & 255
-    spare = 255 if target != 255 else 254
-    code = ctypes.create_string_buffer((word & ~(255 << 17) | spare << 17).to_bytes(4, "little") + raw[4:] + bytes(16))
+
+def _misread(word: int) -> bool:
+    """Whether data from other lanes is read from lanes that are written before, or from the first lane of a row."""
+    return (word >> 17 & 255) == (word >> 32 & 255) or word >> 40 & 511 in _FROM_ROWS_BEFORE
+
+
+def _from_lanes(emulator: Emulator, raw: bytes, architecture: str, size: int) -> Run:
+    """A copy of the instruction, which reads what it wants from a spare register."""
+    first, second = (int.from_bytes(raw[at : at + 4], "little") for at in (0, 4))
+    source, control = second & 255, second >> 8 & 511
+    used = {first >> 17 & 255, first >> 9 & 255, source}
+    spare = next(number for number in (255, 254, 253, 252) if number not in used)
+    lanes, masked = np.arange(emulator._wave_size(architecture)), second & ~255 | spare
+    if control in _FROM_ROWS_BEFORE:
+        back, rows = _FROM_ROWS_BEFORE[control]
+        lanes = np.maximum((lanes & ~back) - 1, 0)
+        masked = masked & ~(511 << 8) & ~(15 << 28) | _SAME_LANE << 8 | (second >> 28 & rows) << 28
+    code = ctypes.create_string_buffer(raw[:4] + masked.to_bytes(4, "little") + raw[8:] + bytes(16))
     place = ctypes.addressof(code)
     (program, runner), _ = emulator._decode_at(place, architecture)
 
     def run(state: Any, shared: Any, kept: Any = code) -> None:
         del kept  # it must live as long as this function
         vectors, back = vgprs(state), state.pc
-        saved, vectors[spare] = vectors[spare].copy(), vectors[target]
+        saved, vectors[spare] = vectors[spare].copy(), vectors[source, lanes]
         state.pc = place
         buffers = (state.sgpr_buf, state.vgpr_buf, None, shared, None, state.accvgpr_buf)
         addresses = [ctypes.c_uint64(0 if one is None else one._buf.va_addr) for one in buffers]
         runner.fxn(*(addresses[number] for number in program.arg.globals))
-        vectors[target], vectors[spare] = vectors[spare], saved
+        vectors[spare] = saved
         state.pc = back + size
 
     return run

@@ -13,6 +13,7 @@ from autotuner.bundles.there import fitting
 from autotuner.errors import EnvironmentFailure, UsageError
 from autotuner.iree.versions import package
 from autotuner.targets.backends import CUDA
+from autotuner.targets.backends.base import DeviceFacts
 from tests.bundles.documents import MANIFEST
 
 FILE = Path("out.zip")
@@ -48,6 +49,13 @@ def test_a_gpu_that_is_older_than_the_code_is_refused(monkeypatch: pytest.Monkey
     for newer in ("sm_80", "sm_90", "sm_100"):
         monkeypatch.setitem(CUDA.__dict__, "chip_there", lambda _, chip=newer: chip)
         assert fitting(GPU, file=FILE).target.name == "sm_80"
+
+
+def test_an_emulated_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CUDA.__dict__, "chip_there", lambda _: "sm_80")
+    monkeypatch.setitem(CUDA.__dict__, "describe_device", lambda _: DeviceFacts("sm_80 (emulated)"))
+    with pytest.raises(EnvironmentFailure, match="cuda://0 is emulated: its times mean nothing"):
+        fitting(GPU, file=FILE, device="cuda://0")
 
 
 def test_a_bundle_for_a_named_chip_runs_on_that_one_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from autotuner.devices.environment import is_emulated
 from tests.support.command_line import in_this_process
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -26,6 +27,19 @@ def test_both_arms_are_executed_and_never_timed(autotune: Command, tmp_path: Pat
     document = json.loads(autotune(*words).stdout)
     assert (document["verdict"], document["speedup"], document["baseline"]["us"]) == ("compile-only", None, None)
     assert document["reason"] == "executed on an emulated device: both arms are right, and not timed"
+
+
+def test_bench_only_times_and_is_refused(autotune: Command) -> None:
+    done = autotune("bench", "--shape", "16x16x16", "--dtype", "f32", "--emulated")
+    assert done.returncode == 2
+    assert "bench times, and this device is emulated" in done.stderr
+
+
+def test_a_gpu_in_the_environment_of_an_emulator_is_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not is_emulated("hip://0")
+    monkeypatch.setenv("MIRAGE_PROFILE", "gfx942")
+    assert is_emulated("hip://0")
+    assert not is_emulated("local-task")
 
 
 @pytest.mark.long

@@ -102,6 +102,12 @@ def from_python(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) ->
     return call
 
 
+def test_nothing_is_raced_on_an_emulated_device(retune: Retune, write: Callable[..., Path]) -> None:
+    done = retune(write(SMALL.name), "--emulated")
+    assert done.returncode == 2
+    assert "retune races entries, and this device is emulated" in done.stderr
+
+
 @pytest.fixture
 def by_spec(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several problems on one device: each has a default of its own, which is compiled without a spec."""
