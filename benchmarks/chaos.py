@@ -2,8 +2,9 @@
 
 Each round runs a command on this processor in a workspace and a cache of its own, and kills one part of it (SIGKILL)
 at a random moment: the command itself, a compile, the device's process, a worker or the scheduler of its cluster, the
-database server. Then the same command goes on with --resume. No finished row may be missing or doubled, the verdict
-must be there, and no process, held lock, temporary folder or shared memory may be left.
+database server. Then the same command goes on with --resume, and is killed again, until it ends or was killed six
+times. No finished row may ever be missing or doubled, the verdict must be there, and no process, held lock, temporary
+folder or shared memory may be left.
 
 FILE (.jsonl) gets a line a round; rounds that are in it are not run again. What they came to is printed.
 """
@@ -51,6 +52,8 @@ PARTS = ("coordinator", "compile", "device", "worker", "scheduler", "postgresql"
 PROGRAMS = {"compile": "iree-compile", "device": "autotuner.devices.child"}
 """Words of the command lines of a command's own programs."""
 ENDED = ("timed", "failed", "duplicate")
+KILLS = 6
+"""At most so often a command is killed before it may come to its end."""
 _MARK = "AUTOTUNE_CHAOS"
 _LONGEST = 600.0
 _SOON = 20.0
@@ -64,13 +67,12 @@ class Round:
     number: int
     command: str
     part: str
-    killed_after: float | None = None
-    """Seconds from the command's start; None: it ended before there was anything to kill."""
-    exit_code: int = 0
-    resumed: int = 0
-    """How often the command went on."""
+    killed_after: list[float] = field(default_factory=list)
+    """Seconds from the command's start to each kill."""
+    started: int = 0
+    """How often the command was started."""
     rows: int = 0
-    """Finished rows at the moment of the kill."""
+    """Finished rows at the last kill."""
     verdict: str = ""
     wrong: list[str] = field(default_factory=list)
     """What must not be."""
@@ -155,40 +157,54 @@ def play(number: int, seed: int, usual: Mapping[str, float], folder: Path) -> Ro
     with ExitStack() as stack:
         place = Place(folder, f"{seed}-{number}")
         servers = Servers(stack, place, part)
-        words = (*COMMANDS[command], *servers.words)
-        running = place.start(words, folder / "first.json")
-        began = time.monotonic()
-        moment = began + rng.uniform(0.05, 1.0) * usual[command]
-        while running.poll() is None and (time.monotonic() < moment or not servers.victims(running)):
-            time.sleep(0.01)
-        if running.poll() is None:
-            found.killed_after = round(time.monotonic() - began, 2)
-            for pid in servers.victims(running)[:1]:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-        found.exit_code = ended(running)
-        servers.start_again()
-        runs, before = place.rows()
-        found.rows = len(before)
-        said = (folder / "first.err").read_text()
-        complain(found, said, found.exit_code)
-        done = any(run.parent is None and run.status == "finished" for run in runs)
-        document = folder / "first.json"
-        while not done and found.resumed < 3:
-            found.resumed += 1
-            document = folder / f"again{found.resumed}.json"
-            code = ended(place.start((*COMMANDS[command], *servers.words), document))
+        words, runs, before, done = COMMANDS[command], list[RunRow](), dict[int, CandidateRow](), False
+        while not done and found.started < len(found.killed_after) + 4:
+            document = folder / f"{found.started}.json"
+            running, found.started = place.start((*words, *servers.words), document), found.started + 1
+            victim = None
+            if len(found.killed_after) < KILLS:
+                victim = kill(servers, running, rng.uniform(0.05, 1.0) * usual[command])
+            code = ended(running)
+            if victim is not None:
+                found.killed_after.append(victim)
+                servers.start_again()
+            elif code == 2:
+                words = longer(words)
             said = document.with_suffix(".err").read_text()
-            complain(found, said, code)
-            done = code in (0, 6)
+            complain(found, said, code, own=victim is not None and part == "coordinator")
+            runs_before, rows_before = runs, before
+            runs, before = place.rows()
+            found.wrong += differences(runs_before, rows_before, runs, before)
+            found.rows = len(before) if victim is not None else found.rows
+            done = code in (0, 6) or any(run.parent is None and run.status == "finished" for run in runs)
+        if done and not document.read_text().strip():  # it was killed after its verdict: --resume shows it
+            document = folder / "shown.json"
+            ended(place.start((*words, *servers.words), document))
         text = document.read_text()
         found.verdict = json.loads(text).get("verdict") or "" if text.strip() else ""
         if not found.verdict:
-            found.wrong.append(f"no verdict after {found.resumed} resumes: {said[-300:]}")
-        found.wrong += differences(runs, before, *place.rows())
+            found.wrong.append(f"no verdict after {found.started} starts: {said[-300:]}")
         found.wrong += place.left()
     found.wrong += [f"shared memory: {name}" for name in set(os.listdir("/dev/shm")) - shared if "autotune" in name]
     return found
+
+
+def kill(servers: Servers, running: subprocess.Popen[bytes], after: float) -> float | None:
+    """Kills a part of the command then, or as soon as there is one; after how many seconds it did."""
+    began = time.monotonic()
+    while running.poll() is None:
+        if time.monotonic() - began > after and (victims := servers.victims(running)):
+            with suppress(ProcessLookupError):
+                os.kill(victims[0], signal.SIGKILL)
+                return round(time.monotonic() - began, 2)
+        time.sleep(0.01)
+    return None
+
+
+def longer(words: tuple[str, ...]) -> tuple[str, ...]:
+    """With twice the budget, which was too short on a busy machine."""
+    at = words.index("--budget") + 1
+    return (*words[:at], f"{2 * int(words[at][:-1])}s", *words[at + 1 :])
 
 
 def ended(running: subprocess.Popen[bytes]) -> int:
@@ -200,11 +216,11 @@ def ended(running: subprocess.Popen[bytes]) -> int:
         return -999
 
 
-def complain(found: Round, said: str, code: int) -> None:
-    """An error is one line with a remedy; a bug is neither."""
+def complain(found: Round, said: str, code: int, *, own: bool) -> None:
+    """An error is one line with a remedy; a bug is neither. `own`: the command itself was killed."""
     if "Traceback" in said or "this is a bug" in said:
         found.wrong.append(f"a bug: {said[-600:]}")
-    elif code < 0 and (found.part != "coordinator" or found.resumed):
+    elif code < 0 and not own:
         found.wrong.append(f"exit code {code}: {said[-300:]}")
 
 
@@ -227,23 +243,23 @@ class Servers:
     """What a round needs beside the command: a cluster, a database server; and whom it may kill."""
 
     def __init__(self, stack: ExitStack, place: Place, part: str) -> None:
-        self.part, self.words, self.place, self.stack = part, tuple[str, ...](), place, stack
+        self.part, self.words, self.place = part, tuple[str, ...](), place
         self.server: Server | None = None
+        self.cluster_stack = stack.enter_context(ExitStack())
         if part == "postgresql":
             self.server = stack.enter_context(own_server())
             place.storage = ("--storage", self.server.url)
         if part in ("worker", "scheduler"):
-            self._cluster("cluster")
+            self._cluster()
 
-    def _cluster(self, name: str) -> None:
-        folder = self.place.folder / name
-        folder.mkdir()
+    def _cluster(self) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="cluster-", dir=self.place.folder))
 
         def share(cache: Path) -> None:
             cache.mkdir()
             (cache / "digests").symlink_to(cache_dir() / "digests")
 
-        self.cluster: LocalCluster = self.stack.enter_context(local_cluster(folder, share))
+        self.cluster: LocalCluster = self.cluster_stack.enter_context(local_cluster(folder, share))
         self.cluster.start("cpu", device=True)
         self.cluster.join("cpu")
         self.words = ("--cluster", self.cluster.address, "--device", "cpu")
@@ -267,7 +283,8 @@ class Servers:
             # What the killed one has left goes a moment later.
             assert wait_until(self._started, seconds=_SOON)
         if self.part in ("worker", "scheduler"):
-            self._cluster("cluster-again")
+            self.cluster_stack.close()
+            self._cluster()
 
     def _started(self) -> bool:
         assert self.server is not None
@@ -280,16 +297,16 @@ class Servers:
 def table(rounds: list[Round]) -> str:
     """What the rounds came to, by what was killed."""
     lines = [
-        "| killed | rounds | in time | finished rows then | went on | verdicts | wrong |",
+        "| killed | rounds | kills | starts | finished rows at the last kill | verdicts | wrong |",
         "|---|---:|---:|---:|---:|---|---|",
     ]
     for part in PARTS:
         mine = [one for one in rounds if one.part == part]
         verdicts = ", ".join(f"{count} {name}" for name, count in Counter(one.verdict for one in mine).most_common())
-        hit = sum(one.killed_after is not None for one in mine)
+        kills, starts = sum(len(one.killed_after) for one in mine), sum(one.started for one in mine)
         wrong = sum(bool(one.wrong) for one in mine)
-        rows, resumed = sum(one.rows for one in mine), sum(one.resumed > 0 for one in mine)
-        lines.append(f"| {part} | {len(mine)} | {hit} | {rows} | {resumed} | {verdicts} | {wrong or 'none'} |")
+        rows = sum(one.rows for one in mine)
+        lines.append(f"| {part} | {len(mine)} | {kills} | {starts} | {rows} | {verdicts} | {wrong or 'none'} |")
     lines.append("")
     lines += [f"- round {one.number} ({one.command}, {one.part}): {why[:200]}" for one in rounds for why in one.wrong]
     return "\n".join(lines) + "\n"

@@ -1,7 +1,8 @@
 """How time and memory grow with what autotune is given: `python -m benchmarks.growth [--only SUBJECT] [--most SIZE]`.
 
-Each size is measured in a process of its own: seconds of what is done, and the most memory that the process, or one
-that it started, had. The exponent is that of the last two sizes: 1 is linear. Workers are those of benchmarks.cluster.
+Each size is measured in a process of its own: seconds of what is done, of the wall and of the processor, and the most
+memory that the process, or one that it started, had. The exponent is that of the processor's seconds at the last two
+sizes: 1 is linear, and other work on the machine does not count. Workers are those of benchmarks.cluster.
 """
 
 from __future__ import annotations
@@ -123,6 +124,7 @@ class Taken:
 
     size: int
     seconds: float
+    cpu: float
     mib: float
 
 
@@ -130,15 +132,21 @@ def measured(name: str, size: int) -> Taken:
     """In a process of its own, which another one measures."""
     with tempfile.TemporaryDirectory(prefix="growth-") as folder:
         work = SUBJECTS[name].prepared(size, Path(folder))
-        began = time.perf_counter()
+        began, used = time.perf_counter(), cpu()
         work()
-        seconds = time.perf_counter() - began
+        seconds, used = time.perf_counter() - began, cpu() - used
     most = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return Taken(size, seconds, most / 1024)
+    return Taken(size, seconds, used, most / 1024)
+
+
+def cpu() -> float:
+    """Of this process and those that it has started and that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def exponent(one: Taken, other: Taken) -> float:
-    return math.log(other.seconds / one.seconds) / math.log(other.size / one.size)
+    return math.log(other.cpu / one.cpu) / math.log(other.size / one.size)
 
 
 def main() -> None:
@@ -151,15 +159,18 @@ def main() -> None:
         print(json.dumps(measured(asked.only[0], asked.one).__dict__))
         return
     print(f"machine: {machine()}")
+    # As installed: without compiled modules all would be read anew by each process, which takes longer than `history`.
+    environment = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     for name in asked.only or SUBJECTS:
         subject, taken = SUBJECTS[name], list[Taken]()
         print(f"\n{name}: {subject.does}", flush=True)
         for size in (size for size in subject.sizes if size <= asked.most):
             words = [sys.executable, "-m", "benchmarks.growth", "--only", name, "--one", str(size)]
-            said = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ}).stdout
+            said = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
             taken.append(Taken(**json.loads(said.splitlines()[-1])))
             now = taken[-1]
-            print(f"  {now.size:>12,} {subject.counts:<14} {now.seconds:8.2f} s {now.mib:8.0f} MiB", flush=True)
+            spent = f"{now.seconds:8.2f} s {now.cpu:8.2f} s of the processor {now.mib:8.0f} MiB"
+            print(f"  {now.size:>12,} {subject.counts:<14} {spent}", flush=True)
         if len(taken) > 1:
             grows = exponent(*taken[-2:])
             print(f"  exponent {grows:.2f}{': worse than linear' if grows > 1.1 else ''}", flush=True)

@@ -173,7 +173,9 @@ class Journal(BaseJournalBackend):
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
         lines = [json.dumps(log, separators=(",", ":")) for log in logs]
         self._write("".join(f"{line}\n" for line in lines).encode())
-        self._new += map(json.loads, lines)
+        # Optuna keeps what it reads: of a trial in the file, nothing else is asked.
+        without: dict[str, Any] = {"params": {}, "distributions": {}}
+        self._new += ({**log, **{name: none for name, none in without.items() if name in log}} for log in logs)
 
     def _write(self, text: bytes, how: int = 0) -> None:
         try:

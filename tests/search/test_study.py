@@ -98,7 +98,8 @@ def test_what_the_gaussian_process_of_optuna_needs_is_named() -> None:
 def test_another_process_reads_the_study_while_the_search_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "studies" / "run-1.journal"
     for _ in range(2):  # the second time it takes the place of the first
-        search = make_search(SPACE, seed=0, kept=kept_study(path, {"problem": "gemm"}))
+        kept = kept_study(path, {"problem": "gemm"})
+        search = make_search(SPACE, seed=0, kept=kept)
         asked = walk(search, 10)
     unasked = next(config for config in SPACE if config not in asked)
     search.tell(unasked, 0.5)
@@ -108,6 +109,7 @@ def test_another_process_reads_the_study_while_the_search_goes_on(tmp_path: Path
         ("COMPLETE", value) if value is not None else ("PRUNED", None) for value in [*map(cost, asked), 0.5]
     ]
     assert {**read[-1][1], "only": 1} == unasked.as_dict()
+    assert not any(trial.distributions for trial in kept.trials), "what is in the file takes no memory"
     assert search.ask(4), "it goes on"
 
 
