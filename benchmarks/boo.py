@@ -70,7 +70,7 @@ def tuned(path: Path, target: Target, options: Options) -> str:
     except AutotuneError as error:
         return f"{type(error).__name__}: {error.message}"
     found = result.to_json()
-    parts = ", ".join(f"{one['name']} ({one['state']})" for one in found["dispatches"])
+    parts = ", ".join(f"{one['name']}: {one['reason'] or one['state']}" for one in found["dispatches"])
     entries = found["entries"] or {"applied": 0, "shipped": 0}
     return f"{entries['applied']} of {entries['shipped']} entries applied; {parts or 'no dispatch has knobs'}"
 
@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--target", default="gfx942")
     parser.add_argument("--dtype", default="f16")
     parser.add_argument("--only", nargs="+", choices=SIGNATURES, default=[*SIGNATURES])
-    parser.add_argument("--trials", type=int, default=2)
+    parser.add_argument("--trials", type=int, default=3)
     parser.add_argument("--append", type=Path, help="where the lines go, too")
     arguments = parser.parse_args()
     target = Target.parse(arguments.target)
