@@ -16,6 +16,7 @@ from autotuner.space import gpu_config
 from autotuner.space.constraints import Column, ConstraintsError
 from autotuner.space.gpu_config import (
     BANK_CONFLICTS,
+    BY_DMA,
     BY_SWIZZLED_DMA,
     BY_THREADS,
     COLUMN_MAJOR,
@@ -152,13 +153,14 @@ def _widened(mma_kind: Any, root: Any, rows: Rows) -> Grid:
 
 
 def _unswizzled(knobs: Mapping[str, Any], root: Any, rows: Rows) -> Grid:
-    """1 where DMA is to swizzle operands, but they are padded too or not read in the swizzle's vectors."""
+    """1 where DMA copies operands that are padded, or is to swizzle some that are not read in the swizzle's vectors."""
     if not any(knob.name == COPIES for knob in rows.free):
         return np.zeros(1, np.int64)
     wanted = dma_elements(bits(root, 0))
     vectors = [int(mma.mnk_shape[1]) * int(mma.mnk_shape[2]) // _LANES for mma in knobs["mma_kind"].options]
     fits = rows.option(knobs["mma_kind"], [int(v == wanted) for v in vectors]) * rows.free_knob(BANK_CONFLICTS)
-    return rows.chosen(COPIES, BY_SWIZZLED_DMA) * (1 - fits)
+    padded = rows.chosen(COPIES, BY_DMA) * (1 - rows.free_knob(BANK_CONFLICTS))
+    return rows.chosen(COPIES, BY_SWIZZLED_DMA) * (1 - fits) + padded
 
 
 def _strided(maps: Sequence[Any], parallel: set[int]) -> bool:

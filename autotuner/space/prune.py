@@ -67,7 +67,7 @@ class Kernel:
     derived: bool = False
     """Whether each promoted operand must have a layout over the threads (VectorDistribute)."""
     unswizzled: Grid = field(default_factory=_nothing)
-    """1 where operands are to be swizzled in a way that the rest of the configuration does not allow."""
+    """1 where DMA is to copy or swizzle operands in a way that the rest of the configuration does not allow."""
     widened: Grid = field(default_factory=_nothing)
     """1 where the matrix instruction adds up in another type than the operation's."""
     strided: bool = False
@@ -181,8 +181,13 @@ def _few_registers(kernel: Kernel) -> Mask:
 WIDENED = Rule("accumulator", "an instruction that adds up in another type than the operation", lambda k: k.widened > 0)
 """IREE fails with 'failed to distribute' (VectorDistribute) or on a write that is not distributed (TileAndFuse)."""
 
-UNSWIZZLED = Rule("swizzle", "swizzled operands beside padding or narrower vectors", lambda k: k.unswizzled > 0)
-"""IREE fails with 'all swizzle hints must resolve' or on the types of a swizzle_hint."""
+UNSWIZZLED = Rule(
+    "swizzle",
+    "operands copied by DMA beside padding, or swizzled beside narrower vectors",
+    lambda k: k.unswizzled > 0,
+)
+"""IREE fails with 'all swizzle hints must resolve' or on the types of a swizzle_hint. A plain copy by DMA is built and
+wrong: a wave writes its rows without the padding that they are read with."""
 
 STRIDED = Rule("stride", "a direct convolution whose window moves by more than one", lambda k: np.full(1, k.strided))
 """IREE fails with "'iree_codegen.inner_tiled' op expected indexing map to be a projected permutation", or crashes."""

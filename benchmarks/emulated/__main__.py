@@ -1,6 +1,6 @@
 """Executes candidates and shipped kernels for AMD's chips, a few workgroups of each, and compares with the reference.
 
-    python -m benchmarks.emulated CHECKOUT [--table FILE] [--candidates 20] [--workgroups 1] [--only TEXT]
+    python -m benchmarks.emulated CHECKOUT [--table FILE] [--candidates 20] [--workgroups 2] [--only TEXT]
 
 CHECKOUT is tinygrad's repository (tried at a9069c177a); it needs clang. A line a case says how far the worst element is
 off, in standard deviations of the error that rounding explains, and how far it may be. Cases that have a line in FILE
@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--table", type=Path, default=Path("emulated.txt"), help="lines are added to this file")
     parser.add_argument("--candidates", type=int, default=20)
-    parser.add_argument("--workgroups", type=int, default=1)
+    parser.add_argument("--workgroups", type=int, default=2)
     parser.add_argument("--only", default="", help="cases with this text in their names")
     parser.add_argument("--seconds", type=float, default=300.0, help="for the candidates of a case, and its kernels")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
@@ -182,7 +182,8 @@ class Executed:
         count = x * y * z
         chosen = np.arange(count)
         if last and not one.zeroed:
-            chosen = np.random.default_rng(0).choice(count, min(self.workgroups, count), replace=False)
+            sampled = np.random.default_rng(0).choice(count, min(self.workgroups, count) - 1, replace=False)
+            chosen = np.unique([*sampled, count - 1])  # the last one, at the edges, is always among them
         launch.run([(int(at) % x, int(at) // x % y, int(at) // x // y) for at in chosen])
         self.count += launch.executed
 

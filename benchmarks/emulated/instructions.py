@@ -31,7 +31,7 @@ def lookup(emulator: Emulator, instruction: Any, raw: bytes, architecture: str, 
     """The code of an instruction; None: the emulator's own is right."""
     name, word = emulator._op_name(instruction), int.from_bytes(raw[:8], "little")
     wave, form = emulator._wave_size(architecture), type(instruction).__name__
-    if name.startswith("V_MFMA_"):
+    if name.startswith(("V_MFMA_", "V_WMMA_")):
         return matrix(name, int.from_bytes(raw, "little"), instruction.size(), chip)
     if name.startswith("BUFFER_") and form == "MUBUF":
         # The emulator's own are right where neither accumulation registers nor shared memory take part.
