@@ -159,8 +159,9 @@ def _unswizzled(knobs: Mapping[str, Any], root: Any, rows: Rows) -> Grid:
     wanted = dma_elements(bits(root, 0))
     vectors = [int(mma.mnk_shape[1]) * int(mma.mnk_shape[2]) // _LANES for mma in knobs["mma_kind"].options]
     fits = rows.option(knobs["mma_kind"], [int(v == wanted) for v in vectors]) * rows.free_knob(BANK_CONFLICTS)
-    padded = rows.chosen(COPIES, BY_DMA) * (1 - rows.free_knob(BANK_CONFLICTS))
-    return rows.chosen(COPIES, BY_SWIZZLED_DMA) * (1 - fits) + padded
+    padded: Grid = rows.chosen(COPIES, BY_DMA) * (1 - rows.free_knob(BANK_CONFLICTS))
+    torn: Grid = rows.chosen(COPIES, BY_SWIZZLED_DMA) * (1 - fits)
+    return padded + torn
 
 
 def _strided(maps: Sequence[Any], parallel: set[int]) -> bool:
