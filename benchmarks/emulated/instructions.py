@@ -41,6 +41,8 @@ def lookup(emulator: Emulator, instruction: Any, raw: bytes, architecture: str, 
         return _from_lanes(emulator, raw, architecture, instruction.size())
     if name.startswith("S_SETREG"):  # MODE is not modelled
         return _skip(_LONG if "IMM32" in name else 4)
+    if found := re.match(r"V_PERMLANE(16|32)_SWAP", name):
+        return _swapped(word, int(found[1]))
     if form == "GLOBAL" and name.startswith("GLOBAL_LOAD_LDS_"):
         return _to_shared(word, name)
     if found := re.fullmatch(r"DS_READ_B64_TR_B(8|16)", name):
@@ -149,10 +151,26 @@ def _turned(word: int, size: int) -> Run:
     def run(state: Any, shared: Any) -> None:
         content = np.frombuffer(shared.as_memoryview(force_zero_copy=True).cast("B"), np.uint8)
         at = vgprs(state)[address].astype(np.int64) + offset
+        at = np.minimum(at, len(content) - 8)  # of lanes that do not execute
         rows = content[at[:, None] + np.arange(8)].reshape(-1, 8 // size, 16, size)
         columns = np.ascontiguousarray(rows.transpose(0, 2, 1, 3)).reshape(-1, 8).view(np.uint32)
         (agprs if accumulators else vgprs)(state)[target : target + 2] = columns.T
         state.pc += _LONG
+
+    return run
+
+
+def _swapped(word: int, size: int) -> Run:
+    """Every second group of lanes of one register changes places with the groups before of another."""
+    target, source = word >> 17 & 255, word & 255
+
+    def run(state: Any, shared: Any) -> None:
+        del shared
+        pairs = vgprs(state)
+        first, second = (pairs[number].reshape(-1, 2, size) for number in (target, source))
+        kept = first[:, 1].copy()
+        first[:, 1], second[:, 0] = second[:, 0], kept
+        state.pc += 4
 
     return run
 
