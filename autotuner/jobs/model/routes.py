@@ -60,16 +60,17 @@ class RouteRace:
         built = max((one.build.seconds for one in self.tried if one.build), default=0.0)
         self.round_seconds = built + sum(3 * (one.us or 0.0) / 1e6 for one in self.tried[1:])
 
-    def rounds(self, ends: Callable[[], float]) -> None:
+    def rounds(self, ends: Callable[[], float], *, kept: bool = False) -> None:
         """Compiles and times routes: a round is begun if it is expected to be over at that moment.
 
-        It takes about as long as the last one.
+        It takes about as long as the last one. `kept`: the time after that moment is for what has been found already,
+        and no round may use a part of it.
         """
         context, clock = self.context, self.context.clock
         while not context.session.stop.requested and self.fits(ends()) and (asked := self.search.ask(side(context))):
             started = time.monotonic()
             took = next((one.build.took for one in self.tried if one.build), 0.0)
-            with process.until(clock.given_up(ends())):
+            with process.until(ends() if kept else clock.given_up(ends())):
                 building = self._start(asked, timeout=max(60.0, 5 * took))
             self._settle(building)
             self.round_seconds = time.monotonic() - started

@@ -170,7 +170,7 @@ class _ModelRun:
         if not stop.requested:
             race.require_one()
             self._tune(race, kernels)
-            race.rounds(lambda: self._schedule.race_begins)
+            race.rounds(lambda: self._schedule.race_begins, kept=self._schedule.entrants > 1)
             race.tell_missed()
         if stop.requested:
             return self.found.result("inconclusive", "interrupted before the race")

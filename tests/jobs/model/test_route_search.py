@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import cast
 
 import pytest
 
 from autotuner import Target
+from autotuner.build import Compiled
 from autotuner.devices.device import Computed
 from autotuner.errors import OutOfTimeError
+from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.route_search import RouteSearch, choose
 from autotuner.jobs.model.routes import RouteRace
 from autotuner.measure.schedule import BeginningError
@@ -18,6 +21,7 @@ from autotuner.problems.conv import Conv
 from autotuner.programs.arbiter import Arbiter
 from autotuner.programs.model import Model
 from autotuner.programs.program import ModelProgram
+from autotuner.system import process
 from autotuner.targets import PLAIN
 from autotuner.targets.knobs import Route, named_route, touching
 from tests.support.bare_device import BareDevice
@@ -130,6 +134,24 @@ def test_a_round_is_begun_where_it_is_expected_to_end_in_time() -> None:
     race.round_seconds = 9.0
     assert race.fits(clock.at(29.1))
     assert not race.fits(clock.at(28.9))
+
+
+class Told(RouteRace):
+    """Its compiles take no time, and say when they would have been given up."""
+
+    def _start(self, routes: Sequence[Route], *, timeout: float) -> dict[Future[Compiled], Contestant]:
+        del routes, timeout
+        self.given_up = process.deadline()
+        return {}
+
+
+def test_a_round_that_is_late_takes_no_time_of_the_race_where_there_is_something_to_race() -> None:
+    clock = Simulated(100.0, now=20.0)
+    for kept, end in ((False, 88.0), (True, 80.0)):
+        race = Told(BareContext(clock=clock), BENCHMARK, cast(ModelProgram, None), tried=[tried(PLAIN, 10.0)])
+        race.search = RouteSearch((), [Route("O3")])
+        race.rounds(lambda: clock.at(80.0), kept=kept)
+        assert race.given_up == pytest.approx(clock.at(end))
 
 
 def test_routes_that_had_no_time_are_named() -> None:
