@@ -8,6 +8,8 @@ or the time is up (inconclusive, with the interval as it stands). What they tell
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -18,6 +20,7 @@ from autotuner.measure.audit import Audit
 from autotuner.measure.blocks import BlockTimes, Interval, Verdict
 from autotuner.measure.contest import Pacer, Takes, TimingFailed, Turns, take_turns
 from autotuner.measure.judgement import SAME, Contest, Judgement
+from autotuner.system import process
 from autotuner.system.progress import Stop
 from autotuner.system.text import count
 
@@ -78,9 +81,12 @@ class Judge:
             return found
         foreign, worth = contest.foreign(winner), contest.rules.worth
         self.stage("checking the winner on inputs that change from call to call")
+        # Of code that is not foreign this is no condition, and takes little of the time of what comes after it.
+        ends = math.inf if foreign else time.monotonic() + max(self.left(), 2 * self.block_seconds)
         try:
             base = contest.baseline
-            finding = self.audit.of(winner, base, found.us, told, self.left, worth=worth, foreign=foreign)
+            with process.until(ends):
+                finding = self.audit.of(winner, base, found.us, told, self.left, worth=worth, foreign=foreign)
         except OutOfTimeError:
             if not foreign:
                 return found

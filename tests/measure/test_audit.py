@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from autotuner.measure.contest import Takes
 from autotuner.measure.judge import Judge
 from autotuner.measure.judgement import Contest, Judgement
 from autotuner.problems import Gemm
+from autotuner.system import process
 from autotuner.system.progress import Stop
 from autotuner.targets.backends.base import DeviceFacts
 from tests.support.bare_device import BareDevice
@@ -40,12 +42,14 @@ class Living(BareDevice):
     noise: float = 0.002
     late: bool = False
     seeds: list[int] = field(default_factory=list)
+    until: float = math.nan
 
     def live_calls(self, modules: Sequence[Path], invocation: Invocation, how: LiveRounds) -> LiveCalls | None:
         assert (invocation, how.storage) == (Invocation("main", (), ("f32",)), 1)
         assert (how.seconds, how.timeout) == (SECONDS, 9.0)
         if self.late:
             raise OutOfTimeError
+        self.until = process.deadline()
         self.seeds.append(how.seed)
         rng = np.random.default_rng(len(self.seeds))
         us = {
@@ -191,7 +195,9 @@ def test_arithmetic_takes_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- What the judge makes of it -------------------------------------------------------------------------------------
 
 
-def judged(device: Living, *, foreign: bool = True, rivals: Sequence[str] = ("b",)) -> Judgement:
+def judged(
+    device: Living, *, foreign: bool = True, rivals: Sequence[str] = ("b",), left: float = math.inf
+) -> Judgement:
     """By timings that say that b is ten times as fast, and c twice."""
     timed = {"a": 20.0, "b": 2.0, "c": 10.0}
     rng = np.random.default_rng(1)
@@ -200,7 +206,7 @@ def judged(device: Living, *, foreign: bool = True, rivals: Sequence[str] = ("b"
         return Timing((timed[name] * math.exp(0.002 * rng.standard_normal()),))
 
     contest = Contest((Entrant("a"), *(Entrant(name, 1, foreign) for name in rivals)), "a", "a")
-    return Judge(contest, Takes.alike(take), lambda: math.inf, Stop(), audit=audit_of(device)).verdict()
+    return Judge(contest, Takes.alike(take), lambda: left, Stop(), audit=audit_of(device)).verdict()
 
 
 def test_a_win_that_holds_stays_one() -> None:
@@ -240,6 +246,13 @@ def test_code_that_is_not_the_compilers_must_be_certain_to_hold() -> None:
     hidden = Living({"a": 20.0, "b": 2.0}, noise=3.0)
     assert judged(hidden).verdict == "inconclusive"
     assert judged(replace(hidden, seeds=[]), foreign=False).verdict == "win"
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+def test_calls_of_code_that_is_not_foreign_leave_the_time_of_what_ships(foreign: bool) -> None:
+    device, now = Living({"a": 20.0, "b": 2.0}), time.monotonic()
+    assert judged(device, foreign=foreign, left=1e6).verdict == "win"
+    assert device.until == (math.inf if foreign else pytest.approx(now + 1e6, abs=1e3))
 
 
 def test_a_win_that_there_is_no_time_to_check_is_none() -> None:

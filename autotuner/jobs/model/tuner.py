@@ -129,12 +129,14 @@ class _ModelRun:
 
     @property
     def _schedule(self) -> Schedule:
-        """By what there is so far; what ships is compiled once more: mostly the best of it."""
+        """By what there is so far; what ships, mostly the best of it, is compiled once more, from the source on."""
         context, some = self.context, [*self.found.tried, *self.found.tuned]
         good = [one for one in some if one.ok]
         default = next((one.us for one in self.found.tried if one.us), 0.0)
         best = min(good, key=lambda one: one.us or math.inf, default=None)
-        ships = best.module.took if best is not None and best.id != BASELINE else None
+        ships = None
+        if best is not None and best.id != BASELINE:
+            ships = max((one.build.took for one in (*self.found.tried[:1], best) if one.build), default=0.0)
         return Schedule(
             context.clock,
             context.timing_seconds,
