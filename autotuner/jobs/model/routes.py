@@ -57,7 +57,7 @@ class RouteRace:
         first = [PLAIN, *self.search.ask(0 if alone else side(self.context) - 1)]
         self._settle(self._start(first, timeout=self.context.compile_timeout))
         # No other round has the default in it, which may take ten times a route's time.
-        built = max((one.build.seconds for one in self.tried if one.build), default=0.0)
+        built = max((one.build.took for one in self.tried if one.build), default=0.0)
         self.round_seconds = built + sum(3 * (one.us or 0.0) / 1e6 for one in self.tried[1:])
 
     def rounds(self, ends: Callable[[], float], *, kept: bool = False) -> None:

@@ -168,7 +168,7 @@ class _ModelRun:
         if kernels is not None and not stop.requested:
             kernels.early(ends=self._schedule.race_begins)
         routes_end = self.context.clock.phase("routes")
-        race.rounds(lambda: routes_end)
+        race.rounds(lambda: min(routes_end, self._schedule.race_begins), kept=self._schedule.entrants > 1)
         if not stop.requested:
             race.require_one()
             self._tune(race, kernels)
