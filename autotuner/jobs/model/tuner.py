@@ -34,7 +34,6 @@ from autotuner.jobs.model.summary import Summary, nothing_faster, without_device
 from autotuner.jobs.model.whole import WholeModel
 from autotuner.jobs.opening import MIN_TIME, Racer, judged, model_program, read_model
 from autotuner.measure.audit import unknown
-from autotuner.measure.clock import AIR
 from autotuner.measure.judgement import Judgement
 from autotuner.measure.schedule import SHIPPED, Schedule, late
 from autotuner.measure.standing import BASELINE
@@ -134,7 +133,7 @@ class _ModelRun:
         good = [one for one in some if one.ok]
         default = next((one.us for one in self.found.tried if one.us), 0.0)
         best = min(good, key=lambda one: one.us or math.inf, default=None)
-        ships = None
+        ships = self._compiling
         if best is not None and best.id != BASELINE:
             ships = max((one.build.took for one in (*self.found.tried[:1], best) if one.build), default=0.0)
         return Schedule(
@@ -145,7 +144,7 @@ class _ModelRun:
             best_us=(best.us if best is not None else None) or default,
             lasting=MIN_TIME,
             entrants=2 if len(good) > 1 else 1,
-            shipping=SHIPPED * self._compiling if ships is None else AIR * ships,
+            shipping=SHIPPED * ships,
         )
 
     @property
