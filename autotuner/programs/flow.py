@@ -12,7 +12,7 @@ from iree.compiler import ir
 from autotuner.iree.mlir import Dispatch, by_name, parse, resources, root_of, text_context, walk
 from autotuner.programs.signature import ASYNC, Signature, read_signature
 
-_ARITHMETIC: Mapping[str, Callable[[int, int], int]] = {
+ARITHMETIC: Mapping[str, Callable[[int, int], int]] = {
     "arith.addi": lambda a, b: a + b,
     "arith.subi": lambda a, b: a - b,
     "arith.muli": lambda a, b: a * b,
@@ -28,7 +28,7 @@ _ARITHMETIC: Mapping[str, Callable[[int, int], int]] = {
     "arith.maxsi": max,
     "arith.maxui": max,
 }
-_PASSED_ON = ("arith.index_cast", "arith.index_castui", "util.assume.int", "util.optimization_barrier")
+PASSED_ON = ("arith.index_cast", "arith.index_castui", "util.assume.int", "util.optimization_barrier")
 _DEEPEST = 64
 
 
@@ -305,15 +305,15 @@ class Sizes:
             return int(ir.IntegerAttr(attribute).value) if isinstance(attribute, ir.IntegerAttr) else None
         if op.name == "hal.buffer_view.dim":
             return self._dimension(op)
-        if op.name in _PASSED_ON:
+        if op.name in PASSED_ON:
             number = next((i for i, result in enumerate(op.results) if result == value), 0)
             return self.of(op.operands[number], depth + 1)
-        if op.name in _ARITHMETIC:
+        if op.name in ARITHMETIC:
             left, right = (self.of(operand, depth + 1) for operand in op.operands)
             if left is None or right is None:
                 return None
             try:
-                return _ARITHMETIC[op.name](left, right)
+                return ARITHMETIC[op.name](left, right)
             except ZeroDivisionError:
                 return None
         return None

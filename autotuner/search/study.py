@@ -32,6 +32,8 @@ OPTUNA: Mapping[str, Callable[..., BaseSampler]] = {
     "gp": optuna.samplers.GPSampler,
     "random": optuna.samplers.RandomSampler,
 }
+_KNOBS = ("params", "distributions")
+"""Of a trial in a journal."""
 
 
 class Search:
@@ -173,9 +175,8 @@ class Journal(BaseJournalBackend):
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
         lines = [json.dumps(log, separators=(",", ":")) for log in logs]
         self._write("".join(f"{line}\n" for line in lines).encode())
-        # Optuna keeps what it reads: of a trial in the file, nothing else is asked.
-        without: dict[str, Any] = {"params": {}, "distributions": {}}
-        self._new += ({**log, **{name: none for name, none in without.items() if name in log}} for log in logs)
+        # Optuna keeps what it reads, and nobody asks this process for a trial's knobs.
+        self._new += ({name: {} if name in _KNOBS else value for name, value in log.items()} for log in logs)
 
     def _write(self, text: bytes, how: int = 0) -> None:
         try:

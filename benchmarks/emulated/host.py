@@ -15,26 +15,16 @@ import numpy as np
 import numpy.typing as npt
 from iree.compiler import ir
 
+from autotuner.programs.flow import ARITHMETIC, PASSED_ON
+
 Bytes = npt.NDArray[np.uint8]
 Grid = tuple[int, int, int]
 UNWRITTEN = 0xFF
 """What memory has before anything is written: it is no number in all types of floats."""
-_SAME = ("util.assume.int", "util.optimization_barrier", "arith.index_cast", "arith.index_castui", "arith.extui")
+_SAME = (*PASSED_ON, "arith.extui")
 _ARITH: dict[str, Callable[..., int]] = {
+    **ARITHMETIC,
     "arith.select": lambda chosen, a, b: a if chosen else b,
-    "arith.addi": lambda a, b: a + b,
-    "arith.subi": lambda a, b: a - b,
-    "arith.muli": lambda a, b: a * b,
-    "arith.divsi": lambda a, b: a // b,
-    "arith.divui": lambda a, b: a // b,
-    "arith.ceildivsi": lambda a, b: -(-a // b),
-    "arith.ceildivui": lambda a, b: -(-a // b),
-    "arith.remsi": lambda a, b: a % b,
-    "arith.remui": lambda a, b: a % b,
-    "arith.minsi": min,
-    "arith.minui": min,
-    "arith.maxsi": max,
-    "arith.maxui": max,
     "arith.shrui": lambda a, b: a >> b,
     "arith.shli": lambda a, b: a << b,
     "util.align": lambda a, b: -(-a // b) * b,
