@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -106,10 +107,11 @@ class Cache:
                     kept["sha256"] = file_digest(folder / self.file)
                 (folder / _RECORDED).write_text(json.dumps(kept))
                 final.parent.mkdir(parents=True, exist_ok=True)
-                if self.read(key) is None:
-                    shutil.rmtree(final, ignore_errors=True)
-                    with contextlib.suppress(FileExistsError, OSError):
-                        os.rename(folder, final)
+                with self._alone():
+                    if self.read(key) is None:
+                        shutil.rmtree(final, ignore_errors=True)
+                        with contextlib.suppress(OSError):
+                            os.rename(folder, final)
             except OSError as error:
                 raise self._unwritable(error) from error
         if self.read(key) is None:
@@ -118,6 +120,14 @@ class Cache:
                 remedy="Free some space or set AUTOTUNE_CACHE_DIR.",
             )
         return final
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """No other writer puts an entry in place: what it finds damaged must not be what this one has just written."""
+        with (self.builds / _TAG).open("rb+") as file:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
     def _unwritable(self, error: OSError) -> StorageError:
         return StorageError(

@@ -9,6 +9,7 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -113,6 +114,31 @@ def test_many_writers_of_one_entry_leave_one_whole_entry(tmp_path: Path) -> None
     assert record is not None
     assert (cache.entry(KEY) / "module.vmfb").read_text() == record["stderr"]
     assert list(cache.builds.glob(".making-*")) == []
+
+
+def test_a_writer_never_removes_what_another_has_just_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, remove = Cache(tmp_path / "cache"), shutil.rmtree
+    theirs = module(tmp_path, "theirs")
+    other = Thread(target=cache.store, args=(KEY, RECORD), kwargs={"vmfb": theirs})
+    lost: list[bool] = []
+
+    def late(path: Any, *args: Any, **options: Any) -> None:
+        if Path(path) == cache.entry(KEY) and other.ident is None:
+            other.start()
+            other.join(0.2)  # between this writer's look and its removal, the other one writes, or waits
+            written = cache.read(KEY) is not None
+            remove(path, *args, **options)
+            lost.append(written and cache.read(KEY) is None)
+        else:
+            remove(path, *args, **options)
+
+    monkeypatch.setattr("autotuner.system.cache.shutil.rmtree", late)
+    own = tmp_path / "own"
+    own.mkdir()
+    cache.store(KEY, RECORD, vmfb=module(own, "ours"))
+    other.join()
+    assert lost == [False]
+    assert cache.read(KEY) is not None
 
 
 def test_size_and_clear(tmp_path: Path) -> None:
