@@ -46,7 +46,7 @@ def load(text: str, *, dtype: str = "") -> Workload:
     """
     name, suites = "-".join(text.lower().replace("_", " ").replace("-", " ").split()), suite_names()
     if name in suites:
-        return named(name)
+        return named(name, dtype)
     path = Path(text)
     form = _FORMATS.get(path.suffix.lower())
     if form is None:
@@ -76,11 +76,11 @@ def suite_names() -> list[str]:
     return sorted(file.stem for file in packaged("suites").glob("*.csv"))
 
 
-def named(name: str) -> Workload:
+def named(name: str, dtype: str = "") -> Workload:
     """The suite of this name; each problem counts as one call."""
     file = packaged("suites") / f"{name}.csv"
     about, _, rows = file.read_text().partition("\n")
-    return Workload(name, about.removeprefix("# "), file_digest(file), read_csv(rows, path=str(file)))
+    return Workload(name, about.removeprefix("# "), file_digest(file), read_csv(rows, path=str(file), dtype=dtype))
 
 
 def problems_of(suite: str) -> tuple[Problem, ...]:

@@ -30,6 +30,12 @@ def test_llama_is_divided_by_tensor_parallelism_where_it_is_sharded() -> None:
     assert {(p.dtype, p.layout) for p in skinny} == {("f16", "tn"), ("bf16", "tn")}
 
 
+def test_a_suite_that_names_no_type_has_the_targets_usual_one() -> None:
+    for dtype in ("f16", "f32"):
+        assert all(f"_{dtype}" in entry.problem.name for entry in load("registry", dtype=dtype).entries)
+    assert all("_f16" in entry.problem.name for entry in load("unet-conv", dtype="f32").entries)
+
+
 @pytest.mark.parametrize("word", ["llama70b attention", "Llama70B_Attention", " llama70b-attention "])
 def test_a_suite_is_found_however_it_is_spelt(word: str) -> None:
     assert load(word).name == "llama70b-attention"
