@@ -15,6 +15,8 @@ from benchmarks.emulated.registers import Run, agprs, executing, sgprs, vgprs
 Emulator = Any
 """The module `test.mockgpu.amd.emu`."""
 _M0, _OFF = 124, 127
+_SHARED = 0x3FFFF
+"""The bits of M0 that are an address: gfx950 has more than 64 KiB of shared memory."""
 _LONG = 8
 """Bytes of an instruction of two words."""
 
@@ -109,7 +111,7 @@ def _buffer(word: int, name: str, architecture: str) -> Run:
                     ctypes.memmove(base + at, value.to_bytes(size, "little"), size)
                 elif to_shared:
                     content = ctypes.string_at(base + at, size) if within else bytes(size)
-                    place = (int(scalars[_M0]) & 0xFFFF) + offset + (lane * count + number) * size
+                    place = (int(scalars[_M0]) & _SHARED) + offset + (lane * count + number) * size
                     ctypes.memmove(shared._buf.va_addr + place, content, size)
                 elif not store:
                     loaded = int.from_bytes(ctypes.string_at(base + at, size), "little", signed=signed) if within else 0
@@ -129,7 +131,7 @@ def _to_shared(word: int, name: str) -> Run:
 
     def run(state: Any, shared: Any) -> None:
         words, every, lanes = sgprs(state), vgprs(state), executing(state)
-        start = int(words[_M0]) & 0xFFFF
+        start = int(words[_M0]) & _SHARED
         into = shared._buf.va_addr + start + offset
         for lane in lanes:
             own = int(every[address, lane])

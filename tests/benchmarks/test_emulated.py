@@ -6,6 +6,7 @@ import ctypes
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from autotuner.problems.render import problem_mlir
 from autotuner.system import process
 from autotuner.targets import Target
 from benchmarks.emulated import instructions
-from benchmarks.emulated.machine import CodeObject, load_emulator
+from benchmarks.emulated.machine import CodeObject, load_emulator, one_instruction
 
 LANES = 64
 
@@ -86,3 +87,21 @@ def test_a_buffers_bounds_hold_and_half_a_register_keeps_its_other_half() -> Non
     assert wave.vectors[2][:9].tolist() == [value << 16 | 0xBBBB for value in (*range(1, 9), 0)]
     instructions._buffer(word, "BUFFER_STORE_SHORT", "cdna")(wave, None)
     assert memory.tolist() == [0xBBBB] * 8
+
+
+def test_only_scales_are_read_with_the_matrix_instruction_after_them() -> None:
+    raw = bytes.fromhex("ff644668908400001400add346550202")
+    assert one_instruction(raw, "cdna") == raw[:8] + bytes(8)
+    scaled = bytes.fromhex("0000acd300000000") + raw[8:]
+    assert one_instruction(scaled, "cdna") == scaled
+    assert one_instruction(raw, "rdna3") == raw
+
+
+def test_copies_reach_shared_memory_beyond_64_kib() -> None:
+    shared, source, wave = np.zeros(80 * 1024, np.uint8), np.arange(LANES, dtype=np.uint32), Wave()
+    wave.scalars[124] = 70 * 1024
+    wave.vectors[1] = (source.ctypes.data & 0xFFFFFFFF) + 4 * np.arange(LANES)
+    wave.vectors[2] = source.ctypes.data >> 32
+    place = SimpleNamespace(_buf=SimpleNamespace(va_addr=shared.ctypes.data))
+    instructions._to_shared(1 << 32 | 127 << 48, "GLOBAL_LOAD_LDS_DWORD")(wave, place)
+    assert shared[70 * 1024 :].view(np.uint32)[:LANES].tolist() == source.tolist()
