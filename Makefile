@@ -7,6 +7,8 @@ MUTANTS ?= autotuner.measure.* autotuner.system.cache.* autotuner.build.builder.
            autotuner.specfiles.*
 # For each parser, in `make fuzz`.
 CASES ?= 10000
+# More words for pip-audit, in `make audit`: `-s osv`, say.
+AUDIT ?=
 BIN := $(VENV)/bin
 
 .PHONY: help docs site demo test test-long fuzz bounds audit sbom otherarch test-otherarch lint format mutants clean
@@ -64,11 +66,13 @@ bounds: $(BIN)/python
 	    bin/autotune $$words >/dev/null; done); \
 	  echo "$$how: it works"; done
 
+# pip-audit takes autotune itself, which is on no index, for what cannot be audited: it is given the dependencies alone.
 audit: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet pip-audit
-	@$(BIN)/pip-audit --skip-editable --strict 2>.audit || { cat .audit; grep -q "could not be audited\|ConnectionError\|ServiceError" .audit && \
-	  echo "make audit: nothing was looked up: the databases of known weaknesses do not answer from here. Run it where pypi.org does."; \
-	  exit 1; }
+	@$(BIN)/python -m pip install --quiet pip-audit
+	@$(BIN)/python -m pip list --format=freeze --exclude-editable | \
+	  $(BIN)/pip-audit --strict --disable-pip --no-deps --requirement /dev/stdin $(AUDIT) 2>.audit && tail -n 1 .audit || { \
+	  grep -q "could not be audited\|ConnectionError\|ServiceError" .audit || { cat .audit; exit 1; }; \
+	  echo "make audit: nothing is known: a database of weaknesses does not answer (.audit). Run it where pypi.org does."; exit 1; }
 
 sbom: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet uv cyclonedx-bom
