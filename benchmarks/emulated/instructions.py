@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -41,6 +42,10 @@ def lookup(emulator: Emulator, instruction: Any, raw: bytes, architecture: str, 
         return None if right else _buffer(word, name, architecture)
     if form in ("VOP1_DPP16", "VOP2_DPP16") and _misread(word):
         return _from_lanes(emulator, raw, architecture, instruction.size())
+    if "_SDWA" in form and word >> 32 & (_SCALAR_0 | _SCALAR_1):
+        return _part_of_scalar(emulator, raw, architecture, instruction.size())
+    if architecture == "cdna" and (fields := _high(form, name, word)):
+        return _moved(emulator, raw, architecture, instruction.size(), fields)
     if name.startswith("S_SETREG"):  # MODE is not modelled
         return _skip(_LONG if "IMM32" in name else 4)
     if found := re.match(r"V_PERMLANE(16|32)_SWAP", name):
@@ -258,28 +263,100 @@ def _misread(word: int) -> bool:
 
 def _from_lanes(emulator: Emulator, raw: bytes, architecture: str, size: int) -> Run:
     """A copy of the instruction, which reads what it wants from a spare register."""
-    first, second = (int.from_bytes(raw[at : at + 4], "little") for at in (0, 4))
-    source, control = second & 255, second >> 8 & 511
-    used = {first >> 17 & 255, first >> 9 & 255, source}
-    spare = next(number for number in (255, 254, 253, 252) if number not in used)
+    second = _words(raw)[1]
+    source, control, spare = second & 255, second >> 8 & 511, _spare(raw)
     lanes, masked = np.arange(emulator._wave_size(architecture)), second & ~255 | spare
     if control in _FROM_ROWS_BEFORE:
         back, rows = _FROM_ROWS_BEFORE[control]
         lanes = np.maximum((lanes & ~back) - 1, 0)
         masked = masked & ~(511 << 8) & ~(15 << 28) | _SAME_LANE << 8 | (second >> 28 & rows) << 28
-    code = ctypes.create_string_buffer(raw[:4] + masked.to_bytes(4, "little") + raw[8:] + bytes(16))
+    code = raw[:4] + masked.to_bytes(4, "little") + raw[8:]
+    return _elsewhere(emulator, architecture, code, size, {spare: lambda state: vgprs(state)[source, lanes]})
+
+
+_SCALAR_0, _SCALAR_1 = 1 << 23, 1 << 31
+"""Bits of an SDWA word: the first or the second operand is a scalar register; the emulator takes it for a vector's."""
+
+
+def _part_of_scalar(emulator: Emulator, raw: bytes, architecture: str, size: int) -> Run:
+    """A copy of the instruction, with a spare vector register for the scalar one; there is but one of these."""
+    first, second = _words(raw)
+    spare, scalar = _spare(raw), first >> 9 & 255 if second & _SCALAR_1 else second & 255
+    if second & _SCALAR_1:
+        first = first & ~(255 << 9) | spare << 9
+    if second & _SCALAR_0:
+        second = second & ~255 | spare
+    words = (first, second & ~(_SCALAR_0 | _SCALAR_1))
+    code = b"".join(word.to_bytes(4, "little") for word in words) + raw[8:]
+    return _elsewhere(emulator, architecture, code, size, {spare: lambda state: sgprs(state)[scalar]})
+
+
+_FIELDS = {"VOP1": (0, 17), "VOP2": (0, 9, 17), "VOPC": (0, 9)}
+"""Where the vector registers of an instruction stand."""
+_RESULT, _HALVES = 17, 128
+"""From this register on, the emulator takes numbers of 16 bits for the other halves of registers, as RDNA has them."""
+
+
+def _high(form: str, name: str, word: int) -> list[int]:
+    """The fields that the emulator misreads in CDNA's instructions on numbers of 16 bits."""
+    fields = _FIELDS.get(form.removesuffix("_LIT"), ()) if re.search(r"[FBIU]16", name) else ()
+    return [at for at in fields if word >> at & 255 >= _HALVES and (at or word & 256)]
+
+
+def _moved(emulator: Emulator, raw: bytes, architecture: str, size: int, fields: list[int]) -> Run:
+    """A copy of the instruction on other registers, whose content changes places with that of its own."""
+    first = _words(raw)[0]
+    unused = [number for number in range(4) if number not in {first >> at & 255 for at in (0, 9, 17)}]
+    spares: dict[int, int] = {}
+    for at in fields:
+        spares.setdefault(first >> at & 255, unused[len(spares)])
+        first = first & ~(255 << at) | spares[first >> at & 255] << at
+    reads = {spare: (lambda state, own=own: vgprs(state)[own]) for own, spare in spares.items()}
+    target = int.from_bytes(raw[:4], "little") >> _RESULT & 255 if _RESULT in fields else None
+    result = None if target is None else (target, spares[target])
+    return _elsewhere(emulator, architecture, first.to_bytes(4, "little") + raw[4:], size, reads, result)
+
+
+def _words(raw: bytes) -> tuple[int, int]:
+    return int.from_bytes(raw[:4], "little"), int.from_bytes(raw[4:8], "little")
+
+
+def _spare(raw: bytes) -> int:
+    """A vector register that an instruction of two operands does not name."""
+    first, second = _words(raw)
+    used = {first >> 17 & 255, first >> 9 & 255, second & 255}
+    return next(number for number in (255, 254, 253, 252) if number not in used)
+
+
+def _elsewhere(
+    emulator: Emulator,
+    architecture: str,
+    raw: bytes,
+    size: int,
+    reads: Mapping[int, Callable[[Any], Any]],
+    result: tuple[int, int] | None = None,
+) -> Run:
+    """Executes an instruction that is not in the program, with this content in registers that it reads.
+
+    `result`: the register that gets what comes of it, and the one where it is.
+    """
+    code = ctypes.create_string_buffer(raw + bytes(16))
     place = ctypes.addressof(code)
     (program, runner), _ = emulator._decode_at(place, architecture)
 
     def run(state: Any, shared: Any, kept: Any = code) -> None:
         del kept  # it must live as long as this function
-        vectors, back = vgprs(state), state.pc
-        saved, vectors[spare] = vectors[spare].copy(), vectors[source, lanes]
+        vectors, back, spares = vgprs(state), state.pc, list(reads)
+        saved = vectors[spares]
+        for spare, read in reads.items():
+            vectors[spare] = read(state)
         state.pc = place
         buffers = (state.sgpr_buf, state.vgpr_buf, None, shared, None, state.accvgpr_buf)
         addresses = [ctypes.c_uint64(0 if one is None else one._buf.va_addr) for one in buffers]
         runner.fxn(*(addresses[number] for number in program.arg.globals))
-        vectors[spare] = saved
+        if result is not None:
+            vectors[result[0]] = vectors[result[1]]
+        vectors[spares] = saved
         state.pc = back + size
 
     return run

@@ -29,6 +29,9 @@ class Wave:
 
     wave_size: int = LANES
     pc: int = 0
+    vgpr_buf: Any = None
+    sgpr_buf: Any = None
+    accvgpr_buf: Any = None
     vectors: Any = field(default_factory=lambda: np.zeros((256, LANES), np.uint32))
     scalars: Any = field(default_factory=lambda: np.zeros(300, np.uint32))
 
@@ -105,3 +108,59 @@ def test_copies_reach_shared_memory_beyond_64_kib() -> None:
     place = SimpleNamespace(_buf=SimpleNamespace(va_addr=shared.ctypes.data))
     instructions._to_shared(1 << 32 | 127 << 48, "GLOBAL_LOAD_LDS_DWORD")(wave, place)
     assert shared[70 * 1024 :].view(np.uint32)[:LANES].tolist() == source.tolist()
+
+
+class Adder:
+    """An emulator with one instruction, `v_add_f16` on vector registers below 128, as tinygrad's is asked for one."""
+
+    def __init__(self) -> None:
+        self.executed: list[int] = []
+
+    def _wave_size(self, _: str) -> int:
+        return LANES
+
+    def _decode_at(self, place: int, _: str) -> Any:
+        self.executed.append(word := int.from_bytes(ctypes.string_at(place, 4), "little"))
+
+        def run(vectors: Any) -> None:
+            every = np.ctypeslib.as_array(ctypes.cast(vectors.value, ctypes.POINTER(ctypes.c_uint32)), (256, LANES))
+            every[word >> 17 & 255] = every[word & 255] + every[word >> 9 & 255]
+
+        return (SimpleNamespace(arg=SimpleNamespace(globals=[1])), SimpleNamespace(fxn=run)), None
+
+
+def _buffer(content: Any) -> Any:
+    return SimpleNamespace(_buf=SimpleNamespace(va_addr=content.ctypes.data))
+
+
+def test_registers_from_128_on_are_whole_registers_in_instructions_of_16_bits() -> None:
+    word = 256 | 200 | 3 << 9 | 130 << 17  # v130 = v200 + v3
+    assert instructions._high("VOP2", "V_ADD_F16_E32", word) == [0, 17]
+    assert instructions._high("VOP2", "V_ADD_F32_E32", word) == []
+    wave, emulator = Wave(), Adder()
+    wave.vectors[0], wave.vectors[2] = 77, 88
+    wave.vectors[200], wave.vectors[3] = 5, np.arange(LANES)
+    wave.vgpr_buf = _buffer(wave.vectors)
+    raw = word.to_bytes(4, "little").ljust(16, b"\0")
+    instructions._moved(emulator, raw, "cdna", 4, [0, 17])(wave, None)
+    assert wave.vectors[130].tolist() == [5 + lane for lane in range(LANES)]
+    assert set(wave.vectors[0]) == {77}
+    assert set(wave.vectors[2]) == {88}
+    assert set(wave.vectors[200]) == {5}
+    assert wave.pc == 4
+    assert all(field < 128 for field in (emulator.executed[0] >> at & 255 for at in (0, 9, 17)))
+
+
+def test_a_part_of_an_instruction_may_be_a_scalar_register() -> None:
+    wave, emulator = Wave(), Adder()
+    wave.scalars[22] = 1000
+    wave.vectors[22], wave.vectors[7] = 1, np.arange(LANES)
+    wave.vgpr_buf = _buffer(wave.vectors)
+    first, second = 249 | 22 << 9 | 9 << 17, 7 | instructions._SCALAR_1  # v9 = v7 + s22
+    raw = first.to_bytes(4, "little") + second.to_bytes(4, "little") + bytes(8)
+    wave.vectors[249 & 255] = 0
+    run = instructions._part_of_scalar(emulator, raw, "cdna", 8)
+    run(wave, None)
+    assert wave.vectors[9].tolist() == [1000] * LANES
+    assert emulator.executed[0] >> 9 & 255 == 255
+    assert wave.pc == 8
