@@ -1,10 +1,11 @@
 """What a killed part of a running command loses or leaves behind: `python -m benchmarks.chaos --rounds 200 FILE`.
 
 Each round runs a command on this processor in a workspace and a cache of its own, and kills one part of it (SIGKILL)
-at a random moment: the command itself, a compile, the device's process, a worker or the scheduler of its cluster, the
-database server. Then the same command goes on with --resume, and is killed again, until it ends or was killed six
-times. No finished row may ever be missing or doubled, the verdict must be there, and no process, held lock, temporary
-folder or shared memory may be left.
+at random moments: the command itself, a compile, the device's process, a worker or the scheduler of its cluster, the
+database server. What ends by that goes on with --resume, and is killed again, until it ends or was killed six times. A
+moment is drawn by the clock, or comes once the results have so many records more: rows that ended, and timings. No
+finished row may ever be missing or doubled, the verdict must be there, and no process, held lock, temporary folder or
+shared memory may be left.
 
 FILE (.jsonl) gets a line a round; rounds that are in it are not run again. What they came to is printed.
 """
@@ -23,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -54,6 +55,11 @@ PROGRAMS = {"compile": "iree-compile", "device": "autotuner.devices.child"}
 ENDED = ("timed", "failed", "duplicate")
 KILLS = 6
 """At most so often a command is killed before it may come to its end."""
+BY_THE_CLOCK = 0.25
+"""The share of moments that are drawn by the clock: of a start that lasts, most of them strike before it times."""
+MOST_RECORDS = 60
+"""The largest number of records after which something is killed: a search has some ten, a race some fifty."""
+MOMENTS = ("before a row had ended", "among candidates", "after a race began")
 _MARK = "AUTOTUNE_CHAOS"
 _LONGEST = 600.0
 _SOON = 20.0
@@ -68,7 +74,9 @@ class Round:
     command: str
     part: str
     killed_after: list[float] = field(default_factory=list)
-    """Seconds from the command's start to each kill."""
+    """Seconds from the command's start, or the kill before, to each kill."""
+    moments: list[str] = field(default_factory=list)
+    """What the results held at each kill; not of rounds that an earlier form of this benchmark has played."""
     started: int = 0
     """How often the command was started."""
     rows: int = 0
@@ -90,7 +98,7 @@ class Place:
     """Words before a command."""
 
     def __post_init__(self) -> None:
-        for name in ("workspace", "cache", "tmp"):
+        for name in ("workspace", "cache", "tmp", "watch"):
             (self.folder / name).mkdir()
         (self.folder / "cache" / "digests").symlink_to(cache_dir() / "digests")  # to hash the compiler takes seconds
         (self.folder / "workspace" / "shapes.csv").write_text(SHAPES)
@@ -131,6 +139,15 @@ class Place:
             return runs, {row.id: row for row in rows}
         return [], {}
 
+    def seen(self) -> tuple[int, list[str]]:
+        """How many rows have ended, and the phases of all timings, as another program sees them beside the command."""
+        url = self.storage[1] if self.storage else f"sqlite:///{self.workspace}/results/autotune.db"
+        with suppress(StorageError), Store.open(url, workspace=self.folder / "watch", create=False) as store:
+            runs = [run.id for run in store.runs()]
+            rows = sum(row.state in ENDED for run in runs for row in store.candidates(run))
+            return rows, [timing.phase for run in runs for timing in store.timings(run)]
+        return 0, []
+
     def left(self) -> Iterator[str]:
         """What is left when nothing of the round runs any more."""
         if not wait_until(lambda: not self.programs(), seconds=_SOON):
@@ -161,21 +178,23 @@ def play(number: int, seed: int, usual: Mapping[str, float], folder: Path) -> Ro
         while not done and found.started < len(found.killed_after) + 4:
             document = folder / f"{found.started}.json"
             running, found.started = place.start((*words, *servers.words), document), found.started + 1
-            victim = None
-            if len(found.killed_after) < KILLS:
-                victim = kill(servers, running, rng.uniform(0.05, 1.0) * usual[command])
-            code = ended(running)
-            if victim is not None:
-                found.killed_after.append(victim)
+            known = len(found.killed_after)
+            while len(found.killed_after) < KILLS and (killed := kill(servers, running, usual[command], rng)):
+                found.killed_after.append(killed[0])
+                found.moments.append(killed[1])
+                if part not in PROGRAMS:  # the command does not go on without it
+                    break
+            code, any_killed = ended(running), len(found.killed_after) > known
+            if any_killed:
                 servers.start_again()
-            elif code == 2:
+            if code == 2:
                 words = longer(words)
             said = document.with_suffix(".err").read_text()
-            complain(found, said, code, own=victim is not None and part == "coordinator")
+            complain(found, said, code, own=any_killed and part == "coordinator")
             runs_before, rows_before = runs, before
             runs, before = place.rows()
             found.wrong += differences(runs_before, rows_before, runs, before)
-            found.rows = len(before) if victim is not None else found.rows
+            found.rows = len(before) if any_killed else found.rows
             done = code in (0, 6) or any(run.parent is None and run.status == "finished" for run in runs)
         if done and not document.read_text().strip():  # it was killed after its verdict: --resume shows it
             document = folder / "shown.json"
@@ -189,15 +208,25 @@ def play(number: int, seed: int, usual: Mapping[str, float], folder: Path) -> Ro
     return found
 
 
-def kill(servers: Servers, running: subprocess.Popen[bytes], after: float) -> float | None:
-    """Kills a part of the command then, or as soon as there is one; after how many seconds it did."""
-    began = time.monotonic()
+def kill(
+    servers: Servers, running: subprocess.Popen[bytes], usual: float, rng: random.Random
+) -> tuple[float, str] | None:
+    """Kills a part of the command at a random moment, or as soon as there is one; after how many seconds, and when."""
+    began, (rows, phases) = time.monotonic(), servers.place.seen()
+    seconds, records = 0.0, len(phases) + rows
+    if rng.random() < BY_THE_CLOCK:
+        seconds = rng.uniform(0.05, 1.0) * usual
+    else:
+        records += round(MOST_RECORDS ** rng.random())
     while running.poll() is None:
-        if time.monotonic() - began > after and (victims := servers.victims(running)):
+        due = time.monotonic() - began > seconds and len(phases) + rows >= records
+        if due and (victims := servers.victims(running)):
             with suppress(ProcessLookupError):
                 os.kill(victims[0], signal.SIGKILL)
-                return round(time.monotonic() - began, 2)
-        time.sleep(0.01)
+                when = 0 if not rows else 2 if {"race", "confirm"} & {*phases} else 1
+                return round(time.monotonic() - began, 2), MOMENTS[when]
+        time.sleep(0.01 if due else 0.1)
+        rows, phases = servers.place.seen()
     return None
 
 
@@ -295,7 +324,7 @@ class Servers:
 
 
 def table(rounds: list[Round]) -> str:
-    """What the rounds came to, by what was killed."""
+    """What the rounds came to, by what was killed; kills by moment and by command."""
     lines = [
         "| killed | rounds | kills | starts | finished rows at the last kill | verdicts | wrong |",
         "|---|---:|---:|---:|---:|---|---|",
@@ -307,6 +336,15 @@ def table(rounds: list[Round]) -> str:
         wrong = sum(bool(one.wrong) for one in mine)
         rows = sum(one.rows for one in mine)
         lines.append(f"| {part} | {len(mine)} | {kills} | {starts} | {rows} | {verdicts} | {wrong or 'none'} |")
+    counts: tuple[tuple[str, Iterable[str], Callable[[Round, str], int]], ...] = (
+        ("at", MOMENTS, lambda one, key: one.moments.count(key)),
+        ("of", COMMANDS, lambda one, key: len(one.killed_after) if one.command == key else 0),
+    )
+    for title, keys, count in counts:
+        lines += ["", f"| kills {title} | {' | '.join(keys)} |", f"|---|{'---:|' * len([*keys])}"]
+        for part in (*PARTS, "all"):
+            mine = [one for one in rounds if part in (one.part, "all")]
+            lines.append(f"| {part} | {' | '.join(str(sum(count(one, key) for one in mine)) for key in keys)} |")
     lines.append("")
     lines += [f"- round {one.number} ({one.command}, {one.part}): {why[:200]}" for one in rounds for why in one.wrong]
     return "\n".join(lines) + "\n"

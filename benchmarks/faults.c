@@ -1,7 +1,8 @@
 // Makes the system calls of a program and of all that it starts fail, as a full disk or a wrong clock would.
 // Preloaded by benchmarks/faults.py:
 //   FAULTS_ROOT     what lies in a folder of this one is on the disk that fills up; other files are as ever
-//   FAULTS_COUNTER  a file of eight bytes: how often something was written there, by any of the programs
+//   FAULTS_COUNTER  a file of two numbers: how often something was written there, by any of the programs, and how often
+//                   a call failed, or told a wrong time
 //   FAULTS_FULL     the number of the write from which on the disk is full
 //   FAULTS_READONLY a folder on a file system that may not be written to
 //   FAULTS_CLOCK    `back`: the clock runs backwards; `jump`: it is a day ahead every other second
@@ -34,9 +35,15 @@ __attribute__((constructor)) static void begin(void) {
   const char *path = getenv("FAULTS_COUNTER");
   int fd = path ? REAL(open)(path, O_RDWR | O_CLOEXEC) : -1;
   if (fd < 0) return;
-  void *at = mmap(0, sizeof *counter, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void *at = mmap(0, 2 * sizeof *counter, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (at != MAP_FAILED) counter = at;
   close(fd);
+}
+
+static int struck(int error) {
+  if (counter) __atomic_add_fetch(counter + 1, 1, __ATOMIC_RELAXED);
+  errno = error;
+  return 1;
 }
 
 static int below(const char *path, const char *folder) {
@@ -48,8 +55,7 @@ static int below(const char *path, const char *folder) {
 static int no_room(const char *path) {
   if (!counter || !below(path, root) || !strchr(path + strlen(root) + 1, '/')) return 0;
   if (__atomic_add_fetch(counter, 1, __ATOMIC_RELAXED) < full) return 0;
-  errno = ENOSPC;
-  return 1;
+  return struck(ENOSPC);
 }
 
 static int refused_fd(int fd) {
@@ -75,11 +81,7 @@ static int refused_path(int folder, const char *path) {
     strcpy(whole + length + 1, path);
     path = whole;
   }
-  if (below(path, readonly)) {
-    errno = EROFS;
-    return 1;
-  }
-  return no_room(path);
+  return below(path, readonly) ? struck(EROFS) : no_room(path);
 }
 
 #define WRITES(result, name, parameters, arguments) \
@@ -127,17 +129,14 @@ int mkdirat(int folder, const char *path, mode_t mode) {
 }
 
 // What is renamed or removed needs no room, but a file system that may be written to.
-static int fixed(const char *path) {
-  if (!below(path, readonly)) return 0;
-  errno = EROFS;
-  return 1;
-}
+static int fixed(const char *path) { return below(path, readonly) && struck(EROFS); }
 int rename(const char *one, const char *other) { return fixed(one) || fixed(other) ? -1 : REAL(rename)(one, other); }
 int unlink(const char *path) { return fixed(path) ? -1 : REAL(unlink)(path); }
 int rmdir(const char *path) { return fixed(path) ? -1 : REAL(rmdir)(path); }
 
 static void turn(struct timespec *now) {
   struct timespec steady;
+  struck(errno);
   REAL(clock_gettime)(CLOCK_MONOTONIC, &steady);
   if (!strcmp(wrong_clock, "jump")) {
     now->tv_sec += steady.tv_sec % 2 * 86400;

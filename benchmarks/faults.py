@@ -17,6 +17,7 @@ import json
 import os
 import random
 import sqlite3
+import struct
 import subprocess
 import sys
 import tempfile
@@ -40,7 +41,7 @@ exec '{real}' "$@"
 """
 _COMPILER = """#!/bin/sh
 case "$*" in *--iree-opt-data-tiling*|*tuning-spec-path*) ;; *) exec '{real}' "$@" ;; esac
-[ ! -e "$0.fault" ] || . "$0.fault"
+[ ! -s "$0.fault" ] || {{ echo >> "$0.struck"; . "$0.fault"; }}
 '{real}' "$@" || exit $?
 [ ! -e module.vmfb ] || sha256sum < module.vmfb >> "$0.candidates"
 """
@@ -51,7 +52,7 @@ for word in "$@"; do case "$word" in
 esac; done
 ms=100 known="${{0%/*}}/iree-compile.candidates"
 if [ -e "$known" ] && grep -q "$(sha256sum < "$path")" "$known"; then
-  ms=50; [ ! -e "$0.fault" ] || . "$0.fault"
+  ms=50; [ ! -s "$0.fault" ] || {{ echo >> "$0.struck"; . "$0.fault"; }}
 fi
 printf '{{"benchmarks": ['
 while [ "$count" -gt 0 ]; do
@@ -72,6 +73,8 @@ class Outcome:
     exit_code: int = 0
     states: dict[str, int] = field(default_factory=dict)
     """Candidates by state, or class of failure."""
+    struck: int = 0
+    """How often something failed by the fault, where that is counted: calls of the system, programs that misbehave."""
     said: str = ""
     """The error, where the command ended with one."""
     verdict: str = ""
@@ -203,6 +206,12 @@ def faults() -> dict[str, Fault]:
     return found
 
 
+def counted(folder: Path) -> tuple[int, int]:
+    """By faults.c: how often something was written, and how often a call failed."""
+    written, failed = struct.unpack("2q", (folder / "counter").read_bytes())
+    return written, failed
+
+
 class Bench:
     """Plays faults; everything random is drawn from the seed."""
 
@@ -221,6 +230,9 @@ class Bench:
             place.before = self._group(stack, fault.before)
             with fault.during(place):
                 found.exit_code = ended(place.start(words, folder / "first.json"))
+            found.struck = self._struck(place)
+            if place.more or fault.compile or fault.benchmark:
+                found.wrong += [] if found.struck else ["the fault never struck"]
             place.more, place.before = {}, ()
             self._judge(found, folder / "first")
             runs, before = place.rows()
@@ -253,12 +265,18 @@ class Bench:
         place.more = self._environment(place, Fault({"FAULTS_FULL": str(1 << 40)}))
         if ended(place.start(COMMANDS["gemm"], folder / "first.json")):
             sys.exit((folder / "first.err").read_text())
-        return int.from_bytes((folder / "counter").read_bytes(), sys.byteorder)
+        return counted(folder)[0]
+
+    def _struck(self, place: Place) -> int:
+        lines = sum(path.read_text().count("\n") for path in (place.folder / "tools").glob("*.struck"))
+        if place.more:
+            lines += counted(place.folder)[1]
+        return lines
 
     def _environment(self, place: Place, fault: Fault) -> dict[str, str]:
         if not fault.environment:
             return {}
-        (place.folder / "counter").write_bytes(bytes(8))
+        (place.folder / "counter").write_bytes(bytes(16))
         where = {"LD_PRELOAD": self.library, "FAULTS_ROOT": place.folder, "FAULTS_COUNTER": place.folder / "counter"}
         own = dict(fault.environment)
         if "FAULTS_READONLY" in own:
@@ -278,7 +296,7 @@ class Bench:
         ):
             (folder / name).write_text(text.format(real=path))
             (folder / name).chmod(0o755)
-            (folder / f"{name}.fault").write_text(f"{lines}\n")
+            (folder / f"{name}.fault").write_text(lines)
         return ("--iree-tools", str(folder))
 
     def _group(self, stack: ExitStack, words: tuple[str, ...]) -> tuple[str, ...]:
@@ -306,12 +324,16 @@ class Bench:
 
 def table(outcomes: list[Outcome]) -> str:
     """Faults in the order in which they were tried, full disks in one line."""
-    lines = ["| fault | exit code | candidates | said | went on to | wrong |", "|---|---:|---|---|---|---|"]
+    lines = [
+        "| fault | struck | exit code | candidates | said | went on to | wrong |",
+        "|---|---:|---:|---|---|---|---|",
+    ]
     disks = [one for one in outcomes if one.name.startswith("disk full")]
     for one in (one for one in outcomes if one not in disks):
         states = ", ".join(f"{count} {state}" for state, count in sorted(one.states.items()))
         said = one.said.removeprefix("autotune: ").replace("|", "/")[:160]
-        cells = (one.name, one.exit_code, states or "none", said, one.verdict, len(one.wrong) or "none")
+        struck = one.struck or ""
+        cells = (one.name, struck, one.exit_code, states or "none", said, one.verdict, len(one.wrong) or "none")
         lines.append(f"| {' | '.join(map(str, cells))} |")
     if disks:
         codes = Counter(one.exit_code for one in disks)

@@ -140,7 +140,8 @@ def _holder(file: int) -> str:
 
 
 def _unusable(path: Path, error: OSError) -> StorageError:
-    remedy = "Check that you may write there and that its file system has locks, or choose another --workspace."
+    check = "Check that you may write there and that its file system has locks"
+    remedy = f"{check}, or choose another --workspace or AUTOTUNE_CACHE_DIR."
     return StorageError(f"{path} cannot be locked ({error.strerror}).", remedy=remedy)
 
 
