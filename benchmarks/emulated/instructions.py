@@ -37,9 +37,7 @@ def lookup(emulator: Emulator, instruction: Any, raw: bytes, architecture: str, 
     if name.startswith(("V_MFMA_", "V_WMMA_")):
         return matrix(name, int.from_bytes(raw, "little"), instruction.size(), chip)
     if name.startswith("BUFFER_") and form == "MUBUF":
-        # The emulator's own are right where neither accumulation registers nor shared memory take part.
-        right = architecture == "cdna" and re.search(r"DWORD(X2|X4)?$", name) and not word & (1 << 55 | 1 << 16)
-        return None if right else _buffer(word, name, architecture)
+        return _buffer(word, name, architecture)  # the emulator's own read and write at multiples of four only
     if form in ("VOP1_DPP16", "VOP2_DPP16") and _misread(word):
         return _from_lanes(emulator, raw, architecture, instruction.size())
     if "_SDWA" in form and word >> 32 & (_SCALAR_0 | _SCALAR_1):
@@ -54,10 +52,11 @@ def lookup(emulator: Emulator, instruction: Any, raw: bytes, architecture: str, 
         return _to_shared(word, name)
     if found := re.fullmatch(r"DS_READ_B64_TR_B(8|16)", name):
         return _turned(word, int(found[1]) // 8)
-    if form == "DS" and architecture == "cdna" and word >> 25 & 1:
+    accumulators = form == "DS" and architecture == "cdna" and word >> 25 & 1
+    if re.match(r"DS_(LOAD|READ)_[UI](8|16)_D16", name) or (accumulators and re.search(r"_[UIB](8|16)", name)):
+        return _shared_narrow(word, name)
+    if accumulators:
         return _shared_accumulators(word, name)
-    if re.match(r"DS_(LOAD|READ)_[UI](8|16)_D16", name):
-        return _shared_half(word, name)
     return _swizzle(word, wave) if name == "DS_SWIZZLE_B32" else None
 
 
@@ -108,21 +107,22 @@ def _buffer(word: int, name: str, architecture: str) -> Run:
         records, start = int(scalars[descriptor + 2]), int(scalars[more])
         for lane in executing(state):
             own = offset + start + (int(vectors[address, lane]) if by_offset else 0)
-            for number in range(count):
-                at = own + number * 4
-                within = at + size <= records
-                if store and within:
-                    value = int(registers[data + number, lane]) >> (16 if high else 0) & (1 << 8 * size) - 1
-                    ctypes.memmove(base + at, value.to_bytes(size, "little"), size)
-                elif to_shared:
-                    content = ctypes.string_at(base + at, size) if within else bytes(size)
-                    place = (int(scalars[_M0]) & _SHARED) + offset + (lane * count + number) * size
-                    ctypes.memmove(shared._buf.va_addr + place, content, size)
-                elif not store:
-                    loaded = int.from_bytes(ctypes.string_at(base + at, size), "little", signed=signed) if within else 0
+            whole = size * max(0, min(count, (records - own) // size))
+            if store and whole:
+                content = (registers[data : data + count, lane] >> np.uint32(16 if high else 0)).tobytes()
+                ctypes.memmove(base + own, content, whole)
+            elif to_shared:
+                place = (int(scalars[_M0]) & _SHARED) + offset + lane * count * size
+                content = ctypes.string_at(base + own, whole).ljust(count * size, b"\0")
+                ctypes.memmove(shared._buf.va_addr + place, content, count * size)
+            elif not store:
+                content = ctypes.string_at(base + own, whole).ljust(count * size, b"\0")
+                if size < 4:
+                    value = int.from_bytes(content, "little", signed=signed)
                     old = int(registers[data, lane])
-                    value = _half(old, loaded & 0xFFFF, high=high) if narrow else loaded & 0xFFFFFFFF
-                    registers[data + number, lane] = value
+                    registers[data, lane] = _half(old, value & 0xFFFF, high=high) if narrow else value & 0xFFFFFFFF
+                else:
+                    registers[data : data + count, lane] = np.frombuffer(content, np.uint32)
         state.pc += _LONG
 
     return run
@@ -232,19 +232,29 @@ def _shared_accumulators(word: int, name: str) -> Run:
     return run
 
 
-def _shared_half(word: int, name: str) -> Run:
-    """Loads half a register from shared memory; the emulator overwrites the other half, too."""
-    offset, target, source = word & 0xFFFF, word >> 56 & 255, word >> 32 & 255
-    size = 1 if re.search(r"[UI]8", name) else 2
-    kind = np.dtype(np.int8 if "I8" in name else np.uint8 if size == 1 else np.uint16)
+def _shared_narrow(word: int, name: str) -> Run:
+    """Numbers of up to 16 bits between shared memory and accumulation registers, or half a register.
+
+    The emulator overwrites the other half, and takes other registers for the accumulation ones.
+    """
+    offset, address, accumulators = word & 0xFFFF, word >> 32 & 255, word >> 25 & 1
+    size, _, signed = _width(name)
+    reads, half, high = "WRITE" not in name, "D16" in name, name.endswith("HI")
+    register = word >> (56 if reads else 40) & 255
 
     def run(state: Any, shared: Any) -> None:
-        vectors = vgprs(state)
-        content = bytes(shared.as_memoryview(force_zero_copy=True))
+        registers = agprs(state) if accumulators else vgprs(state)
+        content = shared.as_memoryview(force_zero_copy=True).cast("B")
         for lane in executing(state):
-            at = int(vectors[source, lane]) + offset
-            value = int(np.frombuffer(content[at : at + size], kind)[0]) if at + size <= len(content) else 0
-            vectors[target, lane] = _half(int(vectors[target, lane]), value & 0xFFFF, high=name.endswith("HI"))
+            at, old = int(vgprs(state)[address, lane]) + offset, int(registers[register, lane])
+            if at + size > len(content):
+                continue
+            if reads:
+                value = int.from_bytes(content[at : at + size], "little", signed=signed)
+                registers[register, lane] = _half(old, value & 0xFFFF, high=high) if half else value & 0xFFFFFFFF
+            else:
+                value = old >> (16 if high else 0) & (1 << 8 * size) - 1
+                content[at : at + size] = value.to_bytes(size, "little")
         state.pc += _LONG
 
     return run

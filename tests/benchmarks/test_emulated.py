@@ -92,6 +92,32 @@ def test_a_buffers_bounds_hold_and_half_a_register_keeps_its_other_half() -> Non
     assert memory.tolist() == [0xBBBB] * 8
 
 
+def test_words_are_read_at_addresses_that_are_no_multiples_of_four() -> None:
+    memory, wave = np.arange(1, 9, dtype=np.uint16), Wave()
+    wave.scalars[8:12] = [memory.ctypes.data & 0xFFFFFFFF, memory.ctypes.data >> 32, memory.nbytes, 0]
+    wave.vectors[1] = np.arange(LANES) * 4 + 2
+    word = 1 << 12 | 1 << 32 | 2 << 40 | 2 << 48 | 128 << 56  # offen, address v1, data v2, descriptor s[8:11]
+    instructions._buffer(word, "BUFFER_LOAD_DWORDX2", "cdna")(wave, None)
+    assert wave.vectors[2:4, :4].T.tolist() == [
+        [2 | 3 << 16, 4 | 5 << 16],
+        [4 | 5 << 16, 6 | 7 << 16],
+        [6 | 7 << 16, 0],
+        [0, 0],
+    ]
+
+
+def test_numbers_of_16_bits_go_to_accumulation_registers() -> None:
+    accumulated: Any = np.zeros((256, LANES), np.uint32)
+    shared: Any = np.array([7, 0xFFFE, 9, 0], np.uint16).view(np.uint8)
+    wave = Wave()
+    wave.accvgpr_buf = SimpleNamespace(as_memoryview=lambda **_: memoryview(accumulated.reshape(-1)).cast("B"))
+    wave.vectors[1] = 2
+    instructions._shared_narrow(2 | 1 << 25 | 1 << 32 | 5 << 56, "DS_READ_I16")(
+        wave, SimpleNamespace(as_memoryview=lambda **_: memoryview(shared))
+    )
+    assert set(accumulated[5].tolist()) == {9}
+
+
 def test_only_scales_are_read_with_the_matrix_instruction_after_them() -> None:
     raw = bytes.fromhex("ff644668908400001400add346550202")
     assert one_instruction(raw, "cdna") == raw[:8] + bytes(8)
