@@ -52,7 +52,7 @@ for word in "$@"; do case "$word" in
 esac; done
 ms=100 known="${{0%/*}}/iree-compile.candidates"
 if [ -e "$known" ] && grep -q "$(sha256sum < "$path")" "$known"; then
-  ms=50; [ ! -s "$0.fault" ] || {{ echo >> "$0.struck"; . "$0.fault"; }}
+  ms=50; [ ! -s "$0.fault" ] || . "$0.fault"
 fi
 printf '{{"benchmarks": ['
 while [ "$count" -gt 0 ]; do
@@ -74,7 +74,7 @@ class Outcome:
     states: dict[str, int] = field(default_factory=dict)
     """Candidates by state, or class of failure."""
     struck: int = 0
-    """How often something failed by the fault, where that is counted: calls of the system, programs that misbehave."""
+    """How often something failed by the fault, where that is counted: calls of the system, and compiles."""
     said: str = ""
     """The error, where the command ended with one."""
     verdict: str = ""
@@ -231,14 +231,15 @@ class Bench:
             with fault.during(place):
                 found.exit_code = ended(place.start(words, folder / "first.json"))
             found.struck = self._struck(place)
-            if place.more or fault.compile or fault.benchmark:
-                found.wrong += [] if found.struck else ["the fault never struck"]
             place.more, place.before = {}, ()
             self._judge(found, folder / "first")
             runs, before = place.rows()
             newest = runs[-1].id if runs else ""
             mine = [row for row in before.values() if row.run == newest]
             found.states = dict(Counter(row.failure or row.state for row in mine))
+            misbehaves = fault.benchmark and (found.exit_code or any(row.failure for row in mine))
+            if (fault.environment or fault.compile or fault.benchmark) and not (found.struck or misbehaves):
+                found.wrong.append("the fault never struck")
             whole, text = (Fault() if fault.benchmark is None else Fault(benchmark="")), ""
             words = (*COMMANDS["gemm"], *self._tools(place, whole))
             while found.exit_code not in (0, 6) and not fault.ends and found.resumed < 3 and not text:
