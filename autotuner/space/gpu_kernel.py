@@ -199,13 +199,15 @@ def _attention(knobs: Mapping[str, Any], root: Any, chip: Chip, dimensions: Sequ
     score_shape = (*(full[loop] for loop in sorted(rows_of_out)), full[keys])
     scores = Tile(score_shape, 32)
     out = {loop for result in maps[-3].results for loop in gpu_config.loops_of(result)}  # maximum and sum come last
-    weights = Tile(score_shape, value.bits).bytes * (1 - _stays(rows, pv))
+    shared = 1 - _stays(rows, pv)
+    stages, trips = rows.free_knob(PREFETCH), -(-dimensions[keys] // full[keys])
     return Kernel(
         chip=chip,
         threads=_threads(knobs, rows),
         promoted=(query, key, value),
         accumulators=(Tile(tuple(full[loop] for loop in sorted(out)), 32), scores),
-        shared=query.bytes + key.bytes + value.bytes + weights,
+        shared=query.bytes + key.bytes + value.bytes + Tile(score_shape, value.bits).bytes * shared,
+        unordered=shared * ((stages > 1) & (trips > stages)),
         waves=rows.free_knob(WAVES),
         derived=True,
         scores=(full[keys], rows.option(qk, [mma.mnk_shape[1] for mma in qk.options])),

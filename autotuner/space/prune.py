@@ -66,6 +66,8 @@ class Kernel:
     """Bytes that a prefetch holds in registers while the step before is computed; 0 where nothing is prefetched."""
     derived: bool = False
     """Whether each promoted operand must have a layout over the threads (VectorDistribute)."""
+    unordered: Grid = field(default_factory=_nothing)
+    """1 where softmax's weights go through shared memory in a loop that also prefetches operands."""
     unswizzled: Grid = field(default_factory=_nothing)
     """1 where DMA is to copy or swizzle operands in a way that the rest of the configuration does not allow."""
     widened: Grid = field(default_factory=_nothing)
@@ -189,6 +191,11 @@ UNSWIZZLED = Rule(
 """IREE fails with 'all swizzle hints must resolve' or on the types of a swizzle_hint. A plain copy by DMA is built and
 wrong: a wave writes its rows without the padding that they are read with."""
 
+UNORDERED = Rule(
+    "barrier", "prefetched steps whose softmax goes through shared memory", lambda k: np.asarray(k.unordered > 0)
+)
+"""IREE builds it and it is wrong: a subgroup reads what others write, with no barrier between."""
+
 STRIDED = Rule("stride", "a direct convolution whose window moves by more than one", lambda k: np.full(1, k.strided))
 """IREE fails with "'iree_codegen.inner_tiled' op expected indexing map to be a projected permutation", or crashes."""
 
@@ -210,6 +217,7 @@ RULES: tuple[Rule, ...] = (
     WIDENED,
     STRIDED,
     UNSWIZZLED,
+    UNORDERED,
     UNDERIVABLE,
     TORN_SCORES,
     SHARED_MEMORY,

@@ -232,6 +232,16 @@ def test_attention_leaves_out_what_cannot_be_built(emit: Emit) -> None:
     assert (table[~wide]["red_k2"].astype(int) % 32 > 0).any()
 
 
+def test_attention_prefetches_only_where_softmax_stays_in_registers(emit: Emit) -> None:
+    table = frame(read(emit, "gfx942", WIDE).space)
+    stays = table["pv_mma"].str.startswith("MFMA") & (table["mma_col_major"].astype(int) == 1)
+    looped = table["prefetch_num_stages"].astype(int) * table["red_k2"].astype(int) < WIDE.keys
+    prefetched = (table["prefetch_num_stages"].astype(int) > 1) & looped
+    assert (prefetched & stays).any()
+    assert (~prefetched & ~stays).any()
+    assert not (prefetched & ~stays).any()
+
+
 def test_without_rules_the_constraints_alone_decide(emit: Emit) -> None:
     text = emit(WIDE, "gfx942")
     gpu, whole = (GpuSpace.read(text, backend=ROCM, rules=rules) for rules in (RULES, ()))
