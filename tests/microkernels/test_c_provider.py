@@ -220,6 +220,14 @@ def test_whatever_is_included_counts(tmp_path: Path) -> None:
     assert compile_object(source, {}, chip=CHIP).path.read_bytes() != first.path.read_bytes()
 
 
+def test_numbers_that_leave_the_code_as_it_is_share_an_object(tmp_path: Path) -> None:
+    source = tmp_path / "kernel.c"
+    source.write_text("int kernel(void) { return WIDTH / 8; }\n")
+    first = compile_object(source, {"width": 8, "height": 1}, chip=CHIP)
+    assert compile_object(source, {"width": 8, "height": 2}, chip=CHIP) == first
+    assert compile_object(source, {"width": 16, "height": 1}, chip=CHIP).symbol != first.symbol
+
+
 def test_instructions_are_those_that_the_processor_has() -> None:
     avx512 = {"avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"}
     given: tuple[set[str], ...] = ({*avx512, "sse2"}, {"avx2", "fma", "avx512f"}, {"avx2"}, set())

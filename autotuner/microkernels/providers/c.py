@@ -75,14 +75,15 @@ def compile_object(
 ) -> Built:
     """Compiles one C file with these numbers as macros, in capitals.
 
-    The object's key is its preprocessed text, so every header counts. The function is named after the key, too:
-    executables are linked together, and of two functions of one name both would call the first.
+    The object's key is its preprocessed text, so every header counts, and shapes whose macros leave the same code share
+    it. The function is named after the key, too: executables are linked together, and of two functions of one name both
+    would call the first.
     """
     compiler = find_compiler(chip)
     read_source(source)
     defines = [f"-D{name.upper()}={int(value)}" for name, value in sorted(macros.items())]
-    flags = [*compiler.flags, *choose_isa(chip, features).flags, *defines]
-    command: list[str | Path] = [compiler.path, *flags, f"-I{shipped_folder()}", source.absolute()]
+    flags = [*compiler.flags, *choose_isa(chip, features).flags]
+    command: list[str | Path] = [compiler.path, *flags, *defines, f"-I{shipped_folder()}", source.absolute()]
 
     def run(*words: str | Path) -> str:
         done = process.run([*command, *words], timeout=timeout)
