@@ -64,7 +64,7 @@ def read_attention(op: Any, dtype: str, masks: Masks) -> Iterator[Attention]:
     if not (flat or graph.rank(query) == 4) or graph.rank(key) != graph.rank(query) or dtype not in ACCUMULATORS:
         return
     *lead, queries, width = graph.shape(query)
-    if not _is_scaled(op, width) or not _takes_scores_as_theyare_inputs(op) or not _has_usual_operands(op, len(lead)):
+    if not _is_scaled(op, width) or not _takes_scores_as_they_are(op) or not _has_usual_operands(op, len(lead)):
         return
     if _is_masked(op):
         about = (op.operands[_MASK], str(affine_maps(op)[_MASK]), len(lead))
@@ -104,7 +104,7 @@ def _is_scaled(op: Any, width: int) -> bool:
     return scale is not None and math.isclose(scale, 1 / math.sqrt(width), rel_tol=SCALES.get(type, 0.0))
 
 
-def _takes_scores_as_theyare_inputs(op: Any) -> bool:
+def _takes_scores_as_they_are(op: Any) -> bool:
     """Whether its region leaves the scores unchanged."""
     arguments, operations = graph.body(op)
     return len(operations) == 1 and list(operations[0].operands) == arguments
