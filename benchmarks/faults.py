@@ -318,7 +318,7 @@ class Bench:
             found.wrong.append(f"exit code {found.exit_code}: {text[-600:]}")
         lines = [line for line in text.splitlines() if line.startswith("autotune: ")]
         if found.exit_code not in (0, 6):
-            found.said = lines[-1] if lines else "killed by the system" if killed else ""
+            found.said = lines[-1].replace(f"{path.parent}/", "") if lines else "killed by the system" if killed else ""
             if not found.said:
                 found.wrong.append(f"exit code {found.exit_code} without a word")
 
