@@ -57,8 +57,8 @@ KILLS = 6
 """At most so often a command is killed before it may come to its end."""
 BY_THE_CLOCK = 0.25
 """The share of moments that are drawn by the clock: of a start that lasts, most of them strike before it times."""
-MOST_RECORDS = 60
-"""The largest number of records after which something is killed: a search has some ten, a race some fifty."""
+MOST_RECORDS = 20
+"""The largest number of records after which something is killed: a search of these commands has some ten."""
 MOMENTS = ("before a row had ended", "among candidates", "after a race began")
 _MARK = "AUTOTUNE_CHAOS"
 _LONGEST = 600.0
