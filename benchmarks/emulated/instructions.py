@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.emulated.lanes import chosen, swapped, swizzle
 from benchmarks.emulated.matrices import matrix
 from benchmarks.emulated.registers import Run, agprs, executing, sgprs, vgprs
 
 Emulator = Any
 """The module `test.mockgpu.amd.emu`."""
-_M0, _OFF = 124, 127
+_M0, _M0_OF_RDNA, _OFF = 124, 125, 127
 _SHARED = 0x3FFFF
 """The bits of M0 that are an address: gfx950 has more than 64 KiB of shared memory."""
 _LONG = 8
@@ -36,18 +37,25 @@ def lookup(emulator: Emulator, instruction: Any, raw: bytes, architecture: str, 
     wave, form = emulator._wave_size(architecture), type(instruction).__name__
     if name.startswith(("V_MFMA_", "V_WMMA_")):
         return matrix(name, int.from_bytes(raw, "little"), instruction.size(), chip)
-    if name.startswith("BUFFER_") and form == "MUBUF":
-        return _buffer(word, name, architecture)  # the emulator's own read and write at multiples of four only
-    if form in ("VOP1_DPP16", "VOP2_DPP16") and _misread(word):
+    if name.startswith("BUFFER_") and form in ("MUBUF", "VBUFFER"):
+        whole = int.from_bytes(raw[: instruction.size()], "little")
+        return _buffer(whole, name, architecture)  # the emulator's own read and write at multiples of four only
+    if form in ("VOP1_DPP16", "VOP2_DPP16") and _misread(word, architecture):
         return _from_lanes(emulator, raw, architecture, instruction.size())
     if "_SDWA" in form and word >> 32 & (_SCALAR_0 | _SCALAR_1):
         return _part_of_scalar(emulator, raw, architecture, instruction.size())
     if architecture == "cdna" and (fields := _high(form, name, word)):
         return _moved(emulator, raw, architecture, instruction.size(), fields)
+    if re.fullmatch(r"GLOBAL_(INV|WB|WBINV)", name):
+        return _skip(instruction.size())
+    if name.startswith("V_MOVRELS_B32"):
+        return _indexed(word)
     if name.startswith("S_SETREG"):  # MODE is not modelled
         return _skip(_LONG if "IMM32" in name else 4)
     if found := re.match(r"V_PERMLANE(16|32)_SWAP", name):
-        return _swapped(word, int(found[1]))
+        return swapped(word, int(found[1]))
+    if found := re.fullmatch(r"V_PERMLANE(X?)16_B32", name):
+        return chosen(raw, instruction.size(), other=bool(found[1]))
     if form == "GLOBAL" and name.startswith("GLOBAL_LOAD_LDS_"):
         return _to_shared(word, name)
     if found := re.fullmatch(r"DS_READ_B64_TR_B(8|16)", name):
@@ -57,13 +65,26 @@ def lookup(emulator: Emulator, instruction: Any, raw: bytes, architecture: str, 
         return _shared_narrow(word, name)
     if accumulators:
         return _shared_accumulators(word, name)
-    return _swizzle(word, wave) if name == "DS_SWIZZLE_B32" else None
+    return swizzle(word, wave) if name == "DS_SWIZZLE_B32" else None
 
 
 def _skip(size: int) -> Run:
     def run(state: Any, shared: Any) -> None:
         del shared
         state.pc += size
+
+    return run
+
+
+def _indexed(word: int) -> Run:
+    """A copy of a register so many beyond the named one as M0 says, on RDNA."""
+    target, source = word >> 17 & 255, word & 255
+
+    def run(state: Any, shared: Any) -> None:
+        del shared
+        vectors, lanes = vgprs(state), executing(state)
+        vectors[target, lanes] = vectors[source + int(sgprs(state)[_M0_OF_RDNA]), lanes]
+        state.pc += 4
 
     return run
 
@@ -88,14 +109,18 @@ def _half(old: int, new: int, *, high: bool) -> int:
 
 def _buffer(word: int, name: str, architecture: str) -> Run:
     """Loads and stores by a buffer's descriptor, whose bounds they obey."""
+    cdna, fourth = architecture == "cdna", architecture == "rdna4"
+    size_of_code = 12 if fourth else _LONG
     if re.search(r"INV|WBL2", name):
-        return _skip(_LONG)
-    cdna = architecture == "cdna"
-    by_index, to_shared = word >> (13 if cdna else 55) & 1, cdna and word >> 16 & 1
-    if by_index or "ATOMIC" in name or "FORMAT" in name or (not cdna and word >> 53 & 1):
+        return _skip(size_of_code)
+    by_index, to_shared = word >> (13 if cdna else 63 if fourth else 55) & 1, cdna and word >> 16 & 1
+    if by_index or "ATOMIC" in name or "FORMAT" in name or (word >> 53 & 1 and architecture == "rdna3"):
         raise NotImplementedError(f"{name} in this form")
     data, address, descriptor = word >> 40 & 255, word >> 32 & 255, (word >> 48 & 31) * 4
     offset, more, by_offset = word & 0xFFF, word >> 56 & 255, word >> (12 if cdna else 54) & 1
+    if fourth:
+        data, address, descriptor = word >> 32 & 255, word >> 64 & 255, word >> 41 & 511
+        offset, more, by_offset = word >> 72, word & 127, word >> 62 & 1
     accumulators = cdna and word >> 55 & 1
     size, count, signed = _width(name)
     store, narrow, high = "STORE" in name, "D16" in name, "HI" in name.split("_")
@@ -123,7 +148,7 @@ def _buffer(word: int, name: str, architecture: str) -> Run:
                     registers[data, lane] = _half(old, value & 0xFFFF, high=high) if narrow else value & 0xFFFFFFFF
                 else:
                     registers[data : data + count, lane] = np.frombuffer(content, np.uint32)
-        state.pc += _LONG
+        state.pc += size_of_code
 
     return run
 
@@ -162,42 +187,6 @@ def _turned(word: int, size: int) -> Run:
         rows = content[at[:, None] + np.arange(8)].reshape(-1, 8 // size, 16, size)
         columns = np.ascontiguousarray(rows.transpose(0, 2, 1, 3)).reshape(-1, 8).view(np.uint32)
         (agprs if accumulators else vgprs)(state)[target : target + 2] = columns.T
-        state.pc += _LONG
-
-    return run
-
-
-def _swapped(word: int, size: int) -> Run:
-    """Every second group of lanes of one register changes places with the groups before of another."""
-    target, source = word >> 17 & 255, word & 255
-
-    def run(state: Any, shared: Any) -> None:
-        del shared
-        pairs = vgprs(state)
-        first, second = (pairs[number].reshape(-1, 2, size) for number in (target, source))
-        kept = first[:, 1].copy()
-        first[:, 1], second[:, 0] = second[:, 0], kept
-        state.pc += 4
-
-    return run
-
-
-def _swizzle(word: int, wave: int) -> Run:
-    offset, target, source = word & 0xFFFF, word >> 56 & 255, word >> 32 & 255
-    lanes = np.arange(wave)
-    if offset >= 0xC000:
-        raise NotImplementedError("DS_SWIZZLE_B32 that rotates")
-    if offset & 0x8000:
-        chosen = lanes & ~3 | np.array([offset >> 2 * (lane & 3) & 3 for lane in lanes])
-    else:
-        chosen = lanes & ~31 | ((lanes & 31 & offset | offset >> 5 & 31) ^ offset >> 10 & 31)
-
-    def run(state: Any, shared: Any) -> None:
-        del shared
-        vectors, active = vgprs(state), executing(state)
-        there = np.zeros(wave, bool)
-        there[active] = True
-        vectors[target, active] = np.where(there[chosen], vectors[source, chosen], 0)[active]
         state.pc += _LONG
 
     return run
@@ -264,11 +253,15 @@ _SAME_LANE = 0xE4
 """The control word of data that stays where it is."""
 _FROM_ROWS_BEFORE = {0x142: (15, 0b1110), 0x143: (31, 0b1100)}
 """Control words of data from the last lanes before a row (of 16 lanes, or of 32), and the rows that get some."""
+_SHARED_LANE, _CROSSED = 0x15, 0x16
+"""Control words of RDNA's, without the last four bits: one lane's data for its row, or lanes crossed by a mask."""
 
 
-def _misread(word: int) -> bool:
+def _misread(word: int, architecture: str) -> bool:
     """Whether data from other lanes is read from lanes that are written before, or from the first lane of a row."""
-    return (word >> 17 & 255) == (word >> 32 & 255) or word >> 40 & 511 in _FROM_ROWS_BEFORE
+    control = word >> 40 & 511
+    unknown = control >> 4 in (_SHARED_LANE, _CROSSED) and architecture != "cdna"
+    return (word >> 17 & 255) == (word >> 32 & 255) or control in _FROM_ROWS_BEFORE or unknown
 
 
 def _from_lanes(emulator: Emulator, raw: bytes, architecture: str, size: int) -> Run:
@@ -280,6 +273,9 @@ def _from_lanes(emulator: Emulator, raw: bytes, architecture: str, size: int) ->
         back, rows = _FROM_ROWS_BEFORE[control]
         lanes = np.maximum((lanes & ~back) - 1, 0)
         masked = masked & ~(511 << 8) & ~(15 << 28) | _SAME_LANE << 8 | (second >> 28 & rows) << 28
+    elif control >> 4 in (_SHARED_LANE, _CROSSED):
+        lanes = lanes & ~15 | control & 15 if control >> 4 == _SHARED_LANE else lanes ^ control & 15
+        masked = masked & ~(511 << 8) | _SAME_LANE << 8
     code = raw[:4] + masked.to_bytes(4, "little") + raw[8:]
     return _elsewhere(emulator, architecture, code, size, {spare: lambda state: vgprs(state)[source, lanes]})
 

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from elftools.elf.elffile import ELFFile
 
 from benchmarks.emulated.instructions import Emulator, lookup, memory
+from benchmarks.emulated.registers import vgprs
 
 ARCHITECTURES = {
     **dict.fromkeys(("gfx908", "gfx90a", "gfx942", "gfx950"), "cdna"),
@@ -36,6 +37,8 @@ _RELATIVE = 13
 """R_AMDGPU_RELATIVE64."""
 _SCALES = b"\xac\xd3"
 """Begins the one instruction of CDNA's that is longer than eight bytes."""
+_NO_RESERVE = 0x4000  # MAP_NORESERVE of Linux, which Python 3.11 does not name
+_LAZY = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
 _BARRIERS = ("SOPP", "SOP1")
 
 
@@ -45,10 +48,11 @@ def load_emulator(checkout: Path) -> Emulator:
     if not source.is_file():
         sys.exit(f"{checkout} is no checkout of tinygrad's: {source} is not there")
     sys.path.insert(0, str(checkout))
-    formats = import_module("tinygrad.renderer.amd")._load_formats()["rdna3"]
+    formats = import_module("tinygrad.renderer.amd")._load_formats()
     emulator: Emulator = import_module("test.mockgpu.amd.emu")
-    if emulator.ir3.MUBUF not in formats:
-        formats.insert(0, emulator.ir3.MUBUF)
+    for architecture, buffers in (("rdna3", emulator.ir3.MUBUF), ("rdna4", emulator.ir4.VBUFFER)):
+        if buffers not in formats[architecture]:
+            formats[architecture].insert(0, buffers)
     decode = emulator.decode_inst
     emulator.decode_inst = lambda raw, architecture: decode(one_instruction(raw, architecture), architecture)
     return emulator
@@ -162,7 +166,9 @@ class Launch:
             head + struct.pack("<IIQQQQ", kernel.scratch, kernel.shared, 0, ctypes.addressof(given), 0, 0), 64
         )
         user = kernel.user_registers(given, packet)
-        shared = memory(emulator, (kernel.shared + self.dynamic_shared + 511) // 512 * 512 or 512)
+        size = (kernel.shared + self.dynamic_shared + 511) // 512 * 512 or 512
+        reach = mmap.mmap(-1, 1 << 32, flags=_LAZY)  # the emulator reads for lanes that do not execute, too
+        shared = memory(emulator, size, at=ctypes.addressof(ctypes.c_char.from_buffer(reach)))
         everything = memory(emulator, 1 << 42, at=0)
         starts = range(0, total, wave)
         scratch = [memory(emulator, max(kernel.scratch, 1) * wave + 64) for _ in starts]
@@ -173,6 +179,9 @@ class Launch:
                 for start, own in zip(starts, scratch, strict=True):
                     first = (kernel.entry, start, total, *self.block, ctypes.addressof(given), kernel.registers)
                     state = emulator._init_wave(*first, kernel.scratch, architecture, *place, user, wave)
+                    if self.code.chip == "gfx908":  # it has the three numbers of a work item in three registers
+                        vectors = vgprs(state)
+                        vectors[:3] = [vectors[0] >> np.uint32(10 * axis) & 1023 for axis in range(3)]
                     buffers = (state.sgpr_buf, state.vgpr_buf, everything, shared, own, state.accvgpr_buf)
                     waves.append((state, [ctypes.c_uint64(one._buf.va_addr) for one in buffers]))
                 while waves:  # up to the next barrier, each in turn

@@ -84,7 +84,8 @@ def matrix(name: str, word: int, size: int, chip: str) -> Run | None:
         registers = np.arange(rows * rows // 64)[:, None]
         row = registers // 4 * 4 * groups + lanes // rows * 4 + registers % 4
         form = _Form(_kinds(found[5], word, chip), _RESULTS[found[2]], rows, int(found[4]), groups, row)
-        return _multiplied(form, word, size, scales, (word >> 59 & 1, word >> 60 & 1, word >> 15 & 1))
+        result = 1 if chip == "gfx908" else word >> 15 & 1  # which has all results there
+        return _multiplied(form, word, size, scales, (word >> 59 & 1, word >> 60 & 1, result))
     if found := _WMMA.match(name):
         fourth = chip.startswith("gfx12")
         registers, half = np.arange(8)[:, None], np.arange(32) // 16

@@ -17,7 +17,7 @@ from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
 from autotuner.system import process
 from autotuner.targets import Target
-from benchmarks.emulated import instructions
+from benchmarks.emulated import instructions, lanes
 from benchmarks.emulated.machine import CodeObject, load_emulator, one_instruction
 
 LANES = 64
@@ -74,9 +74,34 @@ def test_lanes_are_swapped_by_masks_and_by_quads() -> None:
     for offset, other in ((0x1F | 1 << 10, 1), (0x8000 | 0b00011011, 3)):
         wave = Wave()
         wave.vectors[3] = np.arange(LANES)
-        instructions._swizzle(offset | 3 << 32 | 5 << 56, LANES)(wave, None)
+        lanes.swizzle(offset | 3 << 32 | 5 << 56, LANES)(wave, None)
         assert wave.vectors[5].tolist() == [lane ^ other for lane in range(LANES)]
         assert wave.pc == 8
+
+
+def test_lanes_of_the_other_row_are_chosen_by_a_constant_behind_the_instruction() -> None:
+    wave = Wave()
+    wave.scalars[19] = 0x76543210
+    wave.vectors[77] = np.arange(LANES)
+    raw = bytes.fromhex("4d085cd64d27fc03efcdab89")  # v_permlanex16_b32 v77, v77, s19, 0x89abcdef, of all lanes
+    lanes.chosen(raw, 12, other=True)(wave, None)
+    assert wave.vectors[77, :32].tolist() == [*range(16, 24), *range(31, 23, -1), *range(8), *range(15, 7, -1)]
+    assert wave.pc == 12
+
+
+def test_lanes_are_crossed_and_shared_as_rdna_has_it() -> None:
+    wave, emulator = Wave(), Adder()
+    wave.vgpr_buf = _buffer(wave.vectors)
+    every = np.arange(LANES)
+    for control, sources in ((0x161, every ^ 1), (0x153, every & ~15 | 3)):
+        wave.vectors[2], wave.vectors[7] = 0, 100 + every
+        word = 250 | 2 << 9 | 9 << 17 | (7 | control << 8 | 0xFF << 24) << 32  # v9 = v7 of other lanes + v2
+        assert instructions._misread(word, "rdna3")
+        assert not instructions._misread(word, "cdna")
+        raw = word.to_bytes(8, "little") + bytes(8)
+        instructions._from_lanes(emulator, raw, "rdna3", 8)(wave, None)
+        assert emulator.executed[-1] >> 40 & 511 == 0xE4  # each lane its own, of a spare register
+        assert wave.vectors[9].tolist() == (100 + sources).tolist()
 
 
 def test_a_buffers_bounds_hold_and_half_a_register_keeps_its_other_half() -> None:
@@ -146,11 +171,12 @@ class Adder:
         return LANES
 
     def _decode_at(self, place: int, _: str) -> Any:
-        self.executed.append(word := int.from_bytes(ctypes.string_at(place, 4), "little"))
+        self.executed.append(word := int.from_bytes(ctypes.string_at(place, 8), "little"))
+        source = word >> 32 & 255 if word & 511 == 250 else word & 255
 
         def run(vectors: Any) -> None:
             every = np.ctypeslib.as_array(ctypes.cast(vectors.value, ctypes.POINTER(ctypes.c_uint32)), (256, LANES))
-            every[word >> 17 & 255] = every[word & 255] + every[word >> 9 & 255]
+            every[word >> 17 & 255] = every[source] + every[word >> 9 & 255]
 
         return (SimpleNamespace(arg=SimpleNamespace(globals=[1])), SimpleNamespace(fxn=run)), None
 
