@@ -6,6 +6,7 @@ with one candidate of every part of its space.
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -29,6 +30,7 @@ from autotuner.space import Config
 from autotuner.system.cache import Cache
 from autotuner.targets import Target, all_targets
 from autotuner.tuning.plan import Plan
+from benchmarks.emulated.cases import every_case
 
 TIMEOUT = 120.0
 CANDIDATES = 3
@@ -60,9 +62,13 @@ same with one candidate of every pipeline, on cpu of every route.
 Types are those that compile and have knobs (→ accumulator); anything else is refused with this list. On cpu, pipeline
 and carrier are those of the plain route; [others](space.md#processors) have their own.
 
-| operation | target | types | pipelines | carried by | configurations | built and proven |
-|---|---|---|---|---|---|---|
+"Executed" says how many candidates were right of those that [the emulator ran](amd.md#what-the-emulator-executed), and
+in which types; "–": none ran.
+
+| operation | target | types | pipelines | carried by | configurations | built and proven | executed |
+|---|---|---|---|---|---|---|---|
 """
+EMULATED = Path(__file__).parents[1] / "results" / "reference" / "emulated.txt"
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,24 @@ class Row:
         cells = [self.operation, self.target, self.types, ", ".join(self.pipelines), ", ".join(self.carriers)]
         # How many are tried on a processor depends on the routes that it has.
         proven = "all" if self.proven == self.tried else f"{self.proven} of {self.tried}"
-        return f"| {' | '.join([*cells, self.configurations, proven])} |"
+        return f"| {' | '.join([*cells, self.configurations, proven, executed(self.operation, self.target)])} |"
+
+
+def executed(operation: str, target: str) -> str:
+    """What the table of the emulator's says of an operation on a chip."""
+    types, right, ran = dict[str, None](), 0, 0
+    for case in every_case():
+        problem = case.problem
+        batched = "batched " if isinstance(problem, Gemm) and problem.batch > 1 else ""
+        name = "conv 3x3" if problem.op == "conv" else f"{batched}{problem.op}"
+        told = [line for line in EMULATED.read_text().splitlines() if line.startswith(f"{case.name}: ")]
+        if (name, case.chip) == (operation, target) and told:
+            candidates, _, _ = told[0].partition("; shipped kernels")
+            for good, tried in re.findall(r"(\d+) of (\d+) right", candidates):
+                uncompiled = sum(map(int, re.findall(r"(\d+)x it does not compile", candidates)))
+                right, ran = right + int(good), ran + int(tried) - uncompiled
+                types[problem.types[0]] = None
+    return f"{right} of {ran} ({', '.join(types)})" if ran else "–"
 
 
 def examine(operation: str, target: str, builder: Builder, executor: Executor, *, candidates: int = CANDIDATES) -> Row:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from elftools.elf.elffile import ELFFile
 
 from benchmarks.emulated.instructions import Emulator, lookup, memory
-from benchmarks.emulated.registers import vgprs
+from benchmarks.emulated.registers import sgprs, vgprs
 
 ARCHITECTURES = {
     **dict.fromkeys(("gfx908", "gfx90a", "gfx942", "gfx950"), "cdna"),
@@ -39,6 +39,8 @@ _SCALES = b"\xac\xd3"
 """Begins the one instruction of CDNA's that is longer than eight bytes."""
 _NO_RESERVE = 0x4000  # MAP_NORESERVE of Linux, which Python 3.11 does not name
 _LAZY = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
+_NUMBER_OF_WAVE = 116
+"""ttmp8."""
 _BARRIERS = ("SOPP", "SOP1")
 
 
@@ -179,6 +181,7 @@ class Launch:
                 for start, own in zip(starts, scratch, strict=True):
                     first = (kernel.entry, start, total, *self.block, ctypes.addressof(given), kernel.registers)
                     state = emulator._init_wave(*first, kernel.scratch, architecture, *place, user, wave)
+                    sgprs(state)[_NUMBER_OF_WAVE] = start // wave << 25  # where RDNA4 has it
                     if self.code.chip == "gfx908":  # it has the three numbers of a work item in three registers
                         vectors = vgprs(state)
                         vectors[:3] = [vectors[0] >> np.uint32(10 * axis) & 1023 for axis in range(3)]
