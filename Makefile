@@ -72,7 +72,7 @@ audit: $(VENV)/.installed
 	@$(BIN)/python -m pip list --format=freeze --exclude-editable | \
 	  $(BIN)/pip-audit --strict --disable-pip --no-deps --requirement /dev/stdin $(AUDIT) 2>.audit && tail -n 1 .audit || { \
 	  grep -q "could not be audited\|ConnectionError\|ServiceError" .audit || { cat .audit; exit 1; }; \
-	  echo "make audit: nothing is known: a database of weaknesses does not answer (.audit). Run it where pypi.org does."; exit 1; }
+	  echo "make audit: nothing is known: a database of weaknesses does not answer (.audit). Run it where the index of Python packages does."; exit 1; }
 
 sbom: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet uv cyclonedx-bom

@@ -50,6 +50,8 @@ class RouteRace:
     search: RouteSearch = field(default_factory=lambda: RouteSearch(()))
     round_seconds: float = 0.0
     """For compiling some routes side by side and timing them."""
+    starting: float = 0.0
+    """Seconds of the default's first call beside the call itself: a module is loaded, inputs are read."""
 
     def begin(self, routes: Routes, *, alone: bool = False) -> None:
         """The default, and the first routes beside it unless it is to be built alone."""
@@ -57,23 +59,22 @@ class RouteRace:
         first = [PLAIN, *self.search.ask(0 if alone else side(self.context) - 1)]
         self._settle(self._start(first, timeout=self.context.compile_timeout))
         # No other round has the default in it, which may take ten times a route's time.
-        built = max((one.build.took for one in self.tried if one.build), default=0.0)
-        self.round_seconds = built + sum(3 * (one.us or 0.0) / 1e6 for one in self.tried[1:])
+        self.round_seconds = _built(self.tried) + sum(3 * (one.us or 0.0) / 1e6 for one in self.tried[1:])
 
     def rounds(self, ends: Callable[[], float], *, kept: bool = False) -> None:
         """Compiles and times routes: a round is begun if it is expected to be over at that moment.
 
-        It takes about as long as the last one. `kept`: the time after that moment is for what has been found already,
+        It takes about as long as the last one would have taken without a cache. `kept`: the time after that moment is for what has been found already,
         and no round may use a part of it.
         """
         context, clock = self.context, self.context.clock
         while not context.session.stop.requested and self.fits(ends()) and (asked := self.search.ask(side(context))):
-            started = time.monotonic()
+            started, before = time.monotonic(), len(self.tried)
             took = next((one.build.took for one in self.tried if one.build), 0.0)
             with process.until(ends() if kept else clock.given_up(ends())):
                 building = self._start(asked, timeout=max(60.0, 5 * took))
             self._settle(building)
-            self.round_seconds = time.monotonic() - started
+            self.round_seconds = max(time.monotonic() - started, _built(self.tried[before:]))
 
     def fits(self, ends: float) -> bool:
         """One more round, before that moment."""
@@ -143,8 +144,10 @@ class RouteRace:
         if not default.module.ok:
             self._rescue(f"does not compile: {first_error(default.module.stderr, most=120)}")
             return self._failed(default, default.module.failure or "compile-error", default.module.stderr)
+        started = time.monotonic()
         with beginning("the first call of IREE's default"):
             outputs = self.program.outputs(default.module.vmfb)
+        self.starting = max(time.monotonic() - started - (outputs.seconds or 0.0), 0.0)
         if remedy := known_remedy(outputs.detail):  # the call is at fault, whatever is called
             raise DeviceError(self._not_run(failed_because(outputs.detail)), remedy=remedy)
         if outputs.failure is not None:
@@ -183,7 +186,7 @@ class RouteRace:
     def _timing_seconds(self, timed: Contestant) -> float:
         """Seconds of a timing in a process of its own; those of a slow model are known."""
         if (timed.us or 0.0) > SLOW_US:
-            return (timed.us or 0.0) / 1e6
+            return (timed.us or 0.0) / 1e6 + self.starting
         started = time.monotonic()
         with self.context.clocked("time"):
             self.context.session.runner.isolated.time(timed.module, self.benchmark)
@@ -258,6 +261,11 @@ class RouteRace:
         self.context.session.store.record_failure(one.row, failure, stderr=detail)
         self.context.note(f"{one.label}: {failure}, {first_error(detail, most=160)}")
         return replace(one, failure=failure, detail=detail)
+
+
+def _built(some: Sequence[Contestant]) -> float:
+    """Seconds of the longest build of these, whenever it was made."""
+    return max((one.build.took for one in some if one.build), default=0.0)
 
 
 def _error(check: Check) -> float | None:

@@ -128,14 +128,18 @@ class _ModelRun:
 
     @property
     def _schedule(self) -> Schedule:
-        """By what there is so far; what ships, mostly the best of it, is compiled once more, from the source on."""
+        """By what there is so far; what ships, mostly the best of it, is compiled once more.
+
+        That begins with the source, as the default's compile did; builds of others begin in the middle.
+        """
         context, some = self.context, [*self.found.tried, *self.found.tuned]
         good = [one for one in some if one.ok]
         default = next((one.us for one in self.found.tried if one.us), 0.0)
         best = min(good, key=lambda one: one.us or math.inf, default=None)
         ships = self._compiling
-        if best is not None and best.id != BASELINE:
-            ships = max((one.build.took for one in (*self.found.tried[:1], best) if one.build), default=0.0)
+        if best is not None and best.id != BASELINE and best.build is not None:
+            first = self.found.tried[0].build
+            ships = max(first.took if first is not None else 0.0, SHIPPED * best.build.took)
         return Schedule(
             context.clock,
             context.timing_seconds,
@@ -144,7 +148,7 @@ class _ModelRun:
             best_us=(best.us if best is not None else None) or default,
             lasting=MIN_TIME,
             entrants=2 if len(good) > 1 else 1,
-            shipping=SHIPPED * ships,
+            shipping=ships,
         )
 
     @property
@@ -162,7 +166,9 @@ class _ModelRun:
         kernels = KernelTrials.open(race, self.plain)
         known = known_route(self.context)
         race.begin(routes, alone=known is not None or (kernels is not None and kernels.computes_most))
-        if known is not None and not stop.requested:
+        # Microkernels that are tried early take their knobs from the registry, too: the same is not compiled twice.
+        early = kernels is not None and kernels.computes_most and known == PLAIN and not self.context.registry.specs
+        if known is not None and not early and not stop.requested:
             self._begin_with_known(race, known)
         if kernels is not None and not stop.requested:
             kernels.early(ends=self._schedule.race_begins)
