@@ -64,8 +64,8 @@ class RouteRace:
     def rounds(self, ends: Callable[[], float], *, kept: bool = False) -> None:
         """Compiles and times routes: a round is begun if it is expected to be over at that moment.
 
-        It takes about as long as the last one would have taken without a cache. `kept`: the time after that moment is for
-        what has been found already, and no round may use a part of it.
+        It takes about as long as the last one would have taken without a cache. `kept`: the time after that moment is
+        for what has been found already, and no round may use a part of it.
         """
         context, clock = self.context, self.context.clock
         while not context.session.stop.requested and self.fits(ends()) and (asked := self.search.ask(side(context))):
