@@ -17,6 +17,7 @@ from benchmarks.emulated.registers import Run, agprs, executing, sgprs, vgprs
 Emulator = Any
 """The module `test.mockgpu.amd.emu`."""
 _M0, _M0_OF_RDNA, _OFF = 124, 125, 127
+_FMAC = 0x3B
 _SHARED = 0x3FFFF
 """The bits of M0 that are an address: gfx950 has more than 64 KiB of shared memory."""
 _LONG = 8
@@ -48,6 +49,10 @@ def lookup(emulator: Emulator, instruction: Any, raw: bytes, architecture: str, 
         return _moved(emulator, raw, architecture, instruction.size(), fields)
     if re.fullmatch(r"GLOBAL_(INV|WB|WBINV)", name):
         return _skip(instruction.size())
+    if form == "VOP2" and name.startswith("V_DOT2C_F32_BF16") and chip in ("gfx908", "gfx90a"):
+        fused = word & 0x81FFFFFF | _FMAC << 25  # there the number of v_mac_f32
+        code = (fused & 0xFFFFFFFF).to_bytes(4, "little") + raw[4:]
+        return _elsewhere(emulator, architecture, code, instruction.size(), {})
     if name.startswith("V_MOVRELS_B32"):
         return _indexed(word)
     if name.startswith("S_SETREG"):  # MODE is not modelled

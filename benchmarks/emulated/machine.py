@@ -23,6 +23,7 @@ import numpy.typing as npt
 from elftools.elf.elffile import ELFFile
 
 from benchmarks.emulated.instructions import Emulator, lookup, memory
+from benchmarks.emulated.matrices import first_matrix
 from benchmarks.emulated.registers import sgprs, vgprs
 
 ARCHITECTURES = {
@@ -217,6 +218,8 @@ class Launch:
         if not code.base <= place < code.base + code.size:
             raise RuntimeError(f"the kernel went on at {place:#x}, outside of its code")
         raw = ctypes.string_at(place, 16)
+        if (run := first_matrix(raw, code.chip)) is not None:
+            return self._program.setdefault(place, _Instruction(run, None, False))
         decoded = emulator.decode_inst(raw, architecture)
         own = lookup(emulator, decoded, raw, architecture, code.chip)
         known = {"SOPP": emulator._BARRIER_OPS, "SOP1": emulator._BARRIER_SOP1_OPS}.get(type(decoded).__name__, ())

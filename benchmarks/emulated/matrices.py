@@ -95,6 +95,24 @@ def matrix(name: str, word: int, size: int, chip: str) -> Run | None:
     return None
 
 
+_OF_FIRST_CHIPS = {
+    0x54: "V_MFMA_I32_32X32X8_I8",
+    0x55: "V_MFMA_I32_16X16X16_I8",
+    0x66: "V_MFMA_F32_32X32X8_BF16",
+    0x67: "V_MFMA_F32_16X16X16_BF16",
+    0x6C: "V_MFMA_F32_32X32X4_BF16",
+    0x6D: "V_MFMA_F32_16X16X8_BF16",
+}
+
+
+def first_matrix(raw: bytes, chip: str) -> Run | None:
+    """The code of a matrix instruction that gfx908 or gfx90a has and later chips do not."""
+    if chip not in ("gfx908", "gfx90a") or raw[3] != 0xD3 or not raw[2] & 0x80:
+        return None
+    name = _OF_FIRST_CHIPS.get(raw[2] & 0x7F)
+    return None if name is None else matrix(name, int.from_bytes(raw[:8], "little"), 8, chip)
+
+
 def _kinds(kinds: str, word: int, chip: str) -> list[str]:
     if kinds == "F8F6F4":
         chosen = [_CHOSEN.get(word >> at & 7, "F6") for at in (8, 61)]

@@ -17,7 +17,7 @@ from autotuner.problems import Gemm
 from autotuner.problems.render import problem_mlir
 from autotuner.system import process
 from autotuner.targets import Target
-from benchmarks.emulated import instructions, lanes
+from benchmarks.emulated import instructions, lanes, matrices
 from benchmarks.emulated.machine import CodeObject, load_emulator, one_instruction
 
 LANES = 64
@@ -216,3 +216,10 @@ def test_a_part_of_an_instruction_may_be_a_scalar_register() -> None:
     assert wave.vectors[9].tolist() == [1000] * LANES
     assert emulator.executed[0] >> 9 & 255 == 255
     assert wave.pc == 8
+
+
+def test_matrix_instructions_of_the_first_chips_are_known() -> None:
+    raw = bytes.fromhex("0c00edd3") + bytes(12)  # v_mfma_f32_16x16x8bf16
+    assert matrices.first_matrix(raw, "gfx90a") is not None
+    assert matrices.first_matrix(raw, "gfx942") is None
+    assert matrices.first_matrix(bytes.fromhex("0c00cdd3") + bytes(12), "gfx90a") is None  # v_mfma_f32_16x16x16_f16
