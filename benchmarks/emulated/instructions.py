@@ -136,7 +136,7 @@ def _buffer(word: int, name: str, architecture: str) -> Run:
         base = int(scalars[descriptor]) | (int(scalars[descriptor + 1]) & 0xFFFF) << 32
         records, start = int(scalars[descriptor + 2]), int(scalars[more])
         for lane in executing(state):
-            own = offset + start + (int(vectors[address, lane]) if by_offset else 0)
+            own = start + (offset + (int(vectors[address, lane]) if by_offset else 0) & 0xFFFFFFFF)  # it wraps
             whole = size * max(0, min(count, (records - own) // size))
             if store and whole:
                 content = (registers[data : data + count, lane] >> np.uint32(16 if high else 0)).tobytes()

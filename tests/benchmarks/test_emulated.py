@@ -131,6 +131,15 @@ def test_words_are_read_at_addresses_that_are_no_multiples_of_four() -> None:
     ]
 
 
+def test_the_sum_of_a_lanes_offset_and_an_instructions_wraps() -> None:
+    memory, wave = np.arange(1, 9, dtype=np.uint16), Wave()
+    wave.scalars[8:12] = [memory.ctypes.data & 0xFFFFFFFF, memory.ctypes.data >> 32, memory.nbytes, 0]
+    wave.vectors[1] = 0xFFFFFFF0
+    word = 1 << 12 | 1 << 32 | 2 << 40 | 2 << 48 | 128 << 56 | 20  # offen, address v1, data v2, descriptor s[8:11]
+    instructions._buffer(word, "BUFFER_LOAD_DWORD", "cdna")(wave, None)
+    assert set(wave.vectors[2].tolist()) == {3 | 4 << 16}
+
+
 def test_numbers_of_16_bits_go_to_accumulation_registers() -> None:
     accumulated: Any = np.zeros((256, LANES), np.uint32)
     shared: Any = np.array([7, 0xFFFE, 9, 0], np.uint16).view(np.uint8)
