@@ -269,7 +269,7 @@ def test_a_race_has_longer_modules_than_a_short_comparison_and_is_confirmed_in_p
 def test_time_is_kept_for_what_ships_and_for_a_cold_cache_only_where_they_are_wanted() -> None:
     both, warm = Options(cache="both"), Options(cache="warm")
     shipping, cold = after_verdict(known(), Task(), both)
-    assert shipping == pytest.approx(4.6), "with two builds and the calls after a win"
+    assert shipping == pytest.approx(4.1), "with two builds and the calls after a win"
     assert cold > 2.0
     assert after_verdict(known(), Task(), warm)[1] == 0.0
     assert after_verdict(known(), Task(ship=False, cold=False), both) == (0.0, 0.0)
