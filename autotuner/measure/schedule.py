@@ -30,7 +30,7 @@ needed for a verdict. The rest is for the search."""
 _HOPELESS = 10
 """A candidate that has no time after so many timings of the default is no faster, however busy the machine."""
 SHIPPED, FINALIST = 1.25, 0.25
-"""In compiles of the default: what shipping takes; a finalist, of which only the repeats change."""
+"""In compiles of the default, or of what wins: what shipping takes; a finalist, of which only the repeats change."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from autotuner.carriers.carrier import Parts
@@ -170,3 +170,8 @@ class Lineup(Standing[Contestant]):
             works = f"route {stock.route_name} does, and nothing else that was tried is faster"
             return Judgement("no-winner", works, BASELINE)
         return Judgement("no-winner", right_but_slower(stock.route_name, stock.us, default.us), BASELINE)
+
+
+def longest_build(some: Iterable[Contestant]) -> float:
+    """Seconds of the longest build of these, whenever it was made."""
+    return max((one.build.took for one in some if one.build), default=0.0)

@@ -57,11 +57,15 @@ class KernelTrials:
             computed = sum(place.problem.flops * place.calls for place in self.library.places(self.plain.preprocessed))
         return computed > _MOST * self.plain.flops
 
+    @property
+    def come_first(self) -> bool:
+        """Whether they are tried before all routes: IREE's default runs, and they compute most of its arithmetic."""
+        return self.race.tried[0].us is not None and self.computes_most
+
     def early(self, *, ends: float) -> None:
-        """By IREE's default, where that runs and kernels compute most of the arithmetic."""
-        default = self.race.tried[0]
-        if default.us is not None and self.computes_most:
-            self._try([default], ends=ends)
+        """By IREE's default, where they come first."""
+        if self.come_first:
+            self._try([self.race.tried[0]], ends=ends)
 
     def after_routes(self, *, ends: float) -> Tried | None:
         """The fastest model with every kernel that fits.

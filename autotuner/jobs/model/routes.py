@@ -12,7 +12,7 @@ from autotuner.devices.device import Computed, Timing
 from autotuner.errors import DeviceError, NoCandidateError, OutOfTimeError
 from autotuner.iree.compile import Compiled, FailureClass, first_error
 from autotuner.iree.run import Benchmark, failed_because, known_remedy
-from autotuner.jobs.model.contestant import Contestant
+from autotuner.jobs.model.contestant import Contestant, longest_build
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.route_search import Routes, RouteSearch
 from autotuner.measure.check import Check
@@ -59,7 +59,7 @@ class RouteRace:
         first = [PLAIN, *self.search.ask(0 if alone else side(self.context) - 1)]
         self._settle(self._start(first, timeout=self.context.compile_timeout))
         # No other round has the default in it, which may take ten times a route's time.
-        self.round_seconds = _built(self.tried) + sum(3 * (one.us or 0.0) / 1e6 for one in self.tried[1:])
+        self.round_seconds = longest_build(self.tried) + sum(3 * (one.us or 0.0) / 1e6 for one in self.tried[1:])
 
     def rounds(self, ends: Callable[[], float], *, kept: bool = False) -> None:
         """Compiles and times routes: a round is begun if it is expected to be over at that moment.
@@ -74,7 +74,7 @@ class RouteRace:
             with process.until(ends() if kept else clock.given_up(ends())):
                 building = self._start(asked, timeout=max(60.0, 5 * took))
             self._settle(building)
-            self.round_seconds = max(time.monotonic() - started, _built(self.tried[before:]))
+            self.round_seconds = max(time.monotonic() - started, longest_build(self.tried[before:]))
 
     def fits(self, ends: float) -> bool:
         """One more round, before that moment."""
@@ -261,11 +261,6 @@ class RouteRace:
         self.context.session.store.record_failure(one.row, failure, stderr=detail)
         self.context.note(f"{one.label}: {failure}, {first_error(detail, most=160)}")
         return replace(one, failure=failure, detail=detail)
-
-
-def _built(some: Sequence[Contestant]) -> float:
-    """Seconds of the longest build of these, whenever it was made."""
-    return max((one.build.took for one in some if one.build), default=0.0)
 
 
 def _error(check: Check) -> float | None:

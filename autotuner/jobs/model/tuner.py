@@ -13,7 +13,7 @@ from typing import Unpack
 from autotuner.carriers.outputs import MODEL
 from autotuner.errors import OutOfTimeError
 from autotuner.iree.run import Benchmark
-from autotuner.jobs.model.contestant import Contestant
+from autotuner.jobs.model.contestant import Contestant, longest_build
 from autotuner.jobs.model.context import Context
 from autotuner.jobs.model.entries import Entry, KernelEntry, Library
 from autotuner.jobs.model.kernels import (
@@ -154,8 +154,7 @@ class _ModelRun:
     @property
     def _compiling(self) -> float:
         """Seconds of the longest compile so far, whenever that was."""
-        builds = [one.build for one in (*self.found.tried, *self.found.tuned) if one.build is not None]
-        return max((build.took for build in builds if build.ok), default=0.0)
+        return longest_build(one for one in (*self.found.tried, *self.found.tuned) if one.build and one.build.ok)
 
     # --- with a device ----------------------------------------------------------------------------------------------
 
@@ -166,9 +165,9 @@ class _ModelRun:
         kernels = KernelTrials.open(race, self.plain)
         known = known_route(self.context)
         race.begin(routes, alone=known is not None or (kernels is not None and kernels.computes_most))
-        # Microkernels that are tried early take their knobs from the registry, too: the same is not compiled twice.
-        early = kernels is not None and kernels.computes_most and known == PLAIN and not self.context.registry.specs
-        if known is not None and not early and not stop.requested:
+        # Microkernels that come first have their knobs from the registry, too: the same is not compiled twice.
+        same = known == PLAIN and kernels is not None and kernels.come_first and not self.context.registry.specs
+        if known is not None and not same and not stop.requested:
             self._begin_with_known(race, known)
         if kernels is not None and not stop.requested:
             kernels.early(ends=self._schedule.race_begins)
