@@ -54,9 +54,9 @@ _TRANSFORM = _names(
 _KERNELS = _names(
     """
     builtin.module util.func util.return util.call util.assume.int util.optimization_barrier func.func func.call
-    func.return flow.dispatch hal.dispatch.extern hal.return hal.executable hal.executable_end hal.executable.variant
-    hal.executable.variant_end hal.executable.export hal.interface.binding.subspan hal.interface.constant.load
-    hal.interface.workgroup.id hal.interface.workgroup.count hal.interface.workgroup.size
+    func.return flow.dispatch flow.tensor.splat hal.dispatch.extern hal.return hal.executable hal.executable_end
+    hal.executable.variant hal.executable.variant_end hal.executable.export hal.interface.binding.subspan
+    hal.interface.constant.load hal.interface.workgroup.id hal.interface.workgroup.count hal.interface.workgroup.size
     iree_codegen.dispatch_config iree_codegen.yield iree_codegen.inner_tiled iree_codegen.load_from_buffer
     iree_codegen.store_to_buffer iree_codegen.extract_strided_metadata iree_codegen.fusion_barrier
     iree_codegen.index_hint iree_encoding.set_encoding iree_encoding.unset_encoding

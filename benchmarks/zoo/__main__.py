@@ -38,7 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", default="host", help="as autotune has it; host: this processor")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds of one network's tuning")
-    parser.add_argument("--only", default="", help="networks whose names have one of these texts: resnet,swin")
+    parser.add_argument("--only", default="", help="networks of these names, or with such texts in them: resnet50,swin")
     parser.add_argument("--limit-seconds", type=float, help="begin no network that would end later")
     parser.add_argument("--folder", type=Path, default=Path("zoo"), help="for models, rows and workspaces")
     parser.add_argument("--python", default=sys.executable, help="the Python that has torch")
@@ -48,7 +48,9 @@ def main() -> None:
     target = Target.parse("cpu" if given.target == "host" else given.target)
     folder, began = given.folder.absolute(), time.monotonic()
     found = folder / f"{target.name}.jsonl"
-    chosen = [net for net in NETS if any(text in net.name for text in given.only.split(","))]
+    names = {net.name for net in NETS}
+    texts = given.only.split(",")
+    chosen = [net for net in NETS if any(text == net.name if text in names else text in net.name for text in texts)]
     done = rows.read(found)
     for net in () if given.table else chosen:
         if net.name in done and not given.again:

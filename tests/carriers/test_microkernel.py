@@ -192,13 +192,13 @@ def test_what_leaves_its_scratch_as_it_was_may_be_repeated_and_what_adds_to_its_
     assert MicrokernelCarrier((Call(kernel, CASES[case].problem),), "").carried().repeatable is repeatable
 
 
-def stream_of(case: Case, tools: Tools, folder: Path) -> str:
-    """The program with its kernel, for an NVIDIA GPU, as it is submitted."""
+def stream_of(case: Case, tools: Tools, folder: Path, program: str | None = None) -> str:
+    """A program with the kernel, for an NVIDIA GPU, as it is submitted; else the problem's own."""
     ptx = folder / "kernel.ptx"
     ptx.write_text(PTX)
     kernel = replace(case.kernel, chip="sm_80", objects=(ptx,), subgroup_size=32)
     source, spec, out = (folder / name for name in ("problem.mlir", "spec.mlir", "stream.mlir"))
-    source.write_text(problem_mlir(case.problem))
+    source.write_text(program or problem_mlir(case.problem))
     spec.write_text(spec_mlir([Call(kernel, case.problem)]))
     flags = [*Target.parse("sm_80").compile_flags, *spec_flags(spec, [kernel]), "--compile-to=stream"]
     done = process.run([tools.iree_compile, source, *flags, "-o", out], timeout=120)
@@ -210,6 +210,14 @@ def test_scratch_is_zeroed_in_the_submission_of_its_call(tools: Tools, tmp_path:
     """A constant would be copied by one of its own: so a call took two."""
     text = stream_of(CASES["zeroed scratch, and other"], tools, tmp_path)
     assert (text.count("stream.cmd.execute"), text.count("stream.cmd.fill")) == (1, 1)
+
+
+def test_a_model_with_kernels_that_have_scratch_is_submitted_at_once(tools: Tools, tmp_path: Path) -> None:
+    """Each part of it would have buffers and a submission of its own: on an H200 some 100 microseconds."""
+    program = Path(__file__).with_name("twice.mlir").read_text()
+    text = stream_of(CASES["zeroed scratch behind the result"], tools, tmp_path, program)
+    assert text.count("stream.cmd.dispatch @extern") == 2
+    assert (text.count("stream.cmd.execute"), text.count("stream.cmd.fill")) == (1, 2)
 
 
 def test_parts_are_added_up_and_rounded_in_one_dispatch(tools: Tools, tmp_path: Path) -> None:
