@@ -155,8 +155,10 @@ class GpuSpace:
             for label, pipeline in self._pipelines.items():
                 known: dict[str, int] = {}
                 operation = pipeline.operation
+                knobs = operation.attributes["knobs"]
+                own = gpu_config.joined(real) if self._apart(gpu_config.entries(knobs), pipeline.dimensions) else real
                 same = operation.attributes["pipeline"] == translation.pass_pipeline
-                if not (same and len(pipeline.space) and gpu_config.match(operation.attributes["knobs"], real, known)):
+                if not (same and len(pipeline.space) and gpu_config.match(knobs, own, known)):
                     continue
                 distance = _distance(pipeline.columns, known)
                 row = int(distance.argmin())
@@ -187,6 +189,12 @@ class GpuSpace:
         label = f"{name}{IGEMM}" if loops < len(program.dimensions) else name
         return label, _Pipeline(operation, columns, rows, rows.cross(free).keep(keep.reshape(-1)), program.dimensions)
 
+    def _apart(self, parts: Mapping[str, Any], dimensions: Sequence[int]) -> bool:
+        """Whether these are tiles of an IGEMM that the compiler itself gives one loop more."""
+        own = gpu_config.entries(self._root.attributes["lowering_config"])
+        counts = [len(one.get("workgroup", ())) for one in (parts, own)]
+        return "subgroup" in parts and counts[0] < counts[1] < len(dimensions)
+
     @cached_property
     def _column_major(self) -> bool:
         """Attention on CDNA: the compiler's choice has column-major instructions, its constraints never do."""
@@ -203,6 +211,8 @@ class GpuSpace:
             for name, attribute in gpu_config.entries(self._root.attributes["lowering_config"]).items():
                 if isinstance(attribute, ir.UnitAttr):
                     parts.setdefault(name, attribute)
+        if self._apart(parts, dimensions):
+            parts.update(gpu_config.apart(parts, self._root, dimensions))
         if "subgroup" in parts:
             parts.update(padding(parts, self._root, dimensions))
         if self._batch.loops:

@@ -31,6 +31,7 @@ OPTIONS = "gpu_pipeline_options"
 _FUNCTION_ATTRIBUTES = "llvm_func_attrs"
 _WAVES_ATTRIBUTE = "amdgpu-waves-per-eu"
 _PROMOTION = "promotion_types"
+_LEVELS = ("workgroup", "subgroup", "reduction")
 _DMA = "#iree_gpu.use_global_load_dma"
 _DMA_BITS, _BANKS_BITS = 128, 1024
 """What a lane copies at once, and half of all banks of shared memory (gfx950): what is swizzled among itself."""
@@ -141,7 +142,10 @@ def padding(parts: Mapping[str, Any], root: Any, dimensions: Sequence[int]) -> d
     last = max(i for i, tile in enumerate(reduction) if tile)
     reduction[last] *= parts["mma_kind"].mnk_shape[2]
     tiles = [max(pair) for pair in zip(workgroup, reduction, strict=True)]
-    loops = [*dimensions[: len(tiles) - 1], math.prod(dimensions[len(tiles) - 1 :])]  # IGEMM: one reduction loop
+    loops = list(dimensions)
+    if len(tiles) < len(dimensions):  # IGEMM: one loop for window and channels, or one each
+        kept, sums = len(_kept(root)), _sums(root, dimensions)
+        loops[kept:] = sums if len(tiles) > kept + 1 else [math.prod(sums)]
     if all(loop % max(tile, 1) == 0 for loop, tile in zip(loops, tiles, strict=True)):
         return {}
     if not windowed(root):
@@ -159,16 +163,53 @@ def _padding_before_igemm(
 ) -> list[int] | None:
     """The sizes that the compiler pads a convolution with channels last to, before it becomes a matrix product; else
     None."""
-    image, _, out = (m.value for m in linalg.get_indexing_maps(root))
-    channel = image.results[-1]
-    kept = {loop for result in out.results for loop in loops_of(result)}
+    channel, kept = linalg.get_indexing_maps(root)[0].value.results[-1], _kept(root)
     if not isinstance(channel, ir.AffineDimExpr) or channel.position in kept:
         return None
-    sizes = [*tiles[:-1], *[0] * (len(dimensions) - len(tiles) + 1)]
+    sizes = [*tiles[: len(kept)], *[0] * (len(dimensions) - len(kept))]
     # With few channels a padded one costs more than padding the product of window and channels.
     if loops[-1] % tiles[-1] and tiles[-1] // dimensions[channel.position] <= 2:
         sizes[channel.position] = tiles[-1]
     return sizes
+
+
+def apart(parts: Mapping[str, Any], root: Any, dimensions: Sequence[int]) -> dict[str, Any]:
+    """The tiles of an IGEMM with one loop for window and channels, for the compiler's own, which has two.
+
+    It has two where image and filter have them in another order (gradients); its constraints have one loop all the
+    same, and for the tile that is missing IREE 3.13 reads what lies behind the others.
+    """
+    instructions = -(-_sums(root, dimensions)[-1] // parts["mma_kind"].mnk_shape[2])
+    tiles = {field: [ir.IntegerAttr(t).value for t in parts[field]] for field in _LEVELS}
+    last = tiles["reduction"][-1]
+    split = {"reduction": [last // (inner := math.gcd(last, instructions)), inner]}
+    return {field: integers([*own[:-1], *split.get(field, [0, 0])]) for field, own in tiles.items()}
+
+
+def joined(own: Mapping[str, Any]) -> dict[str, Any]:
+    """The compiler's own tiles with one loop for window and channels, as its constraints have them."""
+    tiles = {field: [ir.IntegerAttr(t).value for t in own[field]] for field in _LEVELS}
+    return {**own, **{field: integers([*each[:-2], each[-2] * each[-1]]) for field, each in tiles.items()}}
+
+
+def _sums(root: Any, dimensions: Sequence[int]) -> list[int]:
+    """The sizes of what is summed over in the image's order: its channels, and the window as one."""
+    kept, sizes = _kept(root), list[int]()
+    before = False
+    for result in linalg.get_indexing_maps(root)[0].value.results:
+        summed = math.prod(dimensions[loop] for loop in loops_of(result) if loop not in kept)
+        window = isinstance(result, ir.AffineBinaryExpr)
+        if window and before:
+            sizes[-1] *= summed
+        elif not kept.issuperset(loops_of(result)):
+            sizes.append(summed)
+        before = window
+    return sizes
+
+
+def _kept(root: Any) -> set[int]:
+    """The loops that the result has."""
+    return {loop for result in linalg.get_indexing_maps(root)[2].value.results for loop in loops_of(result)}
 
 
 def windowed(root: Any) -> bool:

@@ -20,6 +20,7 @@ from autotuner.iree.mlir import text_context
 from autotuner.problems import Gemm, Problem
 from autotuner.problems.attention import Attention
 from autotuner.problems.conv import Conv
+from autotuner.problems.convnd import ConvNd
 from autotuner.space import ABSENT, CompilationInfo, Config, Space
 from autotuner.space.dispatch import Batch, DispatchSpace, read_dispatch_space
 from autotuner.space.gpu import GpuSpace
@@ -42,6 +43,9 @@ GEMM, SMALL = Gemm.parse(shape="4096x4096x4096"), Gemm.parse(shape="128x256x512"
 CONV = Conv.parse(shape="2x34x34x1280", filter="3x3x1280")
 STRIDES = Conv.parse(shape="2x33x33x128", filter="3x3x128", stride="2x2")
 UNEVEN = Conv.parse(shape="1x58x58x64", filter="3x3x64")
+BACK, BACK_UNEVEN = (
+    ConvNd.parse(shape=f"{shape}x32", filter="3x3x64", direction="data", pad="1x1") for shape in ("1x16x16", "2x9x9")
+)
 ATTENTION, WIDE = attention(20, 4096, 64, 1024), attention(8, 1024, 128, 1024)
 
 
@@ -78,6 +82,9 @@ def parse(info: CompilationInfo) -> str:
         ("gfx1100", GEMM),
         ("sm_80", GEMM),
         ("gfx942", CONV),
+        ("gfx942", BACK),
+        ("gfx942", BACK_UNEVEN),
+        ("sm_80", BACK),
         ("gfx942", ATTENTION),
         ("sm_80", ATTENTION),
     ],
