@@ -77,8 +77,8 @@ _CHIPS: dict[str, tuple[Problem, ...]] = {
     ),
     "gfx1100": (*_BASIC, *_CONVS, _ATTENTION),
     "gfx1201": (*_BASIC, _EIGHT, *_CONVS, _ATTENTION),
-    "gfx90a": (_PLAIN, _TURNED, _INTEGERS, _CONV, _ATTENTION),
-    "gfx908": (_PLAIN, _INTEGERS),
+    "gfx90a": (_PLAIN, _TURNED, _BATCH, _INTEGERS, *_CONVS, _ATTENTION),
+    "gfx908": (_PLAIN, _BATCH, _INTEGERS, *_CONVS, _ATTENTION),
 }
 _BUCKETS = ("gfx942", "gfx950", "gfx1100", "gfx1201")
 _ROWS: tuple[Rows, ...] = ((65, 128), (65, None))

@@ -20,6 +20,8 @@ _M0, _M0_OF_RDNA, _OFF = 124, 125, 127
 _FMAC = 0x3B
 _SHARED = 0x3FFFF
 """The bits of M0 that are an address: gfx950 has more than 64 KiB of shared memory."""
+BY_LANE = 1 << 23
+"""In the last word of a descriptor: memory of a wave's own, each lane with words of its own (gfx908, gfx90a)."""
 _LONG = 8
 """Bytes of an instruction of two words."""
 
@@ -47,7 +49,7 @@ def lookup(emulator: Emulator, instruction: Any, raw: bytes, architecture: str, 
         return _part_of_scalar(emulator, raw, architecture, instruction.size())
     if architecture == "cdna" and (fields := _high(form, name, word)):
         return _moved(emulator, raw, architecture, instruction.size(), fields)
-    if re.fullmatch(r"GLOBAL_(INV|WB|WBINV)", name):
+    if re.fullmatch(r"GLOBAL_(INV|WB|WBINV)|V_NOP(_E32)?", name):
         return _skip(instruction.size())
     if form == "VOP2" and name.startswith("V_DOT2C_F32_BF16") and chip in ("gfx908", "gfx90a"):
         fused = word & 0x81FFFFFF | _FMAC << 25  # there the number of v_mac_f32
@@ -135,24 +137,30 @@ def _buffer(word: int, name: str, architecture: str) -> Run:
         registers = agprs(state) if accumulators else vectors
         base = int(scalars[descriptor]) | (int(scalars[descriptor + 1]) & 0xFFFF) << 32
         records, start = int(scalars[descriptor + 2]), int(scalars[more])
+        apart = bool(int(scalars[descriptor + 3]) & BY_LANE)
         for lane in executing(state):
             own = start + (offset + (int(vectors[address, lane]) if by_offset else 0) & 0xFFFFFFFF)  # it wraps
             whole = size * max(0, min(count, (records - own) // size))
+            # Words of a wave's own memory lie with those of its other lanes.
+            at = [(base + own, whole)]
+            if apart:
+                words = range(own, own + whole, 4)
+                at = [(base + word // 4 * 4 * state.wave_size + lane * 4 + word % 4, min(size, 4)) for word in words]
             if store and whole:
                 content = (registers[data : data + count, lane] >> np.uint32(16 if high else 0)).tobytes()
-                ctypes.memmove(base + own, content, whole)
-            elif to_shared:
+                for number, (place, length) in enumerate(at):
+                    ctypes.memmove(place, content[4 * number :], length)
+                continue
+            content = b"".join(ctypes.string_at(*one) for one in at).ljust(count * size, b"\0")
+            if to_shared:
                 place = (int(scalars[_M0]) & _SHARED) + offset + lane * count * size
-                content = ctypes.string_at(base + own, whole).ljust(count * size, b"\0")
                 ctypes.memmove(shared._buf.va_addr + place, content, count * size)
+            elif not store and size < 4:
+                value = int.from_bytes(content, "little", signed=signed)
+                old = int(registers[data, lane])
+                registers[data, lane] = _half(old, value & 0xFFFF, high=high) if narrow else value & 0xFFFFFFFF
             elif not store:
-                content = ctypes.string_at(base + own, whole).ljust(count * size, b"\0")
-                if size < 4:
-                    value = int.from_bytes(content, "little", signed=signed)
-                    old = int(registers[data, lane])
-                    registers[data, lane] = _half(old, value & 0xFFFF, high=high) if narrow else value & 0xFFFFFFFF
-                else:
-                    registers[data : data + count, lane] = np.frombuffer(content, np.uint32)
+                registers[data : data + count, lane] = np.frombuffer(content, np.uint32)
         state.pc += size_of_code
 
     return run

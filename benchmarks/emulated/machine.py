@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from elftools.elf.elffile import ELFFile
 
-from benchmarks.emulated.instructions import Emulator, lookup, memory
+from benchmarks.emulated.instructions import BY_LANE, Emulator, lookup, memory
 from benchmarks.emulated.matrices import first_matrix
 from benchmarks.emulated.registers import sgprs, vgprs
 
@@ -43,6 +43,8 @@ _LAZY = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
 _NUMBER_OF_WAVE = 116
 """ttmp8."""
 _BARRIERS = ("SOPP", "SOP1")
+_OWN_MEMORY = 1
+"""The property of a kernel whose first four registers describe its waves' own memory."""
 
 
 def load_emulator(checkout: Path) -> Emulator:
@@ -119,13 +121,16 @@ class Descriptor:
         """The scalar registers that a wave begins with, in the order of their bits."""
 
         def pair(buffer: Any) -> list[int]:
-            address = ctypes.addressof(buffer)
-            return [address & 0xFFFFFFFF, address >> 32]
+            return _halves(ctypes.addressof(buffer))
 
         parts = ([0] * 4, pair(packet), [0, 0], pair(arguments), [0, 0], [0, 0], [self.scratch])
         found = [word for bit, part in enumerate(parts) if self.properties >> bit & 1 for word in part]
         count, offset = self.preloaded & 0x7F, self.preloaded >> 7
         return found + list(struct.unpack_from(f"<{count}I", arguments.raw, offset * 4))
+
+
+def _halves(address: int) -> list[int]:
+    return [address & 0xFFFFFFFF, address >> 32]
 
 
 @dataclass
@@ -183,6 +188,8 @@ class Launch:
                     first = (kernel.entry, start, total, *self.block, ctypes.addressof(given), kernel.registers)
                     state = emulator._init_wave(*first, kernel.scratch, architecture, *place, user, wave)
                     sgprs(state)[_NUMBER_OF_WAVE] = start // wave << 25  # where RDNA4 has it
+                    if kernel.properties & _OWN_MEMORY:
+                        sgprs(state)[:4] = [*_halves(own._buf.va_addr), own.nbytes, BY_LANE]
                     if self.code.chip == "gfx908":  # it has the three numbers of a work item in three registers
                         vectors = vgprs(state)
                         vectors[:3] = [vectors[0] >> np.uint32(10 * axis) & 1023 for axis in range(3)]

@@ -140,6 +140,18 @@ def test_the_sum_of_a_lanes_offset_and_an_instructions_wraps() -> None:
     assert set(wave.vectors[2].tolist()) == {3 | 4 << 16}
 
 
+def test_words_of_a_waves_own_memory_lie_lane_by_lane() -> None:
+    memory, wave = np.zeros(LANES * 4, np.uint32), Wave()
+    wave.scalars[:4] = [memory.ctypes.data & 0xFFFFFFFF, memory.ctypes.data >> 32, memory.nbytes, instructions.BY_LANE]
+    wave.scalars[128] = 0
+    wave.vectors[2] = np.arange(LANES)
+    word = 2 << 40 | 128 << 56 | 8  # data v2, descriptor s[0:3], the third word
+    instructions._buffer(word, "BUFFER_STORE_DWORD", "cdna")(wave, None)
+    assert memory[2 * LANES : 3 * LANES].tolist() == [*range(LANES)]
+    instructions._buffer(word & ~(255 << 40) | 5 << 40, "BUFFER_LOAD_DWORD", "cdna")(wave, None)
+    assert wave.vectors[5].tolist() == [*range(LANES)]
+
+
 def test_numbers_of_16_bits_go_to_accumulation_registers() -> None:
     accumulated: Any = np.zeros((256, LANES), np.uint32)
     shared: Any = np.array([7, 0xFFFE, 9, 0], np.uint16).view(np.uint8)
