@@ -11,7 +11,7 @@ from autotuner.iree.compile import Compiled, FailureClass, first_error
 from autotuner.jobs.model.entries import Entry, KernelEntry
 from autotuner.measure.blocks import Entrant, Rules
 from autotuner.measure.judgement import Contest, Judgement
-from autotuner.measure.reference import DEFAULT, explained, right_but_slower
+from autotuner.measure.reference import DEFAULT, explained
 from autotuner.measure.standing import BASELINE, Kind, Standing
 from autotuner.targets import PLAIN, Route
 from autotuner.tuning.result import Measured
@@ -159,17 +159,19 @@ class Lineup(Standing[Contestant]):
             route=base.route_name if base is not self.default and base else None,
         )
 
-    def without_rivals(self) -> Judgement | None:
-        """The verdict where the default fails or is wrong and nothing is left to race; None where it is right."""
-        default, stock = self.default, self.stock
-        if default is None or default.ok:
+    @property
+    def instead(self) -> Contestant | None:
+        """What ships where the default fails and nothing is proven to be faster: flags alone, if any are right."""
+        if self.default is None or self.default.ok:
             return None
-        if stock is None:
-            return Judgement("no-winner", "nothing that was tried gives right results", BASELINE)
-        if default.us is None:
-            works = f"route {stock.route_name} does, and nothing else that was tried is faster"
-            return Judgement("no-winner", works, BASELINE)
-        return Judgement("no-winner", right_but_slower(stock.route_name, stock.us, default.us), BASELINE)
+        ours = [one for one in self.right if not one.foreign]
+        return self.stock or min(ours, key=lambda one: one.us or math.inf, default=None)
+
+    def works_instead(self, made: Contestant, wrong: str, reason: str) -> str:
+        """The reason of a win over a default that fails; the other `reason` says why nothing more is proven."""
+        default = self.default
+        took = f", and takes {(made.us or 0.0) / default.us:.2f} of its time" if default and default.us else ""
+        return f"{wrong}; {made.label} works{took}; {reason}"
 
 
 def longest_build(some: Iterable[Contestant]) -> float:

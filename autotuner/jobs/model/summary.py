@@ -62,10 +62,14 @@ class Summary:
 
     def judged(self, judgement: Judgement) -> ModelResult:
         """The result of a verdict, with the files that ship."""
-        reason = self.lineup.reason_of(judgement, self.arbiter.words) if self.arbiter else judgement.reason
-        if judgement.verdict != "win" or judgement.winner is None:
-            return self.result(judgement.verdict, reason, judgement)
-        return self.shipped(self.lineup.outcomes[judgement.winner], "win", reason, judgement)
+        lineup, wrong = self.lineup, self.arbiter.words if self.arbiter else ""
+        reason = lineup.reason_of(judgement, wrong)
+        if judgement.verdict == "win" and judgement.winner is not None:
+            return self.shipped(lineup.outcomes[judgement.winner], "win", reason, judgement)
+        if (made := lineup.instead) is not None:
+            reason = lineup.works_instead(made, wrong, judgement.reason)
+            return self.shipped(made, "win", reason, judgement.without_speedup())
+        return self.result(judgement.verdict, reason, judgement)
 
     def shipped(
         self, made: Contestant, verdict: FinalVerdict, reason: str, judgement: Judgement | None = None
@@ -207,6 +211,9 @@ def nothing_faster(found: Summary) -> Judgement:
         timed = f"{' and '.join(tried)} timed, none faster so far" if tried else "nothing was tried"
         reason = f"ran out of time: {timed}. {found.context.clock.longer()}"
         return _judged("inconclusive", reason)
+    if (default := found.lineup.default) is not None and not default.ok:
+        alone = "nothing else that was tried is faster" if found.lineup.right else "nothing that was tried is right"
+        return _judged("no-winner", alone)
     if tried:
         return _judged("no-winner", f"{' and '.join(tried)} timed, none is faster than IREE's default")
     return _untried(rows)

@@ -247,7 +247,7 @@ class _ModelRun:
         context, lineup = self.context, self.found.lineup
         if len(lineup.racing) < 2:
             us = {one.id: one.us or 0.0 for one in lineup.racing}
-            return replace(lineup.without_rivals() or nothing_faster(self.found), us=us)
+            return replace(nothing_faster(self.found), us=us)
         schedule = self._schedule
         contest = lineup.contest(smallest_gain=context.options.effort.smallest_gain, seed=context.options.seed)
         if schedule.racing < len(contest.rivals):

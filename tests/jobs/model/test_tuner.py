@@ -218,6 +218,7 @@ def test_where_the_default_does_not_compile_the_flags_that_do_are_the_baseline(t
     assert (second.route.name, second.failure) == ("global-data-tiling", None)
     assert result.baseline.route == "global-data-tiling"
     assert result.reason.startswith("IREE's default does not compile: ")
+    assert (result.verdict, result.flagfile is not None) == ("win", True)
     document = result.to_json()
     assert (document["cause"], document["reference"]["source"]) == ("default-fails", "first")
     assert "stack allocation limit" in document["reference"]["failed"]
