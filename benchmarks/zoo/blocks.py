@@ -49,7 +49,7 @@ class Decoder(nn.Module):
         )
         scores = query @ wide_key.transpose(2, 3) / math.sqrt(self.size)
         if tokens > 1:
-            scores = scores + torch.full((tokens, tokens), -1e4, dtype=x.dtype).triu(1)
+            scores = scores + torch.full((tokens, tokens), -1e4, dtype=x.dtype, device=x.device).triu(1)
         attended = torch.softmax(scores.float(), -1).to(x.dtype) @ wide_value
         x = x + self.out(attended.transpose(1, 2).reshape(batch, tokens, width))
         y = _scaled(x, self.second)
