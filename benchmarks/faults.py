@@ -238,7 +238,8 @@ class Bench:
             mine = [row for row in before.values() if row.run == newest]
             found.states = dict(Counter(row.failure or row.state for row in mine))
             misbehaves = fault.benchmark and (found.exit_code or any(row.failure for row in mine))
-            if (fault.environment or fault.compile or fault.benchmark) and not (found.struck or misbehaves):
+            short = "FAULTS_FULL" in fault.environment  # no two runs write equally often
+            if (fault.environment or fault.compile or fault.benchmark) and not (found.struck or misbehaves or short):
                 found.wrong.append("the fault never struck")
             whole, text = (Fault() if fault.benchmark is None else Fault(benchmark="")), ""
             words = (*COMMANDS["gemm"], *self._tools(place, whole))
@@ -336,13 +337,14 @@ def table(outcomes: list[Outcome]) -> str:
         struck = one.struck or ""
         cells = (one.name, struck, one.exit_code, states or "none", said, one.verdict, len(one.wrong) or "none")
         lines.append(f"| {' | '.join(map(str, cells))} |")
-    if disks:
+    whole = sum(not one.struck for one in disks)
+    if disks := [one for one in disks if one.struck]:
         codes = Counter(one.exit_code for one in disks)
         verdicts = Counter(one.verdict for one in disks)
         lines.append(
-            f"\nDisk full from one of all writes on: {len(disks)} times. Exit codes: "
-            f"{', '.join(f'{count} times {code}' for code, count in codes.items())}. With room again and --resume: "
-            f"{', '.join(f'{count} {verdict}' for verdict, count in verdicts.items())}. "
+            f"\nDisk full from one of all writes on: {len(disks)} times; {whole} more runs wrote less often. "
+            f"Exit codes: {', '.join(f'{count} times {code}' for code, count in codes.items())}. "
+            f"With room again and --resume: {', '.join(f'{count} {verdict}' for verdict, count in verdicts.items())}. "
             f"Something wrong: {sum(bool(one.wrong) for one in disks) or 'never'}."
         )
     lines += ["", *(f"- {one.name}: {why[:300]}" for one in outcomes for why in one.wrong)]

@@ -108,6 +108,8 @@ class Space:
         self._places = np.arange(len(codes)) if exact else np.argsort(codes)
         self._sorted = codes[self._places]
         self._rows = np.ascontiguousarray(table)
+        # A long search keeps many configurations: they share these.
+        self._pairs = [[(knob.name, value) for value in knob.values] for knob in self.knobs]
 
     @classmethod
     def empty(cls) -> Space:
@@ -173,7 +175,7 @@ class Space:
 
     def __getitem__(self, index: int) -> Config:
         row = self._rows[index]
-        return Config(tuple((k.name, k.values[i]) for k, i in zip(self.knobs, row, strict=True)))
+        return Config(tuple(pairs[i] for pairs, i in zip(self._pairs, row, strict=True)))
 
     def __iter__(self) -> Iterator[Config]:
         return (self[i] for i in range(len(self)))

@@ -20,6 +20,7 @@ from autotuner.measure.check import Check
 from autotuner.measure.clock import Clock
 from autotuner.measure.schedule import Schedule
 from autotuner.measure.screening import Measured
+from autotuner.space import Config
 from autotuner.system import process
 from autotuner.system.progress import Progress, clocked
 from autotuner.tuning.evaluate import Evaluator, candidate_id
@@ -121,11 +122,12 @@ class Loop:
 
             about = {"problem": plan.problem.name, "target": plan.target.name, "sampler": self.options.sampler}
             kept = kept_study(self.session.workspace.study(evaluator.run), about)
-            first = [*plan.first, *plan.seeds]
+            unfinished = {candidate.config.key: candidate for candidate in self._left_over()}
+            first = [*(candidate.config for candidate in unfinished.values()), *plan.first, *plan.seeds]
             search = make_search(
                 plan.space, seed=self.options.seed, sampler=self.options.sampler, first=first, kept=kept
             )
-            lane = SearchLane(self, deque(self._left_over()), search=search)
+            lane = SearchLane(self, deque(), search=search, unfinished=unfinished)
             for outcome in self.candidates():
                 if outcome not in self.unfinished:
                     lane.tell(outcome)
@@ -278,30 +280,30 @@ class _Listed:
 
 @dataclass
 class SearchLane(_Listed):
-    """A search that proposes candidates and learns their results; those left from before come first."""
+    """A search that proposes candidates and learns their results."""
 
     search: Search = field(kw_only=True)
+    unfinished: dict[str, Candidate] = field(kw_only=True)
+    """Those of an interrupted run that are not proposed again yet, by their configurations' keys: they have rows."""
     _exhausted: bool = field(default=False, init=False)
 
     @property
     def room(self) -> int:
-        if self.left:
-            return len(self.left)
-        return 0 if self._exhausted else max(self.loop.trials - len(self.loop.candidates()), 0)
+        asked = len(self.loop.candidates()) - len(self.unfinished)
+        return 0 if self._exhausted else max(self.loop.trials - asked, 0)
 
     def ask(self, count: int) -> list[Started]:
-        if self.left:
-            return super().ask(min(count, len(self.left)))
         loop = self.loop
         with loop.clocked("search"):
             configs = self.search.ask(count)
         self._exhausted = not configs
-        plan, evaluator = loop.evaluator.plan, loop.evaluator
         with process.until(loop.cut_off()):
-            return [
-                evaluator.submit(plan.candidate(config, id=candidate_id(evaluator.next_ordinal)), loop.session.executor)
-                for config in configs
-            ]
+            return [loop.evaluator.submit(self._candidate(config), loop.session.executor) for config in configs]
+
+    def _candidate(self, config: Config) -> Candidate:
+        evaluator = self.loop.evaluator
+        known = self.unfinished.pop(config.key, None) if self.unfinished else None
+        return known or evaluator.plan.candidate(config, id=candidate_id(evaluator.next_ordinal))
 
     def on_settled(self, outcomes: Sequence[Outcome]) -> None:
         with self.loop.clocked("search"):

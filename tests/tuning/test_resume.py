@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 import sqlite3
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -12,18 +14,25 @@ from typing import Any, cast
 
 import pytest
 
-from autotuner.build import Isa
+from autotuner.build import Builder, Isa
+from autotuner.build.executor import BuildExecutor
 from autotuner.devices.many import Devices
-from autotuner.store.rows import BuildRow, CandidateRow, TimingRow
+from autotuner.measure.clock import Clock
+from autotuner.problems import Gemm
+from autotuner.store.rows import BuildRow, CandidateRow, NewRun, TimingRow
 from autotuner.store.store import Store
 from autotuner.system.progress import Silent, Stop
+from autotuner.system.workspace import Workspace
 from autotuner.targets import Target
+from autotuner.tuning.evaluate import Evaluator
+from autotuner.tuning.loop import Loop, SearchLane
 from autotuner.tuning.options import Options
+from autotuner.tuning.plan import Plan
 from autotuner.tuning.run import Question
 from autotuner.tuning.session import Session
 from tests.support.contract import hold_contract
 from tests.support.fake_tools import ONE_ROUTE, SHAPE, Cli, FakeTools, candidates, codegen, end, failures, run
-from tests.support.patience import wait_until
+from tests.support.patience import ENOUGH, wait_until
 
 MakeCli = Callable[..., Cli]
 WORDS = (*SHAPE, "--effort", "quick", "--trials", "5")
@@ -75,6 +84,30 @@ def test_a_run_that_was_killed_and_then_interrupted_goes_on_and_repeats_nothing_
     assert sum(row.kind == "codegen" for row in after) == 5
     assert len({row.config.key for row in after if row.kind == "codegen"}) == 5
     hold_contract(document, line.workspace)
+
+
+def test_what_was_left_unfinished_is_proposed_once_and_keeps_its_row(
+    make_plan: Callable[[Gemm, str], Plan], builder: Builder, tmp_path: Path
+) -> None:
+    """Also where others are asked for before it is timed."""
+    plan = make_plan(Gemm.parse(shape="64x64x64", dtype="f32"), "cpu")
+    with Store.open(None, workspace=tmp_path) as store, BuildExecutor.local(builder, 1) as executor:
+        run = store.start_run(NewRun("single", "", (), {}, "cpu", "cpu", seed=0))
+        tools, workspace = builder.tools, Workspace.open(tmp_path)
+        session = Session("none", Silent(), Stop(), tools, workspace, store, executor, Devices(()), jobs=1)
+
+        def search(rows: list[CandidateRow]) -> SearchLane:
+            evaluator = Evaluator(plan, builder, store, run, tmp_path, frozenset(), ENOUGH, Devices(()))
+            left = evaluator.restore(rows, {})
+            return Loop(evaluator, session, Clock(math.inf), Options(), 5, defaultdict(float), left)._lane()
+
+        killed = [outcome.row for outcome, _ in search([]).ask(2)]
+        lane = search(store.candidates(run))
+        assert lane.room == 5
+        asked = [outcome.row for _ in range(5) for outcome, _ in lane.ask(1)]
+        assert lane.room == 0
+        assert asked[:2] == killed
+        assert len({row.config.key for row in store.candidates(run)}) == len(store.candidates(run)) == 5
 
 
 def interrupted(workspace: Path) -> None:
