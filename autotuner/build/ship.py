@@ -12,7 +12,7 @@ from autotuner.carriers.carrier import CarrierName, Parts
 from autotuner.carriers.flagfile import SUBSTITUTIONS, flagfile_text
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
 from autotuner.carriers.outputs import Outputs
-from autotuner.errors import EnvironmentFailure, OutOfTimeError, UsageError
+from autotuner.errors import AutotuneError, EnvironmentFailure, UsageError
 from autotuner.iree.compile import Compiled, compile_program, first_error
 from autotuner.system.execution import done
 from autotuner.system.text import short
@@ -110,7 +110,7 @@ def ship_together(
     try:
         shipped = write_shipped(files, parts, flags)
         made = {name: build.result() for name, build in compiles(shipped.flagfile).items()}
-    except (EnvironmentFailure, OutOfTimeError):
+    except AutotuneError:
         files.clear()
         raise
     lost = {name: why for name, one in made.items() if (why := _why_lost(one, binaries.get(name)))}

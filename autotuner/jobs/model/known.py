@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Unpack
 
 from autotuner.build import Compiled
@@ -18,7 +19,6 @@ from autotuner.jobs.model.routes import RouteRace
 from autotuner.jobs.model.summary import Summary
 from autotuner.jobs.model.whole import WholeModel
 from autotuner.jobs.opening import model_program, read_model
-from autotuner.measure.check import Check
 from autotuner.programs.model import Model
 from autotuner.programs.structure import ModelStructure, by_work
 from autotuner.registry.folder import Known
@@ -42,13 +42,16 @@ def known_route(context: Context) -> Route | None:
 def known_model(
     context: Context, plain: ModelStructure, route: Route, race: RouteRace | None, *, ends: float
 ) -> tuple[WholeModel, Contestant | None] | None:
-    """The model with all that is known and proven in it; None where there is nothing beside flags."""
+    """The model with all that is known in it, proven and timed where there is a race; None where there is nothing
+    beside flags."""
     structure = plain if route == PLAIN else context.configured(route)
     parts = PartSearch(context, route, structure, by_work(structure.groups))
     whole = WholeModel(parts, Contestant.of(route, 0), race, ends)
-    kernels = _kernels(parts)
-    entries = [*_entries(parts)]
-    return (whole, whole.make(f"known-{route.name}", entries, kernels)) if kernels or entries else None
+    kernels, entries = _kernels(parts), [*_entries(parts)]
+    if not kernels and not entries:
+        return None
+    make = whole.unbuilt if race is None else whole.make
+    return whole, make(f"known-{route.name}", entries, kernels)
 
 
 def _kernels(parts: PartSearch) -> list[KernelEntry]:
@@ -92,7 +95,7 @@ def apply_model(
     ):
         files = job.outputs(model.name, MODEL)
         files.claim(model.files(target))
-        builder, plain = read_model(model, job)
+        builder, plain = read_model(model, job, whole=job.session.timed)
         asks = {**builder.program.describe(flops=plain.flops), "apply": True}
         problem = {**asks, "ops": sorted(plain.ops)}
         reads = (*job.session.tools.programs, *builder.program.reads())
@@ -100,12 +103,8 @@ def apply_model(
             context = Context(model, builder, run, files)
             found = Summary(context)
             made = _made(context, plain, found)
-            if run.timed:
-                check = _checked(context, plain, made.module)
-                if not check.ok:
-                    why = f"{model.name} computes something else with what the registry knows: {check.detail}"
-                    raise WrongResultError(f"{why}.", remedy="Nothing is written. Tune it, or give --expected.")
-            result = found.shipped(made, "compile-only", _said(context, made))
+            right = partial(_require_right, context, plain) if run.timed else None
+            result = found.shipped(made, "compile-only", _said(context, made), right=right)
             run.finish(result)
             return result
 
@@ -123,20 +122,22 @@ def _made(context: Context, plain: ModelStructure, found: Summary) -> Contestant
         name, target = context.model.name, context.target.name
         what = f"the registry has nothing for {name} on {target} ({count(len(context.registry.entries), 'entry')})"
         raise NoCandidateError(f"{what}.", remedy="Tune it: `autotune model`.")
-    build = context.builder.build(context.builder.job(context.flags(route), timeout=context.compile_timeout)).checked()
-    made = Contestant.of(route, context.row("stock", route), build)
+    made = Contestant.of(route, context.row("stock", route))
     found.tried = [made]
     return made
 
 
-def _checked(context: Context, plain: ModelStructure, build: Compiled) -> Check:
-    """Whether the outputs are those of IREE's default, or those that are expected."""
+def _require_right(context: Context, plain: ModelStructure, build: Compiled) -> None:
+    """Raises unless the outputs are those of IREE's default, or those that are expected."""
     context.stage("comparing the outputs with those of IREE's default")
     program = model_program(context.model, plain, context.builder, context.run)
     context.called = program
     job = context.builder.job(context.flags(PLAIN), timeout=context.compile_timeout)
     program.arbiter.begin(program.outputs(context.builder.build(job).checked().vmfb))
-    return program.arbiter.check(program.outputs(build.vmfb))
+    check = program.arbiter.check(program.outputs(build.vmfb))
+    if not check.ok:
+        why = f"{context.model.name} computes something else with what the registry knows: {check.detail}"
+        raise WrongResultError(f"{why}.", remedy="Nothing is written. Tune it, or give --expected.")
 
 
 def _said(context: Context, made: Contestant) -> str:

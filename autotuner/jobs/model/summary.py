@@ -4,7 +4,7 @@ said where nothing is left to race."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -72,14 +72,21 @@ class Summary:
         return self.result(judgement.verdict, reason, judgement)
 
     def shipped(
-        self, made: Contestant, verdict: FinalVerdict, reason: str, judgement: Judgement | None = None
+        self,
+        made: Contestant,
+        verdict: FinalVerdict,
+        reason: str,
+        judgement: Judgement | None = None,
+        *,
+        right: Callable[[Compiled], None] | None = None,
     ) -> ModelResult:
-        """With the files of a model, which is compiled once more with these."""
+        """With the files of a model, which is compiled once more with these; `right` raises where it computes something
+        else."""
         context = self.context
         context.stage("shipping, and compiling the model once more with what is shipped")
         try:
             with process.however_late(latest=context.run.proof_ends):
-                shipped = self._ship(made, claimed(verdict, reason, judgement))
+                shipped = self._ship(made, claimed(verdict, reason, judgement), right)
         except OutOfTimeError:
             return self.result("inconclusive", context.run.unproven, judgement)
         result = self.result(verdict, reason, judgement, made)
@@ -95,7 +102,7 @@ class Summary:
             ),
         )
 
-    def _ship(self, made: Contestant, verdict: str) -> Shipped:
+    def _ship(self, made: Contestant, verdict: str, right: Callable[[Compiled], None] | None) -> Shipped:
         """Writes the files and compiles the model with them, as a user would: every entry must apply."""
         context, files, program = self.context, self.context.files, self.context.builder.program.source
         header = [
@@ -113,10 +120,16 @@ class Summary:
                 calls = kernel_calls([entry.call for entry in made.kernels])
                 reason = prove(build.dumped[PREPROCESSED][0], calls).reason(calls)
                 missing += [reason] if reason else []
-            return replace(build, failure="not-applied", stderr="; ".join(missing)) if build.ok and missing else build
+            if build.ok and missing:
+                return replace(build, failure="not-applied", stderr="; ".join(missing))
+            if build.ok and right is not None:
+                right(build)
+            return build
 
         parts = replace(made.parts, spec=spec, kernels=kernels)
-        return ship(files, parts, context.flags(made.route), check=check, binary=made.module.binary)
+        return ship(
+            files, parts, context.flags(made.route), check=check, binary=made.build.binary if made.build else None
+        )
 
     def result(
         self,

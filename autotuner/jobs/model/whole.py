@@ -59,6 +59,15 @@ class WholeModel:
             return None
         return self._timed(self.race, made) if self.race is not None else made
 
+    def unbuilt(self, name: str, entries: Sequence[Entry], kernels: Sequence[KernelEntry]) -> Contestant | None:
+        """The same not compiled yet, with what the preprocessed program calls: what ships is compiled, and proven."""
+        context, route = self.context, self.on.route
+        context.trying(f"preparing the model on route {route.name}")
+        called = self._called(kernels, name) if kernels else ()
+        if not entries and not called:
+            return None
+        return self._assembled(entries, called, name, context.row("microkernel" if called else "codegen", route))
+
     # --- what is in it ----------------------------------------------------------------------------------------------
 
     def _called(self, kernels: Sequence[KernelEntry], name: str) -> tuple[KernelEntry, ...]:
@@ -128,17 +137,9 @@ class WholeModel:
 
     def _build(self, entries: Sequence[Entry], kernels: Sequence[KernelEntry], name: str, row: int) -> Contestant:
         """The model with these, in a folder of its own with what a person needs to repeat it."""
-        context, structure = self.context, self.parts.structure
-        folder, brought = context.folder / name, self._kernel_parts(kernels) if kernels else None
-        if brought is not None and entries:
-            structure = context.configured(self.on.route, more=write_parts(self._files(name), brought))
-            entries = _moved(entries, structure)
-        flag = context.target.spec_flag
-        parts = assemble(
-            entries, structure.configured, tools=context.session.tools, command=self.context.run.command, spec_flag=flag
-        )
-        parts = parts.with_kernels(brought) if brought is not None else parts
-        flags = [*context.flags(self.on.route), *write_parts(self._files(name), parts)]
+        context, folder = self.context, self.context.folder / name
+        made = self._assembled(entries, kernels, name, row)
+        flags = [*context.flags(self.on.route), *write_parts(self._files(name), made.parts)]
         with context.clocked("build"):
             build = context.builder.build_fresh(flags, folder=folder, timeout=context.compile_timeout)
         lines = [shell_line(context.builder.command(flags, vmfb=build.vmfb))]
@@ -147,8 +148,21 @@ class WholeModel:
             lines.append(shell_line(benchmark_command(session.tools, build.vmfb, benchmark, device=session.device)))
         write_whole(folder / "command.txt", "\n".join(lines) + "\n")
         write_whole(folder / "stderr.txt", build.stderr)
-        made = Contestant(name, self.on.route, row, build, parts=parts)
-        return replace(made, entries=tuple(entries), kernels=tuple(kernels))
+        return replace(made, build=build)
+
+    def _assembled(self, entries: Sequence[Entry], kernels: Sequence[KernelEntry], name: str, row: int) -> Contestant:
+        """The files of the model with these, not compiled yet."""
+        context, structure = self.context, self.parts.structure
+        brought = self._kernel_parts(kernels) if kernels else None
+        if brought is not None and entries:
+            structure = context.configured(self.on.route, more=write_parts(self._files(name), brought))
+            entries = _moved(entries, structure)
+        flag = context.target.spec_flag
+        parts = assemble(
+            entries, structure.configured, tools=context.session.tools, command=self.context.run.command, spec_flag=flag
+        )
+        parts = parts.with_kernels(brought) if brought is not None else parts
+        return Contestant(name, self.on.route, row, parts=parts, entries=tuple(entries), kernels=tuple(kernels))
 
     def _files(self, name: str) -> Outputs:
         """Those of a model that is tried, in a folder of its own."""

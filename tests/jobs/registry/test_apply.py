@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from autotuner import Options, Target
-from autotuner.errors import NoCandidateError, UsageError
+from autotuner.errors import NoCandidateError, UsageError, WrongResultError
 from autotuner.jobs.model.known import apply_model
 from autotuner.jobs.registry.apply import apply_problem
 from autotuner.jobs.registry.check import check_registry
@@ -63,6 +64,16 @@ def test_a_model_gets_the_kernels_that_are_known_each_proven_in_it(tmp_path: Pat
     assert set(states.values()) == {"taken"}
     assert result.flagfile is not None
     assert "--iree-preprocessing-transform-spec-filename=" in result.flagfile.read_text()
+
+
+def test_a_model_that_computes_something_else_with_what_is_known_gets_no_files(tmp_path: Path, known: Make) -> None:
+    known(problem="gemm_64x64x128_f32_f32_nn")
+    other = tmp_path / "other.npy"
+    np.save(other, np.zeros((64, 32), np.float32))
+    model = Model(EXAMPLES / "three.mlir", expected=(other,))
+    with pytest.raises(WrongResultError, match="three computes something else with what the registry knows"):
+        apply_model(model, CPU, options=Options(workspace=tmp_path))
+    assert not [*(tmp_path / "specs").rglob("*.flags")]
 
 
 def test_a_check_keeps_what_applies_and_drops_what_does_not(tmp_path: Path, known: Make) -> None:
