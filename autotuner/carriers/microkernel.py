@@ -12,7 +12,7 @@ from autotuner.carriers.provenance import ENTRY, OBJECTS, Provenance, text_dicti
 from autotuner.carriers.render import checked
 from autotuner.errors import UsageError
 from autotuner.microkernels.instance import Binding, Call, Instance
-from autotuner.patterns.forms import DETACH, Forms, read_forms
+from autotuner.patterns.forms import DETACH, Forms, read_forms, taking
 from autotuner.problems import Problem
 from autotuner.problems.epilogue import TURN
 from autotuner.system.digests import file_digest
@@ -180,7 +180,7 @@ def spec_mlir(
         joins=joins,
         evaluates=bool(joins) or any(kernel.evaluates for kernel in kernels),
         detach=DETACH if any(kernel.forms.detached for kernel in kernels) else "",
-        sink=sorted({name for kernel in kernels for name in kernel.forms.sunk}),
+        sink=taking({name for kernel in kernels for name in kernel.forms.sunk}),
         turn=TURN,
         passes=_passes(kernels),
         header=checked(header),

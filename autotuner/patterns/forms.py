@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,18 @@ if TYPE_CHECKING:
 
 DETACH = "iree-global-opt-detach-elementwise-from-named-ops"
 """The compiler's pass that separates an operation's initial value and adds it afterwards."""
+_PREPARED = "microkernel_prepared.mlir.j2"
+_FUNCTIONS = ("util.func", "func.func")
 _MEMOIZED = "linalg.memoized_indexing_maps"
+_WHOLE = ("arith.cmpi", "arith.addi", "arith.subi", "arith.muli", "arith.andi", "arith.ori", "arith.xori")
+_LIMITS = ("arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf")
+_SUMS = ("arith.cmpf", "arith.addf", "arith.subf", "arith.mulf", "arith.divf", *_LIMITS, "math.powf", *_WHOLE)
+TAKERS: tuple[tuple[str, ...], ...] = (
+    ("linalg.yield", "arith.truncf", "arith.extf", "arith.negf", "math.sqrt", "math.fma", "arith.select", *_SUMS),
+    ("math.fpowi", "math.fma", "arith.select", *_SUMS),
+    ("math.fma", "arith.select"),
+)
+"""What a body may compute with a constant, by the operand that it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +143,28 @@ def read_pads(op: Any) -> tuple[Pad, ...]:
 
 def prepare(module: Any, *, pads: Sequence[Pad] = (), detached: bool = False) -> None:
     """Prepares a program as a spec does before it matches."""
-    apply_script(module, render("microkernel_prepared.mlir.j2", pads=pads, detach=DETACH if detached else ""))
+    if pads or detached:
+        apply_script(module, render(_PREPARED, pads=pads, detach=DETACH if detached else "", sink=()))
+    sink_constants(module)
+
+
+def taking(names: Collection[str]) -> list[tuple[int, list[str]]]:
+    """The operations of these names that may take a constant, by the operand that it is."""
+    found = ((place, sorted(name for name in takers if name in names)) for place, takers in enumerate(TAKERS))
+    return [(place, some) for place, some in found if some]
+
+
+def sink_constants(module: Any, names: Collection[str] | None = None) -> None:
+    """Gives bodies of generic operations copies of the constants from outside that they use, in operations of these
+    `names`: where a spec would put them, which takes a script ten seconds in a model of some size."""
+    takers = TAKERS if names is None else [[name for name in some if name in names] for some in TAKERS]
+    for generic in [op for op in walk(module.operation) if op.name == GENERIC]:
+        for child in [*generic.regions[0].blocks[0].operations]:
+            user = child.operation
+            for place, some in enumerate(takers[: len(user.operands)]):
+                constant = maker(user.operands[place], CONSTANT) if user.name in some else None
+                if constant is not None and constant.parent.name in _FUNCTIONS:
+                    user.operands[place] = constant.clone(ip=ir.InsertionPoint(user)).results[0]
 
 
 def _rewrite(module: Any, operation: str, rewrite: str) -> None:

@@ -11,7 +11,7 @@ from autotuner.iree.mlir import maker
 from autotuner.patterns import graph, ops
 from autotuner.patterns.attention import read_around
 from autotuner.patterns.epilogues import Tail, read_tails
-from autotuner.patterns.forms import Join
+from autotuner.patterns.forms import Join, apply_script, sink_constants, taking
 from autotuner.patterns.slices import read_slice
 from autotuner.patterns.unfused import read_unfused
 from autotuner.problems import Gemm, Problem
@@ -191,8 +191,17 @@ def _multiplied(generic: Any, value: Any) -> Any:
 
 def joined_mlir(joins: Sequence[Join]) -> str:
     """A spec that joins layers and does no more."""
-    sink = sorted({name for one in joins for name in one.match.sunk})
-    return render("microkernel_joined.mlir.j2", joins=joins, sink=sink, turn=TURN)
+    return render("microkernel_joined.mlir.j2", joins=joins, sink=taking(_sunk(joins)), turn=TURN)
+
+
+def join(module: Any, joins: Sequence[Join]) -> None:
+    """Joins layers in a program, as a spec does before it matches anything else."""
+    sink_constants(module, _sunk(joins))  # the script finds nothing left to sink
+    apply_script(module, joined_mlir(joins))
+
+
+def _sunk(joins: Sequence[Join]) -> set[str]:
+    return {name for one in joins for name in one.match.sunk}
 
 
 def is_made_by(problem: Problem, joins: Sequence[Join]) -> bool:

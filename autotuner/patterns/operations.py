@@ -17,8 +17,8 @@ from autotuner.iree.mlir import maker, parse, walk
 from autotuner.patterns import graph, ops
 from autotuner.patterns.attention import Masks, read_around
 from autotuner.patterns.epilogues import Tail, read_tails
-from autotuner.patterns.forms import Forms, Join, Pad, apply_script, prepare, read_forms, read_pads
-from autotuner.patterns.joins import GatedLayers, Layer, QueriesKeysValues, is_made_by, joined_mlir, read_gated
+from autotuner.patterns.forms import Forms, Join, Pad, prepare, read_forms, read_pads
+from autotuner.patterns.joins import GatedLayers, Layer, QueriesKeysValues, is_made_by, join, read_gated
 from autotuner.patterns.mains import Grouped, channel_of, is_flat, read_grouped, read_problems
 from autotuner.patterns.slices import read_slice
 from autotuner.patterns.unfused import read_unfused
@@ -286,7 +286,7 @@ def read_operations(text: str, *, joins: tuple[Join, ...] = ()) -> tuple[Operati
     with ir.Context() as context:
         module = parse(text, context)  # operations live as long as their module
         if joins:
-            apply_script(module, joined_mlir(joins))  # as a spec does before it matches anything else
+            join(module, joins)
         mains, masks = [], Masks()
         for number, op in enumerate(op for op in walk(module.operation) if ops.is_main(op)):
             mains.append(_Main.read(op, masks))

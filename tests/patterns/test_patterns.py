@@ -6,15 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from iree.compiler import ir
 
 from autotuner.carriers.calls import preprocess
+from autotuner.iree.mlir import parse
 from autotuner.iree.tools import Tools
 from autotuner.patterns import operations
+from autotuner.patterns.forms import TAKERS, apply_script, sink_constants, taking
 from autotuner.patterns.operations import PATTERNS, Pattern, read_joins, read_operations
 from autotuner.problems import Gemm, Problem
 from autotuner.problems.attention import Attention
 from autotuner.problems.conv import Conv
 from autotuner.problems.render import problem_mlir
+from autotuner.system.templates import render
 from autotuner.targets import Target
 from tests.support.patterns import FOLDER, example, names, read
 
@@ -28,6 +32,19 @@ def test_an_example_is_what_it_says(name: str) -> None:
     text = example(name)
     said = [line.removeprefix(FOUND).split() for line in text.splitlines() if line.startswith(FOUND)]
     assert names(text) == said
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_constants_are_sunk_where_a_spec_puts_them(name: str) -> None:
+    every = taking({name for names in TAKERS for name in names})
+    script = render("microkernel_prepared.mlir.j2", pads=(), detach="", sink=every)
+    texts = []
+    for number in range(2):
+        with ir.Context() as context:
+            module = parse(example(name), context)
+            apply_script(module, script) if number else sink_constants(module)
+            texts.append(str(module))
+    assert texts[0] == texts[1]
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: type(pattern).__name__)
