@@ -137,6 +137,34 @@ class Manifest:
         self._go_on(numbers, self._steps[True])
         return numbers
 
+    def choices(self, numbers: Mapping[str, int], *, level: int = 0) -> Iterator[dict[str, int] | DoesNotFitError]:
+        """All numbers for each parameter choice that fits, in the order of `settings`; and why others do not, once for
+        all that begin alike."""
+        if level == len(self.parameters):
+            yield {**numbers}
+            return
+        name, values = list(self.parameters.items())[level]
+        for value in values:
+            known = {**numbers, name: value}
+            try:
+                self._go_on(known, self._levels[level])
+            except DoesNotFitError as error:
+                yield error
+            else:
+                yield from self.choices(known, level=level + 1)
+
+    @cached_property
+    def _levels(self) -> list[list[tuple[str, Expression]]]:
+        """What depends on the parameters, by the last one that it takes."""
+        known = {name: level for level, name in enumerate(self.parameters)}
+        levels: list[list[tuple[str, Expression]]] = [[] for _ in known]
+        for name, expression in self._steps[True]:
+            level = max(known.get(taken, 0) for taken in expression.names)
+            levels[level].append((name, expression))
+            if name:
+                known[name] = level
+        return levels
+
     def _go_on(self, numbers: dict[str, int], steps: Iterable[tuple[str, Expression]]) -> None:
         for name, expression in steps:
             if name:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -83,9 +83,8 @@ class Variants:
         """
         own = kernel or Kernel(manifest.name)
         wanted = {name: value for name, value in (first or {}).items() if value in manifest.parameters.get(name, ())}
-        settings = itertools.chain([{**next(manifest.settings()), **wanted}] if wanted else [], manifest.settings())
         features = read_features(executable_target)
-        fitting = _fitting(manifest, manifest.given(problem, chip, symbol=own.symbol, features=features), settings)
+        fitting = _fitting(manifest, manifest.given(problem, chip, symbol=own.symbol, features=features), wanted)
         # Where nothing is estimated, the first that fits is told without the thousands behind it.
         found = list(fitting if first is None or manifest.estimate is not None else itertools.islice(fitting, 1))
         if manifest.estimate is not None:
@@ -145,30 +144,39 @@ class Variants:
 
 
 def _fitting(
-    manifest: Manifest, given: Mapping[str, int], settings: Iterable[dict[str, int]]
+    manifest: Manifest, given: Mapping[str, int], wanted: Mapping[str, int] | None = None
 ) -> Iterator[tuple[int, dict[str, int]]]:
-    """The parameter choices that fit, each with its estimate; a refusal where none does."""
+    """The parameter choices that fit, each with its estimate, the defaults with those `wanted` before all; a refusal
+    where none does."""
     refused: DoesNotFitError | None = None
     none = True
-    for setting in settings:
-        try:
-            cost = manifest.expected(manifest.choose(given, setting))
-        except DoesNotFitError as error:
-            refused = refused or error
+    first = [_chosen(manifest, given, {**next(manifest.settings()), **wanted})] if wanted else []
+    for numbers in itertools.chain(first, manifest.choices(given)):
+        if isinstance(numbers, DoesNotFitError):
+            refused = refused or numbers
         else:
             none = False
-            yield cost, setting
+            yield manifest.expected(numbers), {name: numbers[name] for name in manifest.parameters}
     if none:
         why = refused.message.removeprefix(f"{manifest.name}: ") if refused else ""
         remedy = "Choose another shape or kernel."
         raise DoesNotFitError(f"{manifest.name}: none of its variants fits: {why}", remedy=remedy)
 
 
+def _chosen(
+    manifest: Manifest, given: Mapping[str, int], setting: Mapping[str, int]
+) -> dict[str, int] | DoesNotFitError:
+    try:
+        return manifest.choose(given, setting)
+    except DoesNotFitError as error:
+        return error
+
+
 def fits(manifest: Manifest, problem: Problem, chip: str, *, executable_target: str = "") -> bool:
     """Whether any parameter choice computes the problem; mostly the first one tells."""
     try:
         given = manifest.given(problem, chip, features=read_features(executable_target))
-        return any(True for _ in _fitting(manifest, given, manifest.settings()))
+        return any(True for _ in _fitting(manifest, given))
     except DoesNotFitError:
         return False
 
