@@ -1,7 +1,8 @@
 """Whether what the pruning rules reject deserves it: `python -m benchmarks.pruning --target gfx942 --count 20`.
 
 For each rule and problem, a random sample of the configurations that this rule alone rejects is built. A false reject
-is one that builds; for the register rule, one that builds and does not spill. Nothing is timed.
+is one that builds; for the register rule, one that builds and does not spill. Of rules that reject wrong results what
+builds says nothing. Nothing is timed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm, Problem
 from autotuner.problems.attention import Attention
 from autotuner.problems.conv import Conv
-from autotuner.space.prune import REGISTERS, RULES, Rule
+from autotuner.space.prune import REGISTERS, RULES, UNORDERED, UNSWIZZLED, Rule
 from autotuner.system.cache import Cache
 from benchmarks.machine import machine
 from benchmarks.success import build_all, inverted, make_plan, parser, read_space, with_space
@@ -35,6 +36,8 @@ PROBLEMS: dict[str, tuple[Problem, ...]] = {
     ),
     "attention": (Attention.parse(shape="1x8x1024x1024x64"), Attention.parse(shape="1x8x1024x1024x128")),
 }
+WRONG_RESULTS = (UNORDERED, UNSWIZZLED)
+"""Rules that also reject what builds and computes something else: `python -m benchmarks.emulated` found them."""
 ALLOWED = 0.01
 """The share of false rejects that a rule may have."""
 
@@ -51,7 +54,7 @@ class Sample:
 
     @property
     def known(self) -> int:
-        """Builds that say whether the rule is right: PTX tells no spills."""
+        """Builds that say whether the rule is right: PTX tells no spills, and no build wrong results."""
         return sum(self._false(b) is not None for b in self.builds)
 
     @property
@@ -62,7 +65,7 @@ class Sample:
         if not build.ok:
             return False
         if self.rule is not REGISTERS:
-            return True
+            return None if self.rule in WRONG_RESULTS else True
         spills = build.isa.vgpr_spills
         return None if spills is None else spills == 0
 
@@ -74,11 +77,11 @@ class Sample:
 
 
 def sample(
-    problem: Problem, target: str, builder: Builder, executor: Executor, *, count: int, seed: int
+    problem: Problem, target: str, rules: Sequence[Rule], builder: Builder, executor: Executor, *, count: int, seed: int
 ) -> Iterator[Sample]:
-    """One sample for each rule that rejects something of this problem on its own."""
+    """One sample for each of these rules that rejects something of this problem on its own."""
     plan = make_plan(problem, target, builder, executor)
-    for rule in RULES:
+    for rule in rules:
         others = [r for r in RULES if r is not rule]
         try:
             rejected = with_space(plan, read_space(plan, builder, [*others, inverted(rule)]))
@@ -101,7 +104,10 @@ def rates(samples: Sequence[Sample]) -> list[str]:
 
 
 def main() -> int:
-    arguments = parser(__doc__).parse_args()
+    options = parser(__doc__)
+    options.add_argument("--rule", nargs="+", choices=[rule.name for rule in RULES], default=[r.name for r in RULES])
+    arguments = options.parse_args()
+    rules = [rule for rule in RULES if rule.name in arguments.rule]
     lines = [f"{machine()}; seed {arguments.seed}, allowed {ALLOWED:.0%}"]
     print(lines[0], flush=True)
     samples: list[Sample] = []
@@ -109,7 +115,8 @@ def main() -> int:
         builder = Builder(Tools.find(), Cache(Path(cache)))
         for target in arguments.target:
             for problem in (p for op in arguments.op for p in PROBLEMS[op]):
-                for found in sample(problem, target, builder, executor, count=arguments.count, seed=arguments.seed):
+                wanted = {"count": arguments.count, "seed": arguments.seed}
+                for found in sample(problem, target, rules, builder, executor, **wanted):
                     samples.append(found)
                     lines.append(found.line())
                     print(found.line(), flush=True)

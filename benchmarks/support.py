@@ -6,10 +6,10 @@ with one candidate of every part of its space.
 
 from __future__ import annotations
 
-import re
+import argparse
+import json
 import sys
 import tempfile
-from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from autotuner.iree.tools import Tools
 from autotuner.problems import Gemm, Problem
 from autotuner.problems.attention import Attention
 from autotuner.problems.conv import Conv
+from autotuner.problems.convnd import ConvNd
 from autotuner.problems.dtypes import SCALED_NAMES
 from autotuner.problems.operations import OPERATIONS
 from autotuner.space import Config
@@ -35,8 +36,8 @@ from benchmarks.emulated.cases import every_case
 TIMEOUT = 120.0
 CANDIDATES = 3
 TARGETS = tuple(target.name for target in all_targets())
-SAMPLES: dict[str, tuple[Problem, Problem]] = {
-    # On GPUs and on cpu: the shapes are small, so that the whole table is a matter of minutes.
+SAMPLES: dict[str, tuple[Problem, Problem | None]] = {
+    # On GPUs and on cpu, if it has knobs there: the shapes are small.
     "gemm": (Gemm.parse(shape="128x128x128"), Gemm.parse(shape="64x64x64", dtype="f32")),
     "batched gemm": (Gemm.parse(shape="128x128x128", batch=4), Gemm.parse(shape="64x64x64", batch=3, dtype="f32")),
     "conv 3x3": (
@@ -52,6 +53,9 @@ SAMPLES: dict[str, tuple[Problem, Problem]] = {
         Conv.parse(shape="1x8x8x32", filter="1x1x64", dtype="f32"),
     ),
     "attention": (Attention.parse(shape="1x4x128x128x64"), Attention.parse(shape="1x2x64x64x32", dtype="f32")),
+    "convnd data": (ConvNd.parse(shape="1x16x16x32", filter="3x3x64", direction="data", pad="1x1"), None),
+    "convnd weight": (ConvNd.parse(shape="2x16x16x32", filter="3x3x32", direction="weight", pad="1x1"), None),
+    "convnd forward": (ConvNd.parse(shape="1x4x8x8x32", filter="3x3x3x32", pad="1x1x1"), None),
 }
 HEADER = """# What can be tuned where
 
@@ -60,7 +64,7 @@ candidates of a small problem, at least one in each type, and found each one's c
 Of every type that is missing here it was tried that the compiler refuses it or that it has no knobs. The tests do the
 same with one candidate of every pipeline, on cpu of every route.
 Types are those that compile and have knobs (→ accumulator); anything else is refused with this list. On cpu, pipeline
-and carrier are those of the plain route; [others](space.md#processors) have their own.
+and carrier are those of the plain route; [others](space.md#processors) have their own. convnd has knobs on GPUs only.
 
 "Executed" says how many candidates were right of those that [the emulator ran](amd.md#what-the-emulator-executed), and
 in which types; "–": none ran.
@@ -68,7 +72,7 @@ in which types; "–": none ran.
 | operation | target | types | pipelines | carried by | configurations | built and proven | executed |
 |---|---|---|---|---|---|---|---|
 """
-EMULATED = Path(__file__).parents[1] / "results" / "reference" / "emulated.txt"
+EMULATED = Path(__file__).parents[1] / "results" / "reference" / "emulated.jsonl"
 
 
 @dataclass(frozen=True)
@@ -98,25 +102,29 @@ class Row:
 def executed(operation: str, target: str) -> str:
     """What the table of the emulator's says of an operation on a chip."""
     types, right, ran = dict[str, None](), 0, 0
-    for case in every_case():
-        problem = case.problem
-        batched = "batched " if isinstance(problem, Gemm) and problem.batch > 1 else ""
-        name = "conv 3x3" if problem.op == "conv" else f"{batched}{problem.op}"
-        told = [line for line in EMULATED.read_text().splitlines() if line.startswith(f"{case.name}: ")]
-        if (name, case.chip) == (operation, target) and told:
-            candidates, _, _ = told[0].partition("; shipped kernels")
-            for good, tried in re.findall(r"(\d+) of (\d+) right", candidates):
-                uncompiled = sum(map(int, re.findall(r"(\d+)x it does not compile", candidates)))
-                right, ran = right + int(good), ran + int(tried) - uncompiled
-                types[problem.types[0]] = None
+    cases = {case.name: case for case in every_case()}
+    for told in map(json.loads, EMULATED.read_text().splitlines()):
+        case = cases[told["case"]]
+        if (_operation(case.problem), case.chip) == (operation, target) and "candidates" in told:
+            found = told["candidates"]
+            right, ran = right + found["right"], ran + found["right"] + found["failures"].get("suspected", 0)
+            types[case.problem.types[0]] = None
     return f"{right} of {ran} ({', '.join(types)})" if ran else "–"
+
+
+def _operation(problem: Problem) -> str:
+    """The row of a problem."""
+    if isinstance(problem, ConvNd):
+        return f"convnd {problem.direction}"
+    batched = "batched " if isinstance(problem, Gemm) and problem.batch > 1 else ""
+    return "conv 3x3" if problem.op == "conv" else f"{batched}{problem.op}"
 
 
 def examine(operation: str, target: str, builder: Builder, executor: Executor, *, candidates: int = CANDIDATES) -> Row:
     """Builds the sample's candidates for real: one of every part of the space, and at least so many."""
     chip = Target.parse(target)
     on_gpu, on_cpu = SAMPLES[operation]
-    problem = chip.prepare(on_cpu if target == "cpu" else on_gpu)
+    problem = chip.prepare(on_cpu if on_cpu and target == "cpu" else on_gpu)
     plan = Plan.make(problem, chip, BuildExecutor.on(executor, builder), timeout=TIMEOUT)
     sample = [plan.candidate(config, id=f"c{i}") for i, config in enumerate(_sample(plan, candidates))]
     builds = list(executor.map(builder.build, [plan.job(c, timeout=TIMEOUT) for c in sample]))
@@ -199,24 +207,36 @@ def _carriers(plan: Plan) -> tuple[str, ...]:
     return ("substitution",) if "plain" in plan.executables else ("spec",)
 
 
-def table(rows: Sequence[Row]) -> str:
-    return HEADER + "".join(f"{row.markdown()}\n" for row in rows)
+def kept(page: str, operation: str, target: str) -> list[str]:
+    """A row as it is on the page, with what the emulator has executed by now."""
+    rows = (line for line in page.splitlines() if line.startswith(f"| {operation} | {target} |"))
+    return [f"{row.rpartition(' | ')[0]} | {executed(operation, target)} |" for row in rows]
 
 
 def main() -> None:
-    rows = []
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words = "of other operations only what the emulator executed is new, as without a name"
+    parser.add_argument("--only", nargs="*", choices=SAMPLES, default=[*SAMPLES], metavar="OPERATION", help=words)
+    parser.add_argument("--target", nargs="+", choices=TARGETS, default=TARGETS, metavar="TARGET", help="and of these")
+    given, path = parser.parse_args(), Path("docs/support.md")
+    lines, wrong = list[str](), list[str]()
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(2) as executor:
         builder = Builder(Tools.find(), Cache(Path(name) / "cache"))
-        for operation in SAMPLES:
-            for target in TARGETS:
+        for operation, (_, on_cpu) in SAMPLES.items():
+            for target in (one for one in TARGETS if on_cpu or one != "cpu"):
+                if operation not in given.only or target not in given.target:
+                    lines += kept(path.read_text(), operation, target)
+                    continue
                 row = examine(operation, target, builder, executor)
-                rows.append(in_all_types(row, builder, BuildExecutor.on(executor, builder)))
-                print(rows[-1].markdown(), *rows[-1].wrong, file=sys.stderr)
-                if rows[-1].distinct < 2:
+                row = in_all_types(row, builder, BuildExecutor.on(executor, builder))
+                lines.append(row.markdown())
+                print(lines[-1], *row.wrong, file=sys.stderr, flush=True)
+                wrong += [f"{operation} on {target}: {', '.join(row.wrong)}"] if row.wrong else []
+                if row.distinct < 2:
                     sys.exit(f"the candidates of {operation} on {target} are all the same code")
-    if wrong := [f"{row.operation} on {row.target}: {', '.join(row.wrong)}" for row in rows if row.wrong]:
+    if wrong:
         sys.exit(f"claims that the compiler does not share: {'; '.join(wrong)}")
-    Path("docs/support.md").write_text(table(rows))
+    path.write_text(HEADER + "".join(f"{line}\n" for line in lines))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ filter's gradient, of images and results' gradients. The filter is FxKD..xC, wit
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, ClassVar, Self
 
@@ -145,6 +145,11 @@ class ConvNd(Product):
     @property
     def flops(self) -> int:
         return 2 * self.n * int(np.prod(self.made)) * self.f * int(np.prod(self.window)) * self.c // self.groups
+
+    def unbatched(self) -> tuple[ConvNd, int]:
+        if self.groups == 1:
+            return self, 0
+        return replace(self, groups=1, c=self.c // self.groups, f=self.f // self.groups), 1
 
     def variables(self) -> Mapping[str, int]:
         return {"n": self.n, "c": self.c, "f": self.f, "groups": self.groups}

@@ -2,25 +2,26 @@
 
     python -m benchmarks.emulated CHECKOUT [--table FILE] [--candidates 20] [--workgroups 2] [--only TEXT]
 
-CHECKOUT is tinygrad's repository (tried at a9069c177a); it needs clang. A line a case says how far the worst element is
-off, in standard deviations of the error that rounding explains, and how far it may be. Cases that have a line in FILE
-are passed over: a table is made in as many commands as one likes. Nothing is timed: see `machine` for what is not
-modelled.
+CHECKOUT is tinygrad's repository (tried at a9069c177a); it needs clang. A line of JSON for each case says how many are
+right, how far the worst element is off, in standard deviations of the error that rounding explains, and how far it may
+be. Cases that have a line in FILE are passed over: a table is made in as many commands as one likes. Nothing is timed:
+see `machine` for what is not modelled.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,7 @@ _DAY = 24 * 3600.0
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkout", type=Path)
-    parser.add_argument("--table", type=Path, default=Path("emulated.txt"), help="lines are added to this file")
+    parser.add_argument("--table", type=Path, default=Path("emulated.jsonl"), help="lines are added to this file")
     parser.add_argument("--candidates", type=int, default=20)
     parser.add_argument("--workgroups", type=int, default=2)
     parser.add_argument("--only", default="", help="cases with this text in their names")
@@ -60,7 +61,7 @@ def main() -> None:
         print(done.stderr, end="", file=sys.stderr)
         if not done.ok and (after := _wanted(given)):  # what ends the emulator costs that case only
             said = done.stderr.strip().splitlines() or [""]
-            _write(given.table, f"{after[0].name}: ended with {done.code}: {said[-1][:200]}")
+            _write(given.table, case=after[0].name, error=f"ended with {done.code}: {said[-1][:200]}")
         elif len(_wanted(given)) == len(wanted):
             break
 
@@ -68,10 +69,12 @@ def main() -> None:
 def _wanted(given: argparse.Namespace) -> list[Case]:
     lines = given.table.read_text().splitlines() if given.table.exists() else []
     cases = [case for case in every_case() if given.only in case.name]
-    return [case for case in cases if not any(line.startswith(f"{case.name}: ") for line in lines)]
+    done = {json.loads(line)["case"] for line in lines}
+    return [case for case in cases if case.name not in done]
 
 
-def _write(table: Path, line: str) -> None:
+def _write(table: Path, **told: Any) -> None:
+    line = json.dumps(told)
     print(line, flush=True)
     with table.open("a") as file:
         file.write(f"{line}\n")
@@ -88,21 +91,21 @@ def _all_here(given: argparse.Namespace) -> None:
                 executor = BuildExecutor.on(threads, Builder(Tools.find(), Cache(Path(name) / "cache")))
                 makers = Makers(case, executor, folder, given.candidates)
                 try:
-                    told = _tried(makers.specs(), case, emulator, given)
+                    told = {"candidates": _tried(makers.specs(), case, emulator, given)}
                     if case.rows is None:
-                        told += f"; shipped kernels: {_tried(makers.shipped(), case, emulator, given)}"
+                        told["kernels"] = _tried(makers.shipped(), case, emulator, given)
                 except AutotuneError as error:
-                    told = error.message
-            _write(given.table, f"{case.name}: {told}")
+                    told = {"error": error.message}
+            _write(given.table, case=case.name, **told)
 
 
-def _tried(programs: Iterator[Program], case: Case, emulator: Emulator, given: argparse.Namespace) -> str:
+def _tried(programs: Iterator[Program], case: Case, emulator: Emulator, given: argparse.Namespace) -> Any:
     tally, began = _Tally(), time.monotonic()
     for program in programs:
         tally.add(program, case.called, emulator, given.workgroups)
         if time.monotonic() > began + given.seconds:
             break
-    return tally.line()
+    return asdict(tally)
 
 
 @dataclass
@@ -113,34 +116,31 @@ class _Tally:
     tried: int = 0
     worst: float = 0.0
     allowed: float = 0.0
-    executed: int = 0
-
-    def __post_init__(self) -> None:
-        self.failures: Counter[str] = Counter()
+    instructions: int = 0
+    """Those of waves that were executed."""
+    failures: dict[str, int] = field(default_factory=dict)
+    """By their causes; "suspected": it gives other results."""
 
     def add(self, program: Program, problem: Problem, emulator: Emulator, workgroups: int) -> None:
         self.tried += 1
         if program.failure:
-            self.failures[program.failure] += 1
+            self._failed(program.failure)
             return
         try:
             off, most, count = Executed(program, emulator, workgroups).compare(problem)
         except (NotImplementedError, RuntimeError, AssertionError, KeyError) as error:
             what = re.search(r"[a-z]+_\w+.*", str(error), re.IGNORECASE)
-            self.failures[f"not emulated: {what[0][:60] if what else type(error).__name__}"] += 1
+            self._failed(f"not emulated: {what[0][:60] if what else type(error).__name__}")
             return
-        self.executed += count
+        self.instructions += count
         if off <= most:
-            self.right, self.worst, self.allowed = self.right + 1, max(self.worst, off), most
+            self.right, self.worst, self.allowed = self.right + 1, max(self.worst, round(off, 2)), round(most, 1)
         else:
-            self.failures["suspected"] += 1
+            self._failed("suspected")
             print(f"suspected: {off:.2g} deviations off: {program.what}", file=sys.stderr, flush=True)
 
-    def line(self) -> str:
-        numbers = f", worst {self.worst:.2f} of {self.allowed:.1f} deviations" if self.right else ""
-        counted = f", {self.executed:,} wave instructions" if self.executed else ""
-        told = [f"{count}x {words}" for words, count in self.failures.items()]
-        return "; ".join([f"{self.right} of {self.tried} right{numbers}{counted}", *told]) if self.tried else "none"
+    def _failed(self, why: str) -> None:
+        self.failures[why] = self.failures.get(why, 0) + 1
 
 
 class Executed:

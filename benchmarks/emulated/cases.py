@@ -58,13 +58,16 @@ _CONV_NCHW = Conv.parse(shape="2x16x16x64", filter="3x3x64", layout="nchw-fchw")
 _VOLUME = ConvNd.parse(shape="1x4x8x8x32", filter="3x3x3x32", pad="1x1x1")
 _BACK_DATA = ConvNd.parse(shape="1x16x16x32", filter="3x3x32", direction="data", pad="1x1")
 _BACK_WEIGHT = ConvNd.parse(shape="2x16x16x32", filter="3x3x32", direction="weight", pad="1x1")
+_GROUPS = tuple(
+    ConvNd.parse(shape="1x16x16x64", filter="3x3x64", direction=one, pad="1x1", groups=2) for one in ("forward", "data")
+)
 _ATTENTION = Attention.parse(shape="1x2x128x128x64")
 _ANY_M = Gemm.parse(shape="77x128x128", layout="nt")
 _BATCH_ANY_M = Gemm.parse(shape="77x128x128", layout="nt", batch=3)
 _CONVS = (_CONV, _CONV_NCHW, _VOLUME, _BACK_DATA, _BACK_WEIGHT)
 _BASIC = (_PLAIN, _TURNED, _ODD, _ROUNDED, _BATCH, _VECTOR, _INTEGERS)
 _CHIPS: dict[str, tuple[Problem, ...]] = {
-    "gfx942": (*_BASIC, _EIGHT, _BY_ROWS, _BY_BLOCKS, *_CONVS, _ATTENTION),
+    "gfx942": (*_BASIC, _EIGHT, _BY_ROWS, _BY_BLOCKS, *_CONVS, *_GROUPS, _ATTENTION),
     "gfx950": (
         *_BASIC,
         _EIGHT,

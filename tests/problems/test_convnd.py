@@ -45,6 +45,12 @@ def test_two_dimensions_forward_are_those_of_conv() -> None:
     assert own.flops == plain.flops
 
 
+def test_one_group_has_the_constraints_of_all() -> None:
+    grouped = ConvNd.parse(shape="1x8x8x6", filter="3x3x4", groups=2)
+    assert grouped.unbatched() == (ConvNd.parse(shape="1x8x8x3", filter="3x3x2"), 1)
+    assert ConvNd.parse(shape="1x8x8x6", filter="3x3x4").unbatched()[1] == 0
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
