@@ -108,7 +108,7 @@ class _ModelRun:
         try:
             result = self._timed() if context.timed else self._compiled()
         except OutOfTimeError as error:
-            result = self.found.result("inconclusive", late(error, context.clock))
+            result = self.found.judged(Judgement("inconclusive", late(error, context.clock), BASELINE))
         self._clean()
         context.run.finish(result)
         return result
