@@ -165,7 +165,7 @@ def test_what_is_wrong_only_when_it_is_called_on_new_inputs_is_wrong(
     skips = "size_t tile_m, size_t entry) { if (tile_m + tile_n == 0 && c[n + 1] == c[n + 1] && c[0] == c[0]) return;"
     own_kernel(workspace, **{"size_t tile_m, size_t entry) {": skips})
     answer = autotune("ab", "default", "mine", *SHAPE, *QUICK[2:], "--workspace", workspace)
-    assert answer.code == 4, answer.err
+    assert answer.code == 4, (answer.err, answer.out)
     assert re.search(r"mine computes wrong results, .* wrong in \d+ of \d+ calls on inputs that change", answer.err)
 
 
