@@ -110,12 +110,13 @@ def test_a_path_that_is_not_utf_8_is_exit_2_wherever_it_comes_from(tmp_path: Pat
 
 
 def test_a_current_folder_that_is_gone_is_exit_5(tmp_path: Path) -> None:
+    """With no folder before those of the packages, as in the installed script: others' modules need not bear it."""
     program = (
         "import os, sys; os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone')\n"
         "from autotuner.__main__ import main; sys.argv = ['autotune', *sys.argv[1:]]; main()"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, *GEMM], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-P", "-c", program, *GEMM], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert "the current folder" in complaint(done, 5)
 
