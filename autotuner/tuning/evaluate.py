@@ -185,7 +185,7 @@ class Evaluator:
 
     def settle_build(self, outcome: Outcome, build: Compiled) -> bool:
         """Writes the build's row; True when the candidate is new and should be checked and timed."""
-        outcome.build = replace(build, dumped={}, command=())  # what only proves and describes it would fill memory
+        outcome.build = replace(build, dumped={})  # it is proven by these texts, which would fill memory for hours
         command, vmfb = tuple(build.command), str(build.vmfb)
         self.store.record_build(
             BuildRow(outcome.row, build.seconds, build.cached, build.binary, build.applied, command, vmfb, build.isa)
