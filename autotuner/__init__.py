@@ -16,8 +16,7 @@ from autotuner.errors import AutotuneError
 
 if TYPE_CHECKING:
     from autotuner.cluster.address import Scheduler
-    from autotuner.jobs.api import ab, retune, suite, tune
-    from autotuner.jobs.model.tuner import tune_model
+    from autotuner.jobs.api import ab, retune, suite, tune, tune_model
     from autotuner.microkernels.variants import Kernel
     from autotuner.problems import Gemm, Problem
     from autotuner.problems.attention import Attention
@@ -69,7 +68,7 @@ _HOMES = {
     "retune": "jobs.api",
     "suite": "jobs.api",
     "tune": "jobs.api",
-    "tune_model": "jobs.model.tuner",
+    "tune_model": "jobs.api",
 }
 
 

@@ -17,7 +17,7 @@ import jinja2
 
 from autotuner import Options, Target
 from autotuner.errors import AutotuneError
-from autotuner.jobs.model.tuner import tune_model
+from autotuner.jobs.api import tune_model
 from autotuner.programs.model import Model
 from benchmarks.machine import machine
 

@@ -27,8 +27,8 @@ from pathlib import Path
 
 from autotuner import Options, Target
 from autotuner.iree.tools import Tools
+from autotuner.jobs.api import tune_model
 from autotuner.jobs.model.result import ModelResult
-from autotuner.jobs.model.tuner import tune_model
 from autotuner.microkernels.variants import Kernel
 from autotuner.programs.imports import import_onnx
 from autotuner.programs.model import Model

@@ -152,6 +152,7 @@ class Request:
 
     def options(self) -> "Options":
         from autotuner.microkernels.variants import Kernel
+        from autotuner.registry.folder import LazyRegistry
         from autotuner.tuning.options import CACHES, Options, parse_effort
 
         if self.device is not None and not self.device.strip():
@@ -170,6 +171,7 @@ class Request:
             keep=tuple(word.strip() for word in self.keep.split(",")),
             microkernels=tuple(Kernel(word) for word in kernels if word not in ("", "none")),
             cluster=self.scheduler(),
+            registry=LazyRegistry(self.workspace),
             command=given_command(),
             began=self.given.at,
         )

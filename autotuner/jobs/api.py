@@ -1,4 +1,4 @@
-"""Problems, workloads, experiments and retuning from Python, in one call each, as the commands do."""
+"""Problems, models, workloads, experiments and retuning from Python, in one call each, as the commands do."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from autotuner.jobs.ab.arms import parse_arm
 from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.result import AbResult
 from autotuner.jobs.ab.variants import run_ab
+from autotuner.jobs.model.result import ModelResult
+from autotuner.jobs.model.tuner import tune_model as tune_whole
+from autotuner.jobs.opening import remembering
 from autotuner.jobs.retune.plan import Wanted
 from autotuner.jobs.retune.result import RetuneResult
 from autotuner.jobs.retune.run import retune as retune_specs
@@ -31,8 +34,19 @@ def tune(
     problem: Problem, target: Target, *, options: Options | None = None, **watched: Unpack[Watched]
 ) -> Result[Any]:
     """Searches for a configuration that beats IREE's default, and proves what it claims."""
-    result = tune_problem(problem, target, options=options, **watched)
+    result = tune_problem(problem, target, options=remembering(options), **watched)
     return with_details(result, OneProblem(result.default_is_wrong))
+
+
+def tune_model(
+    model: Model,
+    target: Target,
+    *,
+    options: Options | None = None,
+    **watched: Unpack[Watched],
+) -> ModelResult:
+    """Makes a model faster: by flags, and by a spec for the dispatches that take its time."""
+    return tune_whole(model, target, options=remembering(options), **watched)
 
 
 def suite(
@@ -49,7 +63,7 @@ def suite(
     What takes less than `threshold` per cent of the time is left out; `sample` takes so many problems by the seed.
     """
     selection = Selection(load(workload, dtype=target.usual_dtype), threshold=threshold, sample=sample)
-    return tune_suite(selection, target, options=options, **watched)
+    return tune_suite(selection, target, options=remembering(options), **watched)
 
 
 def ab(
@@ -68,7 +82,7 @@ def ab(
     Each is a microkernel's name, a spec (.mlir), a flagfile (.flags), or `default`. A
     microkernel alone with a problem is searched: all its variants take part.
     """
-    options = options or Options()
+    options = remembering(options)
     parse = partial(parse_arm, workspace=options.workspace, trust=trust)
     asked = Experiment.of(parse(a), parse(b) if b is not None else None, problem, model)
     return run_ab(asked, target, options=options, **watched)
@@ -89,4 +103,4 @@ def retune(
     `result.details.rows` has each entry with its `state` and `reason`, `result.details.written` the new files.
     """
     wanted = Wanted(Path(path), target=target, model=model, trust=trust)
-    return retune_specs(wanted, options=options, **watched)
+    return retune_specs(wanted, options=remembering(options), **watched)

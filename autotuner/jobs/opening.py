@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autotuner.build import Compiled
 from autotuner.devices.device import INVOCATION_US, MAX_REPEAT, Computed, Device, Timing, choose_repeat
@@ -25,6 +25,7 @@ from autotuner.programs.model import Model, ModelBuilder, call_of
 from autotuner.programs.program import ModelProgram, Program
 from autotuner.programs.reproducer import reproduce
 from autotuner.programs.structure import ModelStructure, NotCompiled, expected_error, read_beside, read_structure
+from autotuner.registry.folder import LazyRegistry, Registry
 from autotuner.system.cache import Cache
 from autotuner.system.settings import cache_dir
 from autotuner.targets import Route, Target
@@ -116,6 +117,19 @@ def compile_timeout(options: Options, clock: Clock) -> float:
 
 def run_timeout(options: Options) -> float:
     return 10 * options.effort.run_timeout
+
+
+def remembering(options: Options | None) -> Options:
+    """With the registry that searches begin with: all parts of a command read it once."""
+    options = options or Options()
+    return options if options.registry is not None else replace(options, registry=LazyRegistry(options.workspace))
+
+
+def known_here(run: Run) -> Registry:
+    """What the registry has for this chip with this IREE."""
+    known, sku = remembering(run.options).registry, str(run.environment.get("device_name") or "")
+    whole = known.opened if isinstance(known, LazyRegistry) else Registry()
+    return whole.on(chip=run.target.name, sku=sku, iree=run.session.tools.release)
 
 
 def open_model(model: Model, session: Session) -> ModelBuilder:

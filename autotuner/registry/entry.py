@@ -19,6 +19,7 @@ from autotuner.problems.conv import Conv
 from autotuner.problems.epilogue import NOTHING
 from autotuner.problems.operations import problem_named
 from autotuner.space.dispatch import CompilationInfo
+from autotuner.space.table import Value
 from autotuner.specfiles.entries import Entry, read_spec
 from autotuner.specfiles.flagfile import objection
 from autotuner.system.fields import plain, read
@@ -28,6 +29,8 @@ REACH = 2.0
 """How far apart shapes may be, in doublings: one size four times as large, or two twice. What tiles are good for one
 says little of the other beyond; a kernel's own estimate then says more."""
 MODEL, DISPATCH = "model", "dispatch"
+KERNEL = "kernel"
+"""The knob that names a microkernel."""
 _LONGEST = 1 << 18
 """Characters of a line: a spec of one entry has some three thousand."""
 
@@ -119,6 +122,11 @@ class RegistryEntry:
     def rank(self) -> tuple[bool, float, str]:
         """The better of two has more: timed alone, gains more for certain, newer."""
         return (not self.within, self.low, self.date)
+
+    @property
+    def knobs(self) -> Mapping[str, Value]:
+        """In the space of a search: with the microkernel's name."""
+        return {**self.config, KERNEL: self.kernel} if self.kernel else self.config
 
     @property
     def own_route(self) -> Route:

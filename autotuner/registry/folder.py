@@ -10,6 +10,7 @@ from pathlib import Path
 from autotuner.errors import UsageError
 from autotuner.problems import Problem
 from autotuner.registry.entry import MODEL, REACH, RegistryEntry
+from autotuner.space.table import Value
 from autotuner.system.files import begins, write_whole
 from autotuner.system.settings import shipped_registry
 from autotuner.system.workspace import refuse_endless
@@ -95,6 +96,15 @@ class Registry:
             return None
         return Known(found, found.problem == problem.name)
 
+    def to_begin_with(
+        self, problem: Problem, kernels: Collection[str], *, chip: str, sku: str, iree: str
+    ) -> tuple[Mapping[str, Value], str] | None:
+        """The knobs of this very problem, else of the nearest shape; a stock route is tried in any case."""
+        here = self.on(chip=chip, sku=sku, iree=iree)
+        exact = here.exact(problem)
+        near = here.nearest(problem, kernels) if exact is None or not exact.config else Known(exact, exact=True)
+        return (near.entry.knobs, f"{near.entry.problem}, {near.entry.date}") if near and near.entry.config else None
+
     def route(self, sha256: str, ops: Collection[str]) -> Known | None:
         """The flags that won for this model, else for one with the same operations."""
         alike = [one for one in self.entries if one.op == MODEL and (one.sha256 == sha256 or {*one.ops} == {*ops})]
@@ -128,3 +138,19 @@ class Registry:
             elif old is not None and new is None:
                 found.append(("gone", old, None))
         return found
+
+
+@dataclass(frozen=True)
+class LazyRegistry:
+    """What comes with autotune and what a workspace has, read when it is asked for the first time."""
+
+    workspace: Path
+
+    @cached_property
+    def opened(self) -> Registry:
+        return Registry.open(self.workspace)
+
+    def to_begin_with(
+        self, problem: Problem, kernels: Collection[str], *, chip: str, sku: str, iree: str
+    ) -> tuple[Mapping[str, Value], str] | None:
+        return self.opened.to_begin_with(problem, kernels, chip=chip, sku=sku, iree=iree)

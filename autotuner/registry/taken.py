@@ -10,15 +10,12 @@ from autotuner.carriers.provenance import Provenance
 from autotuner.errors import UsageError
 from autotuner.iree.compile import shell_line
 from autotuner.microkernels.library import is_shipped
-from autotuner.registry.entry import DISPATCH, MODEL, RegistryEntry
+from autotuner.registry.entry import DISPATCH, KERNEL, MODEL, RegistryEntry
 from autotuner.space.table import ABSENT
 from autotuner.specfiles.entries import read
 from autotuner.specfiles.renew import renew
 from autotuner.store.reader import Reader
 from autotuner.store.rows import RunRow
-
-_KERNEL = "kernel"
-"""The knob that names a microkernel."""
 
 
 class LeftOut(NamedTuple):
@@ -84,7 +81,7 @@ def _obstacle(row: RunRow, document: Mapping[str, Any], environment: Mapping[str
 def _alone(document: Mapping[str, Any], said: dict[str, Any]) -> RegistryEntry | LeftOut:
     """Of a problem that was timed alone."""
     config, carrier = _knobs(document["best"].get("config", {})), document["carrier"]
-    kernel = str(config.pop(_KERNEL, "")) if carrier == "microkernel" else ""
+    kernel = str(config.pop(KERNEL, "")) if carrier == "microkernel" else ""
     if kernel:
         return _kernel(kernel, config, said)
     (text,) = _texts(Path(document["spec"])).values() if carrier == "spec" else ((),)
@@ -98,7 +95,7 @@ def _within(document: Mapping[str, Any], said: dict[str, Any]) -> Iterator[Regis
             own = {"op": place["problem"].partition("_")[0], "problem": place["problem"]}
             times = {"us": place["us"], "baseline_us": place["codegen_us"]}
             config = _knobs(place["config"])
-            config.pop(_KERNEL, None)
+            config.pop(KERNEL, None)
             yield _kernel(place["kernel"], config, {**said, **own, **times, "route": "plain", "flags": ()})
     if document.get("spec") and document["entries"]["shipped"]:
         for name, text in _texts(Path(document["spec"])).items():

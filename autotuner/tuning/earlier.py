@@ -6,14 +6,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from autotuner.registry import Registry
 from autotuner.search.history import RUNS, SUGGESTED, EarlierRun, Shape, kept, suggest
 from autotuner.space import ABSENT, Config
 from autotuner.store.reader import Reader
 from autotuner.store.rows import NewRun, RunRow
 from autotuner.system.digests import read_by_flags
-from autotuner.tuning.options import Options, Task
-from autotuner.tuning.plan import KERNEL, SEARCHED, Candidate, Plan
+from autotuner.tuning.options import Known, Options, Task
+from autotuner.tuning.plan import SEARCHED, Candidate, Plan
 from autotuner.tuning.result import Result, read_result
 from autotuner.tuning.run import Question
 from autotuner.tuning.session import Session
@@ -86,20 +85,15 @@ def learned(plan: Plan, reader: Reader, *, run: str, device_name: str, trials: i
     return replace(plan, seeds=tuple(dict.fromkeys([*plan.seeds, *configs]))), note
 
 
-def remembered(plan: Plan, registry: Registry) -> tuple[Plan, str]:
-    """A plan that begins with what the registry knows, and what that is; empty where it knows nothing.
-
-    A stock route is tried in any case.
-    """
-    entry = registry.exact(plan.problem)
-    known = registry.nearest(plan.problem, plan.kernels) if entry is None or not entry.config else None
-    found = [one for one in (entry, known.entry if known else None) if one is not None and one.config]
-    if not found or not len(plan.space):
+def remembered(plan: Plan, registry: Known | None, *, sku: str, iree: str) -> tuple[Plan, str]:
+    """A plan that begins with what the registry knows, and what that is; empty where it knows nothing."""
+    asked = plan.problem, plan.kernels
+    known = registry.to_begin_with(*asked, chip=plan.target.name, sku=sku, iree=iree) if registry else None
+    if known is None or not len(plan.space):
         return plan, ""
-    wanted = [{**one.config, KERNEL: one.kernel} if one.kernel else one.config for one in found]
-    configs = (plan.space[plan.space.nearest(one)] for one in wanted)
-    note = f"the first candidate comes from the registry: {found[0].problem}, {found[0].date}"
-    return replace(plan, first=tuple(dict.fromkeys([*configs, *plan.first]))), note
+    config, words = known
+    first = dict.fromkeys([plan.space[plan.space.nearest(config)], *plan.first])
+    return replace(plan, first=tuple(first)), f"the first candidate comes from the registry: {words}"
 
 
 def earlier_runs(reader: Reader, shape: Shape, *, target: str, device_name: str, but: str) -> list[EarlierRun]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import get_args
+from typing import Protocol, get_args
 
 from autotuner.build.machines import Elsewhere
 from autotuner.devices.conditions import DeviceState
@@ -13,7 +13,9 @@ from autotuner.errors import UsageError
 from autotuner.iree.run import CacheState
 from autotuner.measure.caches import Cache
 from autotuner.microkernels.variants import AUTO, Kernel
+from autotuner.problems import Problem
 from autotuner.search import GUIDED
+from autotuner.space import Value
 from autotuner.store.rows import RunKind
 from autotuner.system.settings import given_command
 
@@ -56,6 +58,15 @@ def parse_effort(text: str) -> Effort:
     return EFFORTS[text]
 
 
+class Known(Protocol):
+    """What was proven before, on this chip or on one like it: a registry."""
+
+    def to_begin_with(
+        self, problem: Problem, kernels: Collection[str], *, chip: str, sku: str, iree: str
+    ) -> tuple[Mapping[str, Value], str] | None:
+        """Knobs for this problem, and what they are of; `kernels` take part in the search."""
+
+
 @dataclass(frozen=True)
 class Options:
     """How long, where, and what to keep: the options of every tuning command."""
@@ -96,6 +107,8 @@ class Options:
     """Which microkernels join the search: by their names, or `Kernel("auto")` for all of autotune's that fit."""
     cluster: Elsewhere | None = None
     """A Dask scheduler whose workers build and time: `Scheduler("tls://HOST:PORT")`; None: this machine's processes."""
+    registry: Known | None = field(default=None, repr=False, compare=False)
+    """What searches begin with; None: the registry that comes with autotune and the workspace's."""
     iree_tools: Path | None = None
     """A build of IREE to use in place of the installed wheels."""
     command: Sequence[str] = field(default_factory=given_command)

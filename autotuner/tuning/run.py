@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -15,7 +14,6 @@ from autotuner.devices.environment import capture
 from autotuner.errors import AutotuneError, StorageError
 from autotuner.iree.compile import shell_line
 from autotuner.measure.clock import Clock
-from autotuner.registry import Registry
 from autotuner.space.table import Config
 from autotuner.store.rows import CandidateRow, Json, Kind, NewRun, RunKind, RunRow, Status
 from autotuner.store.store import run_key
@@ -247,12 +245,6 @@ class Run:
         document = result.to_json()
         status: Status = "interrupted" if result.interrupted else "finished"
         self.session.store.finish_run(self.id, status, result=document)
-
-    @cached_property
-    def registry(self) -> Registry:
-        """What is known of this chip."""
-        known, sku = Registry.open(self.session.workspace.root), str(self.environment.get("device_name") or "")
-        return known.on(chip=self.target.name, sku=sku, iree=self.session.tools.release)
 
     def facts(self) -> RunFacts:
         """What its result says of the run itself."""

@@ -323,7 +323,7 @@ class SingleRun:
         chip = str(self.run.environment.get("device_name", ""))
         with self.account.clocked("search"), self.store.intact():
             self.plan, note = learned(self.plan, self.store, run=self.run.id, device_name=chip, trials=self.trials)
-            self.plan, known = remembered(self.plan, self.run.registry)
+            self.plan, known = remembered(self.plan, self.options.registry, sku=chip, iree=self.tools.release)
         for one in filter(None, (note, known)):
             self.account.remark(one)
 

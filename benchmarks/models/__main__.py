@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from autotuner import Options, Target
-from autotuner.jobs.model.tuner import tune_model
+from autotuner.jobs.api import tune_model
 from autotuner.programs.model import Model
 from benchmarks.machine import machine
 from benchmarks.models.encoder import Encoder

@@ -175,7 +175,9 @@ def test_a_search_begins_with_what_is_known(make_plan: Callable[[Problem, str], 
     plan = make_plan(gemm("64x64x128"), "plain")
     config = plan.space[len(plan.space) // 2]
     known = entry(problem=plan.problem.name, carrier="spec", kernel="", config=config.as_dict())
-    first, note = remembered(plan, Registry((known,)))
+    here = {"sku": known.sku, "iree": known.iree}
+    first, note = remembered(plan, Registry((known,)), **here)
     assert first.first == (config, *(one for one in plan.first if one != config))
     assert "gemm_64x64x128_f32_f32_nn" in note
-    assert remembered(plan, Registry((entry(),))) == (plan, ""), "no kernel takes part here"
+    assert remembered(plan, Registry((entry(),)), **here) == (plan, ""), "no kernel takes part here"
+    assert remembered(plan, None, **here) == (plan, "")

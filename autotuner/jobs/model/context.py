@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from autotuner.carriers.outputs import Outputs
 from autotuner.iree.compile import Compiled
 from autotuner.iree.run import DispatchTime
-from autotuner.jobs.opening import compile_timeout, run_timeout
+from autotuner.jobs.opening import compile_timeout, known_here, run_timeout
 from autotuner.measure.clock import Clock
 from autotuner.programs.model import Model, ModelBuilder
 from autotuner.programs.program import ModelProgram
@@ -65,9 +66,9 @@ class Context:
     def folder(self) -> Path:
         return self.run.folder
 
-    @property
+    @cached_property
     def registry(self) -> Registry:
-        return self.run.registry
+        return known_here(self.run)
 
     @property
     def known_route(self) -> Known | None:

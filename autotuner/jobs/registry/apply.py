@@ -13,6 +13,7 @@ from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.outputs import MICROKERNEL, Outputs, files_in
 from autotuner.errors import NoCandidateError, WrongResultError
 from autotuner.iree.processor import executable_target
+from autotuner.jobs.opening import known_here
 from autotuner.measure.blocks import Interval
 from autotuner.measure.standing import Kind
 from autotuner.microkernels.instance import search_folders
@@ -55,13 +56,14 @@ def apply_within(problem: Problem, job: Job, known: Known | None = None) -> Resu
 
 
 def _known(problem: Problem, run: Run) -> Known:
-    entry = run.registry.exact(problem)
+    registry = known_here(run)
+    entry = registry.exact(problem)
     if entry is not None:
         return Known(entry, exact=True)
     manifests = all_manifests(search_folders(run.session.workspace.root), OPERATIONS).manifests
-    near = run.registry.nearest(problem, [one.name for one in manifests])
+    near = registry.nearest(problem, [one.name for one in manifests])
     if near is None:
-        known = count(len(run.registry.entries), "entry")
+        known = count(len(registry.entries), "entry")
         raise NoCandidateError(
             f"the registry has nothing for {problem.name} on {run.target.name} ({known} for this chip and IREE).",
             remedy="Tune it; `autotune registry list` shows what there is.",
