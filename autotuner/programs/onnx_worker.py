@@ -6,7 +6,9 @@ documentation advises, and the graph gets a name that files can have. Sizes that
 they are known, by a part of the optimizer that torch's own exporter uses: IREE's importer takes what has no known rank
 for a scalar. Torch writes such arithmetic for group norms and attention. Padding that a convolution's only window does
 not reach is left out: the compiler refuses it where the result has one place (a detector's last images of 2x2).
-Convolutions along one axis, as of sound, become those of images of one row, which routes and kernels take.
+Convolutions along one axis, as of sound, become those of images of one row, which routes and kernels take. Batch norms
+become part of the convolution before them, or one product and one sum: else the compiler runs a program of its own for
+each size of channels, at every compile.
 """
 
 from __future__ import annotations
@@ -46,6 +48,8 @@ _FILLED = 1 << 14
 """The most elements of a constant that a shape makes: a mask of windows has some thousand."""
 _ALONG_ONE, _AXES_ARE_INPUTS = 3, 13
 """The rank of the weights of a convolution along one axis; the opset from which Unsqueeze takes axes as an input."""
+_FEWEST = 2
+"""Axes of what a batch norm takes: those behind the second are places."""
 _OPSET = 17
 """The opset that models are converted to: in older ones the compiler lacks rules (MaxPool before 12, say)."""
 
@@ -172,10 +176,101 @@ def widen(model: onnx.ModelProto) -> bool:
         node.input[0], node.output[0] = image, made
     for known in [one for one in graph.value_info if one.name in widened]:
         graph.value_info.remove(known)
+    _replace_nodes(graph, nodes)
+    return bool(widened)
+
+
+def fold_norms(model: onnx.ModelProto) -> bool:
+    """Puts batch norms with known numbers into the convolutions before them; of others a product and a sum are left.
+    Says whether there were any."""
+    graph = model.graph
+    if not any(node.op_type == "BatchNormalization" for node in graph.node):
+        return False
+    held = {one.name: one for one in graph.initializer if one.data_location != _T.EXTERNAL}
+    inferred = onnx.shape_inference.infer_shapes(model).graph
+    known = {one.name: one.type.tensor_type for one in (*inferred.input, *inferred.value_info)}
+    users = Counter(name for one in _nodes(graph.node) for name in one.input)
+    users.update(one.name for one in graph.output)
+    makers, nodes = dict[str, onnx.NodeProto](), list[onnx.NodeProto]()
+
+    def constants(**arrays: Any) -> dict[str, str] | None:
+        """Their names; None where one is too large for the type."""
+        with np.errstate(over="ignore"):
+            cast = {name: array.astype(element) for name, array in arrays.items()}
+        if not all(np.isfinite(array.astype(np.float64)).all() for array in cast.values()):
+            return None
+        names = {name: f"{result}_{name}" for name in cast}
+        graph.initializer.extend(onnx.numpy_helper.from_array(cast[name], names[name]) for name in cast)
+        return names
+
+    for node in graph.node:
+        nodes.append(node)
+        result, conv, per_channel = node.output[0], makers.get(node.input[0]), _per_channel(node, held)
+        makers |= dict.fromkeys(node.output, node)
+        kind = known.get(node.input[0])
+        if per_channel is None or kind is None or not kind.elem_type or len(kind.shape.dim) < _FEWEST:
+            continue
+        (scale, shift), element = per_channel, onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
+        if conv is not None and _joins(conv, users, held):
+            weights, *bias = (_numbers(held[name]) for name in conv.input[1:])
+            weights *= scale.reshape(-1, *[1] * (weights.ndim - 1))
+            new = constants(weights=weights, bias=shift + scale * (bias[0] if bias else 0.0))
+            if new is not None:
+                conv.input[1:] = [new["weights"], new["bias"]]
+                conv.output[0], makers[result] = result, conv
+                nodes.pop()
+        else:
+            row = (-1, *[1] * (len(kind.shape.dim) - 2))
+            new = constants(scale=scale.reshape(row), shift=shift.reshape(row))
+            if new is not None:
+                product = f"{result}_scaled"
+                nodes[-1:] = [
+                    onnx.helper.make_node("Mul", [node.input[0], new["scale"]], [product]),
+                    onnx.helper.make_node("Add", [product, new["shift"]], [result]),
+                ]
+    _replace_nodes(graph, nodes)
+    used = {name for one in _nodes(graph.node) for name in one.input} | {one.name for one in graph.output}
+    kept = [onnx.TensorProto.FromString(one.SerializeToString()) for one in graph.initializer if one.name in used]
+    del graph.initializer[:]
+    graph.initializer.extend(kept)
+    return True
+
+
+def _joins(conv: onnx.NodeProto, users: Counter[str], held: dict[str, onnx.TensorProto]) -> bool:
+    """Whether only what follows has the result of a convolution with known weights."""
+    return conv.op_type == "Conv" and users[conv.output[0]] == 1 and held.keys() >= {*conv.input[1:]}
+
+
+def _per_channel(node: onnx.NodeProto, held: dict[str, onnx.TensorProto]) -> tuple[Any, Any] | None:
+    """What a batch norm multiplies with and adds; None where it is none, or not all of it is known."""
+    given = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute}
+    trains = given.get("training_mode", 0) or not given.get("spatial", 1) or len([*filter(None, node.output)]) > 1
+    if node.op_type != "BatchNormalization" or trains or not held.keys() >= {*node.input[1:]}:
+        return None
+    factor, bias, mean, variance = (_numbers(held[name]) for name in node.input[1:])
+    with np.errstate(all="ignore"):
+        scale = factor / np.sqrt(variance + given.get("epsilon", 1e-5))
+        shift = bias - mean * scale
+    return (scale, shift) if np.isfinite(scale).all() and np.isfinite(shift).all() else None
+
+
+def _numbers(tensor: onnx.TensorProto) -> Any:
+    return onnx.numpy_helper.to_array(tensor).astype(np.float64)
+
+
+def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """All nodes, also of inner graphs."""
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                yield from _nodes(graph.node)
+
+
+def _replace_nodes(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto]) -> None:
     copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del graph.node[:]
     graph.node.extend(copies)
-    return bool(widened)
 
 
 def _ints(node: onnx.NodeProto) -> dict[str, list[int]]:
@@ -201,7 +296,7 @@ def main(source: Path, imported: Path) -> None:
     if any(node.op_type == "Shape" for node in model.graph.node):
         model = with_known_sizes(model)
         changed.append(True)
-    changed += [trim_padding(model), widen(model)]
+    changed += [trim_padding(model), widen(model), not apart and fold_norms(model)]
     given = source
     if any(changed):
         given = imported.with_suffix(".onnx")

@@ -312,9 +312,57 @@ def last_image() -> Any:
     return modelled(nodes, [weight], opset=17, out=(1, 4, 1, 1))
 
 
+def norms() -> Any:
+    """Behind a convolution in groups with a bias, behind one that another part reads too, and behind neither."""
+    nodes = [
+        node("BatchNormalization", ["x", *(f"n0_{i}" for i in range(4))], ["first"]),
+        node("Conv", ["first", "w", "b"], ["made"], kernel_shape=[3, 3], pads=[1, 1, 1, 1], group=2),
+        node("BatchNormalization", ["made", *(f"n1_{i}" for i in range(4))], ["second"], epsilon=0.25),
+        node("Conv", ["second", "w"], ["both"], kernel_shape=[3, 3], pads=[1, 1, 1, 1], group=2),
+        node("BatchNormalization", ["both", *(f"n2_{i}" for i in range(4))], ["third"]),
+        node("Add", ["third", "both"], ["y"]),
+    ]
+    rng = np.random.default_rng(1)
+    drawn = {f"n{n}_{i}": rng.uniform(0.5, 2.0, 4) for n in range(3) for i in range(4)}
+    drawn |= {"w": rng.standard_normal((4, 2, 3, 3)), "b": rng.standard_normal(4)}
+    weights = [onnx.numpy_helper.from_array(one.astype(np.float32), name) for name, one in drawn.items()]
+    return modelled(nodes, weights, opset=17, out=SHAPE)
+
+
+def folded(model: Any) -> list[str]:
+    onnx.checker.check_model(model, full_check=True)
+    worker.fold_norms(model)
+    onnx.checker.check_model(model, full_check=True)
+    return [one.op_type for one in model.graph.node]
+
+
+def test_a_norm_becomes_part_of_a_convolution_that_nothing_else_reads() -> None:
+    assert folded(norms()) == ["Mul", "Add", "Conv", "Conv", "Mul", "Add", "Add"]
+
+
+@pytest.mark.parametrize("change", ["training", "unknown", "too large for f16"])
+def test_a_norm_that_is_not_a_constant_for_each_channel_stays(change: str) -> None:
+    kind = T.FLOAT16 if "f16" in change else T.FLOAT
+    numbers = np.ones((4, 4), np.float16 if "f16" in change else np.float32)
+    if "f16" in change:
+        numbers[3] = 1e-7  # a variance: what is multiplied with is 300
+        numbers[0] = 60000
+    names = ["scale", "bias", "mean", "variance"]
+    norm = node("BatchNormalization", ["x", *names], ["y"])
+    if change == "training":
+        norm = node("BatchNormalization", ["x", *names], ["y", "m", "v"], training_mode=1)
+    x, y = value("x", kind, SHAPE), value("y", kind, SHAPE)
+    weights = [onnx.numpy_helper.from_array(row, name) for row, name in zip(numbers, names, strict=True)]
+    given = [x, value("variance", kind, [4])] if change == "unknown" else [x]
+    graph = onnx.helper.make_graph([norm], "main", given, [y], weights[: 3 if change == "unknown" else 4])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    assert folded(model) == ["BatchNormalization"]
+
+
 @pytest.mark.parametrize(
     ("model", "function"),
     [
+        (norms(), "main"),
         (group_norm(), "main"),
         (windows(), "main"),
         (sound(), "main"),
@@ -323,6 +371,7 @@ def last_image() -> Any:
         (pooled(), "torch_jit_graph"),
     ],
     ids=[
+        "batch-norms",
         "shape-before-opset-15",
         "windows-by-computed-padding",
         "convolution-along-one-axis",
@@ -334,7 +383,8 @@ def last_image() -> Any:
 def test_what_torch_exports_compiles_and_computes_what_onnx_says(tmp_path: Path, model: Any, function: str) -> None:
     onnx.save(model, tmp_path / "model.onnx")
     path = import_onnx(tmp_path / "model.onnx", tmp_path / "imported", name="model")
-    assert not [word for word in ("onnx.Shape", "!torch.vtensor<[?") if word in path.read_text()], "sizes are known"
+    left = ("onnx.Shape", "!torch.vtensor<[?", "onnx.BatchNormalization")
+    assert not [word for word in left if word in path.read_text()], "sizes are known, and what norms compute"
     tools, vmfb, result = Tools.find(), tmp_path / "m.vmfb", tmp_path / "y.npy"
     built = process.run([tools.iree_compile, path, *Target.parse("cpu").compile_flags, "-o", vmfb], timeout=120)
     assert built.ok, built.why()
