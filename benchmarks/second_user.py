@@ -4,8 +4,8 @@
 
 Each model is tuned as a first user does, who knows nothing; what wins becomes entries of a registry. Then, in a
 workspace and with a cache of their own each: `apply`, with `ab default FLAGS` behind it, which times what it wrote; and
-`model` with a short budget, with that registry and without. One line a model; those that have one are not run again. The
-entries stay beside OUT.jsonl, in registry/MODEL.
+`model` with a short budget, with that registry and without. One line a model; those that have one are not run again.
+The entries stay beside OUT.jsonl, in registry/MODEL.
 """
 
 from __future__ import annotations
