@@ -64,8 +64,7 @@ candidates of a small problem, at least one in each type, and found each one's c
 Of every type that is missing here it was tried that the compiler refuses it or that it has no knobs. The tests do the
 same with one candidate of every pipeline, on cpu of every route.
 Types are those that compile and have knobs (→ accumulator); anything else is refused with this list. On cpu, pipeline
-and carrier are those of the plain route; [others](space.md#processors) have their own. convnd has knobs on GPUs only;
-those without a row of it were not asked yet.
+and carrier are those of the plain route; [others](space.md#processors) have their own. convnd has knobs on GPUs only.
 
 "Executed" says how many candidates were right of those that [the emulator ran](amd.md#what-the-emulator-executed), and
 in which types; "–": none ran.

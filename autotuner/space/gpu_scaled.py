@@ -1,7 +1,7 @@
 """Products of numbers with shared scales (MX): a declared space, because the compiler emits no constraints for them.
 
-What is legal is known from the instructions: a workgroup's tiles are whole instructions for every subgroup and divide
-their loops, and every step takes whole instructions of the depth.
+What is legal is known from the instructions: a workgroup's tiles are whole instructions for every subgroup, and every
+step takes whole instructions of the depth. Rows and columns that tiles do not divide are padded.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from autotuner.targets.backends import Chip, backend_of
 
 _INSTRUCTIONS = {"MFMA_SCALE_F32_16x16x128_B32": (16, 128), "MFMA_SCALE_F32_32x32x64_B32": (32, 64)}
 """Rows and columns of each, and the depth that it takes at once."""
-_LARGEST_TILE, _SUBGROUPS, _STEPS, _MOST_THREADS = 256, (1, 2, 4, 8), (1, 2, 4), 1024
+_SMALLEST_TILE, _LARGEST_TILE, _SUBGROUPS, _STEPS, _MOST_THREADS = 16, 256, (1, 2, 4, 8), (1, 2, 4), 1024
 _PREFETCH = (0, 2)
 """With three stages the compiler crashes for one in five."""
-_SWIZZLED, _PROMOTION = "swizzled", "promotion_types"
+_SWIZZLED, _PROMOTION, _PADDING = "swizzled", "promotion_types", "padding"
 
 
 class ScaledSpace:
@@ -46,21 +46,21 @@ class ScaledSpace:
         if dispatch is None or dispatch.dynamic:
             raise NoCandidateError("this scaled product has no static sizes.", remedy="Tune static sizes.")
         self._element = dispatch.element_types[0]
-        self._m, self._n, blocks, self._block = dispatch.loops
-        self._depth = blocks * self._block
         own = gpu_config.entries(root.attributes["lowering_config"])
         if "scaled_mma_layout" not in str(own.get("mma_kind", "")):
             raise NoCandidateError(
-                f"this product of {self._element} has no matrix instruction on this target.",
-                remedy="Try a target that has some, such as gfx950.",
+                f"the compiler gives this product of {self._element} no matrix instructions.",
+                remedy="Try more than one row and column, and a target that has such instructions (gfx950).",
             )
+        self._m, self._n, blocks, self._block = dispatch.loops
+        self._depth = blocks * self._block
         self._own, self._chip = own, read_chip(function)
         parts = dict(self._parts())
         self.space = Space.join("pipeline", {"TileAndFuse": Space.join("mma", parts)}) if parts else Space.empty()
         if not parts:
             raise NoCandidateError(
-                "no tile of this target's matrix instructions divides this product.",
-                remedy="Try sizes that are multiples of 128.",
+                "K has no whole steps of this target's matrix instructions.",
+                remedy="Try a K that is a multiple of 128.",
             )
 
     @classmethod
@@ -80,7 +80,7 @@ class ScaledSpace:
         if config not in self.space:
             raise UsageError(f"not a legal configuration of this dispatch: {config.as_dict()}.")
         values = config.as_dict()
-        size, _ = _INSTRUCTIONS[str(values["mma"])]
+        size, depth = _INSTRUCTIONS[str(values["mma"])]
         counts = int(values["sg_m_cnt"]), int(values["sg_n_cnt"])
         tiles = int(values["m_tile"]), int(values["n_tile"])
         each = [tile // (count * size) for tile, count in zip(tiles, counts, strict=True)]
@@ -90,6 +90,9 @@ class ScaledSpace:
             parts["mma_kind"] = ir.Attribute.parse(mma.replace(_named(mma), str(values["mma"])))
             if not values[_SWIZZLED]:
                 parts.pop(_PROMOTION, None)
+            parts.pop(_PADDING, None)  # of the compiler's own tiles
+            if self._m % tiles[0] or self._n % tiles[1]:
+                parts[_PADDING] = gpu_config.integers([*tiles, int(values["red_k"]) * depth // self._block, 1])
             parts["workgroup"] = gpu_config.integers([*tiles, 0, 0])
             parts["subgroup"] = gpu_config.integers([*each, 0, 0])
             parts["reduction"] = gpu_config.integers([0, 0, int(values["red_k"]), 1])
@@ -129,7 +132,7 @@ class ScaledSpace:
         return self.space[self.space.nearest(wanted)]
 
     def _parts(self) -> Iterator[tuple[str, Space]]:
-        """The space of each instruction whose tiles divide the loops."""
+        """The space of each instruction whose depth divides K."""
         free = backend_of(self._chip.name).free_knobs[WAVES]
         for name, (size, depth) in _INSTRUCTIONS.items():
             steps = tuple(step for step in _STEPS if self._depth % (depth * step) == 0)
@@ -178,6 +181,6 @@ def _named(mma: str) -> str:
 
 
 def _tiles(loop: int, least: int) -> tuple[int, ...]:
-    """Tiles of a power of two times the instruction that divide a loop."""
+    """Tiles of a power of two times the instruction, less than half of which is padding; and the smallest."""
     sizes = (least << shift for shift in range(8))
-    return tuple(size for size in sizes if size <= _LARGEST_TILE and loop % size == 0)
+    return tuple(size for size in sizes if size <= _LARGEST_TILE and (size < 2 * loop or size == _SMALLEST_TILE))

@@ -311,6 +311,7 @@ def test_what_has_no_instruction_or_no_tile_says_so(emit: Emit) -> None:
         ("sm_80", Attention.parse(shape="1x8x256x256x64", dtype="bf16")),
         ("gfx950", Gemm.parse(shape="256x512x512", dtype="mxfp4")),
         ("mi355x", Gemm.parse(shape="16x256x256", dtype="mxfp8", epilogue="bias")),
+        ("gfx950", Gemm.parse(shape="192x1000x256", dtype="mxfp8")),
         ("gfx942", Gemm.parse(shape="64x256x256", dtype="f8b128")),
         ("sm_89", Gemm.parse(shape="64x128x384", dtype="f8b128", out="bf16")),
     ],
@@ -329,6 +330,14 @@ def test_random_configurations_of_declared_spaces_build_and_apply(
     for build in executor.map(builder.build, jobs):
         assert build.ok, build.stderr
         assert build.applied == 1
+
+
+def test_a_row_of_numbers_with_scales_has_no_matrix_instructions(builder: Builder, executor: Executor) -> None:
+    chip = Target.parse("gfx950")
+    row = chip.prepare(Gemm.parse(shape="1x256x512", dtype="mxfp4"))
+    plan = Plan.make(row, chip, BuildExecutor.on(executor, builder), timeout=120.0)
+    assert not len(plan.space)
+    assert plan.obstacle
 
 
 def test_a_product_with_scales_is_for_chips_that_multiply_them() -> None:
