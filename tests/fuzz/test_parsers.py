@@ -175,7 +175,10 @@ def logs() -> st.SearchStrategy[bytes]:
 
 def commands() -> st.SearchStrategy[bytes]:
     seed = b"convfp16 -n 16 -c 96 -H 48 -W 32 -k 64 -y 3 -x 3 -p 1 -q 1 -F 1\ngemmfp16 --a_w 32 --a_h 64 --b_w 128\n"
-    return mangled([seed], (b" -F 4", b" --transB 1"))
+    bench = (
+        b"hipblaslt-bench -m 64 -n 32 -k 16 --bias_vector -r f16_r\nrocblas-bench -f gemm -m 8 -n 4 -k 16 --beta=1\n"
+    )
+    return mangled([seed, bench], (b" -F 4", b" --transB 1", b" --scaleA 3"))
 
 
 def tables() -> st.SearchStrategy[bytes]:

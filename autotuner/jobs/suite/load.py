@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from autotuner.errors import UsageError
-from autotuner.jobs.suite.logs import Read, read_commands, read_log
+from autotuner.jobs.suite.lines import Read
+from autotuner.jobs.suite.logs import read_log
 from autotuner.jobs.suite.tables import AITER, TUNABLE_OP, read_aiter, read_tunable_op, table_kind
 from autotuner.jobs.suite.workload import Entry, Workload, distinct
 from autotuner.problems import Problem
@@ -27,12 +28,8 @@ from autotuner.system.workspace import refuse_endless
 CALLS, REQUIRED = "calls", ("op", "shape")
 COLUMNS = (*REQUIRED, *dict.fromkeys(name for known in OPERATIONS.values() for name in known.options()), CALLS)
 """An empty cell is the option's default, which for the dtype depends on the target."""
-_SHAPES, _LOG = "list of shapes", "hipBLASLt log"
-_FORMATS = {
-    ".csv": _SHAPES,
-    ".txt": "list of MIOpenDriver's commands",
-    **dict.fromkeys((".yaml", ".yml", ".log"), _LOG),
-}
+_SHAPES, _LOG = "list of shapes", "log of hipBLASLt's, rocBLAS's or MIOpen's"
+_FORMATS = {".csv": _SHAPES, **dict.fromkeys((".yaml", ".yml", ".log", ".txt"), _LOG)}
 _LONGEST_HEADER = 4096
 _MORE = "more"
 """Cells beyond the columns."""
@@ -40,7 +37,7 @@ _HEADER = f"The first line names the columns: {', '.join(COLUMNS)}; the first tw
 
 
 def load(text: str, *, dtype: str = "") -> Workload:
-    """The named suite, or the file of this name: a CSV, AITER's or TunableOp's, hipBLASLt's log, MIOpen's commands.
+    """The named suite, or the file of this name: a CSV, AITER's or TunableOp's, or a log.
 
     `dtype` is that of what a list of shapes gives none; by default the operation's own.
     """
@@ -92,10 +89,10 @@ def _read(path: Path, form: str, dtype: str) -> Read:
         if form == _SHAPES:
             return read_csv(_text(file.read(), path), path=str(path), dtype=dtype), ()
         if form == AITER:
-            return read_aiter(file, path.name)
+            return read_aiter(file, path.name, path.resolve().parent.name)
         if form == TUNABLE_OP:
             return read_tunable_op(file)
-        return read_log(file) if form == _LOG else read_commands(file)
+        return read_log(file)
 
 
 def _kind(path: Path) -> str:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import BinaryIO
 
 from autotuner.errors import UsageError
-from autotuner.jobs.suite.logs import Read, Row, dtype_of_two, read_lines, row_major
+from autotuner.jobs.suite.lines import Read, read_lines
+from autotuner.jobs.suite.logs import Row, dtype_of_two, row_major
 from autotuner.jobs.suite.workload import Entry
 from autotuner.problems import Gemm
 from autotuner.system.text import short
@@ -84,7 +85,7 @@ def _signature(text: str) -> Entry:
         batch=int(found["batch"] or 1),
         transposed=found["a"] + found["b"],
         dtype=dtype,
-        rows=found["rows"] == "1",
+        scales="rows" if found["rows"] == "1" else "",
         out=out,
         epilogue="bias" if biased else "",
     )
@@ -94,8 +95,8 @@ def _signature(text: str) -> Entry:
 # --- AITER ------------------------------------------------------------------------------------------------------------
 
 
-def read_aiter(file: BinaryIO, name: str) -> Read:
-    """The products of a tuned or untuned table; `name` is the file's."""
+def read_aiter(file: BinaryIO, *names: str) -> Read:
+    """The products of a tuned or untuned table; `names` are the file's and its folder's."""
     header: list[str] = []
 
     def read(text: str) -> Entry | None:
@@ -105,13 +106,13 @@ def read_aiter(file: BinaryIO, name: str) -> Read:
             return None
         if len(cells) != len(header):
             raise UsageError(f"it has {len(cells)} cells where the header has {len(header)}")
-        return Entry(_aiter(dict(zip(header, (cell.strip() for cell in cells), strict=True)), name))
+        return Entry(_aiter(dict(zip(header, (cell.strip() for cell in cells), strict=True)), names))
 
     return read_lines(file, read, once=True)
 
 
-def _aiter(row: Mapping[str, str], name: str) -> Gemm:
-    dtype, out = _numbers(row, name.lower())
+def _aiter(row: Mapping[str, str], names: Sequence[str]) -> Gemm:
+    dtype, out = _numbers(row, names)
     batch = row.get("b", row.get("batch", "1"))
     if batch != "1" and dtype not in ("f16", "bf16", "f32"):
         raise UsageError(f"a batch of {dtype} cannot be tuned")
@@ -126,7 +127,7 @@ def _aiter(row: Mapping[str, str], name: str) -> Gemm:
     )
 
 
-def _numbers(row: Mapping[str, str], name: str) -> tuple[str, str]:
+def _numbers(row: Mapping[str, str], names: Sequence[str]) -> tuple[str, str]:
     """The type of the operands, and that of the result."""
     if "dtype" in row:
         dtype, out = _torch_type(row["dtype"]), _torch_type(row.get("outdtype") or row["dtype"])
@@ -134,10 +135,12 @@ def _numbers(row: Mapping[str, str], name: str) -> tuple[str, str]:
             dtype = _scaled(dtype)
         return dtype, out
     quantized = row.get("q_dtype_w", "")
-    family = next((known for bits, part, known in _FAMILIES if bits in name and part in name), "")
+    whole = [name.lower() for name in names]
+    found = (known for name in whole for bits, part, known in _FAMILIES if bits in name and part in name)
+    family = next(found, "")
     if not family:
         raise UsageError(
-            f"neither a column dtype nor the file's name ({short(name)}) says what its numbers are: a8w8 or a4w4"
+            f"neither a column dtype nor the file's name ({short(names[0])}) says what its numbers are: a8w8 or a4w4"
         )
     if family == "f8row" and quantized:
         family = _scaled(_torch_type(quantized))

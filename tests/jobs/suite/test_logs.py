@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotuner.errors import UsageError
-from autotuner.jobs.suite import logs
+from autotuner.jobs.suite import lines
 from autotuner.jobs.suite.load import load
-from autotuner.jobs.suite.logs import Row, read_command, read_log, row_major
+from autotuner.jobs.suite.logs import Row, read_line, read_log, row_major
 from autotuner.jobs.suite.workload import Entry
 from autotuner.problems import Gemm
 from autotuner.problems.conv import Conv
@@ -37,10 +37,11 @@ def test_a_real_log_keeps_what_can_be_tuned_and_names_the_rest_by_line() -> None
         Entry(Gemm.parse(shape="1x8192x8192", dtype="bf8xf8", layout="nt", out="bf16"), 7),
         Entry(Gemm.parse(shape="64x4096x4096", dtype="i8", layout="tn"), 16),
     )
-    assert [(one.line, one.lines) for one in workload.skipped] == [(6, 1), (8, 2)]
+    assert [(one.line, one.lines) for one in workload.skipped] == [(6, 1), (8, 1), (10, 1)]
     reasons = [one.reason for one in workload.skipped]
     assert "N is 0" in reasons[0]
-    assert "not a whole mapping" in reasons[1]
+    assert "neither a convolution nor a product" in reasons[1]
+    assert "not a whole mapping" in reasons[2]
 
 
 @pytest.mark.parametrize(("ta", "tb"), [*itertools.product("NTC", repeat=2)])
@@ -83,6 +84,8 @@ def test_types_become_those_of_the_command_line(changes: dict[str, object], prob
         ("beta: 1.0, activation_type: swish", "--epilogue residual,silu "),
         ("scaleA: 1, scaleB: 1", "--dtype f16 --out f16 --acc"),
         ("transA: T, a_type: f8_r, b_type: f8_r, scaleA: 2, scaleB: 2, d_type: bf16_r", "--dtype f8row --out bf16 "),
+        ("transA: T, K: 128, a_type: f8_r, b_type: f8_r, scaleA: 3, scaleB: 3", "--dtype mxfp8 --out f16 "),
+        ("transA: T, K: 128, a_type: f4_r, b_type: f4_r, scaleA: 3, scaleB: 3", "--dtype mxfp4 --out f16 "),
     ],
 )
 def test_bias_activation_c_and_scales_are_part_of_the_problem(more: str, words: str) -> None:
@@ -99,8 +102,9 @@ def test_bias_activation_c_and_scales_are_part_of_the_problem(more: str, words: 
         ("use_e: true", "use_e cannot be tuned"),
         ("beta: 0.5, c_type: f32_r", "its C and D have two types"),
         ("beta: x", "beta is 'x', no number"),
-        ("scaleA: 2, scaleB: 2", "f16 with a scale for each row cannot be tuned"),
-        ("scaleA: 3, scaleB: 3", "scales of kind '3' cannot be tuned"),
+        ("scaleA: 2, scaleB: 2", "f16 with scales for rows cannot be tuned"),
+        ("scaleA: 3, scaleB: 3", "f16 with scales for blocks of 32 cannot be tuned"),
+        ("scaleA: 2, scaleB: 1", "scales of kind '1', '2' cannot be tuned"),
     ],
 )
 def test_what_follows_a_product_and_is_not_known_is_named(more: str, reason: str) -> None:
@@ -164,10 +168,10 @@ def test_comments_and_blank_lines_are_no_errors_and_quotes_and_blanks_change_not
 
 
 def test_a_file_of_millions_of_lines_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "_MOST_REASONS", 2)
+    monkeypatch.setattr(lines, "_MOST_REASONS", 2)
     _, skipped = read(*(line(m=f"x{n}") for n in range(5)))
     assert [one.rpartition(": ")[2] for one in skipped[2:]] == ["other reasons (and 2 more of the same)"]
-    monkeypatch.setattr(logs, "_MOST_PROBLEMS", 2)
+    monkeypatch.setattr(lines, "_MOST_PROBLEMS", 2)
     with pytest.raises(UsageError, match="more than 2 different problems"):
         read(*(line(m=n) for n in range(1, 4)))
 
@@ -225,7 +229,7 @@ def test_a_list_of_commands_is_a_workload(tmp_path: Path) -> None:
     assert [one.line for one in workload.skipped] == [7, 8, 9, 10, 11, 12, 13, 14]
     reasons = [
         "its layout is NCHW: in three dimensions, and backward, channels must be last",
-        "'layernormbfp16' is neither a convolution nor a product",
+        "neither a convolution nor a product",
         "an option '--tensor_vect' that is not known",
         "it has no -x",
         "n '1e3' is not a whole number",
@@ -246,8 +250,44 @@ def test_a_list_of_commands_is_a_workload(tmp_path: Path) -> None:
     ],
 )
 def test_groups_padding_and_bias_are_read(word: str, meant: str) -> None:
-    problem = read_command(f"convfp16 -n 1 -c 96 -H 16 -W 16 -k 96 -y 3 -x 3 {word} -f NHWC -I NHWC -O NHWC")
+    problem = read_line(f"convfp16 -n 1 -c 96 -H 16 -W 16 -k 96 -y 3 -x 3 {word} -f NHWC -I NHWC -O NHWC").problem
     assert meant in " ".join(problem.arguments())
+
+
+def test_commands_that_libraries_print_are_read() -> None:
+    workload = load(str(EXAMPLES / "calls.log"))
+    assert not workload.skipped
+    assert [entry.problem.name for entry in workload.entries] == [
+        "gemm_512x1024x768_bf16_f32_bf16_nt_bias_tanhgelu",
+        "gemm_96x128x64x32_f16_f32_f16_tn",
+        "conv_2x8x8x16_3x3x32_p1x1_f16_nhwc",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("hipblaslt-bench -m 64 -n 32 -k 16 -r f16_r --beta=1", "gemm_32x64x16_f16_f32_f16_nn_residual"),
+        ("rocblas-bench -f gemm --transposeA T -m 8 -n 4 -k 16 --beta -0", "gemm_4x8x16_f32_f32_nt"),
+    ],
+)
+def test_types_that_a_command_does_not_name_are_the_benchmarks_own(command: str, name: str) -> None:
+    assert read_line(command).problem.name == name
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("rocblas-bench -f gemv -r f32_r -m 8 -n 4", "function 'gemv' is no matmul"),
+        ("hipblaslt-bench -m 8 -n 4 -k 4 --grouped_gemm", "grouped_gemm cannot be tuned"),
+        ("hipblaslt-bench -m 8 -n 4", "K is missing"),
+        ("hipblaslt-bench -m 8 -n -k 4", "N is 'true', no whole number"),
+        ("loading the model", "neither a convolution nor a product"),
+    ],
+)
+def test_commands_that_are_no_products_are_named(command: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        read_line(command)
 
 
 @pytest.mark.parametrize(
@@ -262,4 +302,4 @@ def test_groups_padding_and_bias_are_read(word: str, meant: str) -> None:
 def test_gradients_and_three_dimensions_are_read(words: str, name: str) -> None:
     layout = "NDHWC" if "_" in words.split()[0] else "NHWC"
     line = f"convfp16 -n 1 -c 96 -H 16 -W 16 -k 64 -y 3 -x 3 -p 1 -q 1 {words} -f {layout} -I {layout} -O {layout}"
-    assert read_command(line).name == name
+    assert read_line(line).problem.name == name

@@ -58,9 +58,11 @@ def test_a_tuned_table_of_aiter_says_its_types_itself(tmp_path: Path) -> None:
         ("a8w8_bpreshuffle_mxfp8_untuned_gemm.csv", "gemm_16x1536x7168_mxfp8_f32_bf16_nt"),
         ("a4w4_blockscale_untuned_gemm.csv", "gemm_16x1536x7168_mxfp4_f32_bf16_nt"),
         ("a8w8_untuned_gemm.csv", "gemm_16x1536x7168_f8row_f32_bf16_nt"),
+        ("a8w8_gemm_model_config/Llama-TP1.csv", "gemm_16x1536x7168_f8row_f32_bf16_nt"),
     ],
 )
 def test_a_table_without_types_is_known_by_its_name(tmp_path: Path, file: str, name: str) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
     assert read(tmp_path / file, "M,N,K\n16,1536,7168\n") == ([name], [])
 
 
