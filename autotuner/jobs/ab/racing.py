@@ -15,6 +15,7 @@ from autotuner.jobs.ab.arms import DEFAULT, Arm
 from autotuner.jobs.ab.recipe import Recipe
 from autotuner.jobs.ab.result import COMMANDS, A, ArmFacts, B, divisor
 from autotuner.jobs.opening import Racer, judged
+from autotuner.measure.audit import unknown
 from autotuner.measure.blocks import Entrant, Rules
 from autotuner.measure.cache_timer import CacheTimer, Modules
 from autotuner.measure.caches import Caches
@@ -119,7 +120,9 @@ def race_sides(sides: Sequence[ArmRun], program: Program, benchmark: Benchmark, 
         side = sides[name == B]
         side.refused, side.failure = check, check.failure or ""
 
-    judgement = judged(contest, raced, program, benchmark, run, schedule, refused=refused)
+    # With inputs that change, an arm A that is wrong cannot tell whether B is right.
+    agree = unknown if program.arbiter is not None and program.arbiter.default_is_wrong else None
+    judgement = judged(contest, raced, program, benchmark, run, schedule, agree=agree, refused=refused)
     for side in sides:
         side.us = judgement.us.get(side.key, side.us)
         if side.us is not None:

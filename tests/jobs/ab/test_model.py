@@ -5,18 +5,21 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from autotuner import Gemm
+from autotuner.devices.device import Computed
 from autotuner.errors import NoCandidateError, WrongResultError
 from autotuner.iree.tools import Tools
 from autotuner.jobs.ab.result import AbResult
 from autotuner.targets.base import decomposed_attention
 from autotuner.tuning.printer import Printer
 from tests.jobs.ab.conftest import TILED, TWO_PRODUCTS
+from tests.support import wrapped
 from tests.support.fake_tools import BASE_MS, DATA_TILING, FakeTools
 from tests.support.kernels import own_kernel
 from tests.support.models import EXAMPLES
@@ -151,7 +154,12 @@ def test_flags_race_in_a_model_on_the_users_inputs(fake: Fake, experiment: Run, 
     assert f"--input=@{tmp_path / 'a.npy'}" in result.details.arms[1].command[1]
 
 
-def test_an_arm_that_is_right_races_a_default_that_is_wrong(fake: Fake, experiment: Run, tmp_path: Path) -> None:
+def test_an_arm_that_is_right_races_a_default_that_is_wrong(
+    fake: Fake, experiment: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On inputs that change the default is wrong, too: that they differ there says nothing of the other."""
+    calls = tuple((Computed((np.full((4, 4), value, np.float32),)),) for value in (1.0, 2.0))
+    monkeypatch.setattr(wrapped, "BELIEVED", replace(wrapped.BELIEVED, results=calls))
     (tmp_path / "right.flags").write_text("\n".join(decomposed_attention()))
     tools = fake(("*decompose-attention*", BASE_MS / 2)).tools
     result = experiment("default", tmp_path / "right.flags", tools, model=EXAMPLES / "wide.mlir")
