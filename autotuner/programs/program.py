@@ -17,7 +17,7 @@ from autotuner.iree.run import Invocation
 from autotuner.measure.check import Check, Checker, Data, compare
 from autotuner.problems import Array, Bound, Problem
 from autotuner.problems.accuracy import Precision
-from autotuner.problems.render import problem_mlir
+from autotuner.problems.render import Rows, dynamic_gemm_mlir, problem_mlir
 from autotuner.programs.arbiter import Arbiter
 from autotuner.programs.model import Model
 
@@ -49,6 +49,8 @@ class ProblemProgram:
     timeout: float
     folder: Path
     """The folder of its inputs."""
+    rows: Rows | None = None
+    """The range of a product's M, in a program that learns it when it runs."""
 
     repeated = True
     arbiter = None
@@ -67,7 +69,7 @@ class ProblemProgram:
 
     @property
     def source(self) -> str:
-        return problem_mlir(self.problem)
+        return problem_mlir(self.problem) if self.rows is None else dynamic_gemm_mlir(self.problem, rows=self.rows)
 
     def invocation(self) -> Invocation:
         return Data.write(self.problem, self.folder / "inputs", seed=self.seed).invocation()

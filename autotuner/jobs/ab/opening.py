@@ -16,7 +16,7 @@ from autotuner.jobs.opening import model_program, read_model
 from autotuner.measure.reference import WORDS
 from autotuner.microkernels.variants import Kernel, kernel_chip
 from autotuner.problems import Problem
-from autotuner.problems.render import problem_mlir
+from autotuner.problems.render import Rows, problem_mlir
 from autotuner.programs.model import Model
 from autotuner.programs.program import ProblemProgram, Program
 from autotuner.system import process
@@ -37,6 +37,8 @@ class Experiment:
     problem: Problem | None = None
     """With a model: what a microkernel replaces there."""
     model: Model | None = None
+    rows: Rows | None = None
+    """The range of the problem's M, where the program learns it when it runs."""
     alone: bool = False
     """The user named B only: all variants of a microkernel take part."""
 
@@ -77,9 +79,12 @@ def open_program(wanted: Experiment, job: Job) -> Opened:
     session, options = job.session, job.options
 
     def subject(run: Run) -> Program:
-        return ProblemProgram(problem, session.runner, options.seed, options.effort.run_timeout, run.folder)
+        return ProblemProgram(
+            problem, session.runner, options.seed, options.effort.run_timeout, run.folder, wanted.rows
+        )
 
-    return Opened(_question(wanted, job, problem.describe(), problem.arguments()), subject)
+    rows = () if wanted.rows is None else (f"M {wanted.rows}",)
+    return Opened(_question(wanted, job, problem.describe(), (*problem.arguments(), *rows)), subject)
 
 
 def open_model(wanted: Experiment, model: Model, job: Job) -> Opened:

@@ -38,7 +38,7 @@ class Member:
         return {"m": self.m if self.m is not None else "dynamic", **said, **known}
 
     @classmethod
-    def of(cls, m: int, result: Result[Any]) -> Member:
+    def of(cls, m: int | None, result: Result[Any]) -> Member:
         """By a race with the default."""
         if result.verdict == "compile-only":
             return cls(m)

@@ -32,17 +32,19 @@ from autotuner.jobs.ab.run import experiment
 from autotuner.jobs.buckets.bounds import Bucket, Family
 from autotuner.jobs.buckets.result import BucketResult, FamilyDetails, FamilyResult, Member, for_all_rows
 from autotuner.measure.check import Data
-from autotuner.problems.render import dynamic_gemm_mlir, problem_mlir
+from autotuner.problems.render import Rows, dynamic_gemm_mlir, problem_mlir
 from autotuner.specfiles.applied import applied
 from autotuner.specfiles.merge import merge
 from autotuner.system import process
 from autotuner.system.digests import read_by_flags
 from autotuner.targets import Target
 from autotuner.tuning.options import Options, Task
+from autotuner.tuning.plan import Candidate
 from autotuner.tuning.result import Counts, Files, FinalVerdict, Result, with_details
 from autotuner.tuning.run import Job, Question, Run, Turn
 from autotuner.tuning.session import Watched
 from autotuner.tuning.ship import ESTIMATED
+from autotuner.tuning.single import Found
 from autotuner.tuning.tune import search
 
 _OF_A_RANGE = Task(ship=False, recall=True, rows_vary=True)
@@ -129,30 +131,60 @@ class _FamilyRun:
         options = replace(turn.options, budget=clock.until(clock.phase("bucket")))
         problem = self.target.prepare(self.family.member(bucket.at))
         found = search(problem, self.target, options=options, session=session, task=_OF_A_RANGE)
-        result, winner = found.result, found.chosen
-        plain = BucketResult(bucket, result, reason=f"{result.verdict}: {result.reason}")
-        won = result.verdict in ("win", "compile-only") and not self.run.stopped
-        if not won or winner is None or winner.info is None or winner.dispatch is None:
+        result, chosen = found.result, found.chosen
+        kept = BucketResult(bucket, result, reason=f"{result.verdict}: {result.reason}")
+        try:
+            with process.until(clock.latest):
+                if result.verdict in ("win", "compile-only") and chosen is not None and not self.run.stopped:
+                    kept = self._entry(turn, kept, result, chosen, won=True)
+                if kept.spec or self.run.stopped or (own := self._own_choice(bucket, found)) is None:
+                    return kept
+                other = self._entry(turn, kept, result, own, won=False)
+                return other if other.spec else kept
+        except OutOfTimeError as error:
+            return replace(kept, reason=error.message)
+
+    def _entry(
+        self, turn: Turn[Bucket], plain: BucketResult, result: Result, winner: Candidate, *, won: bool
+    ) -> BucketResult:
+        """With the entry of a candidate, or why it has none."""
+        bucket = turn.what
+        if winner.info is None or winner.dispatch is None:
             return plain
         if len(winner.dispatch.dims("m")) != 1:
             return replace(plain, reason="to the compiler this is a matrix-vector product, without an M")
-        session.reporter.stage("the winner at other sizes")
+        turn.session.reporter.stage(
+            "the winner at other sizes" if won else "the compiler's own choice with a dynamic M"
+        )
         info = for_all_rows(winner.info)
         entry = partial(
             spec_mlir, name=self.family.entry_name(bucket), dispatch=winner.dispatch, info=info, rows=bucket.rows
         )
-        try:
-            with process.until(clock.latest):
-                members = self._members(turn, entry(), result if info == winner.info else None)
-        except OutOfTimeError as error:
-            return replace(plain, reason=error.message)
-        if reason := self._objection(bucket, members):
+        members = self._members(turn, entry(), result if won and info == winner.info else None, won=won)
+        if reason := self._objection(bucket, members, won=won):
             return replace(plain, reason=reason, members=members)
         how = "best by estimate, not timed" if result.verdict == "compile-only" else result.reason
+        if not won:
+            how = "as the compiler does it where M is static; where it is not, the default has no matrix instructions"
         text = entry(provenance=self._provenance(bucket, result, members))
         return replace(plain, reason=how, members=members, spec=text, dispatch=winner.dispatch)
 
-    def _members(self, turn: Turn[Bucket], text: str, raced: Result | None) -> tuple[Member, ...]:
+    def _own_choice(self, bucket: Bucket, found: Found) -> Candidate | None:
+        """That of the compiler for static sizes, where its code for a dynamic M lacks the matrix instructions."""
+        if found.plan.gpu is None or not found.plan.first:
+            return None
+        problem = self.target.prepare(self.family.member(bucket.at))
+        jobs = [
+            BuildJob(
+                source, self.target.compile_flags, self.options.effort.compile_timeout, figures=self.target.figures
+            )
+            for source in (problem_mlir(problem), dynamic_gemm_mlir(problem, rows=bucket.rows))
+        ]
+        static, dynamic = map(self.session.builder.build, jobs)
+        lost = static.ok and dynamic.ok and static.isa.mma and not dynamic.isa.mma
+        return found.plan.candidate(found.plan.first[0], id="own") if lost else None
+
+    def _members(self, turn: Turn[Bucket], text: str, raced: Result | None, *, won: bool) -> tuple[Member, ...]:
         """The entry at other sizes of its bucket; at the bound as its run has `raced` it, where it is the same."""
         bucket = turn.what
         path = self.run.folder / f"{bucket.name}.mlir"
@@ -162,18 +194,24 @@ class _FamilyRun:
         for m in bucket.members:
             own = raced if m == bucket.at and self.run.timed else None
             members.append(Member.of(m, own) if own else self._member(turn, m, path))
-            if self._objection(bucket, members):
+            if self._objection(bucket, members, won=won):
                 return tuple(members)
-        return (*members, self._dynamic(bucket, path))
+        dynamic = self._dynamic(bucket, path)
+        if not (won or dynamic.failure):  # it is for what learns M when it runs
+            dynamic = self._member(turn, bucket.members[len(bucket.members) // 2], path, bucket.rows)
+        return (*members, dynamic)
 
-    def _member(self, turn: Turn[Bucket], m: int, spec: Path) -> Member:
-        """A program of this very M: the experiment of `ab`."""
-        options, session = replace(turn.options, cache="warm", trials=None), turn.session.saying(f"M = {m}: ")
-        wanted = Experiment(DEFAULT, SpecArm(spec.name, spec), self.family.member(m))
+    def _member(self, turn: Turn[Bucket], m: int, spec: Path, rows: Rows | None = None) -> Member:
+        """A program of this very M, or (with `rows`) one that learns it when it runs: the experiment of `ab`."""
+        said = f"M = {m}: " if rows is None else f"a dynamic M of {m}: "
+        options, session = replace(turn.options, cache="warm", trials=None), turn.session.saying(said)
+        wanted = Experiment(DEFAULT, SpecArm(spec.name, spec), self.family.member(m), rows=rows)
         try:
-            return Member.of(m, experiment(wanted, self.target, options=options, session=session))
+            return Member.of(
+                m if rows is None else None, experiment(wanted, self.target, options=options, session=session)
+            )
         except (NoCandidateError, WrongResultError, DeviceError) as error:
-            return Member(m, error.message)
+            return Member(m if rows is None else None, error.message)
 
     def _dynamic(self, bucket: Bucket, spec: Path) -> Member:
         """A program whose M is known only when it runs; run at the middle one."""
@@ -193,7 +231,7 @@ class _FamilyRun:
                 return Member(None, f"{check.failure}: {check.detail}")
         return Member(None, checked=self.run.timed)
 
-    def _objection(self, bucket: Bucket, members: Sequence[Member]) -> str:
+    def _objection(self, bucket: Bucket, members: Sequence[Member], *, won: bool) -> str:
         """Why the default is kept; empty when nothing speaks against the winner."""
         gain = self.options.effort.smallest_gain
         for member in members:
@@ -203,8 +241,8 @@ class _FamilyRun:
             speedup = member.speedup
             if speedup is not None and speedup.median < 1 / (1 + gain):
                 return f"its winner harms {where}: {speedup.median:.3f}x"
-            # Where it was tuned it must still win, also as what ships.
-            if speedup is not None and member.m == bucket.at and speedup.low <= 1 + gain:
+            # Where it was tuned it must still win, also as what ships; what is not faster there, where M is dynamic.
+            if speedup is not None and member.m == (bucket.at if won else None) and speedup.low <= 1 + gain:
                 return f"in the form that fits all sizes its winner gains nothing certain {where}"
         return ""
 

@@ -66,6 +66,18 @@ def test_a_configured_executable_is_substituted_by_its_name(
     assert not result.details.same_code
 
 
+def test_an_experiment_can_be_of_a_product_that_learns_its_m_when_it_runs(workspace: Path) -> None:
+    """As a range of `--bucket-m` races its entry; executed, for both must compute what the static product does."""
+    default = parse_arm("default", workspace=workspace)
+    problem = Gemm.parse(shape="9x16x24", batch=2, dtype="f32")
+    options = Options(effort=EFFORT, workspace=workspace, command=())
+    result = run_experiment(Experiment(default, default, problem, rows=(5, 16)), CPU, options=options)
+    assert result.details.same_code
+    assert result.baseline.us is not None
+    (program,) = {path.read_text() for path in workspace.glob("candidates/*/?/problem.mlir")}
+    assert "umin = 5, umax = 16" in program
+
+
 def test_cuda_takes_a_tuning_spec_by_the_flag_that_it_does_not_ignore(
     make_plan: MakePlan, tmp_path: Path, workspace: Path
 ) -> None:
