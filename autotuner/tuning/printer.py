@@ -105,17 +105,17 @@ class Printer:
         if failed:
             self.line("default", failed)
         elif wrong_us is not None:
-            self._time("default", wrong_us, result, "with wrong results")
+            self.time("default", wrong_us, result, "with wrong results")
         elif result.baseline.us is not None:
-            self._time("default", result.baseline.us, result, _words(result.baseline))
+            self.time("default", result.baseline.us, result, _words(result.baseline))
         stock, base = result.stock, result.baseline
         worse = failed or wrong_us is not None
         if stock.us is not None and stock.flags and (worse or stock.us < (base.us or math.inf)):
-            self._time("stock", stock.us, result, _words(stock))
+            self.time("stock", stock.us, result, _words(stock))
         if result.best is not None and result.best.us is not None and best:
-            self._time("best", result.best.us, result, best)
+            self.time("best", result.best.us, result, best)
 
-    def _time(self, name: str, us: float, result: AnyResult, words: str) -> None:
+    def time(self, name: str, us: float, result: AnyResult, words: str) -> None:
         rate = throughput(result.problem.get("flops") or 0, us)
         self.line(name, "  ".join(part for part in (f"{microseconds(us):>10}", f"{rate:>12}", words) if part.strip()))
 
@@ -195,6 +195,9 @@ def tell_problem(result: AnyResult, printer: Printer) -> None:
         best=best_words(best.kind, best.config, best.measured.route) if best is not None and raced else "",
         wrong_us=result.reference.default_us if wrong and result.reference else None,
     )
+    own = result.best_codegen
+    if own is not None and own.us is not None and own.config:  # else it is the default, or flags alone
+        printer.time("codegen", own.us, result, "without microkernels")
     if best is not None and best.candidate and (result.ranking or (wrong and result.verdict != "win" and best.config)):
         folder = result.workspace / "candidates" / result.run / best.candidate
         if folder.is_dir():
@@ -206,8 +209,8 @@ def tell_problem(result: AnyResult, printer: Printer) -> None:
         printer.line("", carrier.only_for)
     if best is not None and best.config and not result.ranking:
         printer.more("best", knobs(best.config))
-    if (own := result.best_codegen) is not None and own.us is not None:
-        what = knobs(own.config) or f"route {own.measured.route}"
+    if own is not None and own.us is not None:
+        what = knobs(own.config) or own.measured.route
         printer.more("codegen", f"{microseconds(own.us)} without microkernels: {what}")
     if result.baseline.estimate is not None:
         printer.more("default", f"estimate {result.baseline.estimate['score']:.2f}, never timed")

@@ -141,6 +141,13 @@ def test_the_screen_has_verdict_times_and_files_and_no_details() -> None:
     assert "best" not in lines(alone)
 
 
+def test_what_a_spec_without_kernels_would_give_stands_beside_a_kernel_that_wins() -> None:
+    own = Best(Measured(12.0, (), "plain"), {"tile_n": 16})
+    assert lines(replace(AGREE, best_codegen=own))["codegen"].split()[:2] == ["12.0", "µs"]
+    by_flags = replace(own, config={})
+    assert "codegen" not in lines(replace(AGREE, best_codegen=by_flags)), "it has a line of its own"
+
+
 def test_details_come_with_verbose() -> None:
     said = lines(replace(RESULT, caches=CACHES, counts=AGREE.counts), verbose=True)
     assert said["over stock"].startswith("1.50x faster than the best stock flags (95 % confidence: 1.40x to 1.60x)")
