@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from autotuner._version import __version__
 from autotuner.carriers.flagfile import KERNELS
 from autotuner.errors import UsageError
 from autotuner.system.digests import file_digest
@@ -18,7 +17,6 @@ from autotuner.system.files import begins, claim, kind, write_whole
 from autotuner.system.workspace import Workspace
 
 Suffixes = tuple[str, ...]
-WRITTEN = f"by autotune {__version__}"
 _FOLDERS = (".executables", ".objects")
 _RECORD = "written.json"
 _TITLES = rb"Tuning spec|Microkernel spec|Spec|Configured executable, to be substituted,"

@@ -9,9 +9,11 @@ from typing import Any
 
 from iree.compiler import ir
 
+from autotuner._version import __version__
 from autotuner.iree.mlir import text_context
 from autotuner.iree.tools import Tools
 
+WRITTEN = f"by autotune {__version__}"
 ENTRY = "__autotune_entry__"
 """The attribute has no dot in its name: with one it would have to belong to a registered dialect."""
 OBJECTS = "__autotune_objects__"
@@ -74,6 +76,13 @@ class Provenance:
 def machine_of(environment: Mapping[str, Any]) -> str:
     """The device's name in a run's environment; empty: unknown."""
     return str(environment.get("device_name") or "")
+
+
+def heading(title: str, tools: Tools, said: Mapping[str, str]) -> list[str]:
+    """The leading comment of a file: its title, and a line for each that is said; the target's also names IREE."""
+    known = {**said, "target": f"{said['target']}; IREE {tools.release} ({tools.build})"}
+    lines = (f"{f'{name}:':<12}{text}" for name, text in known.items() if text)
+    return [" ".join(line.splitlines()) for line in (f"{title} {WRITTEN}", *lines)]
 
 
 def today() -> str:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from autotuner._version import __version__
-from autotuner.build import Builder
-from autotuner.build.ship import Shipped, compile_shipped
+from autotuner.build.ship import compile_shipped
 from autotuner.build.ship import ship as ship_parts
 from autotuner.carriers.carrier import FileHeader
 from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.outputs import MICROKERNEL, SPEC, Outputs
-from autotuner.carriers.provenance import Provenance, machine_of, today
-from autotuner.iree.compile import shell_line
-from autotuner.iree.tools import Tools
+from autotuner.carriers.provenance import Provenance, heading, machine_of, today
 from autotuner.measure.caches import Caches
 from autotuner.measure.judgement import Judgement
 from autotuner.measure.standing import Standing
@@ -27,7 +21,8 @@ from autotuner.system.workspace import Workspace, checked_name
 from autotuner.targets import NO_DEVICE, Target
 from autotuner.tuning.options import Options, Task
 from autotuner.tuning.outcome import Outcome
-from autotuner.tuning.plan import BASELINE, Candidate, Plan
+from autotuner.tuning.plan import BASELINE, Plan
+from autotuner.tuning.result import Files
 from autotuner.tuning.run import Run
 
 ESTIMATED = "compile-only: an estimate, never timed"
@@ -48,85 +43,72 @@ def outputs(problem: Problem, target: Target, options: Options, task: Task, work
 
 @dataclass(frozen=True)
 class Winner:
-    """A candidate that is shipped, what was found of it, and the command that repeats it."""
+    """A candidate that is shipped, and what was found of it."""
 
+    run: Run
     plan: Plan
     outcome: Outcome
     judgement: Judgement | None
     """Without one nothing was timed, and the files say so."""
-    device: str
-    command: Sequence[str]
     standing: Standing[Outcome]
+    command: str
+    """What repeats it."""
     caches: Caches | None = None
-    environment: Mapping[str, Any] = field(default_factory=dict)
-    seconds: float | None = None
-    """What the run has taken."""
     program: Path | None = None
     """The problem as a file that stays; None where it does not (--keep)."""
 
-    @property
-    def candidate(self) -> Candidate:
-        return self.outcome.candidate
+    def ship(self, files: Outputs) -> Files:
+        """Spec, flagfile and objects, proven by a fresh compile."""
+        plan, candidate, build = self.plan, self.outcome.candidate, self.outcome.build
+        job, builder = plan.job(candidate, timeout=self.run.options.effort.compile_timeout), self.run.session.builder
+        shipped = ship_parts(
+            files,
+            candidate.carrier.parts(FileHeader(self._header(files.flagfile), self._provenance())),
+            plan.flags(candidate),
+            check=lambda flagfile: compile_shipped(job, flagfile, builder),
+            binary=build.binary if build else None,
+        )
+        return Files(shipped.spec, shipped.flagfile, shipped.carrier)
 
+    def _provenance(self) -> Provenance:
+        judgement, plan, run, cold = self.judgement, self.plan, self.run, self.caches.cold if self.caches else None
+        speedup, us = (judgement.speedup, judgement.us) if judgement else (None, {})
+        base = self.standing.base
+        return Provenance(
+            problem=plan.problem.name,
+            target=plan.target.name,
+            device=run.session.device,
+            verdict=judgement.verdict if judgement else ESTIMATED,
+            us=us.get(self.outcome.id),
+            baseline_us=us.get(base.id if base else BASELINE),
+            cold_us=cold.best_us if cold else None,
+            baseline_cold_us=cold.baseline_us if cold else None,
+            seconds=run.clock.elapsed if judgement else None,
+            command=self.command,
+        ).stamped(run.session.tools, speedup, run.environment if judgement else None)
 
-def ship(winner: Winner, *, files: Outputs, builder: Builder, timeout: float) -> Shipped:
-    """Spec, flagfile and objects, proven by a fresh compile."""
-    plan, candidate, build = winner.plan, winner.candidate, winner.outcome.build
-    said = FileHeader(_header(winner, files.flagfile, builder.tools), _provenance(winner, builder.tools))
-    job = plan.job(candidate, timeout=timeout)
-    return ship_parts(
-        files,
-        candidate.carrier.parts(said),
-        plan.flags(candidate),
-        check=lambda flagfile: compile_shipped(job, flagfile, builder),
-        binary=build.binary if build else None,
-    )
-
-
-def _provenance(winner: Winner, tools: Tools) -> Provenance:
-    judgement, plan = winner.judgement, winner.plan
-    speedup, us = (judgement.speedup, judgement.us) if judgement else (None, {})
-    base = winner.standing.base
-    return Provenance(
-        problem=plan.problem.name,
-        target=plan.target.name,
-        device=winner.device,
-        verdict=judgement.verdict if judgement else ESTIMATED,
-        us=us.get(winner.candidate.id),
-        baseline_us=us.get(base.candidate.id if base else BASELINE),
-        cold_us=winner.caches.cold.best_us if winner.caches else None,
-        baseline_cold_us=winner.caches.cold.baseline_us if winner.caches else None,
-        seconds=winner.seconds if judgement else None,
-        command=shell_line(winner.command),
-    ).stamped(tools, speedup, winner.environment if judgement else None)
-
-
-def _header(winner: Winner, flagfile: Path, tools: Tools) -> list[str]:
-    judgement, plan = winner.judgement, winner.plan
-    speedup, over = (judgement.speedup, judgement.over_stock) if judgement else (None, None)
-    verdict = f"{judgement.verdict}, no interval" if judgement else ESTIMATED
-    if judgement is not None and speedup is not None:
-        verdict = f"{judgement.verdict}, {speedup.over(winner.standing.over)}"
-    lines = [
-        f"{winner.candidate.carrier.title} by autotune {__version__}",
-        f"problem:    {plan.problem.name} ({plan.problem.flops} flops, {plan.problem.bytes} bytes)",
-        f"target:     {plan.target.name}; IREE {tools.release} ({tools.build})",
-        *([f"machine:    {machine}"] if judgement and (machine := machine_of(winner.environment)) else []),
-        f"verdict:    {verdict}",
-        *([f"default:    {wrong}"] if (wrong := winner.standing.words) else []),
-        *([f"precision:  results of {plan.problem.allow} accuracy were accepted"] if plan.problem.allow else []),
-    ]
-    if judgement is not None and over is not None and judgement.stock != BASELINE:
-        route = next(c.route.name for c in plan.stock if c.id == judgement.stock)
-        lines.append(f"over stock: {over.over(f'route {route}')}")
-    if winner.caches is not None:
-        lines.append(f"cold cache: {winner.caches.words()}")
-    lines += [
-        f"date:       {today()}",
-        f"made by:    {shell_line(winner.command)}",
-        f"use:        {use_line(flagfile.absolute(), program=winner.program)}",
-    ]
-    return [" ".join(line.splitlines()) for line in lines]
+    def _header(self, flagfile: Path) -> list[str]:
+        judgement, problem, speedup, over = self.judgement, self.plan.problem, None, ""
+        if judgement is not None:
+            speedup = judgement.speedup
+            if judgement.over_stock is not None and judgement.stock != BASELINE:
+                route = next(c.route.name for c in self.plan.stock if c.id == judgement.stock)
+                over = judgement.over_stock.over(f"route {route}")
+        gain = speedup.over(self.standing.over) if speedup is not None else "no interval"
+        said = {
+            "problem": f"{problem.name} ({problem.flops} flops, {problem.bytes} bytes)",
+            "target": self.plan.target.name,
+            "machine": machine_of(self.run.environment) if judgement else "",
+            "verdict": f"{judgement.verdict}, {gain}" if judgement else ESTIMATED,
+            "default": self.standing.words,
+            "precision": f"results of {problem.allow} accuracy were accepted" if problem.allow else "",
+            "over stock": over,
+            "cold cache": self.caches.words() if self.caches is not None else "",
+            "date": today(),
+            "made by": self.command,
+            "use": use_line(flagfile.absolute(), program=self.program),
+        }
+        return heading(self.outcome.candidate.carrier.title, self.run.session.tools, said)
 
 
 def reproduced_by(problem: Problem, run: Run, *, task: Task, trials: int) -> list[str]:

@@ -10,7 +10,7 @@ from autotuner.build import Compiled
 from autotuner.carriers.outputs import files_in
 from autotuner.devices.device import Device
 from autotuner.errors import NoCandidateError, OutOfTimeError
-from autotuner.iree.compile import first_error
+from autotuner.iree.compile import first_error, shell_line
 from autotuner.iree.folder import PROBLEM
 from autotuner.measure.caches import Caches
 from autotuner.measure.calibrate import Calibration, Calibrator
@@ -35,7 +35,7 @@ from autotuner.tuning.plan import BASELINE, Candidate, Plan
 from autotuner.tuning.result import Files, Result
 from autotuner.tuning.run import Job, Run
 from autotuner.tuning.session import Session
-from autotuner.tuning.ship import Winner, outputs, reproduced_by, ship
+from autotuner.tuning.ship import Winner, outputs, reproduced_by
 from autotuner.tuning.summary import NOTHING, Summary
 
 
@@ -66,7 +66,7 @@ class SingleRun:
 
     def __post_init__(self) -> None:
         effort = self.options.effort
-        self.device, self.reporter, self.stop = self.session.device, self.session.reporter, self.session.stop
+        self.reporter, self.stop = self.session.reporter, self.session.stop
         self.tools, self.workspace = self.session.tools, self.session.workspace
         self.store, self.executor = self.session.store, self.session.executor
         self.job = Job.within(self.session, self.target, self.options)
@@ -365,27 +365,12 @@ class SingleRun:
 
     def _ship_files(self, judgement: Judgement | None, winner: Outcome, caches: Caches | None = None) -> Files:
         with process.however_late(latest=self.run.proof_ends):
-            command = reproduced_by(self.problem, self.run, task=self.task, trials=self.trials)
-            facts = (caches, self.run.environment, self.clock.elapsed)
+            command = shell_line(reproduced_by(self.problem, self.run, task=self.task, trials=self.trials))
             file = self.run.folder / winner.candidate.id / PROBLEM
             kept = winner.candidate.carrier.only_for and file.is_file() and {"all", "best"} & set(self.options.keep)
             program = file.absolute() if kept else None
-            shipped = ship(
-                Winner(
-                    self.plan,
-                    winner,
-                    judgement,
-                    self.device,
-                    command,
-                    self.standing,
-                    *facts,
-                    program=program,
-                ),
-                files=self.files,
-                builder=self.builder,
-                timeout=self.options.effort.compile_timeout,
-            )
-        return Files(shipped.spec, shipped.flagfile, shipped.carrier)
+            ended = Winner(self.run, self.plan, winner, judgement, self.standing, command, caches, program)
+            return ended.ship(self.files)
 
     def clean(self) -> None:
         """What is not kept goes: builds that the deadline overtook, and the inputs when no candidate needs them."""

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from autotuner.carriers.carrier import carrier_named
-from autotuner.carriers.outputs import MICROKERNEL, MODEL, WRITTEN, Outputs, files_in
+from autotuner.carriers.outputs import MICROKERNEL, MODEL, Outputs, files_in
+from autotuner.carriers.provenance import WRITTEN
 from autotuner.errors import AutotuneError, UsageError
 from autotuner.system.workspace import Workspace
 from autotuner.targets.backends import TUNING_SPEC

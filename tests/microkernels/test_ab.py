@@ -139,6 +139,7 @@ def test_what_is_wrong_with_a_kernel_has_its_exit_code_and_words(
     assert code != 2 or not list((workspace / "candidates").glob("*/*")), "refused before IREE compiles it"
 
 
+@pytest.mark.long
 def test_a_time_that_does_not_hold_is_told_as_such_with_ones_own_iree_too(
     workspace: Path, tmp_path: Path, autotune: Callable[..., Answer]
 ) -> None:
@@ -159,6 +160,7 @@ def test_a_time_that_does_not_hold_is_told_as_such_with_ones_own_iree_too(
     assert re.search("its time does not hold|faster than this device can be", document["reason"])
 
 
+@pytest.mark.long
 def test_what_is_wrong_only_when_it_is_called_on_new_inputs_is_wrong(
     workspace: Path, autotune: Callable[..., Answer]
 ) -> None:

@@ -94,6 +94,8 @@ def apart(array: Array, pitch: int) -> Array:
     return np.concatenate([array, between], axis=-1)
 
 
+_FIRST = ("rows and columns shared", "parts", "thin, gated", "odd, transposed, in parts", "f8, thin")
+"""One of each way to share the work: the others take the same ways with other tiles."""
 CASES: dict[str, tuple[Gemm, dict[str, int]]] = {
     # A workgroup has one tile or some, whose last boxes would begin behind the end; several share rows and columns.
     "some tiles": (
@@ -132,7 +134,10 @@ CASES: dict[str, tuple[Gemm, dict[str, int]]] = {
 }
 
 
-@pytest.mark.parametrize(("problem", "parameters"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize(
+    ("problem", "parameters"),
+    [pytest.param(*case, id=name, marks=[pytest.mark.long] * (name not in _FIRST)) for name, case in CASES.items()],
+)
 def test_it_computes_what_the_problem_asks_for(problem: Gemm, parameters: dict[str, int], tmp_path: Path) -> None:
     built = OnHost.build(problem, parameters, tmp_path)
     assert (built.check("copies").failure, built.check("products").failure) == (None, None)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from autotuner._version import __version__
 from autotuner.build.ship import compile_shipped
 from autotuner.build.ship import ship as ship_parts
 from autotuner.carriers.carrier import FileHeader, MicrokernelCarrier
 from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.outputs import MICROKERNEL, Outputs, files_in
-from autotuner.carriers.provenance import Provenance, machine_of, today
+from autotuner.carriers.provenance import Provenance, heading, machine_of, today
 from autotuner.jobs.ab.arms import Arm
 from autotuner.jobs.ab.opening import Experiment
 from autotuner.jobs.ab.racing import ArmRun
@@ -57,22 +56,19 @@ def ship(
         seconds=run.clock.elapsed,
         command=run.command,
     ).stamped(tools, speedup, run.environment)
-    interval = f"{speedup}, 95 % confidence" if speedup else ""
-    header = [
-        f"{kernel.title} by autotune {__version__}",
-        f"problem:    {subject.name}",
-        f"target:     {run.target.name}; IREE {tools.release} ({tools.build})",
-        f"machine:    {machine_of(run.environment)}",
-        f"verdict:    {judgement.verdict}, {interval}",
-        f"date:       {today()}",
-        f"made by:    {run.command}",
-        f"use:        {use_line(files.flagfile, program=subject.source if isinstance(subject.source, Path) else None)}",
-    ]
-    lines = [" ".join(line.splitlines()) for line in header]
+    said = {
+        "problem": subject.name,
+        "target": run.target.name,
+        "machine": machine_of(run.environment),
+        "verdict": f"{judgement.verdict}, {speedup}, 95 % confidence" if speedup else judgement.verdict,
+        "date": today(),
+        "made by": run.command,
+        "use": use_line(files.flagfile, program=subject.source if isinstance(subject.source, Path) else None),
+    }
     job = side.recipe.job(subject.source, timeout=compile_timeout(run.options, run.clock))
     shipped = ship_parts(
         files,
-        kernel.parts(FileHeader(lines, provenance)),
+        kernel.parts(FileHeader(heading(kernel.title, tools, said), provenance)),
         side.recipe.flags,
         check=lambda path: compile_shipped(job, path, run.session.builder),
         binary=side.once.binary,

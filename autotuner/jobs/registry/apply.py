@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Unpack
 
-from autotuner._version import __version__
 from autotuner.build import BuildJob, Compiled
 from autotuner.build.ship import Shipped, compile_shipped, ship
 from autotuner.carriers.carrier import FLAGS, Carrier, FileHeader, MicrokernelCarrier
 from autotuner.carriers.flagfile import use_line
 from autotuner.carriers.outputs import MICROKERNEL, Outputs, files_in
+from autotuner.carriers.provenance import heading
 from autotuner.errors import NoCandidateError, WrongResultError
 from autotuner.iree.processor import executable_target
 from autotuner.jobs.opening import known_here
@@ -151,17 +151,16 @@ def _shipped(
     plan: Plan, candidate: Candidate, job: BuildJob, known: Known, made: Compiled, files: Outputs, run: Run
 ) -> Shipped:
     entry, tools = known.entry, run.session.tools
-    header = [
-        f"{candidate.carrier.title} by autotune {__version__}",
-        f"problem:    {plan.problem.name}",
-        f"target:     {run.target.name}; IREE {tools.release} ({tools.build})",
-        f"registry:   {known.words}; {entry.sku}, {entry.date}, {entry.command}",
-        f"use:        {use_line(files.flagfile)}",
-    ]
-    said = FileHeader([" ".join(line.splitlines()) for line in header], entry.provenance(plan.problem.name))
+    said = {
+        "problem": plan.problem.name,
+        "target": run.target.name,
+        "registry": f"{known.words}; {entry.sku}, {entry.date}, {entry.command}",
+        "use": use_line(files.flagfile),
+    }
+    header = heading(candidate.carrier.title, tools, said)
     return ship(
         files,
-        candidate.carrier.parts(said),
+        candidate.carrier.parts(FileHeader(header, entry.provenance(plan.problem.name))),
         plan.flags(candidate),
         check=lambda flagfile: compile_shipped(job, flagfile, run.session.builder),
         binary=made.binary,

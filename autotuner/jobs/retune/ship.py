@@ -11,8 +11,8 @@ from autotuner.build import BuildJob
 from autotuner.build.ship import ship_together
 from autotuner.carriers.carrier import FLAGS, Parts
 from autotuner.carriers.microkernel import SPEC_FLAG
-from autotuner.carriers.outputs import MODEL, WRITTEN, Outputs
-from autotuner.carriers.provenance import Provenance, today
+from autotuner.carriers.outputs import MODEL, Outputs
+from autotuner.carriers.provenance import Provenance, heading, machine_of, today
 from autotuner.carriers.render import SUBSTITUTION
 from autotuner.errors import EnvironmentFailure
 from autotuner.iree.compile import Compiled
@@ -79,16 +79,17 @@ class Writer:
         return executor.start(whole_job(program, flags, timeout=timeout))
 
     def _header(self, unit: Unit, kept: Mapping[Key, Provenance]) -> list[str]:
-        tools, environment, allow = self.run.session.tools, self.run.environment, self.wanted.allow
-        return [
-            f"Spec {WRITTEN}, retuned: {count(len(kept), 'entry')}",
-            f"target:     {self.run.target.name}; IREE {tools.release} ({tools.build})",
-            f"machine:    {environment.get('device_name') or 'none'}",
-            f"from:       {unit.spec}",
-            f"date:       {today()}",
-            f"made by:    {self.run.command}",
-            *([f"precision:  results of {allow} accuracy were accepted"] if allow else []),
-        ]
+        allow = self.wanted.allow
+        said = {
+            "target": self.run.target.name,
+            "machine": machine_of(self.run.environment) or "none",
+            "from": str(unit.spec),
+            "date": today(),
+            "made by": self.run.command,
+            "precision": f"results of {allow} accuracy were accepted" if allow else "",
+        }
+        title, *lines = heading("Spec", self.run.session.tools, said)
+        return [f"{title}, retuned: {count(len(kept), 'entry')}", *lines]
 
 
 def _parts(unit: Unit, kept: Mapping[Key, Provenance], header: Sequence[str], *, spec_flag: str) -> Parts:

@@ -180,6 +180,7 @@ def test_what_no_spec_reaches_is_shipped_as_an_executable(tmp_path: Path) -> Non
     compiles(result.flagfile, "conv", tmp_path)
 
 
+@pytest.mark.long
 def test_a_dynamic_dispatch_is_tuned_at_the_sizes_of_the_inputs(tmp_path: Path) -> None:
     fake = fake_tools(tmp_path, rules=[(SPEC, 50.0)])
     result = run("dynamic", tmp_path, fake, model={"inputs": ("48x96xf32", "96x128xf32")})
@@ -211,7 +212,7 @@ def test_a_pooling_is_no_convolution_and_has_no_knobs(tmp_path: Path) -> None:
 def test_where_the_default_does_not_compile_the_flags_that_do_are_the_baseline(tmp_path: Path) -> None:
     """Data tiling needs a stack that is not there; what packs operands earlier does not."""
     flags = ("--iree-opt-data-tiling", "--iree-llvmcpu-stack-allocation-limit=64")
-    wanted = {"routes": ("global-data-tiling",)}
+    wanted = {"routes": ("global-data-tiling",), "min_share": 100.0}
     result = run("three", tmp_path, fake_tools(tmp_path), target=Target.parse("cpu", flags=flags), model=wanted)
     first, second = result.details.routes[:2]
     assert (first.failure, first.us) == ("compile-error", None)
@@ -261,6 +262,7 @@ def test_a_model_without_its_parameters_is_told_how_to_give_them(
         run("weights", tmp_path, None, model={"parameters": ("model=other.irpa",)})
 
 
+@pytest.mark.long
 def test_a_finished_dispatch_is_not_run_again(
     won: ModelResult, fake: FakeTools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,7 +287,8 @@ def test_an_interrupted_run_keeps_its_rows_and_ships_nothing(tmp_path: Path) -> 
         assert {row.status for row in store.runs()} == {"interrupted"}
 
 
-@pytest.mark.parametrize("target", [pytest.param("gfx942", marks=pytest.mark.long), "sm_80"])
+@pytest.mark.long
+@pytest.mark.parametrize("target", ["gfx942", "sm_80"])
 def test_without_a_device_what_promises_more_than_the_default_is_proven_in_the_model(
     tmp_path: Path, target: str
 ) -> None:

@@ -21,7 +21,7 @@ from autotuner.build.executor import BuildExecutor
 from autotuner.carriers.carrier import FileHeader
 from autotuner.carriers.flagfile import KERNELS, flagfile_text
 from autotuner.carriers.microkernel import OBJECTS_FLAG, SPEC_FLAG
-from autotuner.carriers.outputs import WRITTEN
+from autotuner.carriers.provenance import WRITTEN
 from autotuner.devices.device import Module, Timing
 from autotuner.iree.run import Benchmark
 from autotuner.iree.tools import Tools
@@ -249,6 +249,7 @@ def test_a_file_that_would_give_other_code_fails_alone(
 
 
 @pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler on this machine")
+@pytest.mark.long
 def test_files_of_a_model_that_were_moved_together_are_raced_and_written(
     write: Callable[..., Path], retune: Retune, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
