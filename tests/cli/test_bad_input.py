@@ -190,6 +190,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+@pytest.mark.long  # what is full is told by the cache, the database and a build, each in its own tests
 @pytest.mark.usefixtures("warm_cache")
 def test_a_disk_that_fills_up_in_the_middle_is_exit_5_and_one_line(small_disk: Path) -> None:
     home = small_disk.parent

@@ -27,6 +27,8 @@ from tests.support.fake_tools import SPEC, FakeTools
 from tests.support.patience import ENOUGH
 
 ESCAPE = "\x1b"
+BUILT = ("gemm", "--shape", "64x64x64", "--target", "gfx942", "--device", "none", "--microkernels", "none")
+"""Built and proven, and never timed."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,7 @@ def test_json_is_one_document_on_stdout_and_progress_is_on_stderr(finished: Fini
 @pytest.fixture(scope="module")
 def spoken(finished: Finished) -> subprocess.CompletedProcess[str]:
     """A short run for people, compile only."""
-    words = ["gemm", "--shape", "64x64x64", "--target", "gfx942", "--device", "none", "--trials", "2"]
-    return autotune(*words, cwd=finished.workspace, cache=finished.cache)
+    return autotune(*BUILT, "--trials", "2", cwd=finished.workspace, cache=finished.cache)
 
 
 def test_the_result_for_people_says_verdict_problem_and_counts(spoken: subprocess.CompletedProcess[str]) -> None:
@@ -85,8 +86,7 @@ def test_the_result_for_people_says_verdict_problem_and_counts(spoken: subproces
 
 
 def test_quiet_says_nothing_but_the_result(finished: Finished, spoken: subprocess.CompletedProcess[str]) -> None:
-    words = ["gemm", "--shape", "64x64x64", "--target", "gfx942", "--device", "none", "--trials", "2", "--quiet"]
-    done = autotune(*words, cwd=finished.workspace, cache=finished.cache)
+    done = autotune(*BUILT, "--trials", "2", "--quiet", cwd=finished.workspace, cache=finished.cache)
     assert (done.returncode, done.stderr) == (0, "")
     # Each run has a folder of its own.
     both = [
@@ -154,8 +154,7 @@ def test_history_lists_the_runs_newest_first(finished: Finished, spoken: subproc
 
 def test_results_may_be_kept_in_another_database(finished: Finished, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/elsewhere.db"
-    words = ["gemm", "--shape", "64x64x64", "--target", "gfx942", "--device", "none", "--trials", "1", "--json"]
-    done = autotune(*words, "--storage", url, cwd=tmp_path, cache=finished.cache)
+    done = autotune(*BUILT, "--trials", "1", "--json", "--storage", url, cwd=tmp_path, cache=finished.cache)
     assert done.returncode == 0
     assert not (tmp_path / "results" / "autotune.db").exists()
     (record,) = json.loads(autotune("history", "--json", "--storage", url, cwd=tmp_path).stdout)
@@ -195,9 +194,8 @@ def test_version_is_told_from_any_directory(command: list[str], tmp_path: Path) 
 # --- no device -------------------------------------------------------------------------------------------------------
 
 
-def test_without_a_device_candidates_are_built_and_proven(tmp_path: Path) -> None:
-    words = ("gemm", "--shape", "256x256x256", "--target", "gfx942", "--device", "none", "--microkernels", "none")
-    done = autotune(*words, "--trials", "3", "--json", cwd=tmp_path)
+def test_without_a_device_candidates_are_built_and_proven(finished: Finished, tmp_path: Path) -> None:
+    done = autotune(*BUILT, "--trials", "3", "--json", cwd=tmp_path, cache=finished.cache)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     counts = document["counts"]

@@ -286,6 +286,7 @@ def tuned(folder: Path, fake: FakeTools, **model: Any) -> ModelResult:
     return tune_model(wanted, ONE_ROUTE, options=options, tools=fake.tools)
 
 
+@pytest.mark.long
 def test_a_wrong_default_that_is_faster_is_not_kept_and_the_right_route_ships(tmp_path: Path) -> None:
     """What is expected comes from numpy; it is compared with the default before any route."""
     inputs = np.random.default_rng(1).normal(size=(3, 1, 8, 256)).astype(np.float32)

@@ -363,11 +363,11 @@ def test_a_norm_that_is_not_a_constant_for_each_channel_stays(change: str) -> No
     ("model", "function"),
     [
         (norms(), "main"),
-        (group_norm(), "main"),
+        pytest.param(group_norm(), "main", marks=pytest.mark.long),
         (windows(), "main"),
         (sound(), "main"),
         (last_image(), "main"),
-        (heads(), "main"),
+        pytest.param(heads(), "main", marks=pytest.mark.long),
         (pooled(), "torch_jit_graph"),
     ],
     ids=[

@@ -185,6 +185,7 @@ def test_a_resumed_suite_runs_nothing_that_is_finished(won: Won) -> None:
     assert again.details.uplift == won.result.details.uplift
 
 
+@pytest.mark.long
 def test_a_suite_is_not_gone_on_with_when_what_it_asks_or_read_is_another(here: Path) -> None:
     file, fake = write(here, SHAPES.splitlines(keepends=True)[0] + "gemm,8x8x8,f32,2\n"), fake_tools(here)
     flags = replace(Target.parse("cpu", flags=["--iree-opt-level=O1"]), knobs=())
