@@ -266,17 +266,17 @@ SMALL: dict[str, Problem] = {
 }
 IN_TRITON = [
     *(Case(name, problem, chip=AMD[i % 2], called=True) for i, (name, problem) in enumerate(SMALL.items())),
-    Case(
-        "conv_triton", conv("3x3x48", shape="2x9x7x40", pad="1x1", stride="2x1", epilogue=ENDED), {"bm": 64, "bn": 32}
-    ),
-    Case("conv_nchw_triton", conv("3x3x40", shape="1x8x8x24", out="f16", epilogue="bias,relu", layout=FIRST)),
     Case("gemm_triton", gemm("4096x4096x64", out="f16"), {"workers": 132, "tma": 1}),
-    Case("gemv_triton", gemm("1x100x4096", dtype="bf16", epilogue="bias,clip=:6"), {"fill": 4}),
-    Case("attention_triton", attention("1x2x3x1000x64"), {"bm": 16, "split": 4}),
     Case("attention_hopper", replace(CAUSAL, layout="bs3hd")),
     Case("gemm_hopper", gemm("1000x1200x1024", out="f16", epilogue="silu,gated"), {"more": 64}),
 ]
 LONG_IN_TRITON = [
+    Case(
+        "conv_triton", conv("3x3x48", shape="2x9x7x40", pad="1x1", stride="2x1", epilogue=ENDED), {"bm": 64, "bn": 32}
+    ),
+    Case("conv_nchw_triton", conv("3x3x40", shape="1x8x8x24", out="f16", epilogue="bias,relu", layout=FIRST)),
+    Case("gemv_triton", gemm("1x100x4096", dtype="bf16", epilogue="bias,clip=:6"), {"fill": 4}),
+    Case("attention_triton", attention("1x2x3x1000x64"), {"bm": 16, "split": 4}),
     Case("conv_triton", conv("3x3x1280", pad="1x1", epilogue="hardswish"), {"split": 3}),
     Case("gemm_triton", gemm("130x200x70", batch=3, dtype="bf16", layout="tt"), {"bm": 64, "tma": 0}),
     Case("gemm_triton", gemm("8x1024x8192", epilogue="bias,residual,relu"), {"bm": 16, "bn": 64, "fill": 1}),

@@ -179,7 +179,13 @@ def test_of_a_model(time: SimulatedTime, options: Options) -> None:
         assert result.verdict == "win" or re.search(r"Try --budget \d+s|not proven|none|no route", result.reason)
 
 
-@pytest.mark.parametrize(("problem", "model"), [(GEMM, None), (None, Model(THREE))], ids=["problem", "model"])
+@pytest.mark.parametrize(
+    ("problem", "model"),
+    [
+        pytest.param(GEMM, None, id="problem"),
+        pytest.param(None, Model(THREE), id="model", marks=pytest.mark.long),  # read and timed as in `test_of_a_model`
+    ],
+)
 def test_of_an_experiment(
     problem: Problem | None, model: Model | None, time: SimulatedTime, options: Options, tmp_path: Path
 ) -> None:
