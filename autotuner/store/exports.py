@@ -49,7 +49,6 @@ def _of_run(store: Reader, run: RunRow, environment: Mapping[str, Any]) -> list[
     return [
         {
             **_plain(run, row, baseline),
-            "spec": row.spec,
             "cold_us": _cold(timings.get(row.id, [])),
             "kernel": kernel_of(run, row),
             "best": best is not None and best.id == row.id,

@@ -173,7 +173,6 @@ def _write_candidate(connection: Connection, told: Record) -> None:
         "state": "failed" if failure else "timed",
         "failure": failure,
         "stderr": "",
-        "spec": "",
     }
     key = connection.execute(insert(CANDIDATES).values(**row)).inserted_primary_key
     assert key is not None

@@ -84,7 +84,7 @@ CANDIDATES = Table(
     Column("stderr", Text, nullable=False),
     Column("error", Float),
     Column("us", Float),
-    Column("spec", Text, nullable=False),
+    Column("spec", Text, nullable=False, default=""),  # of an earlier version: nothing writes or reads it
     UniqueConstraint("run", "ordinal"),
 )
 
@@ -179,7 +179,6 @@ class CandidateRow:
     stderr: str
     error: float | None
     us: float | None
-    spec: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +236,7 @@ def read_candidate(row: Row[Any]) -> CandidateRow:
     from autotuner.space.table import Config  # imported where it is used: lists of runs need not wait for numpy
 
     # By place: an export has a hundred thousand rows, and a table of names for each takes as long as reading them.
-    identity, run, ordinal, _, config, *rest = tuple(row)
+    identity, run, ordinal, _, config, *rest, _ = tuple(row)
     return CandidateRow(identity, run, ordinal, Config.of(config), *rest)
 
 

@@ -94,7 +94,6 @@ class Store(Reader):
         config: Config,
         kind: Kind = "codegen",
         route: str = "",
-        spec: str = "",
     ) -> int:
         """Adds a candidate; `ordinal` counts a run's candidates. Returns its id."""
         candidate: int = self._insert(
@@ -108,7 +107,6 @@ class Store(Reader):
             state="asked",
             failure="",
             stderr="",
-            spec=spec,
         )
         return candidate
 

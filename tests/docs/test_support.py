@@ -15,9 +15,14 @@ DOCS = Path(__file__).parents[2] / "docs" / "support.md"
 
 CELLS = list(zip(SAMPLES, TARGETS[::3], strict=False))
 """Each operation is among them, and each family of chips; `python -m benchmarks.support` makes all."""
+SLOW = "convnd data"
+"""Its candidates take longer than those of all others together."""
 
 
-@pytest.mark.parametrize(("operation", "target"), CELLS)
+@pytest.mark.parametrize(
+    ("operation", "target"),
+    [pytest.param(*cell, marks=[pytest.mark.long] * (cell[0] == SLOW)) for cell in CELLS],
+)
 def test_candidates_of_every_operation_apply_on_targets_as_the_docs_say(
     operation: str, target: str, builder: Builder, executor: Executor
 ) -> None:

@@ -57,7 +57,7 @@ def test_names_of_strangers_are_text_wherever_they_stand(store: Store) -> None:
     kinds_of: tuple[Kind, ...] = ("baseline", "codegen", "codegen")
     for ordinal, kind in enumerate(kinds_of):
         config = Config.of({evil: evil, "tile": ordinal})
-        row = store.add_candidate(run, ordinal=ordinal, config=config, kind=kind, route=evil, spec=evil)
+        row = store.add_candidate(run, ordinal=ordinal, config=config, kind=kind, route=evil)
         store.record_timing(row, Timing((1.0 + ordinal, 2.0)), phase="race", block=0)
     store.record_failure(store.add_candidate(run, ordinal=3, config=Config(())), "compile-error", stderr=evil)
     best = {"us": 1.0, "config": {evil: evil}, "route": evil, "candidate": evil}

@@ -21,9 +21,6 @@ from autotuner.system.fields import read
 from tests.support.command_line import complaint, in_this_process
 from tests.support.won_run import won_run
 
-ELSEWHERE = ("spec",)
-"""What is not taken over: files lie where they were written."""
-
 
 @pytest.fixture
 def there(tmp_path: Path) -> Iterator[Store]:
@@ -45,8 +42,7 @@ def written(store: Store, folder: Path) -> Path:
 
 def contents(store: Store) -> list[dict[str, Any]]:
     """In the order of their names: exports tell the second in which a run began, and two may begin in one."""
-    records = [{name: value for name, value in one.items() if name not in ELSEWHERE} for one in export_records(store)]
-    return sorted(records, key=lambda one: (one["run"], one["ordinal"]))
+    return sorted(export_records(store), key=lambda one: (one["run"], one["ordinal"]))
 
 
 def test_what_is_imported_is_what_was_exported_and_comes_once(there: Store, here: Store, tmp_path: Path) -> None:

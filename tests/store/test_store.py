@@ -90,7 +90,7 @@ def test_a_run_is_read_back_as_it_was_written(store: Store) -> None:
 
 def test_a_candidate_goes_through_its_states(store: Store) -> None:
     run = new_run(store)
-    candidate = new_candidate(store, run, kind="microkernel", route="ukernel", spec="candidates/x/spec.mlir")
+    candidate = new_candidate(store, run, kind="microkernel", route="ukernel")
 
     def state() -> str:
         return store.candidates(run)[0].state
@@ -106,7 +106,7 @@ def test_a_candidate_goes_through_its_states(store: Store) -> None:
 
     row = store.candidates(run)[0]
     assert row.config == Config.of({"tile_m": 1, "route": "default"})
-    assert (row.kind, row.route, row.spec) == ("microkernel", "ukernel", "candidates/x/spec.mlir")
+    assert (row.kind, row.route) == ("microkernel", "ukernel")
     assert (row.error, row.us) == (1e-6, 2.0)
     (build,) = store.builds(run)
     assert (build.candidate, build.cached, build.binary, build.applied) == (candidate, True, "abc", 1)

@@ -93,7 +93,6 @@ def _row(run: str, ordinal: int) -> dict[str, Any]:
         "stderr": f"error: no {HOSTILE}\nsecond line" if failed else "",
         "error": None if failed else 4e-7,
         "us": None if failed else us,
-        "spec": "",
     }
 
 

@@ -32,10 +32,7 @@ def won_run(store: Store, *, name: str = "gemm_512x512x1024_f16_f32_nn", parent:
         config: dict[str, Value] = {"tile": 8 << ordinal, "pipeline": f"p{ordinal % 2}", "pad": ordinal % 2 == 0}
         config = config if ordinal else {}
         kind: Kind = "codegen" if ordinal else "baseline"
-        spec = f"candidates/{run}/c{ordinal:04d}/spec.mlir"
-        ids.append(
-            store.add_candidate(run, ordinal=ordinal, config=Config.of(config), kind=kind, route="plain", spec=spec)
-        )
+        ids.append(store.add_candidate(run, ordinal=ordinal, config=Config.of(config), kind=kind, route="plain"))
         if ordinal in times:
             store.record_build(built(ids[-1]))
             store.record_check(ids[-1], error=1e-7)
