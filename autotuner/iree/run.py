@@ -74,9 +74,9 @@ def _words(program: Path, vmfb: Path, invocation: Invocation, *, device: str) ->
     ]
 
 
-def list_devices(tools: Tools, driver: str, *, timeout: float = 60.0) -> process.Finished:
+def list_devices(tools: Tools, driver: str) -> process.Finished:
     """The devices that a driver finds on this machine."""
-    return process.run([tools.iree_run_module, f"--list_devices={driver}"], timeout=timeout)
+    return process.run([tools.iree_run_module, f"--list_devices={driver}"], timeout=60.0)
 
 
 # --- iree-benchmark-module --------------------------------------------------------------------------------------------

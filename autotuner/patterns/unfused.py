@@ -108,9 +108,9 @@ def _narrowed(op: Any) -> Any:
 
 def _scores(weights: Any) -> _Scaled | None:
     """The scores of which these are the softmax over the last dimension, before they are scaled."""
-    quotient = _operands(_plain(weights), graph.QUOTIENT, whole=1)
-    power = None if quotient is None else _operands(quotient[0], "math.exp", whole=1)
-    shifted = None if power is None else _operands(power[0], graph.DIFFERENCE, whole=1)
+    quotient = _operands(_plain(weights), graph.QUOTIENT)
+    power = None if quotient is None else _operands(quotient[0], "math.exp")
+    shifted = None if power is None else _operands(power[0], graph.DIFFERENCE)
     if quotient is None or shifted is None:
         return None
     sums = _reduces(quotient[1], graph.SUM, quotient[0])
@@ -134,7 +134,7 @@ def _plain(value: Any) -> Any:
 def _scaled(value: Any) -> _Scaled | None:
     """A value that is multiplied or divided by a number, or to which zero is added."""
     for name in (graph.PRODUCT, graph.QUOTIENT, graph.SUM):
-        operands = _operands(value, name, whole=1)
+        operands = _operands(value, name)
         number = None if operands is None else graph.number(operands[1])
         if operands is None or not isinstance(number, float):
             continue
@@ -151,17 +151,17 @@ def _name(value: Any) -> str:
     return operations[0].name if len(operations) == 2 and not any(graph.reductions(op)) else ""
 
 
-def _operands(value: Any, name: str, *, whole: int) -> list[Any] | None:
-    """The operands of the elementwise operation that makes it, of which the first so many have all its dimensions."""
+def _operands(value: Any, name: str) -> list[Any] | None:
+    """The operands of the elementwise operation that makes it, of which the first has all its dimensions."""
     if _name(value) != name:
         return None
     op = maker(value)
     arguments, (inner, end) = graph.body(op)
     every = list(range(graph.rank(value)))
     taken = list(inner.operands) == arguments[:-1] and list(end.operands) == list(inner.results)
-    alike = graph.loops(op)[:whole] == [every] * whole and graph.loops(op)[-1] == every
+    alike = graph.loops(op)[0] == graph.loops(op)[-1] == every
     # What has fewer dimensions has those that it has in their order, and not the last.
-    fewer = all(d is None or d == place for axes in graph.loops(op)[whole:-1] for place, d in enumerate(axes))
+    fewer = all(d is None or d == place for axes in graph.loops(op)[1:-1] for place, d in enumerate(axes))
     return list(op.operands)[:-1] if taken and alike and fewer else None
 
 

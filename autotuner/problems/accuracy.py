@@ -71,12 +71,12 @@ class Bound:
     """The largest root mean square of all errors, in deviations."""
 
     @classmethod
-    def relative(cls, reference: Array, tolerance: float, *, worst: float = 16.0) -> Bound:
+    def relative(cls, reference: Array, tolerance: float) -> Bound:
         """A bound on the relative error in the root mean square, for results of which no more is known.
 
         Elements above the usual size may be off by more: one of a softmax may be nearly all of it.
         """
-        return cls(tolerance * np.maximum(rms(reference) or 1.0, np.abs(reference)), worst=worst, mean=1.0)
+        return cls(tolerance * np.maximum(rms(reference) or 1.0, np.abs(reference)), worst=16.0, mean=1.0)
 
     @property
     def of_two(self) -> Bound:
