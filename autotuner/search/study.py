@@ -32,8 +32,6 @@ OPTUNA: Mapping[str, Callable[..., BaseSampler]] = {
     "gp": optuna.samplers.GPSampler,
     "random": optuna.samplers.RandomSampler,
 }
-_KNOBS = ("params", "distributions")
-"""Of a trial in a journal."""
 
 
 class Search:
@@ -162,6 +160,7 @@ class Journal(BaseJournalBackend):
         """A new file in the place of what is there."""
         self._path = path
         self._new: list[dict[str, Any]] = []
+        self._trial = False
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         self._write(b"", os.O_CREAT | os.O_EXCL)
@@ -175,8 +174,10 @@ class Journal(BaseJournalBackend):
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
         lines = [json.dumps(log, separators=(",", ":")) for log in logs]
         self._write("".join(f"{line}\n" for line in lines).encode())
-        # Optuna keeps what it reads, and nobody asks this process for a trial's knobs.
-        self._new += ({name: {} if name in _KNOBS else value for name, value in log.items()} for log in logs)
+        for log in logs:  # Optuna keeps what it reads, and nobody asks this process for trials: it must know one
+            if "params" not in log or not self._trial:
+                self._new.append(log)
+            self._trial |= "params" in log
 
     def _write(self, text: bytes, how: int = 0) -> None:
         try:

@@ -206,7 +206,7 @@ class Loop:
 
     def has_rival(self) -> bool:
         """Somebody can be put to the test against the default."""
-        return any(outcome.candidate.id != BASELINE for outcome in self.evaluator.contenders())
+        return any(o.contends and o.candidate.id != BASELINE for o in self.evaluator.outcomes.values())
 
     def _awaits_kernels(self) -> bool:
         """Microkernels take longer to build than the compiler's own code, and of several another may be there before
