@@ -4,12 +4,15 @@
 //   FAULTS_COUNTER  a file of two numbers: how often something was written there, by any of the programs, and how often
 //                   a call failed, or told a wrong time
 //   FAULTS_FULL     the number of the write from which on the disk is full
+//   FAULTS_FILE     a pattern of names below the root: only writes to these files are counted; then all fail
+//   FAULTS_LOG      a file that gets the name of each file that is written, a line a write
 //   FAULTS_READONLY a folder on a file system that may not be written to
 //   FAULTS_CLOCK    `back`: the clock runs backwards; `jump`: it is a day ahead every other second
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,13 +27,15 @@
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
-static const char *root, *readonly, *wrong_clock;
+static const char *root, *readonly, *wrong_clock, *file, *written;
 static long long full = LLONG_MAX, *counter;
 
 __attribute__((constructor)) static void begin(void) {
   root = getenv("FAULTS_ROOT");
   readonly = getenv("FAULTS_READONLY");
   wrong_clock = getenv("FAULTS_CLOCK");
+  file = getenv("FAULTS_FILE");
+  written = getenv("FAULTS_LOG");
   if (getenv("FAULTS_FULL")) full = atoll(getenv("FAULTS_FULL"));
   const char *path = getenv("FAULTS_COUNTER");
   int fd = path ? REAL(open)(path, O_RDWR | O_CLOEXEC) : -1;
@@ -53,8 +58,14 @@ static int below(const char *path, const char *folder) {
 
 // Whether the disk has no room for what is written to this path now.
 static int no_room(const char *path) {
-  if (!counter || !below(path, root) || !strchr(path + strlen(root) + 1, '/')) return 0;
-  if (__atomic_add_fetch(counter, 1, __ATOMIC_RELAXED) < full) return 0;
+  if (!counter || !below(path, root)) return 0;
+  const char *name = path + strlen(root) + 1;
+  if (!strchr(name, '/')) return 0;
+  int fd = written ? REAL(open)(written, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
+  if (fd >= 0) dprintf(fd, "%s\n", name);  // into the log, which no write is counted of
+  if (fd >= 0) close(fd);
+  int counts = !file || !fnmatch(file, name, 0);
+  if (__atomic_add_fetch(counter, counts, __ATOMIC_RELAXED) < full) return 0;
   return struck(ENOSPC);
 }
 

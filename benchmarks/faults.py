@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import random
+import re
 import sqlite3
 import struct
 import subprocess
@@ -36,6 +37,13 @@ from benchmarks.machine import machine
 FINE = (0, 2, 3, 5, 6)
 """Exit codes of a run that a fault has met: 2 where its time ran out. 4 is for wrong results, 1 for a bug."""
 GROUPS = Path("/sys/fs/cgroup/memory")
+SHORTEST = ("--trials", "1", "--budget", "60s")
+DATABASE = "workspace/results/autotune.db"
+_DRAWN = re.compile(
+    r"(?<=making-)[^/]+|(?<=^tmp/)[^/]+|(?<=[/.]tmp)\w+$|(?<=s[.])\w{8}$|(?<=autotune-)\w+|(?<=linked-)\w+"
+    r"|(?<=device-)\w+|(?<=/v\d/)[0-9a-f]{2}$|\d[0-9a-f-]*"
+)
+"""The parts of names that are others in each run."""
 _PLAIN = """#!/bin/sh
 exec '{real}' "$@"
 """
@@ -98,6 +106,8 @@ class Fault:
     """What happens to the files of an earlier run."""
     during: Callable[[Place], AbstractContextManager[None]] = lambda _: nullcontext()
     """What goes on beside the command."""
+    words: tuple[str, ...] = ()
+    """Of the command, beside those of any."""
     ends: bool = False
     """The results cannot be read any more: there is nothing to go on with."""
 
@@ -206,6 +216,18 @@ def faults() -> dict[str, Fault]:
     return found
 
 
+def full_disks(writes: Mapping[str, int]) -> dict[str, Fault]:
+    """From the first and the last write to each kind of file on, and from all to the database: each page of its log is
+    two, a head and its bytes."""
+    found = {}
+    for file, count in sorted(writes.items(), key=lambda one: one[0].endswith("-wal")):
+        step = 2 if file.endswith("-wal") else 1 if file.startswith(DATABASE) else max(1, count - 1)
+        for n in range(1, count + 1, step):
+            fault = Fault({"FAULTS_FULL": str(n), "FAULTS_FILE": file}, benchmark="", words=SHORTEST)
+            found[f"disk full from write {n} to {file} on"] = fault
+    return found
+
+
 def counted(folder: Path) -> tuple[int, int]:
     """By faults.c: how often something was written, and how often a call failed."""
     written, failed = struct.unpack("2q", (folder / "counter").read_bytes())
@@ -222,7 +244,7 @@ class Bench:
         found, rng = Outcome(name), random.Random(f"{self.seed}/{name}")
         with ExitStack() as stack:
             place = Place(folder, f"fault-{self.seed}-{name}")
-            words = (*COMMANDS["gemm"], *self._tools(place, fault))
+            words = (*COMMANDS["gemm"], *fault.words, *self._tools(place, fault))
             if fault.damage is not None:
                 found.exit_code = ended(place.start(words, folder / "earlier.json"))
                 fault.damage(place, rng)
@@ -242,7 +264,7 @@ class Bench:
             if (fault.environment or fault.compile or fault.benchmark) and not (found.struck or misbehaves or short):
                 found.wrong.append("the fault never struck")
             whole, text = (Fault() if fault.benchmark is None else Fault(benchmark="")), ""
-            words = (*COMMANDS["gemm"], *self._tools(place, whole))
+            words = (*COMMANDS["gemm"], *fault.words, *self._tools(place, whole))
             while found.exit_code not in (0, 6) and not fault.ends and found.resumed < 3 and not text:
                 found.resumed += 1
                 again = folder / f"again{found.resumed}.json"
@@ -261,13 +283,15 @@ class Bench:
             found.wrong += place.left()
         return found
 
-    def writes(self, folder: Path) -> int:
-        """How often a run that nothing disturbs writes to its disk."""
-        place = Place(folder, f"writes-{self.seed}")
-        place.more = self._environment(place, Fault({"FAULTS_FULL": str(1 << 40)}))
-        if ended(place.start(COMMANDS["gemm"], folder / "first.json")):
+    def writes(self, folder: Path) -> dict[str, int]:
+        """How often a run that nothing disturbs writes to its disk, by the pattern of a file's name."""
+        place, log = Place(folder, f"writes-{self.seed}"), folder / "log"
+        log.touch()
+        place.more = self._environment(place, Fault({"FAULTS_FULL": str(1 << 40), "FAULTS_LOG": str(log)}))
+        words = (*COMMANDS["gemm"], *SHORTEST, *self._tools(place, Fault(benchmark="")))
+        if ended(place.start(words, folder / "first.json")):
             sys.exit((folder / "first.err").read_text())
-        return counted(folder)[0]
+        return dict(Counter(_DRAWN.sub("*", line) for line in log.read_text().splitlines()))
 
     def _struck(self, place: Place) -> int:
         lines = sum(path.read_text().count("\n") for path in (place.folder / "tools").glob("*.struck"))
@@ -342,7 +366,7 @@ def table(outcomes: list[Outcome]) -> str:
         codes = Counter(one.exit_code for one in disks)
         verdicts = Counter(one.verdict for one in disks)
         lines.append(
-            f"\nDisk full from one of all writes on: {len(disks)} times; {whole} more runs wrote less often. "
+            f"\nDisk full from one of all writes on: {len(disks)} times; {whole} more runs wrote less often there. "
             f"Exit codes: {', '.join(f'{count} times {code}' for code, count in codes.items())}. "
             f"With room again and --resume: {', '.join(f'{count} {verdict}' for verdict, count in verdicts.items())}. "
             f"Something wrong: {sum(bool(one.wrong) for one in disks) or 'never'}."
@@ -354,7 +378,6 @@ def table(outcomes: list[Outcome]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path)
-    parser.add_argument("--disks", type=int, default=40, help="how often the disk fills up")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", help="faults with this text in their name")
     parser.add_argument("--minutes", type=float, default=1e9, help="none begins later")
@@ -370,9 +393,7 @@ def main() -> None:
             lines.append(json.dumps({"machine": machine(), "writes": bench.writes(Path(name) / "writes")}))
             asked.file.write_text(f"{lines[0]}\n")
         head, outcomes = json.loads(lines[0]), [Outcome(**json.loads(line)) for line in lines[1:]]
-        rng = random.Random(asked.seed)
-        drawn = [rng.randrange(1, head["writes"]) for _ in range(asked.disks)]
-        todo = faults() | {f"disk full from write {n} on": Fault({"FAULTS_FULL": str(n)}) for n in drawn}
+        todo = faults() | full_disks(head["writes"])
         known = {one.name for one in outcomes}
         for number, (fault_name, fault) in enumerate(todo.items()):
             if fault_name in known or (asked.only or "") not in fault_name or time.monotonic() > ends:
@@ -383,7 +404,8 @@ def main() -> None:
                 file.write(json.dumps(asdict(outcomes[-1])) + "\n")
             print(outcomes[-1], file=sys.stderr, flush=True)
     print(f"`python -m benchmarks.faults`, seed {asked.seed}. Machine: {head['machine']}.")
-    print(f"A run that nothing disturbs writes {head['writes']} times to its disk.\n")
+    writes = head["writes"].values()
+    print(f"A short run that nothing disturbs writes {sum(writes)} times to {len(writes)} kinds of files.\n")
     print(table(outcomes))
 
 

@@ -26,6 +26,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import autotuner.__main__  # noqa: F401  first, as in a command: BLAS has one thread
 from autotuner.build import Builder, BuildJob, Compiled
 from autotuner.build.executor import BuildExecutor
 from autotuner.devices.device import Module, Timing
@@ -130,6 +131,7 @@ class Watch(Silent):
 
     candidates: int
     began: float = field(default_factory=time.monotonic)
+    used: float = field(default_factory=time.process_time)
     part: int = 0
     looked: list[tuple[float, Held]] = field(default_factory=list)
 
@@ -137,10 +139,10 @@ class Watch(Silent):
         if now.timed - 1 < self.part * self.candidates // PARTS:
             return
         self.part += 1
-        seconds, held = time.monotonic() - self.began, Held.of(os.getpid())
-        self.began += seconds
-        self.looked.append((seconds, held))
-        print(f"{now.timed - 1:8,} candidates {seconds:8.1f} s {held}", flush=True)
+        seconds, cpu, held = time.monotonic() - self.began, time.process_time() - self.used, Held.of(os.getpid())
+        self.began, self.used = self.began + seconds, self.used + cpu
+        self.looked.append((cpu, held))
+        print(f"{now.timed - 1:8,} candidates {seconds:8.1f} s {cpu:8.1f} s of the processor {held}", flush=True)
 
 
 def search(candidates: int, folder: Path) -> Watch:
@@ -207,7 +209,7 @@ def main() -> None:
         looked = search(asked.candidates, Path(name)).looked
     (second, early), (last, late) = looked[2], looked[-1]
     print(
-        f"the last tenth took {last / second:.2f} times as long as the second; memory grew by "
+        f"the last tenth took {last / second:.2f} times as much of the processor as the second; memory grew by "
         f"{late.mib - early.mib:.0f} MiB between them, files by {late.files - early.files}, "
         f"threads by {late.threads - early.threads}"
     )
