@@ -38,15 +38,11 @@ FINE = (0, 2, 3, 5, 6)
 """Exit codes of a run that a fault has met: 2 where its time ran out. 4 is for wrong results, 1 for a bug."""
 GROUPS = Path("/sys/fs/cgroup/memory")
 SHORTEST = ("--trials", "1", "--budget", "60s")
-DATABASE = "workspace/results/autotune.db"
 _DRAWN = re.compile(
     r"(?<=making-)[^/]+|(?<=^tmp/)[^/]+|(?<=[/.]tmp)\w+$|(?<=s[.])\w{8}$|(?<=autotune-)\w+|(?<=linked-)\w+"
     r"|(?<=device-)\w+|(?<=/v\d/)[0-9a-f]{2}$|\d[0-9a-f-]*"
 )
 """The parts of names that are others in each run."""
-_PLAIN = """#!/bin/sh
-exec '{real}' "$@"
-"""
 _COMPILER = """#!/bin/sh
 case "$*" in *--iree-opt-data-tiling*|*tuning-spec-path*) ;; *) exec '{real}' "$@" ;; esac
 [ ! -s "$0.fault" ] || {{ echo >> "$0.struck"; . "$0.fault"; }}
@@ -167,10 +163,6 @@ def locked(place: Place, seconds: float) -> Iterator[None]:
         thread.join()
 
 
-def values(text: str) -> Fault:
-    return Fault(benchmark=f"ms={text}")
-
-
 def faults() -> dict[str, Fault]:
     mib = 1 << 20
     clock = {"FAULTS_BEGAN": str(int(time.monotonic()))}
@@ -200,9 +192,9 @@ def faults() -> dict[str, Fault]:
         ),
         "compiler writes nothing, exit code 0": Fault(compile="exit 0", benchmark=""),
         "benchmark never ends": Fault(benchmark="sleep 2400"),
-        "benchmark prints NaN": values("NaN"),
-        "benchmark prints -3": values("-3"),
-        "benchmark prints 0": values("0"),
+        "benchmark prints NaN": Fault(benchmark="ms=NaN"),
+        "benchmark prints -3": Fault(benchmark="ms=-3"),
+        "benchmark prints 0": Fault(benchmark="ms=0"),
         "benchmark prints garbage": Fault(benchmark="head -c 5000 /dev/urandom; exit 0"),
         "device lost after two candidates": Fault(
             benchmark='[ "$(wc -l < "$known")" -le 2 ] || { echo "INTERNAL; device lost" >&2; exit 1; }'
@@ -218,11 +210,11 @@ def faults() -> dict[str, Fault]:
 
 def full_disks(writes: Mapping[str, int]) -> dict[str, Fault]:
     """From the first and the last write to each kind of file on, and from all to the database: each page of its log is
-    two, a head and its bytes."""
+    two, a head and its bytes. The log comes last and is shuffled: there are hundreds."""
     found = {}
     for file, count in sorted(writes.items(), key=lambda one: one[0].endswith("-wal")):
-        step = 2 if file.endswith("-wal") else 1 if file.startswith(DATABASE) else max(1, count - 1)
-        for n in range(1, count + 1, step):
+        step = 2 if file.endswith("-wal") else 1 if "/autotune.db" in file else max(1, count - 1)
+        for n in sorted(range(1, count + 1, step), key=lambda n: random.Random(n).random()):
             fault = Fault({"FAULTS_FULL": str(n), "FAULTS_FILE": file}, benchmark="", words=SHORTEST)
             found[f"disk full from write {n} to {file} on"] = fault
     return found
@@ -283,7 +275,7 @@ class Bench:
             found.wrong += place.left()
         return found
 
-    def writes(self, folder: Path) -> dict[str, int]:
+    def writes(self, folder: Path) -> Mapping[str, int]:
         """How often a run that nothing disturbs writes to its disk, by the pattern of a file's name."""
         place, log = Place(folder, f"writes-{self.seed}"), folder / "log"
         log.touch()
@@ -291,7 +283,7 @@ class Bench:
         words = (*COMMANDS["gemm"], *SHORTEST, *self._tools(place, Fault(benchmark="")))
         if ended(place.start(words, folder / "first.json")):
             sys.exit((folder / "first.err").read_text())
-        return dict(Counter(_DRAWN.sub("*", line) for line in log.read_text().splitlines()))
+        return Counter(_DRAWN.sub("*", line) for line in log.read_text().splitlines())
 
     def _struck(self, place: Place) -> int:
         lines = sum(path.read_text().count("\n") for path in (place.folder / "tools").glob("*.struck"))
@@ -315,14 +307,14 @@ class Bench:
             return ()
         real, folder = Tools.find(), place.folder / "tools"
         folder.mkdir(exist_ok=True)
-        for name, text, lines, path in (
-            ("iree-compile", _COMPILER, fault.compile, real.iree_compile),
-            ("iree-run-module", _PLAIN, "", real.iree_run_module),
-            ("iree-benchmark-module", _BENCHMARK, fault.benchmark, real.iree_benchmark_module),
+        for path, text, lines in (
+            (real.iree_compile, _COMPILER, fault.compile),
+            (real.iree_run_module, "#!/bin/sh\nexec '{real}' \"$@\"", ""),
+            (real.iree_benchmark_module, _BENCHMARK, fault.benchmark),
         ):
-            (folder / name).write_text(text.format(real=path))
-            (folder / name).chmod(0o755)
-            (folder / f"{name}.fault").write_text(lines)
+            (program := folder / path.name).write_text(text.format(real=path))
+            program.chmod(0o755)
+            (folder / f"{path.name}.fault").write_text(lines)
         return ("--iree-tools", str(folder))
 
     def _group(self, stack: ExitStack, words: tuple[str, ...]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -66,6 +67,8 @@ class GuidedSampler(WholeSampler):
         """The trials that are known and have no result yet, and how many are known at all."""
         self._best: list[int] = []
         """What worked, the fastest first."""
+        self._lost: list[int] = []
+        """What failed."""
         self._choices: Iterator[int] = iter(())
         """What the model would choose next, as long as nothing new is known."""
         self._proposed = -1
@@ -102,11 +105,14 @@ class GuidedSampler(WholeSampler):
                 continue
             self._pending.pop(row, None)
             self._values[row] = trial.value if trial.value is not None else math.nan
+            if trial.value is None:
+                self._lost.append(row)
+            else:
+                insort(self._best, row, key=self._values.__getitem__)
             tally = self._failed if trial.value is None else self._worked
             tally[self._knobs, self._grid.space.indices[row]] += 1
         if told:
-            worked = (row for row, value in self._values.items() if not math.isnan(value))
-            self._best, self._choices = sorted(worked, key=self._values.__getitem__), iter(())
+            self._choices = iter(())
 
     def _next(self) -> int | None:
         """The next row; None: all were proposed."""
@@ -160,8 +166,7 @@ class GuidedSampler(WholeSampler):
 
     def _most_promising(self, pool: Rows) -> Iterator[int]:
         """The model's choice from the pool."""
-        failed = [row for row, value in self._values.items() if math.isnan(value)]
-        known = _remembered([*self._best, *failed])
+        known = _remembered([*self._best, *self._lost])
         values: Floats = np.array([self._values[int(row)] for row in known])
         rows = np.concatenate([np.array([*self._pending], np.int64), pool])
         known_features, features = (self._likeness.rows(self._grid.space.indices[some]) for some in (known, rows))

@@ -77,7 +77,7 @@ def _finals(loop: Loop, effort: Effort) -> Finals[Outcome]:
         last=built,
         once=once,
         refuse=evaluator.refuse,
-        whole=len(loop.candidates()) >= min(loop.trials, len(space)),
+        whole=len(loop.evaluator.searched) >= min(loop.trials, len(space)),
         missed=sum(not outcome.settled for outcome in evaluator.outcomes.values()),
         no_knobs="" if len(space) else evaluator.plan.no_knobs,
     )

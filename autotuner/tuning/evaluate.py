@@ -21,6 +21,7 @@ from autotuner.measure.baselines import Baselines
 from autotuner.measure.calibrate import Calibration
 from autotuner.measure.check import Check
 from autotuner.measure.screening import Measured
+from autotuner.measure.standing import Kind
 from autotuner.microkernels.providers.provider import ObjectRefusalError
 from autotuner.store.rows import BuildRow, CandidateRow
 from autotuner.store.store import Store
@@ -51,6 +52,10 @@ class Evaluator:
     elsewhere: bool = False
     """What is built is timed on another machine."""
     outcomes: dict[str, Outcome] = field(default_factory=dict)
+    searched: list[Outcome] = field(default_factory=list, init=False)
+    """Those of the search."""
+    _best: dict[Kind, float] = field(default_factory=dict, init=False)
+    """The least time of each kind: looking through all for it would cost more with each candidate."""
     next_ordinal: int = 0
     """Where the numbering of new rows goes on."""
     known: Calibration[Compiled] | None = field(default=None, init=False)
@@ -100,8 +105,7 @@ class Evaluator:
             candidate = names[row.id]
             if candidate is None:
                 continue
-            outcome = Outcome(candidate, row.id)
-            self.outcomes[candidate.id] = outcome
+            outcome = self._opened(candidate, row.id)
             if row.state == "timed" and row.us is not None:
                 outcome.us, outcome.error, outcome.checked = row.us, row.error, True
                 outcome.failure = _failure_class(row.failure) if row.failure else None
@@ -114,6 +118,7 @@ class Evaluator:
                 outcome.duplicate_of, outcome.us, outcome.failure = twin.id, original.us, original.failure
             else:
                 unfinished.append(outcome)
+            self._compare(outcome)
         return unfinished
 
     def _identify(self, row: CandidateRow) -> Candidate | None:
@@ -137,8 +142,14 @@ class Evaluator:
                 route=candidate.route.name,
             )
             self.next_ordinal += 1
-            self.outcomes[candidate.id] = Outcome(candidate, row)
+            return self._opened(candidate, row)
         return self.outcomes[candidate.id]
+
+    def _opened(self, candidate: Candidate, row: int) -> Outcome:
+        outcome = self.outcomes[candidate.id] = Outcome(candidate, row)
+        if candidate.kind in SEARCHED:
+            self.searched.append(outcome)
+        return outcome
 
     # --- build --------------------------------------------------------------------------------------------------
 
@@ -151,10 +162,10 @@ class Evaluator:
         often, benchmark = self.known.repeat, self.known.benchmark
         if candidate.id == BASELINE or benchmark.cache == "cold":
             return often
-        alike = [o.us for o in self.contenders() if o.us is not None and o.candidate.kind == candidate.kind]
         shortest = self.known.device.invocation_us
         lasting = shortest if self.plan.target.backend.on_host else max(shortest, 1e6 * benchmark.seconds)
-        return more_often(often, min(alike, default=self.plan.hoped_us(candidate)), invocation_us=lasting)
+        us = self._best.get(candidate.kind) or self.plan.hoped_us(candidate)
+        return more_often(often, us, invocation_us=lasting)
 
     def job(self, candidate: Candidate, *, repeat: int | None = None) -> BuildJob:
         return self.plan.job(
@@ -243,6 +254,7 @@ class Evaluator:
             self._fail(outcome, timing.failure, timing.detail)
             return
         outcome.us = timing.median / self._ratio(device)
+        self._compare(outcome)
         self.store.record_timing(outcome.row, timing, phase="screen", block=0, us=outcome.us)
         self.tidy(outcome)
 
@@ -262,14 +274,18 @@ class Evaluator:
 
     @property
     def best_us(self) -> float:
-        return min((o.us for o in self.outcomes.values() if o.us is not None and o.failure is None), default=math.inf)
+        return min(self._best.values(), default=math.inf)
+
+    def _compare(self, outcome: Outcome) -> None:
+        if outcome.contends and outcome.us is not None:
+            self._best[outcome.kind] = min(outcome.us, self._best.get(outcome.kind, math.inf))
 
     def contenders(self) -> list[Outcome]:
         return [o for o in self.outcomes.values() if o.contends]
 
     def leader(self) -> Candidate | None:
         """The fastest of the search, if it is faster than the default at all."""
-        found = [o for o in self.contenders() if o.candidate.kind in SEARCHED]
+        found = [o for o in self.searched if o.contends]
         best = min(found, key=lambda o: o.us or math.inf, default=None)
         baseline = self.outcomes[BASELINE].us
         ahead = best is not None and best.us is not None and baseline is not None and best.us < baseline
@@ -334,6 +350,9 @@ class Evaluator:
         """One that was timed, and cannot be believed."""
         self.outcomes[name].us = None
         self._fail(self.outcomes[name], check.failure or "wrong-result", check.detail)
+        self._best.clear()
+        for outcome in self.outcomes.values():
+            self._compare(outcome)
 
     def _fail(self, outcome: Outcome, failure: FailureClass, detail: str) -> None:
         outcome.failure, outcome.detail = failure, detail

@@ -57,7 +57,7 @@ class Loop:
     def compile_only(self) -> None:
         """The baseline, the stock routes and a seeded sample of the space: built, proven and deduplicated."""
         plan = self.evaluator.plan
-        done = {o.candidate.config for o in self.candidates()}
+        done = {o.candidate.config for o in self.evaluator.searched}
         configs = dict.fromkeys([*plan.first, *plan.seeds])
         if len(plan.space):
             rng = np.random.default_rng(self.options.seed)
@@ -100,7 +100,7 @@ class Loop:
     def likeliest_kernel(self) -> list[Candidate]:
         """The microkernel that is expected to be the fastest, where some take part and it was not tried yet."""
         plan = self.evaluator.plan
-        if not plan.kernels or any(one.candidate.config == plan.first[0] for one in self.candidates()):
+        if not plan.kernels or any(one.candidate.config == plan.first[0] for one in self.evaluator.searched):
             return []
         return [plan.candidate(plan.first[0], id=candidate_id(self.evaluator.next_ordinal))]
 
@@ -128,14 +128,10 @@ class Loop:
                 plan.space, seed=self.options.seed, sampler=self.options.sampler, first=first, kept=kept
             )
             lane = SearchLane(self, deque(), search=search, unfinished=unfinished)
-            for outcome in self.candidates():
+            for outcome in self.evaluator.searched:
                 if outcome not in self.unfinished:
                     lane.tell(outcome)
         return lane
-
-    def candidates(self) -> list[Outcome]:
-        """Those of the search."""
-        return [o for o in self.evaluator.outcomes.values() if o.candidate.kind in SEARCHED]
 
     def _left_over(self) -> list[Candidate]:
         """Of the search's candidates, those that an interrupted run did not finish."""
@@ -211,10 +207,10 @@ class Loop:
     def _awaits_kernels(self) -> bool:
         """Microkernels take longer to build than the compiler's own code, and of several another may be there before
         the one that is expected to be the fastest."""
-        plan = self.evaluator.plan
-        kernels = [one for one in self.candidates() if one.candidate.kind == "microkernel"]
-        likeliest = [one for one in kernels if plan.first and one.candidate.config == plan.first[0]]
-        return bool(plan.kernels) and not (any(o.settled for o in kernels) and all(o.settled for o in likeliest))
+        plan, searched = self.evaluator.plan, self.evaluator.searched
+        if not plan.kernels or not any(o.settled for o in searched if o.kind == "microkernel"):
+            return bool(plan.kernels)
+        return not next((o.settled for o in searched if plan.first and o.candidate.config == plan.first[0]), True)
 
     @property
     def too_late(self) -> bool:
@@ -236,7 +232,7 @@ class Loop:
         self.session.reporter.progress(
             Progress(
                 trials=min(self.trials, len(self.evaluator.plan.space)),
-                asked=len(self.candidates()),
+                asked=len(self.evaluator.searched),
                 built=sum(o.built for o in outcomes),
                 failed=sum(o.failure is not None for o in outcomes),
                 timed=sum(o.us is not None for o in outcomes),
@@ -289,7 +285,7 @@ class SearchLane(_Listed):
 
     @property
     def room(self) -> int:
-        asked = len(self.loop.candidates()) - len(self.unfinished)
+        asked = len(self.loop.evaluator.searched) - len(self.unfinished)
         return 0 if self._exhausted else max(self.loop.trials - asked, 0)
 
     def ask(self, count: int) -> list[Started]:

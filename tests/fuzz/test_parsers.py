@@ -52,8 +52,8 @@ from tests.jobs.nightly.test_plan import GOOD as NIGHTLY
 from tests.support.logs import line
 from tests.support.won_run import won_run
 
-FEW = 50
-"""Files for each parser in the test suite: all of them take some seconds."""
+FEW = 200
+"""Files for each parser in the test suite."""
 CASES = int(os.environ.get("AUTOTUNE_FUZZ", "0"))
 """Files for each parser; 0: the few of the test suite, always the same."""
 ROOT = Path(__file__).parents[2]
@@ -70,8 +70,6 @@ class Parser:
     """The name that the file has."""
     files: Callable[[], st.SearchStrategy[bytes]]
     read: Callable[[Path], object]
-    share: float = 1.0
-    """The part of the cases that it gets in the test suite; those that start a program are slow."""
     starts: bool = False
     """It starts IREE's programs."""
 
@@ -321,9 +319,9 @@ PARSERS = {
     "tables of products": Parser("a8w8_gemm.csv", tables, lambda path: load_suite(str(path))),
     "lists of shapes": Parser("x.csv", lists, lambda path: load_suite(str(path))),
     "specs": Parser("x.mlir", specs, lambda path: read_spec(read_text(path))),
-    "models": Parser("x.mlir", programs, lambda path: vet_program(path, Tools.find()), share=0.1, starts=True),
+    "models": Parser("x.mlir", programs, lambda path: vet_program(path, Tools.find()), starts=True),
     "dispatches": Parser("x_benchmark.mlir", specs, lambda path: import_benchmark(path, path.parent, name="x")),
-    "onnx": Parser("x.onnx", onnx_files, read_onnx, share=0.1, starts=True),
+    "onnx": Parser("x.onnx", onnx_files, read_onnx, starts=True),
     "arrays": Parser("x.npy", arrays, lambda path: load_array(path, str(path))),
     "bundles": Parser("x.zip", bundles, read_bundle),
     "exports": Parser("x.json", exports, read_export),
@@ -380,9 +378,8 @@ def test_any_file_is_read_or_refused_in_words(
     (folder / "elsewhere").mkdir()
     monkeypatch.chdir(folder / "elsewhere")
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    cases = CASES or int(FEW * parser.share)
 
-    @settings(max_examples=cases, database=None, derandomize=not CASES, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=CASES or FEW, database=None, derandomize=not CASES, suppress_health_check=list(HealthCheck))
     @given(parser.files())
     def holds(data: bytes) -> None:
         path.unlink(missing_ok=True)
