@@ -105,7 +105,7 @@ class Evaluator:
             candidate = names[row.id]
             if candidate is None:
                 continue
-            outcome = self._opened(candidate, row.id)
+            outcome = Outcome(candidate, row.id)
             if row.state == "timed" and row.us is not None:
                 outcome.us, outcome.error, outcome.checked = row.us, row.error, True
                 outcome.failure = _failure_class(row.failure) if row.failure else None
@@ -118,7 +118,7 @@ class Evaluator:
                 outcome.duplicate_of, outcome.us, outcome.failure = twin.id, original.us, original.failure
             else:
                 unfinished.append(outcome)
-            self._compare(outcome)
+            self.take(outcome)
         return unfinished
 
     def _identify(self, row: CandidateRow) -> Candidate | None:
@@ -142,14 +142,15 @@ class Evaluator:
                 route=candidate.route.name,
             )
             self.next_ordinal += 1
-            return self._opened(candidate, row)
+            self.take(Outcome(candidate, row))
         return self.outcomes[candidate.id]
 
-    def _opened(self, candidate: Candidate, row: int) -> Outcome:
-        outcome = self.outcomes[candidate.id] = Outcome(candidate, row)
-        if candidate.kind in SEARCHED:
+    def take(self, outcome: Outcome) -> None:
+        """One more."""
+        self.outcomes[outcome.candidate.id] = outcome
+        if outcome.kind in SEARCHED:
             self.searched.append(outcome)
-        return outcome
+        self._compare(outcome)
 
     # --- build --------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from autotuner.build import Builder
 from autotuner.devices.device import Device, Timing
 from autotuner.iree.run import Benchmark, Invocation
 from autotuner.measure.calibrate import Calibration
+from autotuner.measure.check import Check
 from autotuner.microkernels.instance import shipped_folder
 from autotuner.microkernels.loader import FILE, load
 from autotuner.microkernels.variants import Variants
@@ -74,12 +75,13 @@ def test_a_kernel_repeats_by_what_it_is_expected_to_take_and_others_by_the_best_
     assert 10 < plan.hoped_us(kernel) < 15
     assert plan.hoped_us(codegen) == math.inf
     assert [evaluator.repeats(one) for one in (plan.baseline, kernel, codegen)] == [80, 1280, 80]
-    outcome = evaluator.open(kernel)
-    outcome.us = 40.0  # on a slower chip
+    evaluator.take(replace(evaluator.open(kernel), us=40.0))  # on a slower chip
     assert [evaluator.repeats(one) for one in (plan.baseline, kernel, codegen)] == [80, 320, 80]
-    outcome = evaluator.open(codegen)
-    outcome.us = 20.0
+    evaluator.take(replace(evaluator.open(codegen), us=20.0))
     assert [evaluator.repeats(one) for one in (plan.baseline, kernel, codegen)] == [80, 320, 640]
+    evaluator.refuse(codegen.id, Check("wrong-result", math.inf))
+    assert [evaluator.repeats(one) for one in (plan.baseline, kernel, codegen)] == [80, 320, 80]
+    assert evaluator.best_us == 40.0
 
 
 def test_of_single_calls_none_is_repeated(evaluator: Evaluator) -> None:

@@ -76,7 +76,8 @@ def loop(
     evaluator = Evaluator(plan, NOT_ASKED, NOT_ASKED, "", Path(), frozenset(), 1.0, Devices(()))
     benchmark, right = Benchmark(Invocation("main", (), ()), 0.02, 60.0), Check(None, 0.0)
     evaluator.calibrate(Calibration(BareDevice(), NOT_ASKED, benchmark, 1, BUILT, 0.1, 0.1, Timing((1000.0,)), right))
-    evaluator.outcomes |= {one.id: one for one in (outcome(BASELINE, 1000.0, "baseline"), *rivals)}
+    for one in (outcome(BASELINE, 1000.0, "baseline"), *rivals):
+        evaluator.take(one)
     others = {
         "tools": NOT_ASKED,
         "workspace": NOT_ASKED,
