@@ -37,7 +37,7 @@ from benchmarks.machine import machine
 FINE = (0, 2, 3, 5, 6)
 """Exit codes of a run that a fault has met: 2 where its time ran out. 4 is for wrong results, 1 for a bug."""
 GROUPS = Path("/sys/fs/cgroup/memory")
-SHORTEST = ("--trials", "1", "--budget", "60s")
+SHORTEST = ("--trials", "1", "--budget", "300s")
 _DRAWN = re.compile(
     r"(?<=making-)[^/]+|(?<=^tmp/)[^/]+|(?<=[/.]tmp)\w+$|(?<=s[.])\w{8}$|(?<=autotune-)\w+|(?<=linked-)\w+"
     r"|(?<=device-)\w+|(?<=/v\d/)[0-9a-f]{2}$|\d[0-9a-f-]*"
@@ -220,12 +220,6 @@ def full_disks(writes: Mapping[str, int]) -> dict[str, Fault]:
     return found
 
 
-def counted(folder: Path) -> tuple[int, int]:
-    """By faults.c: how often something was written, and how often a call failed."""
-    written, failed = struct.unpack("2q", (folder / "counter").read_bytes())
-    return written, failed
-
-
 class Bench:
     """Plays faults; everything random is drawn from the seed."""
 
@@ -288,7 +282,7 @@ class Bench:
     def _struck(self, place: Place) -> int:
         lines = sum(path.read_text().count("\n") for path in (place.folder / "tools").glob("*.struck"))
         if place.more:
-            lines += counted(place.folder)[1]
+            lines += struct.unpack("2q", (place.folder / "counter").read_bytes())[1]
         return lines
 
     def _environment(self, place: Place, fault: Fault) -> dict[str, str]:
