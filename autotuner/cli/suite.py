@@ -29,7 +29,7 @@ class SuiteWords:
         str | None,
         typer.Argument(
             metavar="NAME|FILE",
-            help="A suite, or a file: .csv of shapes, AITER, TunableOp; .yaml/.yml/.log of hipBLASLt; .txt of MIOpen.",
+            help="A suite, or a file: .csv of shapes, AITER, TunableOp; .yaml/.log/.txt of hipBLASLt, rocBLAS, MIOpen.",
         ),
     ] = None
     show: Annotated[bool, option("--list", "List the suites, or the problems of NAME|FILE.")] = False

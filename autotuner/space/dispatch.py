@@ -12,7 +12,7 @@ from autotuner.system.settings import loaded
 from autotuner.targets.backends import Backend
 
 _TRANSLATION_INFO = "#iree_codegen.translation_info"
-_CONSTRAINTS = "autotuner.space.gpu:GpuSpace"
+_CONSTRAINTS, _OWN = "autotuner.space.gpu:GpuSpace", "autotuner.space.gpu_own:OwnSpace"
 _DECLARED = {
     ATTENTION: "autotuner.space.gpu_attention:AttentionSpace",
     SCALED: "autotuner.space.gpu_scaled:ScaledSpace",
@@ -71,10 +71,16 @@ def read_dispatch_space(text: str, *, backend: Backend, batch: Batch = UNBATCHED
         found = loaded(_CONSTRAINTS).read(text, backend=backend, batch=batch)
     except NoCandidateError as none:
         declared = next((space for operation, space in _DECLARED.items() if operation in text), None)
-        if declared is None:
-            raise
         try:
-            found = loaded(declared).read(text)
+            if declared is None and batch.loops:
+                raise
+            found = loaded(declared).read(text) if declared else read_own(text, backend=backend)
         except NoCandidateError:
             raise none from None
+    return found
+
+
+def read_own(text: str, *, backend: Backend) -> DispatchSpace:
+    """What lies near the compiler's own choice, where it emits no constraints or crashes over them."""
+    found: DispatchSpace = loaded(_OWN).read(text, backend=backend)
     return found

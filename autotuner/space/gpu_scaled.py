@@ -50,7 +50,7 @@ class ScaledSpace:
         if "scaled_mma_layout" not in str(own.get("mma_kind", "")):
             raise NoCandidateError(
                 f"the compiler gives this product of {self._element} no matrix instructions.",
-                remedy="Try more than one row and column, and a target that has such instructions (gfx950).",
+                remedy="Try more rows or columns, and a target that has such instructions (gfx950).",
             )
         self._m, self._n, blocks, self._block = dispatch.loops
         self._depth = blocks * self._block

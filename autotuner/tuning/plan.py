@@ -28,7 +28,7 @@ from autotuner.problems.render import problem_mlir
 from autotuner.search.history import Shape
 from autotuner.space import ABSENT, Config, Space, Value
 from autotuner.space.cpu import CpuSpace
-from autotuner.space.dispatch import Batch, CompilationInfo, DispatchSpace, read_dispatch_space
+from autotuner.space.dispatch import Batch, CompilationInfo, DispatchSpace, read_dispatch_space, read_own
 from autotuner.system.settings import usable_cores
 from autotuner.targets import PLAIN, Route, Target
 
@@ -319,19 +319,21 @@ def _with_gpu(plan: Plan, builder: Builder, *, timeout: float) -> Plan:
     # IREE crashes when it emits constraints for a batched contraction or a grouped convolution. Those of one
     # batch entry or group are the same, less one loop.
     single, loops = plan.problem.unbatched()
-    flags = [*single.flags, *plan.target.compile_flags, ROOT_ATTRIBUTES, CONSTRAINTS]
+    flags, backend, refused = [*single.flags, *plan.target.compile_flags, ROOT_ATTRIBUTES], plan.target.backend, ""
     try:
-        text = builder.inspect(problem_mlir(single), flags, timeout=timeout)
+        text = builder.inspect(problem_mlir(single), [*flags, CONSTRAINTS], timeout=timeout)
     except CompilerRefusal as refusal:
         words = first_error(refusal.stderr)
         crashed = words.removeprefix("ended by ") if words.startswith("ended by ") else ""
         how = f"crashes ({crashed})" if crashed else f"refuses it ({words})"
-        return _without_knobs(plan, f"iree-compile {how} when it is asked for pipeline constraints ({CONSTRAINTS})")
+        refused = f"iree-compile {how} when it is asked for pipeline constraints ({CONSTRAINTS})"
+        text = builder.inspect(plan.source, flags, timeout=timeout)
     try:
-        gpu = read_dispatch_space(text, backend=plan.target.backend, batch=Batch(loops, _batch_loop(plan.dispatch)))
+        batch = Batch(loops, _batch_loop(plan.dispatch))
+        gpu = read_own(text, backend=backend) if refused else read_dispatch_space(text, backend=backend, batch=batch)
         space = gpu.space
     except NoCandidateError as error:
-        return _without_knobs(plan, error.message.rstrip("."))
+        return _without_knobs(plan, refused or error.message.rstrip("."))
     default = gpu.default()
     return replace(plan, space=space, first=(default,) if default else (), gpu=gpu)
 
