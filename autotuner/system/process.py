@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
 import os
 import secrets
@@ -173,7 +174,9 @@ def run(
     try:
         child = _begin(words, writes, cwd=cwd, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
     except OSError as error:
-        raise ToolMissingError(f"{command[0]} cannot be run: {error.strerror}.", remedy=INSTALL_IREE) from error
+        short = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EAGAIN)
+        remedy = "Free some space or memory." if short else INSTALL_IREE
+        raise ToolMissingError(f"{command[0]} cannot be run: {error.strerror}.", remedy=remedy) from error
     timed_out = cut_off = False
     out, err = bytearray(), bytearray()
     try:

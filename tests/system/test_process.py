@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -104,6 +105,15 @@ def test_a_flood_on_stdout_is_not_waited_for() -> None:
     assert not done.timed_out
     assert len(done.stdout) < 1 << 20
     assert done.why().endswith("killed: it printed more than 256 MiB")
+
+
+def test_a_program_that_finds_no_room_is_there_and_need_not_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full() -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(process, "_own_temporary", full)
+    with pytest.raises(ToolMissingError, match=r"No space left on device\. Free some space"):
+        process.run(["true"], timeout=ENOUGH)
 
 
 def test_a_program_that_does_not_exist_says_what_to_install() -> None:
