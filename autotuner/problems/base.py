@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from autotuner.problems.accuracy import Array, Bound, Precision, Sums, lower_pre
 from autotuner.problems.dtypes import ElementType
 
 if TYPE_CHECKING:  # where modules only run there are no bindings of the compiler
-    from autotuner.iree.mlir import Dispatch
+    from autotuner.iree.mlir import Dispatch, Kind
 
 FUNCTION = "main"
 """The name of a problem's only function."""
@@ -42,8 +43,21 @@ class Operand:
         return "x".join([*map(str, self.shape), self.element.mlir])
 
     @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+    @property
     def bytes(self) -> int:
-        return int(np.prod(self.shape, dtype=object)) * self.element.bytes
+        return self.elements * self.element.bytes
+
+
+_SPANNED: Mapping[Kind, tuple[tuple[str, ...], ...]] = {
+    "contraction": (("batch", "m", "k"), ("batch", "n", "k"), ("batch", "m", "n")),
+    "convolution": (("depth", "channel", "filter", "input"), ("batch", "image", "channel", "depth")),
+    "attention": (("batch", "k2", "k1"), ("batch", "m", "n")),
+}
+"""The roles whose loops go through an operand, and last through the result; of a convolution the weights' alone, for
+its image is padded."""
 
 
 class Problem(ABC):
@@ -125,6 +139,16 @@ class Problem(ABC):
     @abstractmethod
     def arguments(self) -> tuple[str, ...]:
         """Its command-line arguments."""
+
+    def excess(self, root: Dispatch) -> float:
+        """How much larger than its own the operands of an operation are, which may be its root: 1 where they are the
+        same, a little more where packing rounds them up to tiles, infinite where it cannot be its root."""
+        *inputs, out = (math.prod(size for role in roles for size in root.sizes(role)) for roles in _SPANNED[root.kind])
+        own = self.operands[1].elements
+        ratios = [out / self.outputs[0].elements, min((n / own for n in inputs if n >= own), default=0.0)]
+        ratios += [2 * root.work / self.flops] * (root.kind != "attention")
+        found = math.prod(ratios)
+        return found if min(ratios) >= 1 and (root.packed or found == 1) else math.inf
 
     def resolved(self, root: Dispatch) -> Dispatch:
         """The root operation of its dispatch, with sizes that only the problem knows."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from autotuner.problems.epilogue import NOTHING, Epilogue, refuse_epilogue
 from autotuner.problems.gemm import Gemm
 from autotuner.problems.operation import Operation, Product
 from autotuner.system.process import PIECE, in_parts
+
+if TYPE_CHECKING:
+    from autotuner.iree.mlir import Dispatch
 
 LAYOUTS = ("nhwc-hwcf", "nchw-fchw")
 Pair = tuple[int, int]
@@ -223,6 +227,11 @@ class Conv(Product):
             return (self,)
         product = Gemm(self.n * self.h * self.w, self.f, self.c, dtype=self.dtype, acc=self.acc, f8=self.f8)
         return self, replace(product, allow=self.allow, epilogue=self.epilogue, out=self.out)
+
+    def excess(self, root: Dispatch) -> float:
+        # Convolutions of other strides may have the same operands but for the image.
+        windows = ((self.stride, self.dilation), (root.strides, root.dilations))
+        return super().excess(root) if root.kind != self.kind or len({*windows}) == 1 else math.inf
 
     def unbatched(self) -> tuple[Conv, int]:
         if self.groups == 1 or self.depthwise:

@@ -5,15 +5,12 @@ Each part goes through the core loop as a problem of its own, the largest first,
 
 from __future__ import annotations
 
-from collections import Counter
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from autotuner.build import BuildJob
 from autotuner.carriers.microkernel import SPEC_FLAG
 from autotuner.errors import AutotuneError, OutOfTimeError
-from autotuner.iree.compile import CONFIGURED, ROOT_ATTRIBUTES, CompilerRefusal
-from autotuner.iree.mlir import read_root
 from autotuner.iree.processor import executable_target
 from autotuner.jobs.model.contestant import Contestant
 from autotuner.jobs.model.context import Context
@@ -25,9 +22,8 @@ from autotuner.microkernels.library import find
 from autotuner.microkernels.variants import Kernel, Variants
 from autotuner.problems import Problem
 from autotuner.problems.operations import OPERATIONS
-from autotuner.problems.render import problem_mlir
-from autotuner.programs.dispatch import DispatchProblem, flops, runs_alone
-from autotuner.programs.flow import Group, root_key
+from autotuner.programs.dispatch import DispatchProblem, runs_alone
+from autotuner.programs.flow import Group
 from autotuner.programs.structure import ModelStructure, Shares, by_work
 from autotuner.space import Config
 from autotuner.space.table import Value
@@ -199,33 +195,12 @@ class PartSearch:
         return KernelEntry(row.label, place, variants, config, known=known)
 
     def _groups(self, places: Sequence[Place]) -> dict[Problem, Group]:
-        """The dispatches of each place: those with the root that the compiler makes of it, or those that alone have its
-        arithmetic; where that is clear from the beginning, nothing is compiled."""
-        context, known = self.context, {root_key(group.root): group for group in self.structure.groups}
-        places_of = Counter(place.problem.flops for place in places)
-        groups_of = Counter(flops(group.root) for group in known.values())
-        flags = (*on_route(context.target, self.route).compile_flags, ROOT_ATTRIBUTES)
-        timeout = context.options.effort.compile_timeout
-        jobs = {
-            problem: context.session.executor.inspect(
-                BuildJob(problem_mlir(problem), flags, timeout, stop=CONFIGURED, dumps=())
-            )
-            for problem in (place.problem for place in places)
-            if not places_of[problem.flops] == groups_of[problem.flops] == 1
-        }
-        found: dict[Problem, Group] = {}
-        for problem, job in jobs.items():
-            try:
-                root = read_root(job.result())
-            except CompilerRefusal:
-                continue
-            if root is not None and root_key(root) in known:
-                found[problem] = known[root_key(root)]
-        for problem in (place.problem for place in places if place.problem not in found):
-            # What data tiling packs may have another batch in the model.
-            alike = [one for one in known.values() if flops(one.root) == problem.flops and one not in found.values()]
-            if len(alike) == 1:
-                found[problem] = alike[0]
+        """The dispatches of each place: those whose operands have its sizes, as near as packing leaves them."""
+        found = {}
+        for problem in (place.problem for place in places):
+            nearest = min(self.structure.groups, key=lambda group: problem.excess(group.root), default=None)
+            if nearest is not None and math.isfinite(problem.excess(nearest.root)):
+                found[problem] = nearest
         return found
 
     # --- the search -------------------------------------------------------------------------------------------------

@@ -174,7 +174,6 @@ class Known(Library):
 
 def search(root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[PartSearch, Library]:
     """Over three products, of which two take enough of the time."""
-    monkeypatch.setattr(PartSearch, "_groups", lambda *_: {})
     monkeypatch.setattr(ModelStructure, "flops", sum(problem.flops for problem in PROBLEMS))
     context = BareContext(root=root, model=Model(Path("m.mlir"), min_share=20.0))
     return PartSearch(context, PLAIN, NOTHING, Shares({}, STATISTICS)), Known(context, (), "x86_64", "")
