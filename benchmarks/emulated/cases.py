@@ -75,6 +75,8 @@ _CHIPS: dict[str, tuple[Problem, ...]] = {
         _BY_BLOCKS,
         Gemm.parse(shape="128x128x256", dtype="mxfp4"),
         Gemm.parse(shape="128x128x256", dtype="mxfp8"),
+        Gemm.parse(shape="100x72x256", dtype="mxfp4"),
+        Gemm.parse(shape="100x72x256", dtype="mxfp8"),
         *_CONVS,
         _ATTENTION,
     ),
