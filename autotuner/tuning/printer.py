@@ -195,7 +195,7 @@ def tell_problem(result: AnyResult, printer: Printer) -> None:
         best=best_words(best.kind, best.config, best.measured.route) if best is not None and raced else "",
         wrong_us=result.reference.default_us if wrong and result.reference else None,
     )
-    own = result.best_codegen
+    own = result.best_codegen if best is not None and best.kind == "microkernel" else None
     if own is not None and own.us is not None and own.config:  # else it is the default, or flags alone
         printer.time("codegen", own.us, result, "without microkernels")
     if best is not None and best.candidate and (result.ranking or (wrong and result.verdict != "win" and best.config)):

@@ -142,10 +142,11 @@ def test_the_screen_has_verdict_times_and_files_and_no_details() -> None:
 
 
 def test_what_a_spec_without_kernels_would_give_stands_beside_a_kernel_that_wins() -> None:
-    own = Best(Measured(12.0, (), "plain"), {"tile_n": 16})
-    assert lines(replace(AGREE, best_codegen=own))["codegen"].split()[:2] == ["12.0", "µs"]
-    by_flags = replace(own, config={})
-    assert "codegen" not in lines(replace(AGREE, best_codegen=by_flags)), "it has a line of its own"
+    own, kernel = Best(Measured(12.0, (), "plain"), {"tile_n": 16}), RESULT.best
+    won = replace(AGREE, best=kernel, best_codegen=own)
+    assert lines(won)["codegen"].split()[:2] == ["12.0", "µs"]
+    assert "codegen" not in lines(replace(won, best_codegen=replace(own, config={}))), "it has a line of its own"
+    assert "codegen" not in lines(replace(won, best=own)), "it is the best itself"
 
 
 def test_details_come_with_verbose() -> None:
