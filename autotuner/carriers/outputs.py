@@ -12,7 +12,7 @@ from pathlib import Path
 
 from autotuner.carriers.flagfile import KERNELS
 from autotuner.errors import UsageError
-from autotuner.system.digests import file_digest
+from autotuner.system.digests import content_digest, file_digest
 from autotuner.system.files import begins, claim, kind, write_whole
 from autotuner.system.workspace import Workspace
 
@@ -74,9 +74,13 @@ class Outputs:
                 claim(one, self.owns, force=self.force)
 
     def write(self, path: Path, text: str | bytes) -> None:
-        """Writes one of the files, whole or not at all."""
-        write_whole(path, text, self.owns, force=self.force)
-        self._note(path)
+        """Writes one of the files, whole or not at all.
+
+        It is listed first: if this is cut off in between, nothing is there that would be taken for somebody else's.
+        """
+        mine = self.owns(path)
+        self._note(path, content_digest(text.encode(errors="replace") if isinstance(text, str) else text))
+        write_whole(path, text, lambda _: mine, force=self.force)
 
     def copy(self, source: Path) -> None:
         """Copies an object into the folder of objects."""
@@ -111,9 +115,9 @@ class Outputs:
             return notes if isinstance(notes, dict) else {}
         return {}
 
-    def _note(self, path: Path) -> None:
-        if self.record is not None and (path.suffix == ".flags" or not _says_so(path)):
-            notes = {**self._notes(), self._name(path): file_digest(path)}
+    def _note(self, path: Path, digest: str) -> None:
+        if self.record is not None:
+            notes = {**self._notes(), self._name(path): digest}
             write_whole(self.record, json.dumps(notes, indent=1) + "\n")
 
 

@@ -54,8 +54,10 @@ class Evaluator:
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     searched: list[Outcome] = field(default_factory=list, init=False)
     """Those of the search."""
+    states: dict[str, set[str]] = field(default_factory=lambda: {"built": set(), "failed": set(), "timed": set()})
+    """The names of those that were built, have failed or have a time, duplicates too."""
     _best: dict[Kind, float] = field(default_factory=dict, init=False)
-    """The least time of each kind: looking through all for it would cost more with each candidate."""
+    """The least time of each kind: looking through all for it, or for states, would cost more with each candidate."""
     next_ordinal: int = 0
     """Where the numbering of new rows goes on."""
     known: Calibration[Compiled] | None = field(default=None, init=False)
@@ -71,6 +73,7 @@ class Evaluator:
         self._baselines = Baselines(calibration, lambda: self.outcomes[BASELINE].us)
         if (baseline := self.outcomes.get(BASELINE)) is not None:
             baseline.build = calibration.baseline
+            self._note(baseline)
 
     @property
     def measures(self) -> bool:
@@ -150,7 +153,7 @@ class Evaluator:
         self.outcomes[outcome.candidate.id] = outcome
         if outcome.kind in SEARCHED:
             self.searched.append(outcome)
-        self._compare(outcome)
+        self._note(outcome)
 
     # --- build --------------------------------------------------------------------------------------------------
 
@@ -198,6 +201,7 @@ class Evaluator:
     def settle_build(self, outcome: Outcome, build: Compiled) -> bool:
         """Writes the build's row; True when the candidate is new and should be checked and timed."""
         outcome.build = replace(build, dumped={})  # it is proven by these texts, which would fill memory for hours
+        self._note(outcome)
         command, vmfb = tuple(build.command), str(build.vmfb)
         self.store.record_build(
             BuildRow(outcome.row, build.seconds, build.cached, build.binary, build.applied, command, vmfb, build.isa)
@@ -219,6 +223,7 @@ class Evaluator:
         """Takes over the result of the candidate with the same binary."""
         outcome.duplicate_of = original.candidate.id
         outcome.us, outcome.failure = original.us, original.failure
+        self._note(outcome)
         self.store.record_duplicate(outcome.row, of=original.row)
         self.tidy(outcome)
 
@@ -255,7 +260,7 @@ class Evaluator:
             self._fail(outcome, timing.failure, timing.detail)
             return
         outcome.us = timing.median / self._ratio(device)
-        self._compare(outcome)
+        self._note(outcome)
         self.store.record_timing(outcome.row, timing, phase="screen", block=0, us=outcome.us)
         self.tidy(outcome)
 
@@ -277,7 +282,10 @@ class Evaluator:
     def best_us(self) -> float:
         return min(self._best.values(), default=math.inf)
 
-    def _compare(self, outcome: Outcome) -> None:
+    def _note(self, outcome: Outcome) -> None:
+        reached = {"built": outcome.built, "failed": outcome.failure, "timed": outcome.us is not None}
+        for state in filter(reached.get, reached):
+            self.states[state].add(outcome.id)
         if outcome.contends and outcome.us is not None:
             self._best[outcome.kind] = min(outcome.us, self._best.get(outcome.kind, math.inf))
 
@@ -351,12 +359,14 @@ class Evaluator:
         """One that was timed, and cannot be believed."""
         self.outcomes[name].us = None
         self._fail(self.outcomes[name], check.failure or "wrong-result", check.detail)
+        self.states["timed"].discard(name)
         self._best.clear()
         for outcome in self.outcomes.values():
-            self._compare(outcome)
+            self._note(outcome)
 
     def _fail(self, outcome: Outcome, failure: FailureClass, detail: str) -> None:
         outcome.failure, outcome.detail = failure, detail
+        self._note(outcome)
         self.store.record_failure(outcome.row, failure, stderr=detail)
         self.tidy(outcome)
 

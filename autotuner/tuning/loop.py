@@ -226,16 +226,13 @@ class Loop:
         return clocked(self.seconds, what)
 
     def report(self) -> None:
-        outcomes = list(self.evaluator.outcomes.values())
         baseline = self.evaluator.outcomes.get(BASELINE)
         best = self.evaluator.best_us
         self.session.reporter.progress(
             Progress(
                 trials=min(self.trials, len(self.evaluator.plan.space)),
                 asked=len(self.evaluator.searched),
-                built=sum(o.built for o in outcomes),
-                failed=sum(o.failure is not None for o in outcomes),
-                timed=sum(o.us is not None for o in outcomes),
+                **{state: len(names) for state, names in self.evaluator.states.items()},
                 baseline_us=baseline.us if baseline else None,
                 best_us=best if math.isfinite(best) else None,
                 seconds=self.clock.elapsed,

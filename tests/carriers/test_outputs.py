@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from autotuner.carriers import outputs
 from autotuner.carriers.carrier import carrier_named
 from autotuner.carriers.outputs import MICROKERNEL, MODEL, Outputs, files_in
 from autotuner.carriers.provenance import WRITTEN
 from autotuner.errors import AutotuneError, UsageError
+from autotuner.system.files import write_whole
 from autotuner.system.workspace import Workspace
 from autotuner.targets.backends import TUNING_SPEC
 
@@ -94,6 +98,34 @@ def test_what_was_written_is_known_again_also_after_the_workspace_has_moved(file
     moved.claim()
     moved.clear()
     assert not any(path.exists() for path in moved.all)
+
+
+@pytest.mark.parametrize("written", range(5))
+def test_what_was_cut_off_while_it_wrote_is_known_again(
+    files: Outputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int
+) -> None:
+    kernel, left = tmp_path / "kernel.o", [written]
+
+    def ship(flags: str, code: bytes) -> None:
+        files.clear()
+        kernel.write_bytes(code)
+        files.copy(kernel)
+        files.write(files.flagfile, flags)
+
+    def cut_off(*words: Any, **more: Any) -> None:
+        if not left[0]:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        write_whole(*words, **more)
+
+    ship("--iree-opt-data-tiling\n", b"of an earlier run")
+    monkeypatch.setattr(outputs, "write_whole", cut_off)
+    with suppress(KeyboardInterrupt):
+        ship("--iree-opt-level=O3\n", b"new")
+    assert left == [0]
+    files.claim()
+    files.clear()
+    assert not any(path.exists() for path in files.all)
 
 
 def test_a_flagfile_that_was_changed_by_hand_is_not_written_over(files: Outputs) -> None:

@@ -3,7 +3,7 @@ is shown of it on the way."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -19,8 +19,11 @@ from autotuner.measure.calibrate import Calibration
 from autotuner.measure.check import Check
 from autotuner.measure.clock import Clock
 from autotuner.measure.schedule import Schedule
+from autotuner.measure.screening import Measured
 from autotuner.space import Config, Space
 from autotuner.space.table import Knob
+from autotuner.store.rows import NewRun
+from autotuner.store.store import Store
 from autotuner.system.progress import Progress, Silent, Stop
 from autotuner.targets import PLAIN, Target
 from autotuner.tuning.evaluate import Evaluator
@@ -142,3 +145,50 @@ def test_progress_counts_what_there_is() -> None:
     shown = Shown()
     loop(Simulated(60.0), outcome("c1", 500.0), shown=shown).report()
     assert [(now.trials, now.timed, now.baseline_us, now.best_us) for now in shown.seen] == [(2, 2, 1000.0, 500.0)]
+
+
+class Unread(dict[str, Outcome]):
+    """What is looked up by name."""
+
+    def values(self) -> Any:
+        raise AssertionError("to look through all for each new one takes longer and longer")
+
+
+def test_progress_counts_what_became_of_each_candidate_and_looks_through_none(tmp_path: Path) -> None:
+    shown = Shown()
+    searching = loop(Simulated(60.0), shown=shown)
+    evaluator, device = searching.evaluator, searching.evaluator.calibration.device
+    with Store.open(None, workspace=tmp_path) as store:
+        evaluator.store, evaluator.folder = store, tmp_path
+        evaluator.run = store.start_run(NewRun("single", "", (), {}, "cpu", "cpu", seed=0))
+        evaluator.next_ordinal = 1
+        names = ("timed", "twin", "unbuilt", "wrong", "slow")
+        timed, twin, unbuilt, wrong, slow = (
+            evaluator.open(Candidate(name, "codegen", PLAIN, 1, Config.of({"tile": n}))) for n, name in enumerate(names)
+        )
+        measured = Measured(Check(None, 0.0), Timing((500.0,)), device=device.uri)
+        steps: Sequence[Callable[[], object]] = (
+            lambda: evaluator.settle_build(timed, replace(BUILT, binary="a")),
+            lambda: evaluator.settle_build(twin, replace(BUILT, binary="a")),
+            lambda: evaluator.settle(timed, measured),
+            lambda: evaluator.settle_build(unbuilt, replace(BUILT, failure="compile-error")),
+            lambda: evaluator.settle_build(wrong, replace(BUILT, binary="b")),
+            lambda: evaluator.settle(wrong, replace(measured, check=Check("wrong-result", 1.0), timing=None)),
+            lambda: evaluator.settle_build(slow, replace(BUILT, binary="c")),
+            lambda: evaluator.settle(slow, replace(measured, timing=Timing((), failure="run-timeout"))),
+            lambda: evaluator.refuse(timed.id, Check("wrong-result", 1.0)),
+        )
+        for step in steps:
+            step()
+            known = evaluator.outcomes
+            evaluator.outcomes = Unread(known)
+            searching.report()
+            evaluator.outcomes = known
+            now, all_of_them = shown.seen[-1], known.values()
+            assert now.asked == len(names)
+            assert now.built == sum(one.built for one in all_of_them)
+            assert now.failed == sum(one.failure is not None for one in all_of_them)
+            assert now.timed == sum(one.us is not None for one in all_of_them)
+    assert [(now.built, now.failed, now.timed) for now in shown.seen] == [
+        (2, 0, 1), (3, 0, 1), (3, 0, 3), (3, 1, 3), (4, 1, 3), (4, 2, 3), (5, 2, 3), (5, 3, 3), (5, 4, 2),
+    ]  # fmt: skip
