@@ -3,7 +3,8 @@
 Each round runs a command on this processor in a workspace and a cache of its own, and kills one part of it (SIGKILL)
 at random moments: the command itself, a compile, the device's process, a worker or the scheduler of its cluster, the
 database server. What ends by that goes on with --resume, and is killed again, until it ends or was killed six times. A
-moment is drawn by the clock, or comes once the results have so many records more: rows that ended, and timings. No
+moment is drawn by the clock, or comes once the results have so many records more: rows that ended, and timings. With
+--late it is the command itself, in the race of the finalists, or from its first file in specs/ to its report. No
 finished row may ever be missing or doubled, the verdict must be there, and no process, held lock, temporary folder or
 shared memory may be left.
 
@@ -13,7 +14,6 @@ FILE (.jsonl) gets a line a round; rounds that are in it are not run again. What
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import math
 import os
@@ -24,46 +24,31 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 
-from autotuner.errors import StorageError
 from autotuner.store.rows import CandidateRow, RunRow
-from autotuner.store.store import Store
-from autotuner.system.cache import MAKING
 from autotuner.system.settings import cache_dir
 from benchmarks.machine import machine
+from benchmarks.place import COMMANDS, LATE, PROGRAMS, RACE, SOON, Place, differences, ended
 from tests.store.postgresql import Server, own_server
 from tests.support.clusters import LocalCluster, local_cluster
 from tests.support.patience import wait_until
 
-ROOT = Path(__file__).parents[1]
-SHAPES = "op,shape,dtype\ngemm,96x64x128,f32\ngemm,48x80x64,f32\n"
-SHORT = ("--effort", "quick", "--microkernels", "none", "--json", "--resume")
-COMMANDS: Mapping[str, tuple[str, ...]] = {
-    "gemm": ("gemm", "--shape", "96x64x128", "--dtype", "f32", "--budget", "30s", "--trials", "5", *SHORT),
-    "model": ("model", str(ROOT / "tests/jobs/model/examples/three.mlir"), "--budget", "50s", "--trials", "3", *SHORT),
-    "suite": ("suite", "shapes.csv", "--budget", "40s", "--trials", "3", *SHORT),
-    "ab": ("ab", "sgemm_c", "--shape", "96x64x128", "--budget", "35s", "--json", "--resume"),
-}
 PARTS = ("coordinator", "compile", "device", "worker", "scheduler", "postgresql")
 """What is killed. A cluster builds and times for gemm alone, which is enough to lose its parts."""
-PROGRAMS = {"compile": "iree-compile", "device": "autotuner.devices.child"}
-"""Words of the command lines of a command's own programs."""
-ENDED = ("timed", "failed", "duplicate")
 KILLS = 6
 """At most so often a command is killed before it may come to its end."""
 BY_THE_CLOCK = 0.25
 """The share of moments that are drawn by the clock: of a start that lasts, most of them strike before it times."""
+IN_THE_RACE = 0.4
+"""The share of late moments that are in a race."""
 MOST_RECORDS = 20
 """The largest number of records after which something is killed: a search of these commands has some ten."""
-MOMENTS = ("before a row had ended", "among candidates", "after a race began")
-_MARK = "AUTOTUNE_CHAOS"
-_LONGEST = 600.0
-_SOON = 20.0
-"""Seconds in which a command's programs are gone after it."""
+MOMENTS = ("before a row had ended", "among candidates", "after a race began", "among files", "after the verdict")
 
 
 @dataclass
@@ -86,100 +71,26 @@ class Round:
     """What must not be."""
 
 
-@dataclass
-class Place:
-    """Folders of a round, and the environment of its programs."""
-
-    folder: Path
-    mark: str
-    storage: tuple[str, ...] = ()
-    more: Mapping[str, str] = field(default_factory=dict)
-    before: tuple[str, ...] = ()
-    """Words before a command."""
-
-    def __post_init__(self) -> None:
-        for name in ("workspace", "cache", "tmp", "watch"):
-            (self.folder / name).mkdir()
-        (self.folder / "cache" / "digests").symlink_to(cache_dir() / "digests")  # to hash the compiler takes seconds
-        (self.folder / "workspace" / "shapes.csv").write_text(SHAPES)
-
-    @property
-    def workspace(self) -> Path:
-        return self.folder / "workspace"
-
-    def start(self, words: tuple[str, ...], log: Path) -> subprocess.Popen[bytes]:
-        own = {_MARK: self.mark, "AUTOTUNE_CACHE_DIR": str(self.folder / "cache"), "TMPDIR": str(self.folder / "tmp")}
-        with log.open("wb") as out, log.with_suffix(".err").open("wb") as err:
-            return subprocess.Popen(
-                [*self.before, sys.executable, "-m", "autotuner", *words, *self.storage],
-                cwd=self.workspace,
-                env={**os.environ, **own, **self.more},
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-            )
-
-    def programs(self, word: str = "") -> list[int]:
-        """Processes of this round that have the word in their command line."""
-        found, mark = [], f"{_MARK}={self.mark}".encode()
-        for name in filter(str.isdecimal, os.listdir("/proc")):
-            with suppress(OSError):
-                if mark in Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
-                    words = Path(f"/proc/{name}/cmdline").read_bytes().decode(errors="replace")
-                    if words and word in words:
-                        found.append(int(name))
-        return found
-
-    def rows(self) -> tuple[list[RunRow], dict[int, CandidateRow]]:
-        """All runs, and the candidates that have ended."""
-        url = self.storage[1] if self.storage else None
-        with suppress(StorageError), Store.open(url, workspace=self.workspace, create=False) as store:
-            runs = store.runs()
-            rows = [row for run in runs for row in store.candidates(run.id) if row.state in ENDED]
-            return runs, {row.id: row for row in rows}
-        return [], {}
-
-    def seen(self) -> tuple[int, list[str]]:
-        """How many rows have ended, and the phases of all timings, as another program sees them beside the command."""
-        url = self.storage[1] if self.storage else f"sqlite:///{self.workspace}/results/autotune.db"
-        with suppress(StorageError), Store.open(url, workspace=self.folder / "watch", create=False) as store:
-            runs = [run.id for run in store.runs()]
-            rows = sum(row.state in ENDED for run in runs for row in store.candidates(run))
-            return rows, [timing.phase for run in runs for timing in store.timings(run)]
-        return 0, []
-
-    def left(self) -> Iterator[str]:
-        """What is left when nothing of the round runs any more."""
-        if not wait_until(lambda: not self.programs(), seconds=_SOON):
-            yield f"processes: {[Path(f'/proc/{pid}/cmdline').read_text() for pid in self.programs()]}"
-        for lock in self.folder.rglob("*.lock"):
-            with lock.open() as file:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError:
-                    yield f"a held lock: {lock.name}"
-        yield from (f"temporary: {path.name}" for path in (self.folder / "tmp").iterdir())
-        for name in (f"{MAKING}*", ".autotune-*"):
-            found = (path for path in self.folder.rglob(name) if path.suffix != ".lock")
-            yield from (f"half made: {path.relative_to(self.folder)}" for path in found)
-
-
-def play(number: int, seed: int, usual: Mapping[str, float], folder: Path) -> Round:
+def play(number: int, seed: int, usual: Mapping[str, float], folder: Path, *, late: bool) -> Round:
     """One round. `usual` are the seconds of each command that nobody disturbs."""
     rng = random.Random(f"{seed}/{number}")
-    part = PARTS[number % len(PARTS)]
+    part = "coordinator" if late else PARTS[number % len(PARTS)]
     command = "gemm" if part in ("worker", "scheduler") else rng.choice(list(COMMANDS))
+    words = COMMANDS[command]
+    if late:
+        command, words = list(LATE.items())[number % len(LATE)]
     found = Round(number, command, part)
     shared = set(os.listdir("/dev/shm"))
     with ExitStack() as stack:
         place = Place(folder, f"{seed}-{number}")
         servers = Servers(stack, place, part)
-        words, runs, before, done = COMMANDS[command], list[RunRow](), dict[int, CandidateRow](), False
+        runs, before, done = list[RunRow](), dict[int, CandidateRow](), False
         while not done and found.started < len(found.killed_after) + 4:
             document = folder / f"{found.started}.json"
             running, found.started = place.start((*words, *servers.words), document), found.started + 1
             known = len(found.killed_after)
-            while len(found.killed_after) < KILLS and (killed := kill(servers, running, usual[command], rng)):
+            strike = partial(kill_late, place) if late else partial(kill, servers, usual=usual.get(command, 0.0))
+            while len(found.killed_after) < KILLS and (killed := strike(running=running, rng=rng)):
                 found.killed_after.append(killed[0])
                 found.moments.append(killed[1])
                 if part not in PROGRAMS:  # the command does not go on without it
@@ -209,7 +120,7 @@ def play(number: int, seed: int, usual: Mapping[str, float], folder: Path) -> Ro
 
 
 def kill(
-    servers: Servers, running: subprocess.Popen[bytes], usual: float, rng: random.Random
+    servers: Servers, *, running: subprocess.Popen[bytes], usual: float, rng: random.Random
 ) -> tuple[float, str] | None:
     """Kills a part of the command at a random moment, or as soon as there is one; after how many seconds, and when."""
     began, (rows, phases) = time.monotonic(), servers.place.seen()
@@ -223,11 +134,34 @@ def kill(
         if due and (victims := servers.victims(running)):
             with suppress(ProcessLookupError):
                 os.kill(victims[0], signal.SIGKILL)
-                when = 0 if not rows else 2 if {"race", "confirm"} & {*phases} else 1
+                when = 0 if not rows else 2 if RACE & {*phases} else 1
                 return round(time.monotonic() - began, 2), MOMENTS[when]
         time.sleep(0.01 if due else 0.1)
         rows, phases = servers.place.seen()
     return None
+
+
+def kill_late(place: Place, *, running: subprocess.Popen[bytes], rng: random.Random) -> tuple[float, str] | None:
+    """Kills the command in its race, or soon after its first file in specs/; after how many seconds, and when."""
+    began, before, race = time.monotonic(), place.files(), rng.random() < IN_THE_RACE
+    seconds, due = rng.uniform(0.0, 5.0) if race else 10 ** rng.uniform(-3.0, 0.7), math.inf
+    known = Counter(place.seen()[1])
+    while running.poll() is None:
+        if due == math.inf and (racing(place, known) if race else place.files() != before):
+            due = time.monotonic() + seconds
+        if time.monotonic() > due:
+            running.kill()
+            running.wait()
+            ended = any(run.parent is None and run.status == "finished" for run in place.rows()[0])
+            when = 4 if ended else 3 if place.files() != before else 2
+            return round(time.monotonic() - began, 2), MOMENTS[when]
+        time.sleep(0.1 if race and due == math.inf else 0.001)
+    return None
+
+
+def racing(place: Place, known: Counter[str]) -> bool:
+    """Finalists are timed that were not."""
+    return any(count > known[phase] for phase, count in Counter(place.seen()[1]).items() if phase in RACE)
 
 
 def longer(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -236,36 +170,12 @@ def longer(words: tuple[str, ...]) -> tuple[str, ...]:
     return (*words[:at], f"{2 * int(words[at][:-1])}s", *words[at + 1 :])
 
 
-def ended(running: subprocess.Popen[bytes]) -> int:
-    try:
-        return running.wait(_LONGEST)
-    except subprocess.TimeoutExpired:
-        running.kill()
-        running.wait()
-        return -999
-
-
 def complain(found: Round, said: str, code: int, *, own: bool) -> None:
     """An error is one line with a remedy; a bug is neither. `own`: the command itself was killed."""
     if "Traceback" in said or "this is a bug" in said:
         found.wrong.append(f"a bug: {said[-600:]}")
     elif code < 0 and not own:
         found.wrong.append(f"exit code {code}: {said[-300:]}")
-
-
-def differences(
-    runs: list[RunRow], before: Mapping[int, CandidateRow], runs_after: list[RunRow], after: Mapping[int, CandidateRow]
-) -> Iterator[str]:
-    """Rows that are missing, changed or doubled."""
-    for row in before.values():
-        now = after.get(row.id)
-        if now is None or (now.state, now.config.key, now.failure) != (row.state, row.config.key, row.failure):
-            yield f"row {row.id} ({row.state}) is now {now and now.state}"
-    kept = Counter((row.run, row.config.key) for row in after.values() if row.kind == "codegen")
-    yield from (f"{run} has {times} rows of {config}" for (run, config), times in kept.items() if times > 1)
-    tops = [run for run in runs_after if run.parent is None]
-    if len(tops) > max(1, sum(run.parent is None for run in runs)):
-        yield f"--resume began another run: {[(run.id, run.status) for run in tops]}"
 
 
 class Servers:
@@ -310,7 +220,7 @@ class Servers:
         """What was killed is there again, as a service that is always restarted."""
         if self.server is not None:
             # What the killed one has left goes a moment later.
-            assert wait_until(self._started, seconds=_SOON)
+            assert wait_until(self._started, seconds=SOON)
         if self.part in ("worker", "scheduler"):
             self.cluster_stack.close()
             self._cluster()
@@ -369,12 +279,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=math.inf, help="no round begins later")
     parser.add_argument("--part", default="0/1", help="I/N: of each N rounds the one with this number")
+    parser.add_argument("--late", action="store_true", help="kill the command alone, at the end of its work")
     parser.add_argument("--table", action="store_true", help="run nothing more")
     asked = parser.parse_args()
     lines = asked.file.read_text().splitlines() if asked.file.exists() else []
     if not lines:
         with tempfile.TemporaryDirectory(prefix="chaos-") as name:
-            lines.append(json.dumps({"machine": machine(), "usual": usual_seconds(Path(name))}))
+            usual = {} if asked.late else usual_seconds(Path(name))
+            lines.append(json.dumps({"machine": machine(), "usual": usual}))
         asked.file.write_text(f"{lines[0]}\n")
     head, rounds = json.loads(lines[0]), [Round(**json.loads(line)) for line in lines[1:]]
     mine, of = map(int, asked.part.split("/"))
@@ -383,7 +295,7 @@ def main() -> None:
         if time.monotonic() > ends:
             break
         with tempfile.TemporaryDirectory(prefix="chaos-") as name:
-            rounds.append(play(number, asked.seed, head["usual"], Path(name)))
+            rounds.append(play(number, asked.seed, head["usual"], Path(name), late=asked.late))
         with asked.file.open("a") as file:
             file.write(json.dumps(asdict(rounds[-1])) + "\n")
         print(rounds[-1], file=sys.stderr, flush=True)

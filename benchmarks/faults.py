@@ -31,8 +31,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from autotuner.iree.tools import Tools
-from benchmarks.chaos import COMMANDS, Place, differences, ended
 from benchmarks.machine import machine
+from benchmarks.place import COMMANDS, Place, differences, ended
 
 FINE = (0, 2, 3, 5, 6)
 """Exit codes of a run that a fault has met: 2 where its time ran out. 4 is for wrong results, 1 for a bug."""

@@ -51,8 +51,8 @@ from autotuner.tuning.loop import Loop
 from autotuner.tuning.options import Options
 from autotuner.tuning.plan import Candidate, Plan
 from autotuner.tuning.session import Session
-from benchmarks.chaos import ENDED, PROGRAMS
 from benchmarks.machine import machine
+from benchmarks.place import ENDED, PROGRAMS
 from tests.support.bare_device import BareDevice
 
 JOBS = 2

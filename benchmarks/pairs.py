@@ -22,8 +22,8 @@ from pathlib import Path
 
 from autotuner.errors import StorageError
 from autotuner.store.store import Store
-from benchmarks.chaos import ENDED, Place, ended
 from benchmarks.machine import machine
+from benchmarks.place import ENDED, Place, ended
 
 SHARED = ("device", "workspace", "cache", "database")
 SHAPES = ("96x64x128", "48x80x64")

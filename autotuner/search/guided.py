@@ -166,7 +166,7 @@ class GuidedSampler(WholeSampler):
 
     def _most_promising(self, pool: Rows) -> Iterator[int]:
         """The model's choice from the pool."""
-        known = _remembered([*self._best, *self._lost])
+        known = _remembered(self._best, self._lost)
         values: Floats = np.array([self._values[int(row)] for row in known])
         rows = np.concatenate([np.array([*self._pending], np.int64), pool])
         known_features, features = (self._likeness.rows(self._grid.space.indices[some]) for some in (known, rows))
@@ -177,11 +177,11 @@ class GuidedSampler(WholeSampler):
         return rows if len(rows) <= count else self._rng.choice(rows, size=max(count, 0), replace=False)
 
 
-def _remembered(ranked: Sequence[int]) -> Rows:
-    """All results, or the best half of what fits and an even sample of the rest."""
-    rows = np.array(ranked, np.int64)
-    if len(rows) <= MEMORY:
-        return rows
-    half = MEMORY // 2
-    rest = np.linspace(half, len(rows) - 1, MEMORY - half).astype(np.int64)
-    return np.concatenate([rows[:half], rows[rest]])
+def _remembered(best: Sequence[int], lost: Sequence[int]) -> Rows:
+    """All results, or the best half of what fits and an even sample of the rest; no others are looked at."""
+    count, half = len(best) + len(lost), MEMORY // 2
+    places = np.arange(count)
+    if count > MEMORY:
+        places = np.concatenate([places[:half], np.linspace(half, count - 1, MEMORY - half).astype(np.int64)])
+    ranked = (best[place] if place < len(best) else lost[place - len(best)] for place in places.tolist())
+    return np.fromiter(ranked, np.int64, len(places))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from autotuner.errors import StorageError, UsageError
+from autotuner.system import process
 
 Ours = Callable[[Path], bool]
 """Whether a plain file is a document that autotune wrote."""
@@ -77,7 +78,8 @@ def written(path: Path, ours: Ours | None = None, *, force: bool = False) -> Ite
     """
     if ours is not None:
         _refuse_foreign(path, ours, force=force)
-    beside = path.parent / f".autotune-{secrets.token_hex(8)}"
+    beside = path.parent.absolute() / f".autotune-{secrets.token_hex(8)}"
+    process.removed_if_killed(beside)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if kind(path) == "device or pipe":

@@ -321,13 +321,18 @@ def _own_temporary() -> Path:
 
 def _made(prefix: str, folder: Path | None) -> Path:
     made = Path(tempfile.mkdtemp(prefix=prefix, dir=folder)).absolute()
+    removed_if_killed(made)
+    return made
+
+
+def removed_if_killed(path: Path) -> None:
+    """A file or folder that this process removes itself, unless it is killed."""
     _watched()
     with contextlib.suppress(OSError, IndexError):  # without a watcher it is removed all the same, but for a kill
         pipe = _watchers[-1].stdin
         assert pipe is not None
-        pipe.write(os.fsencode(made) + b"\0")
+        pipe.write(os.fsencode(path) + b"\0")
         pipe.flush()
-    return made
 
 
 def halt(pid: int) -> None:

@@ -3,7 +3,7 @@
 `kill -9` gives no chance to tidy up, and PR_SET_PDEATHSIG is tied to the thread that started a child, which may end
 before it does. When the pipe closes, whatever closed it, all processes that have autotune's mark in their environment
 are killed: what it has started, and what that has. What starts while it looks is found by looking again. Then the
-temporary folders that it was told of by the pipe are removed. It imports next to nothing: it starts in a few
+temporary files and folders that it was told of by the pipe are removed. It imports next to nothing: it starts in a few
 milliseconds.
 """
 
@@ -24,15 +24,17 @@ def environment(mark: str) -> dict[str, str]:
 
 
 def main() -> None:
-    folders = sys.stdin.buffer.read().split(b"\0")
+    paths = sys.stdin.buffer.read().split(b"\0")
     mark, quiet = f"{_MARK}={sys.argv[1]}".encode(), 0
     while quiet < _QUIET:
         quiet = 0 if _killed(mark) else quiet + 1
         time.sleep(_PAUSE)
     import shutil
 
-    for folder in filter(None, folders):
-        shutil.rmtree(os.fsdecode(folder), ignore_errors=True)
+    for path in filter(None, paths):
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        shutil.rmtree(os.fsdecode(path), ignore_errors=True)
 
 
 def _killed(mark: bytes) -> bool:

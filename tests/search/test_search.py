@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from autotuner.search.guided import MEMORY, _remembered
 from autotuner.search.model import Surrogate
 from autotuner.search.study import Search, make_search
 from autotuner.space.table import Config, Knob, Space
@@ -200,3 +201,29 @@ def test_on_a_recorded_space_it_is_better_than_the_dice_and_cheap() -> None:
     assert np.log(found).mean() < np.log(1.08)
     assert np.log(found).mean() < 0.5 * np.log(dice).mean()
     assert each < 0.02, "two milliseconds on a machine of its own"
+
+
+class Looked(list[int]):
+    """How many of its elements were looked at."""
+
+    looked = 0
+
+    def __getitem__(self, place: Any) -> Any:
+        self.looked += 1
+        return super().__getitem__(place)
+
+    def __iter__(self) -> Iterator[int]:
+        self.looked += len(self)
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("best", [0, 3, MEMORY, 1000, 5000])
+def test_the_model_keeps_the_best_and_an_even_sample_and_looks_at_no_others(best: int) -> None:
+    ranked = [*range(5000)]
+    fast, lost = Looked(ranked[:best]), Looked(ranked[best:])
+    kept = _remembered(fast, lost)
+    assert len(kept) == fast.looked + lost.looked == MEMORY
+    assert kept[: MEMORY // 2].tolist() == ranked[: MEMORY // 2]
+    assert kept[-1] == ranked[-1]
+    assert np.ptp(np.diff(kept[MEMORY // 2 :])) <= 1
+    assert _remembered([2, 1], [3]).tolist() == [2, 1, 3]

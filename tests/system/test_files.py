@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,9 @@ import pytest
 
 from autotuner.errors import StorageError, UsageError
 from autotuner.system.files import begins, claim, write_whole, written
+from tests.support.patience import wait_until
+
+ROOT = Path(__file__).parents[2]
 
 OURS = begins(rb"// by autotune \d\n")
 MINE, OLD = "my thesis, made faster by autotune 1\n", "// by autotune 1\nold\n"
@@ -111,6 +117,18 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(
     assert [p.name for p in tmp_path.iterdir()] == ([] if old is None else ["spec.mlir"])
     if old is not None:
         assert path.read_text() == old
+
+
+def test_who_is_killed_while_it_writes_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("old")
+    program = (
+        "import os, signal; from pathlib import Path; from autotuner.system.files import written\n"
+        "with written(Path('file')) as file: file.write(b'new'); file.flush(); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    killed = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert killed.returncode == -signal.SIGKILL
+    assert wait_until(lambda: os.listdir(tmp_path) == ["file"])
+    assert (tmp_path / "file").read_text() == "old"
 
 
 def test_text_that_cannot_be_encoded_leaves_no_half_file(tmp_path: Path) -> None:
