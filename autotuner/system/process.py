@@ -320,13 +320,14 @@ def _own_temporary() -> Path:
 
 
 def _made(prefix: str, folder: Path | None) -> Path:
-    made = Path(tempfile.mkdtemp(prefix=prefix, dir=folder)).absolute()
+    made = Path(folder or tempfile.gettempdir()).absolute() / f"{prefix}{secrets.token_hex(8)}"
     removed_if_killed(made)
+    made.mkdir(mode=0o700)
     return made
 
 
 def removed_if_killed(path: Path) -> None:
-    """A file or folder that this process removes itself, unless it is killed."""
+    """A file or folder that this process will make, and remove unless it is killed."""
     _watched()
     with contextlib.suppress(OSError, IndexError):  # without a watcher it is removed all the same, but for a kill
         pipe = _watchers[-1].stdin

@@ -144,6 +144,17 @@ def test_what_a_process_had_started_ends_with_it_and_grandchildren_too(tmp_path:
     assert wait_until(lambda: not any(map(alive, grandchildren)))
 
 
+def test_a_temporary_folder_is_removed_of_who_is_killed_as_soon_as_it_is_there(tmp_path: Path) -> None:
+    program = (
+        "import os, signal; from pathlib import Path; from autotuner.system import process; mkdir = os.mkdir\n"
+        "os.mkdir = lambda *words: (mkdir(*words), os.kill(os.getpid(), signal.SIGKILL))\n"
+        "with process.temporary('mine-', Path.cwd()): pass"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, timeout=ENOUGH, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert wait_until(lambda: not os.listdir(tmp_path))
+
+
 def test_an_error_ends_what_was_started_beside_it_and_starts_no_other(tmp_path: Path) -> None:
     began, began_outside = tmp_path / "began", tmp_path / "outside"
     with local_executor(2) as threads:
