@@ -33,7 +33,7 @@ _BUFFERS = ("hal.interface.binding.subspan", "amdgpu.fat_raw_buffer_cast", "memr
 _CONFIGURED = ("lowering_config", "compilation_info", "translation_info", "root_op")
 _DUMP = "Dump it again with this IREE, by --iree-hal-dump-executable-benchmarks-to=DIR."
 _IMPORT_SECONDS = 600.0
-_FORM = "7"
+_FORM = "8"
 """The version of what is done to a model before its import; part of the cache key."""
 
 

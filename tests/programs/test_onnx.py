@@ -21,6 +21,7 @@ from autotuner.targets import Target
 
 onnx = pytest.importorskip("onnx")
 worker = pytest.importorskip("autotuner.programs.onnx_worker")
+rewrites = pytest.importorskip("autotuner.programs.onnx_rewrites")
 T = onnx.TensorProto
 node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
 ROWS, INNER, COLUMNS = 2, 3, 4
@@ -312,6 +313,28 @@ def last_image() -> Any:
     return modelled(nodes, [weight], opset=17, out=(1, 4, 1, 1))
 
 
+def enlarged() -> Any:
+    """As segmentation ends: an image of 16 bits with more pixels, whose weights are f32 in the compiler's rule."""
+    nodes = [
+        node("Cast", ["x"], ["half"], to=T.FLOAT16),
+        node("Resize", ["half", "", "scales"], ["larger"], mode="linear", coordinate_transformation_mode="half_pixel"),
+        node("Resize", ["larger", "", "scales"], ["copied"], mode="nearest"),
+        node("Cast", ["copied"], ["y"], to=T.FLOAT),
+    ]
+    scales = onnx.numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "scales")
+    return modelled(nodes, [scales], opset=17, out=(*SHAPE[:2], *(4 * size for size in SHAPE[2:])))
+
+
+def newest() -> Any:
+    """What torch's exporter writes where it is asked for opset 23."""
+    nodes = [
+        node("RMSNormalization", ["x", "weight"], ["normed"]),
+        node("Attention", ["normed", "x", "x"], ["y"], is_causal=1),
+    ]
+    weight = onnx.numpy_helper.from_array(np.linspace(0.5, 2, SHAPE[3], dtype=np.float32), "weight")
+    return modelled(nodes, [weight], opset=23, out=SHAPE)
+
+
 def norms() -> Any:
     """Behind a convolution in groups with a bias, behind one that another part reads too, and behind neither."""
     nodes = [
@@ -331,7 +354,7 @@ def norms() -> Any:
 
 def folded(model: Any) -> list[str]:
     onnx.checker.check_model(model, full_check=True)
-    worker.fold_norms(model)
+    rewrites.fold_norms(model)
     onnx.checker.check_model(model, full_check=True)
     return [one.op_type for one in model.graph.node]
 
@@ -367,6 +390,8 @@ def test_a_norm_that_is_not_a_constant_for_each_channel_stays(change: str) -> No
         (windows(), "main"),
         (sound(), "main"),
         (last_image(), "main"),
+        (enlarged(), "main"),
+        (newest(), "main"),
         pytest.param(heads(), "main", marks=pytest.mark.long),
         (pooled(), "torch_jit_graph"),
     ],
@@ -376,6 +401,8 @@ def test_a_norm_that_is_not_a_constant_for_each_channel_stays(change: str) -> No
         "windows-by-computed-padding",
         "convolution-along-one-axis",
         "padding-that-no-window-reaches",
+        "f16-that-is-interpolated",
+        "operators-of-opset-23",
         "slice-with-a-computed-end",
         "opset-11-and-a-name-with-a-slash",
     ],
