@@ -32,6 +32,7 @@ from autotuner.system.cache import Cache
 from autotuner.targets import Target, all_targets
 from autotuner.tuning.plan import Plan
 from benchmarks.emulated.cases import every_case
+from benchmarks.emulated.channels_first import ChannelsFirst
 
 TIMEOUT = 120.0
 CANDIDATES = 3
@@ -114,7 +115,7 @@ def executed(operation: str, target: str) -> str:
 
 def _operation(problem: Problem) -> str:
     """The row of a problem."""
-    if isinstance(problem, ConvNd):
+    if isinstance(problem, ConvNd) and not isinstance(problem, ChannelsFirst):
         return f"convnd {problem.direction}"
     batched = "batched " if isinstance(problem, Gemm) and problem.batch > 1 else ""
     return "conv 3x3" if problem.op == "conv" else f"{batched}{problem.op}"

@@ -10,6 +10,7 @@ from autotuner.problems.attention import Attention
 from autotuner.problems.conv import Conv
 from autotuner.problems.convnd import ConvNd
 from autotuner.targets import Target
+from benchmarks.emulated.channels_first import ChannelsFirst
 
 Rows = tuple[int, int | None]
 
@@ -61,13 +62,22 @@ _BACK_WEIGHT = ConvNd.parse(shape="2x16x16x32", filter="3x3x32", direction="weig
 _GROUPS = tuple(
     ConvNd.parse(shape="1x16x16x64", filter="3x3x64", direction=one, pad="1x1", groups=2) for one in ("forward", "data")
 )
+_NEAR = tuple(
+    ChannelsFirst.parse(shape=shape, filter="3x3x64", direction=one, pad="1x1", groups=groups, out="f16")
+    for shape, one, groups in (
+        ("1x16x16x32", "weight", 1),
+        ("1x16x16x64", "forward", 2),
+        ("2x14x14x64", "weight", 2),
+    )
+)
+"""Convolutions whose space lies near the compiler's own choice."""
 _ATTENTION = Attention.parse(shape="1x2x128x128x64")
 _ANY_M = Gemm.parse(shape="77x128x128", layout="nt")
 _BATCH_ANY_M = Gemm.parse(shape="77x128x128", layout="nt", batch=3)
 _CONVS = (_CONV, _CONV_NCHW, _VOLUME, _BACK_DATA, _BACK_WEIGHT)
 _BASIC = (_PLAIN, _TURNED, _ODD, _ROUNDED, _BATCH, _VECTOR, _INTEGERS)
 _CHIPS: dict[str, tuple[Problem, ...]] = {
-    "gfx942": (*_BASIC, _EIGHT, _BY_ROWS, _BY_BLOCKS, *_CONVS, *_GROUPS, _ATTENTION),
+    "gfx942": (*_BASIC, _EIGHT, _BY_ROWS, _BY_BLOCKS, *_CONVS, *_GROUPS, *_NEAR, _ATTENTION),
     "gfx950": (
         *_BASIC,
         _EIGHT,
@@ -81,7 +91,7 @@ _CHIPS: dict[str, tuple[Problem, ...]] = {
         _ATTENTION,
     ),
     "gfx1100": (*_BASIC, *_CONVS, _ATTENTION),
-    "gfx1201": (*_BASIC, _EIGHT, *_CONVS, _ATTENTION),
+    "gfx1201": (*_BASIC, _EIGHT, *_CONVS, *_NEAR, _ATTENTION),
     "gfx90a": (_PLAIN, _TURNED, _BATCH, _INTEGERS, *_CONVS, _ATTENTION),
     "gfx908": (_PLAIN, _BATCH, _INTEGERS, *_CONVS, _ATTENTION),
 }

@@ -67,11 +67,11 @@ def lookup(emulator: Emulator, instruction: Any, raw: bytes, architecture: str, 
         return _to_shared(word, name)
     if found := re.fullmatch(r"DS_READ_B64_TR_B(8|16)", name):
         return _turned(word, int(found[1]) // 8)
-    accumulators = form == "DS" and architecture == "cdna" and word >> 25 & 1
-    if re.match(r"DS_(LOAD|READ)_[UI](8|16)_D16", name) or (accumulators and re.search(r"_[UIB](8|16)", name)):
-        return _shared_narrow(word, name)
-    if accumulators:
-        return _shared_accumulators(word, name)
+    accumulators = bool(form == "DS" and architecture == "cdna" and word >> 25 & 1)
+    if re.fullmatch(r"DS_(READ|LOAD|WRITE|STORE)_[UIB](8|16)(_D16)?(_HI)?", name):
+        return _shared_narrow(word, name, accumulators=accumulators)
+    if accumulators or _WORDS.fullmatch(name):
+        return _shared_words(word, name, accumulators=accumulators)
     return swizzle(word, wave) if name == "DS_SWIZZLE_B32" else None
 
 
@@ -109,7 +109,7 @@ def _width(name: str) -> tuple[int, int, bool]:
     raise NotImplementedError(name)
 
 
-def _half(old: int, new: int, *, high: bool) -> int:
+def _half(old: Any, new: Any, *, high: bool) -> Any:
     """One half of a register replaced."""
     return old & 0xFFFF | new << 16 if high else old & 0xFFFF0000 | new
 
@@ -133,34 +133,34 @@ def _buffer(word: int, name: str, architecture: str) -> Run:
     store, narrow, high = "STORE" in name, "D16" in name, "HI" in name.split("_")
 
     def run(state: Any, shared: Any) -> None:
-        vectors, scalars = vgprs(state), sgprs(state)
-        registers = agprs(state) if accumulators else vectors
+        scalars, lanes = sgprs(state), executing(state)
+        registers = (agprs if accumulators else vgprs)(state)
         base = int(scalars[descriptor]) | (int(scalars[descriptor + 1]) & 0xFFFF) << 32
-        records, start = int(scalars[descriptor + 2]), int(scalars[more])
-        apart = bool(int(scalars[descriptor + 3]) & BY_LANE)
-        for lane in executing(state):
-            own = start + (offset + (int(vectors[address, lane]) if by_offset else 0) & 0xFFFFFFFF)  # it wraps
-            whole = size * max(0, min(count, (records - own) // size))
-            # Words of a wave's own memory lie with those of its other lanes.
-            at = [(base + own, whole)]
-            if apart:
-                words = range(own, own + whole, 4)
-                at = [(base + word // 4 * 4 * state.wave_size + lane * 4 + word % 4, min(size, 4)) for word in words]
-            if store and whole:
-                content = (registers[data : data + count, lane] >> np.uint32(16 if high else 0)).tobytes()
-                for number, (place, length) in enumerate(at):
-                    ctypes.memmove(place, content[4 * number :], length)
-                continue
-            content = b"".join(ctypes.string_at(*one) for one in at).ljust(count * size, b"\0")
-            if to_shared:
-                place = (int(scalars[_M0]) & _SHARED) + offset + lane * count * size
-                ctypes.memmove(shared._buf.va_addr + place, content, count * size)
-            elif not store and size < 4:
-                value = int.from_bytes(content, "little", signed=signed)
-                old = int(registers[data, lane])
-                registers[data, lane] = _half(old, value & 0xFFFF, high=high) if narrow else value & 0xFFFFFFFF
-            elif not store:
-                registers[data : data + count, lane] = np.frombuffer(content, np.uint32)
+        records = int(scalars[descriptor + 2])
+        own = vgprs(state)[address, lanes] if by_offset else np.zeros(len(lanes), np.uint32)
+        own = int(scalars[more]) + (own + np.uint32(offset)).astype(np.int64)  # this sum wraps, and not the other
+        each = np.arange(count * size)
+        places, there = own[:, None] + each, own[:, None] + (each // size + 1) * size <= records
+        if int(scalars[descriptor + 3]) & BY_LANE:  # words of a wave's own memory lie with those of its other lanes
+            places = places // 4 * 4 * state.wave_size + lanes[:, None] * 4 + places % 4
+        content = _at(base, records) if there.any() else None
+        if store:
+            given = np.ascontiguousarray(registers[data : data + count, lanes].T >> np.uint32(16 if high else 0))
+            if content is not None:
+                content[places[there]] = given.view(np.uint8)[:, each][there]
+            state.pc += size_of_code
+            return
+        raw = np.zeros(places.shape, np.uint8)
+        if content is not None:
+            raw[there] = content[places[there]]
+        if to_shared:
+            into = (int(scalars[_M0]) & _SHARED) + offset + lanes[:, None] * len(each)
+            _bytes(shared)[into + each] = raw
+        elif size < 4:
+            value = raw.view(f"{'i' if signed else 'u'}{size}")[:, 0].astype(np.uint32)
+            registers[data, lanes] = _half(registers[data, lanes], value & 0xFFFF, high=high) if narrow else value
+        else:
+            registers[data : data + count, lanes] = raw.view(np.uint32).T
         state.pc += size_of_code
 
     return run
@@ -173,7 +173,7 @@ def _to_shared(word: int, name: str) -> Run:
     size = 4 * _width(name)[1]
 
     def run(state: Any, shared: Any) -> None:
-        words, every, lanes = sgprs(state), vgprs(state), executing(state)
+        words, every, lanes = sgprs(state), vgprs(state), executing(state).tolist()
         start = int(words[_M0]) & _SHARED
         into = shared._buf.va_addr + start + offset
         for lane in lanes:
@@ -194,7 +194,7 @@ def _turned(word: int, size: int) -> Run:
     accumulators = word >> 25 & 1
 
     def run(state: Any, shared: Any) -> None:
-        content = np.frombuffer(shared.as_memoryview(force_zero_copy=True).cast("B"), np.uint8)
+        content = _bytes(shared)
         at = vgprs(state)[address].astype(np.int64) + offset
         at = np.minimum(at, len(content) - 8)  # of lanes that do not execute
         rows = content[at[:, None] + np.arange(8)].reshape(-1, 8 // size, 16, size)
@@ -205,58 +205,76 @@ def _turned(word: int, size: int) -> Run:
     return run
 
 
-def _shared_accumulators(word: int, name: str) -> Run:
-    """Between shared memory and accumulation registers; the emulator takes others for them."""
-    found = re.fullmatch(r"DS_(READ|WRITE)(2)?(ST64)?_B(32|64|96|128)", name)
+_WORDS = re.compile(r"DS_(READ|LOAD|WRITE|STORE)(2|_2ADDR)?(ST64|_STRIDE64)?_B(32|64|96|128)")
+
+
+def _bytes(shared: Any) -> Any:
+    return _at(shared._buf.va_addr, shared.nbytes)
+
+
+def _at(address: int, count: int) -> Any:
+    """So many bytes of this process's memory."""
+    there: Any = (ctypes.c_uint8 * count).from_address(address)
+    return np.frombuffer(there, np.uint8)
+
+
+def _reached(state: Any, address: int, offset: int, size: int, content: Any) -> tuple[Any, Any]:
+    """The executing lanes whose addresses, sums that wrap, are in shared memory, and where each one's bytes are."""
+    lanes = executing(state)
+    starts = (vgprs(state)[address, lanes] + np.uint32(offset)).astype(np.int64)
+    inside = starts + size <= len(content)
+    return lanes[inside], starts[inside, None] + np.arange(size)
+
+
+def _shared_words(word: int, name: str, *, accumulators: bool) -> Run:
+    """Words between shared memory and registers: IREE's compiler counts on any address being allowed.
+
+    The emulator rounds addresses down to multiples of four, and takes other registers for accumulation ones.
+    """
+    found = _WORDS.fullmatch(name)
     if found is None:
-        raise NotImplementedError(f"{name} with accumulation registers")
+        raise NotImplementedError(f"{name} in this form")
     count = int(found[4]) // 32
     if found[2]:
-        unit = count * (64 if found[3] else 1)
+        unit = 4 * count * (64 if found[3] else 1)
         offsets = [(word & 255) * unit, (word >> 8 & 255) * unit]
     else:
-        offsets = [(word & 0xFFFF) // 4]
-    reads, address = found[1] == "READ", word >> 32 & 255
+        offsets = [word & 0xFFFF]
+    reads, address = found[1] in ("READ", "LOAD"), word >> 32 & 255
     firsts = [(word >> 56 & 255) + count * part if reads else word >> (40 + 8 * part) & 255 for part in (0, 1)]
 
     def run(state: Any, shared: Any) -> None:
-        content = np.frombuffer(shared.as_memoryview(force_zero_copy=True).cast("B"), np.uint32)
-        registers, lanes = agprs(state), executing(state)
-        for offset, first in zip(offsets, firsts, strict=False):
-            at = vgprs(state)[address, lanes] // 4 + offset
-            for number in range(count):
-                if reads:
-                    registers[first + number, lanes] = content[at + number]
-                else:
-                    content[at + number] = registers[first + number, lanes]
+        registers, content = (agprs if accumulators else vgprs)(state), _bytes(shared)
+        found = [_reached(state, address, offset, 4 * count, content) for offset in offsets]
+        for (lanes, places), first in zip(found, firsts, strict=False):
+            if reads:
+                registers[first : first + count, lanes] = content[places].view(np.uint32).T
+            else:
+                content[places] = np.ascontiguousarray(registers[first : first + count, lanes].T).view(np.uint8)
         state.pc += _LONG
 
     return run
 
 
-def _shared_narrow(word: int, name: str) -> Run:
-    """Numbers of up to 16 bits between shared memory and accumulation registers, or half a register.
+def _shared_narrow(word: int, name: str, *, accumulators: bool) -> Run:
+    """Numbers of up to 16 bits between shared memory and registers, or half a register, at any address.
 
     The emulator overwrites the other half, and takes other registers for the accumulation ones.
     """
-    offset, address, accumulators = word & 0xFFFF, word >> 32 & 255, word >> 25 & 1
+    offset, address = word & 0xFFFF, word >> 32 & 255
     size, _, signed = _width(name)
-    reads, half, high = "WRITE" not in name, "D16" in name, name.endswith("HI")
+    reads, half, high = name.startswith(("DS_READ", "DS_LOAD")), "D16" in name, name.endswith("HI")
     register = word >> (56 if reads else 40) & 255
 
     def run(state: Any, shared: Any) -> None:
-        registers = agprs(state) if accumulators else vgprs(state)
-        content = shared.as_memoryview(force_zero_copy=True).cast("B")
-        for lane in executing(state):
-            at, old = int(vgprs(state)[address, lane]) + offset, int(registers[register, lane])
-            if at + size > len(content):
-                continue
-            if reads:
-                value = int.from_bytes(content[at : at + size], "little", signed=signed)
-                registers[register, lane] = _half(old, value & 0xFFFF, high=high) if half else value & 0xFFFFFFFF
-            else:
-                value = old >> (16 if high else 0) & (1 << 8 * size) - 1
-                content[at : at + size] = value.to_bytes(size, "little")
+        registers, content = (agprs if accumulators else vgprs)(state), _bytes(shared)
+        lanes, places = _reached(state, address, offset, size, content)
+        old = registers[register, lanes]
+        if reads:
+            value = content[places].view(f"{'i' if signed else 'u'}{size}")[:, 0].astype(np.uint32)
+            registers[register, lanes] = _half(old, value & 0xFFFF, high=high) if half else value
+        else:
+            content[places] = (old >> (16 if high else 0)).astype(f"u{size}")[:, None].view(np.uint8)
         state.pc += _LONG
 
     return run

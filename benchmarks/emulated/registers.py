@@ -27,7 +27,7 @@ def sgprs(state: Any) -> Words:
     return np.frombuffer(state._sgpr_mv, np.uint32)
 
 
-def executing(state: Any) -> list[int]:
+def executing(state: Any) -> npt.NDArray[np.intp]:
     """The lanes that execute."""
-    words = sgprs(state)
-    return [lane for lane in range(state.wave_size) if int(words[_EXEC + lane // 32]) >> lane % 32 & 1]
+    bits = np.unpackbits(sgprs(state)[_EXEC : _EXEC + 2].view(np.uint8), bitorder="little")
+    return np.flatnonzero(bits[: state.wave_size])

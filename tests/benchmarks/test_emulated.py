@@ -158,10 +158,30 @@ def test_numbers_of_16_bits_go_to_accumulation_registers() -> None:
     wave = Wave()
     wave.accvgpr_buf = SimpleNamespace(as_memoryview=lambda **_: memoryview(accumulated.reshape(-1)).cast("B"))
     wave.vectors[1] = 2
-    instructions._shared_narrow(2 | 1 << 25 | 1 << 32 | 5 << 56, "DS_READ_I16")(
-        wave, SimpleNamespace(as_memoryview=lambda **_: memoryview(shared))
-    )
+    instructions._shared_narrow(2 | 1 << 32 | 5 << 56, "DS_READ_I16", accumulators=True)(wave, _buffer(shared))
     assert set(accumulated[5].tolist()) == {9}
+
+
+def test_shared_memory_is_read_and_written_at_any_address() -> None:
+    shared, wave = np.zeros(6 * LANES + 8, np.uint8), Wave()
+    wave.vectors[1] = 6 * np.arange(LANES)  # each lane has three numbers of 16 bits: a word and a half
+    wave.vectors[2], wave.vectors[3] = 0x20001, 3
+    instructions._shared_words(1 << 32 | 2 << 40, "DS_WRITE_B32", accumulators=False)(wave, _buffer(shared))
+    instructions._shared_narrow(4 | 1 << 32 | 3 << 40, "DS_STORE_B16", accumulators=False)(wave, _buffer(shared))
+    assert shared[: 6 * LANES].view(np.uint16).tolist() == [1, 2, 3] * LANES
+    wave.vectors[1] += 2
+    pair = 1 << 8 | 1 << 32 | 1 << 56  # two words in a row, the first to where the address was
+    instructions._shared_words(pair, "DS_LOAD_2ADDR_B32", accumulators=False)(wave, _buffer(shared))
+    assert wave.vectors[1:3, :-1].T.tolist() == [[2 | 3 << 16, 1 | 2 << 16]] * (LANES - 1)
+    wave.vectors[1] = 1
+    half = 1 << 32 | 5 << 56
+    instructions._shared_narrow(half, "DS_READ_U16_D16_HI", accumulators=False)(wave, _buffer(shared))
+    assert set(wave.vectors[5].tolist()) == {2 << 8 << 16}
+    wave.vectors[1] = 0xFFFFFFFC + np.arange(LANES)  # of which only the first lanes reach it with an offset of 4
+    wave.vectors[7] = 9
+    instructions._shared_words(4 | 1 << 32 | 7 << 56, "DS_READ_B32", accumulators=False)(wave, _buffer(shared[:8]))
+    assert wave.vectors[7, :6].tolist() == [0x20001, 0x3000200, 0x30002, 0x1000300, 0x10003, 9]
+    assert wave.pc == 5 * 8
 
 
 def test_only_scales_are_read_with_the_matrix_instruction_after_them() -> None:
@@ -203,7 +223,7 @@ class Adder:
 
 
 def _buffer(content: Any) -> Any:
-    return SimpleNamespace(_buf=SimpleNamespace(va_addr=content.ctypes.data))
+    return SimpleNamespace(_buf=SimpleNamespace(va_addr=content.ctypes.data), nbytes=content.nbytes)
 
 
 def test_registers_from_128_on_are_whole_registers_in_instructions_of_16_bits() -> None:
