@@ -24,8 +24,8 @@ from autotuner.problems import Gemm, Problem
 from autotuner.problems.attention import Attention
 from autotuner.problems.conv import Conv
 from autotuner.space import Config, Value
-from autotuner.space.gpu_config import BANK_CONFLICTS, PREFETCH, REORDER, WAVES
-from autotuner.space.prune import DUPLICATES, FEW_REGISTERS, IDLE_REQUEST, RULES
+from autotuner.space.gpu_config import BANK_CONFLICTS, BY_THREADS, COPIES, PREFETCH, REORDER, WAVES
+from autotuner.space.prune import DUPLICATES, FEW_REGISTERS, IDLE_REQUEST, RULES, UNCOPIED
 from autotuner.system.cache import Cache
 from autotuner.tuning.plan import Plan
 from benchmarks.machine import machine
@@ -36,6 +36,7 @@ PROBLEMS: dict[str, tuple[Problem, ...]] = {
         Gemm.parse(shape="4096x4096x4096"),
         Gemm.parse(shape="64x8192x8192"),
         Gemm.parse(shape="4096x128x1024", batch=2),
+        Gemm.parse(shape="1280x1000x1280"),
     ),
     "conv": (Conv.parse(shape="2x32x32x1280", filter="3x3x1280", pad="1x1"),),
     "attention": (Attention.parse(shape="1x8x1024x1024x64"),),
@@ -43,6 +44,7 @@ PROBLEMS: dict[str, tuple[Problem, ...]] = {
 PLAIN: dict[str, tuple[str, Value]] = {
     IDLE_REQUEST.name: (WAVES, 0),
     FEW_REGISTERS.name: (WAVES, 0),
+    UNCOPIED.name: (COPIES, BY_THREADS),
 }
 """What a rule keeps: the knob and its value."""
 KNOBS = (WAVES, REORDER, BANK_CONFLICTS, PREFETCH)

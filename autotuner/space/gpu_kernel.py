@@ -124,26 +124,59 @@ def _contraction(
     parallel = {loop for result in maps[2].results for loop in gpu_config.loops_of(result)}
     counts = [*dimensions[:last], math.prod(dimensions[last:])]
     trips = _product([-(-counts[i] // np.maximum(tiles[i], 1)) for i in range(len(tiles)) if i not in parallel])
-    stages, by_threads = rows.free_knob(PREFETCH), rows.chosen(COPIES, BY_THREADS)
+    product, accumulators = not windowed(root), Tile(tuple(tiles[loop] for loop in sorted(parallel)), bits(root, 2))
+    # Of a window less is known.
+    ragged = _ragged(maps, knobs, tiles, counts) if product else np.zeros(1, np.int64)
+    torn = _torn(promoted, _threads(knobs, rows) // chip.subgroup) if product else np.zeros(1, np.int64)
+    stages, by_threads = rows.free_knob(PREFETCH), np.maximum(rows.chosen(COPIES, BY_THREADS), ragged)
     shared = _sum([tile.bytes for tile in promoted])
     # What the hardware copies has no registers to wait in: every stage has memory of its own, with its own padding.
     padding = _sum([_PADDING * _product(tile.shape[:-1]) for tile in promoted])
     padded = shared + padding * (1 - rows.free_knob(BANK_CONFLICTS))
-    shared = np.where((by_threads > 0) | (stages < 2), shared, padded * stages)
+    staged = np.where((stages > 1) & (trips > stages), shared, 0) * by_threads
+    single = shared + accumulators.bytes * torn
+    by_dma = np.where(stages < 2, single, np.where(torn > 0, np.minimum(single, padded * stages), padded * stages))
+    shared = np.where(by_threads > 0, shared, by_dma)
     return Kernel(
         chip=chip,
         threads=_threads(knobs, rows),
         promoted=tuple(promoted),
-        accumulators=(Tile(tuple(tiles[loop] for loop in sorted(parallel)), bits(root, 2)),),
+        accumulators=(accumulators,),
         shared=shared,
         waves=rows.free_knob(WAVES),
-        staged=np.where((stages > 1) & (trips > stages), shared, 0) * by_threads,
+        staged=staged,
         derived=derived,
         unswizzled=_unswizzled(knobs, root, rows),
         widened=_widened(knobs["mma_kind"], root, rows),
         strided=len(tiles) == len(dimensions) and _strided(maps, parallel),
-        product=not windowed(root),
+        product=product,
+        uncopied=rows.chosen(COPIES, BY_DMA) * ragged if _copied(rows) else np.zeros(1, np.int64),
     )
+
+
+def _copied(rows: Rows) -> bool:
+    """Whether the chip has a choice of copies."""
+    return any(knob.name == COPIES for knob in rows.free)
+
+
+def _ragged(maps: Sequence[Any], knobs: Mapping[str, Any], tiles: Sequence[Grid], counts: Sequence[int]) -> Grid:
+    """1 where an operand's rows end in padding: IREE copies by threads there, whatever is asked."""
+    rows = [maps[ir.IntegerAttr(operand).value].results[-1] for operand in knobs["promote_operands"]]
+    inner = {loop for result in rows for loop in gpu_config.loops_of(result)}
+    ends = [counts[loop] % np.maximum(tiles[loop], 1) > 0 for loop in inner]
+    return np.asarray(np.any(np.broadcast_arrays(*ends), axis=0), np.int64)
+
+
+def _torn(promoted: Sequence[Tile], waves: Grid) -> Grid:
+    """1 where waves share rows in their copies by DMA: then there is one stage, and results go through shared memory.
+
+    Waves are spread over rows, and those that are left over what is in a row. One in twenty has all stages anyway.
+    """
+    found = np.zeros(1, bool)
+    for tile in promoted:
+        left = waves // np.gcd(_product(tile.shape[:-1]), waves)
+        found = found | ((left > 1) & (tile.shape[-1] % np.maximum(left, 1) == 0))
+    return np.asarray(found, np.int64)
 
 
 def _widened(mma_kind: Any, root: Any, rows: Rows) -> Grid:
@@ -154,7 +187,7 @@ def _widened(mma_kind: Any, root: Any, rows: Rows) -> Grid:
 
 def _unswizzled(knobs: Mapping[str, Any], root: Any, rows: Rows) -> Grid:
     """1 where DMA copies operands that are padded, or is to swizzle some that are not read in the swizzle's vectors."""
-    if not any(knob.name == COPIES for knob in rows.free):
+    if not _copied(rows):
         return np.zeros(1, np.int64)
     wanted = dma_elements(bits(root, 0))
     vectors = [int(mma.mnk_shape[1]) * int(mma.mnk_shape[2]) // _LANES for mma in knobs["mma_kind"].options]

@@ -8,6 +8,7 @@ and for which loops, stays its own.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from autotuner.targets.backends import Backend
 _PIPELINE = "TileAndFuse"
 _TIMES, _MOST = (1, 2, 4, 8), 32
 """Instructions of a subgroup along a loop, and all together: their sums are held in registers."""
-_STEP = "red"
+_STEP, _PADDING = "red", "padding"
 
 
 class OwnSpace:
@@ -36,15 +37,17 @@ class OwnSpace:
         """Use `read`."""
         self._module, self._function = module, function
         self._own = gpu_config.entries(root.attributes["lowering_config"])
-        levels = {"workgroup", "subgroup", "reduction", "padding", "mma_kind"}
-        if not levels <= self._own.keys() or f"<{_PIPELINE}>" not in str(function.attributes["translation_info"]):
+        levels, pipeline = {"workgroup", "subgroup", "reduction"}, str(function.attributes["translation_info"])
+        if not levels | {"mma_kind"} <= self._own.keys() or f"<{_PIPELINE}>" not in pipeline:
             raise NoCandidateError("the compiler's own choice has no tiles to vary.", remedy="Try other sizes.")
-        self._tiles = {one: [ir.IntegerAttr(tile).value for tile in self._own[one]] for one in levels - {"mma_kind"}}
+        self._tiles = {one: [ir.IntegerAttr(tile).value for tile in self._own[one]] for one in levels}
         self._loops = [loop for loop, count in enumerate(self._tiles["subgroup"]) if count]
         self._last = max(loop for loop, tile in enumerate(self._tiles["reduction"]) if tile)
+        self._tiles[_PADDING] = self._padding()
         sizes = ir.ShapedType(root.operands[2].type).shape  # of the loops that are kept, which come first
         self._kept, self._chip = len(sizes), read_chip(function)
         maps = [one.value.results for one in linalg.get_indexing_maps(root)]
+        self._root, self._sizes = root, _sizes(root, maps)
         self._reads = [
             ({loop for result in maps[one] for loop in gpu_config.loops_of(result)}, gpu_config.bits(root, one))
             for one in range(2)
@@ -76,12 +79,15 @@ class OwnSpace:
         for loop in self._loops:
             each = tiles["workgroup"][loop] // tiles["subgroup"][loop]
             tiles["subgroup"][loop] = int(values[f"sg_{loop}"])
-            tiles["workgroup"][loop] = tiles["padding"][loop] = each * int(values[f"sg_{loop}"])
-        depth = tiles["padding"][self._last] // tiles["reduction"][self._last]
+            tiles["workgroup"][loop] = tiles[_PADDING][loop] = each * int(values[f"sg_{loop}"])
+        depth = tiles[_PADDING][self._last] // tiles["reduction"][self._last]
         tiles["reduction"][self._last] = int(values[_STEP])
-        tiles["padding"][self._last] = depth * int(values[_STEP])
+        tiles[_PADDING][self._last] = depth * int(values[_STEP])
         with self._module.context:
             parts = {**self._own, **{level: gpu_config.integers(sizes) for level, sizes in tiles.items()}}
+            if _PADDING not in self._own:  # its own tiles divide all loops; others may not
+                del parts[_PADDING]
+                parts.update(gpu_config.padding(parts, self._root, self._sizes))
             own = self._function.attributes["translation_info"]
             return CompilationInfo(
                 lowering_config=str(iree_gpu.LoweringConfigAttr.get(ir.DictAttr.get(parts))),
@@ -98,6 +104,14 @@ class OwnSpace:
             }
         return self.space[self.space.nearest(wanted)]
 
+    def _padding(self) -> list[int]:
+        """What each loop is rounded up to: a workgroup's tile, or that of a step in elements."""
+        if _PADDING in self._own:
+            return [ir.IntegerAttr(tile).value for tile in self._own[_PADDING]]
+        tiles = [max(pair) for pair in zip(self._tiles["workgroup"], self._tiles["reduction"], strict=True)]
+        tiles[self._last] *= self._own["mma_kind"].mnk_shape[2]
+        return tiles
+
     def _counts(self, loop: int, size: int) -> tuple[int, ...]:
         """Instructions of a subgroup along a loop, less than half of which is padding; and the compiler's own."""
         own = self._tiles["subgroup"][loop]
@@ -107,7 +121,7 @@ class OwnSpace:
     def _held(self, columns: Columns) -> prune.Mask:
         """What a subgroup has registers for, and a workgroup shared memory."""
         sums = np.prod([columns[f"sg_{loop}"] for loop in self._loops], axis=0)
-        tiles: list[Any] = list(self._tiles["padding"])
+        tiles: list[Any] = list(self._tiles[_PADDING])
         for loop in self._loops:
             tiles[loop] = tiles[loop] // self._tiles["subgroup"][loop] * columns[f"sg_{loop}"]
         tiles[self._last] = tiles[self._last] // self._tiles["reduction"][self._last] * columns[_STEP]
@@ -117,3 +131,14 @@ class OwnSpace:
             for loops, bits in self._reads
         )
         return np.asarray((sums <= _MOST) & (shared <= self._chip.shared))
+
+
+def _sizes(root: Any, maps: Sequence[Any]) -> list[int]:
+    """The sizes of all loops."""
+    found = {
+        result.position: size
+        for operand, results in zip(root.operands, maps, strict=True)
+        for result, size in zip(results, ir.ShapedType(operand.type).shape, strict=True)
+        if isinstance(result, ir.AffineDimExpr)
+    }
+    return [found[loop] for loop in sorted(found)]

@@ -78,6 +78,8 @@ class Kernel:
     """Attention: the tile of keys, and the columns of the instruction that multiplies queries with keys."""
     product: bool = False
     """Whether it is a plain matrix product: of a window or of softmax less is known."""
+    uncopied: Grid = field(default_factory=_nothing)
+    """1 where DMA is to copy rows that end in padding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +236,12 @@ FEW_REGISTERS = Rule(
 """Two waves leave each thread 256 registers. What accumulators and prefetched operands need is known, the rest is not:
 they may have half of them."""
 
-DUPLICATES: tuple[Rule, ...] = (IDLE_REQUEST, FEW_REGISTERS)
+UNCOPIED = Rule(
+    "copies", "the same as by threads: DMA of rows that end in padding", lambda k: np.asarray(k.uncopied > 0)
+)
+"""IREE copies by threads there."""
+
+DUPLICATES: tuple[Rule, ...] = (IDLE_REQUEST, FEW_REGISTERS, UNCOPIED)
 USED: tuple[Rule, ...] = (*RULES, *DUPLICATES)
 """The rules that every space uses."""
 

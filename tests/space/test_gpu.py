@@ -21,7 +21,7 @@ from autotuner.problems import Gemm, Problem
 from autotuner.problems.attention import Attention
 from autotuner.problems.conv import Conv
 from autotuner.problems.convnd import ConvNd
-from autotuner.space import ABSENT, CompilationInfo, Config, Space
+from autotuner.space import ABSENT, CompilationInfo, Config, Space, Value
 from autotuner.space.dispatch import Batch, DispatchSpace, read_dispatch_space
 from autotuner.space.gpu import GpuSpace
 from autotuner.space.gpu_attention import AttentionSpace
@@ -30,6 +30,7 @@ from autotuner.specfiles.entries import read_spec
 from autotuner.targets import Target
 from autotuner.targets.backends import CUDA, ROCM, Backend, backend_of
 from autotuner.tuning.plan import Plan
+from benchmarks.emulated.channels_first import ChannelsFirst
 from benchmarks.success import inverted
 from tests.space.conftest import Emit, attention
 
@@ -157,6 +158,33 @@ def test_gfx950_can_copy_operands_by_dma_as_the_compiler_does(emit: Emit) -> Non
     for how in ("dma-swizzled", "dma"):  # what DMA writes has no padding
         assert set(table[table["operand_copies"] == how]["no_reduce_shared_memory_bank_conflicts"]) == {1}
     assert set(swizzled["mma"]) == {"MFMA_F32_16x16x32_F16", "MFMA_F32_32x32x16_F16"}
+
+
+def test_dma_of_rows_that_end_in_padding_is_that_by_threads(emit: Emit) -> None:
+    copies = {
+        (shape, layout): set(
+            frame(read(emit, "gfx950", Gemm.parse(shape=shape, layout=layout)).space)["operand_copies"]
+        )
+        for shape, layout in (("1280x1000x1280", "nn"), ("1280x1000x1280", "nt"))
+    }
+    assert list(copies.values()) == [{"dma-swizzled", "threads"}, {"dma", "dma-swizzled", "threads"}]
+
+
+def test_five_waves_that_share_rows_in_their_copies_have_one_stage(emit: Emit) -> None:
+    # Two stages of 96 KiB would be too much; one and the results are 116 KiB, and IREE builds it.
+    gpu = read(emit, "gfx950", Gemm.parse(shape="1000x1280x1280"))
+    tiles: dict[str, Value] = {
+        "sg_0": 1,
+        "sg_1": 1,
+        "red_2": 16,
+        "mma": "MFMA_F32_32x32x16_F16",
+        "sg_m_cnt": 1,
+        "sg_n_cnt": 5,
+    }
+    wanted: dict[str, Value] = {**tiles, "prefetch_num_stages": 2, "operand_copies": "dma-swizzled", "waves_per_eu": 0}
+    wanted |= {"pipeline": "TileAndFuse", "no_reduce_shared_memory_bank_conflicts": 1}
+    found = gpu.space[gpu.space.nearest(wanted)]
+    assert {name: found[name] for name in wanted} == wanted
 
 
 def test_gfx950_can_copy_by_dma_where_the_compiler_itself_does_not(emit: Emit) -> None:
@@ -314,6 +342,8 @@ def test_what_has_no_instruction_or_no_tile_says_so(emit: Emit) -> None:
         ("gfx950", Gemm.parse(shape="192x1000x256", dtype="mxfp8")),
         ("gfx942", Gemm.parse(shape="64x256x256", dtype="f8b128")),
         ("sm_89", Gemm.parse(shape="64x128x384", dtype="f8b128", out="bf16")),
+        ("gfx942", ChannelsFirst.parse(shape="1x16x16x64", filter="3x3x64", pad="1x1", groups=2, out="f16")),
+        ("gfx942", ChannelsFirst.parse(shape="1x14x14x64", filter="3x3x64", pad="1x1", groups=2, out="f16")),
     ],
     ids=lambda one: getattr(one, "name", one),
 )
