@@ -29,6 +29,7 @@ from autotuner.programs.program import ModelProgram
 from autotuner.programs.signature import Signature
 from autotuner.programs.structure import ModelStructure
 from autotuner.registry import Registry
+from autotuner.registry.folder import Known
 from autotuner.store.store import Store
 from autotuner.system.progress import Stop
 from autotuner.system.workspace import Workspace
@@ -75,6 +76,12 @@ class Scripted(BareDevice):
 
 class BareContext(Context):
     """A context without a run."""
+
+    known: Known | None = None
+
+    @property
+    def known_route(self) -> Known | None:
+        return self.known
 
     def __init__(
         self,

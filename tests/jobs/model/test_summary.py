@@ -71,6 +71,13 @@ def test_a_model_without_a_race_says_what_was_tried(
     assert (found.verdict, found.reason, found.cause) == (verdict, reason, cause)
 
 
+def test_a_run_that_was_too_short_names_what_the_registry_knows() -> None:
+    found = summary([MISSED])
+    cast(BareContext, found.context).known = cast(Any, "a route")
+    told = f"{OUT_OF_TIME}nothing was tried; `autotune apply` writes what the registry knows of it. Try --budget 75s"
+    assert nothing_faster(found).reason == told
+
+
 def test_without_a_device_it_is_told_whether_time_would_help() -> None:
     assert without_device(summary([UNKNOWN] * 2))[2] == "failed"
     assert without_device(summary([NO_KNOBS]))[2] == "nothing-to-tune"
