@@ -45,7 +45,6 @@ class OutOfTimeError(AutotuneError):
         remedy: str = "Give a longer --budget.",
     ) -> None:
         super().__init__(message, remedy=remedy)
-        """Of what was cut off, from 0 to 1, where that is known."""
 
 
 class NoCandidateError(AutotuneError):

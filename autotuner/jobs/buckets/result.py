@@ -8,6 +8,7 @@ from typing import Any, Literal
 from iree.compiler import ir
 from iree.compiler.dialects import iree_gpu
 
+from autotuner.errors import OutOfTimeError
 from autotuner.iree.mlir import Dispatch, text_context
 from autotuner.jobs.buckets.bounds import Bucket
 from autotuner.measure.blocks import Interval
@@ -42,6 +43,8 @@ class Member:
         """By a race with the default."""
         if result.verdict == "compile-only":
             return cls(m)
+        if result.speedup is None and result.ended == "out-of-time":
+            raise OutOfTimeError(f"M = {m or 'dynamic'}: {result.reason}")
         late = "" if result.speedup is not None else f"not raced to the end: {result.reason}"
         us = result.best.us if result.best else None
         return cls(m, late, us, result.baseline.us, result.speedup, checked=True)
@@ -78,6 +81,8 @@ class BucketResult:
     spec: str = ""
     """The winner's, for all sizes; empty where the default is kept."""
     dispatch: Dispatch | None = None
+    late: bool = False
+    """The time was up before more was known."""
 
     @property
     def kept(self) -> Literal["tuned", "default"]:

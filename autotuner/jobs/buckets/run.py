@@ -110,11 +110,12 @@ class _FamilyRun:
         ):
             if isinstance(part_result, AutotuneError):
                 self.failures.append(part_result)
-                done.append(BucketResult(bucket, None, reason=part_result.message))
+                late = isinstance(part_result, OutOfTimeError)
+                done.append(BucketResult(bucket, None, reason=part_result.message, late=late))
             elif part_result is not None:
                 done.append(part_result)
             elif not self.run.stopped:
-                done.append(BucketResult(bucket, None, reason="ran out of time before its turn"))
+                done.append(BucketResult(bucket, None, reason="ran out of time before its turn", late=True))
         files = Files()
         tuned = [one for one in done if one.spec]
         if tuned and not self.run.stopped and (self.run.timed or self.options.output is not None):
@@ -141,8 +142,8 @@ class _FamilyRun:
                     return kept
                 other = self._entry(turn, kept, result, own, won=False)
                 return other if other.spec else kept
-        except OutOfTimeError as error:
-            return replace(kept, reason=error.message)
+        except OutOfTimeError:
+            return replace(kept, late=True, reason=f"{kept.reason}; no time was left to race that at other sizes")
 
     def _entry(
         self, turn: Turn[Bucket], plain: BucketResult, result: Result, winner: Candidate, *, won: bool
@@ -342,10 +343,12 @@ class _FamilyRun:
             reasons = "; ".join(f"{one.bucket.text}: {one.reason}" for one in done)
             raise NoCandidateError(f"no bucket could be tuned: {reasons}", remedy="Try other bounds.")
         tuned = sum(bool(one.spec) for one in done)
-        verdict = self._verdict({result.verdict for result in results.values()}, tuned)
+        late = any(one.late for one in done)
+        verdict = self._verdict({result.verdict for result in results.values()}, tuned, late=late)
         kept = [one.bucket.text for one in done if not one.spec]
         reason = f"{tuned} of {len(self.family.buckets)} buckets are tuned"
         reason += f"; the default is kept for {', '.join(kept)}" if kept else ""
+        reason += f". {self.run.clock.longer()}" if late and verdict == "inconclusive" else ""
         counts = Counts.total(result.counts for result in results.values())
         if verdict == "inconclusive" and not counts.rivals and not self.run.stopped:
             reason = f"ran out of time before anything was tried. {self.run.clock.longer()}"
@@ -356,11 +359,11 @@ class _FamilyRun:
         more = {"verdict": verdict, "reason": reason, "counts": counts, "files": files}
         return with_details(shown, FamilyDetails(tuple(done)), **facts, **more)
 
-    def _verdict(self, found: set[FinalVerdict], tuned: int) -> FinalVerdict:
+    def _verdict(self, found: set[FinalVerdict], tuned: int, *, late: bool) -> FinalVerdict:
         if not self.run.timed:
             return "compile-only" if "compile-only" in found else "no-winner"
         if self.run.stopped:
             return "inconclusive"
         if tuned:
             return "win"
-        return "inconclusive" if "inconclusive" in found else "no-winner"
+        return "inconclusive" if late or "inconclusive" in found else "no-winner"

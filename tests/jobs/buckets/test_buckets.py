@@ -12,7 +12,7 @@ from iree.compiler import ir
 
 from autotuner import Gemm, Options, Target
 from autotuner.devices.process import ProcessDevice
-from autotuner.errors import UsageError
+from autotuner.errors import OutOfTimeError, UsageError
 from autotuner.iree.mlir import text_context
 from autotuner.iree.tools import Tools
 from autotuner.jobs.buckets import Family, tune_family
@@ -178,6 +178,24 @@ def test_what_is_changed_to_fit_all_sizes_must_win_again(
     assert bucket.reason == "in the form that fits all sizes its winner gains nothing certain at M = 29"
     assert [member.m for member in bucket.members] == [2, 15, 29]
     assert result.spec is None
+
+
+def test_a_winner_that_was_not_raced_at_other_sizes_is_inconclusive(
+    fake: FakeTools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(*_arguments: object, **_more: object) -> None:
+        raise OutOfTimeError
+
+    monkeypatch.setattr("autotuner.jobs.buckets.run.experiment", late)
+    options = Options(effort=EFFORT, trials=2, budget=60.0, workspace=tmp_path, command=("autotune", "test"))
+    result = tune_family(Family.parse(GEMM, "16"), ONE_ROUTE, options=options, tools=fake.tools)
+    (bucket,) = result.details.buckets
+    assert bucket.result is not None
+    assert (bucket.result.verdict, bucket.kept, result.verdict) == ("win", "default", "inconclusive")
+    assert bucket.reason.endswith(
+        "faster than IREE's default (95 % confidence: 2.00x to 2.00x); no time was left to race that at other sizes"
+    )
+    assert "the default is kept for M 1 to 16. Try --budget" in result.reason
 
 
 def test_an_interrupted_family_ships_nothing_and_goes_on(tmp_path: Path) -> None:
