@@ -156,8 +156,8 @@ def differences(
         now = after.get(row.id)
         if now is None or (now.state, now.config.key, now.failure) != (row.state, row.config.key, row.failure):
             yield f"row {row.id} ({row.state}) is now {now and now.state}"
-    kept = Counter((row.run, row.config.key) for row in after.values() if row.kind == "codegen")
-    yield from (f"{run} has {times} rows of {config}" for (run, config), times in kept.items() if times > 1)
+    kept = Counter((row.run, row.route, row.config.key) for row in after.values() if row.kind == "codegen")
+    yield from (f"{run} has {times} rows of {route} {key}" for (run, route, key), times in kept.items() if times > 1)
     tops = [run for run in runs_after if run.parent is None]
     if len(tops) > max(1, sum(run.parent is None for run in runs)):
         yield f"--resume began another run: {[(run.id, run.status) for run in tops]}"
