@@ -26,7 +26,7 @@ Phase = Literal[
 SHARES: Mapping[Phase, float] = {
     "defaults": 0.5,  # of a suite: IREE's default of every problem is timed; then those that matter are tuned
     "parts": 0.9,  # of a suite and of buckets, all of them; then what won is merged and proven
-    "bucket": 0.8,  # the search at its bound; then its other sizes
+    "bucket": 0.5,  # the search at its bound; then a race at each of its other sizes, which all must come to an end
     "routes": 0.25,  # of a model, before any dispatch is tuned
     "ranking": 0.1,  # of a model whose device keeps no statistics: dispatches are timed alone
     "answers": 0.2,  # of a model whose builds disagree: it is computed on the host

@@ -32,6 +32,7 @@ from autotuner.jobs.ab.run import experiment
 from autotuner.jobs.buckets.bounds import Bucket, Family
 from autotuner.jobs.buckets.result import BucketResult, FamilyDetails, FamilyResult, Member, for_all_rows
 from autotuner.measure.check import Data
+from autotuner.measure.clock import Clock
 from autotuner.problems.render import Rows, dynamic_gemm_mlir, problem_mlir
 from autotuner.specfiles.applied import applied
 from autotuner.specfiles.merge import merge
@@ -137,16 +138,17 @@ class _FamilyRun:
         try:
             with process.until(clock.latest):
                 if result.verdict in ("win", "compile-only") and chosen is not None and not self.run.stopped:
-                    kept = self._entry(turn, kept, result, chosen, won=True)
+                    kept = self._entry(turn, clock, kept, result, chosen, won=True)
                 if kept.spec or self.run.stopped or (own := self._own_choice(bucket, found)) is None:
                     return kept
-                other = self._entry(turn, kept, result, own, won=False)
+                other = self._entry(turn, clock, kept, result, own, won=False)
                 return other if other.spec else kept
         except OutOfTimeError:
-            return replace(kept, late=True, reason=f"{kept.reason}; no time was left to race that at other sizes")
+            what = "the compiler's own choice" if kept.members else "it"
+            return replace(kept, late=True, reason=f"{kept.reason}; no time was left to race {what} at other sizes")
 
     def _entry(
-        self, turn: Turn[Bucket], plain: BucketResult, result: Result, winner: Candidate, *, won: bool
+        self, turn: Turn[Bucket], clock: Clock, plain: BucketResult, result: Result, winner: Candidate, *, won: bool
     ) -> BucketResult:
         """With the entry of a candidate, or why it has none."""
         bucket = turn.what
@@ -161,7 +163,7 @@ class _FamilyRun:
         entry = partial(
             spec_mlir, name=self.family.entry_name(bucket), dispatch=winner.dispatch, info=info, rows=bucket.rows
         )
-        members = self._members(turn, entry(), result if won and info == winner.info else None, won=won)
+        members = self._members(turn, clock, entry(), result if won and info == winner.info else None, won=won)
         if reason := self._objection(bucket, members, won=won):
             return replace(plain, reason=reason, members=members)
         how = "best by estimate, not timed" if result.verdict == "compile-only" else result.reason
@@ -185,32 +187,44 @@ class _FamilyRun:
         lost = static.ok and dynamic.ok and static.isa.mma and not dynamic.isa.mma
         return found.plan.candidate(found.plan.first[0], id="own") if lost else None
 
-    def _members(self, turn: Turn[Bucket], text: str, raced: Result | None, *, won: bool) -> tuple[Member, ...]:
+    def _members(
+        self, turn: Turn[Bucket], clock: Clock, text: str, raced: Result | None, *, won: bool
+    ) -> tuple[Member, ...]:
         """The entry at other sizes of its bucket; at the bound as its run has `raced` it, where it is the same."""
         bucket = turn.what
         path = self.run.folder / f"{bucket.name}.mlir"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-        members: list[Member] = []
-        for m in bucket.members:
+
+        def at(m: int, seconds: float) -> Member:
             own = raced if m == bucket.at and self.run.timed else None
-            members.append(Member.of(m, own) if own else self._member(turn, m, path))
+            return Member.of(m, own) if own else self._member(turn, m, path, clock.elapsed + seconds)
+
+        members: list[Member] = []
+        for _, member in clock.in_turn(bucket.members, at):
+            if not isinstance(member, Member):
+                raise member or OutOfTimeError
+            members.append(member)
             if self._objection(bucket, members, won=won):
                 return tuple(members)
         dynamic = self._dynamic(bucket, path)
         if not (won or dynamic.failure):  # it is for what learns M when it runs
-            dynamic = self._member(turn, bucket.members[len(bucket.members) // 2], path, bucket.rows)
+            middle = bucket.members[len(bucket.members) // 2]
+            dynamic = self._member(turn, middle, path, clock.budget, bucket.rows)
         return (*members, dynamic)
 
-    def _member(self, turn: Turn[Bucket], m: int, spec: Path, rows: Rows | None = None) -> Member:
-        """A program of this very M, or (with `rows`) one that learns it when it runs: the experiment of `ab`."""
+    def _member(self, turn: Turn[Bucket], m: int, spec: Path, ends: float, rows: Rows | None = None) -> Member:
+        """A program of this very M, or (with `rows`) one that learns it when it runs: the experiment of `ab`.
+
+        It `ends` so many seconds after the bucket began.
+        """
         said = f"M = {m}: " if rows is None else f"a dynamic M of {m}: "
-        options, session = replace(turn.options, cache="warm", trials=None), turn.session.saying(said)
+        budget = None if math.isinf(ends) else ends
+        options = replace(turn.options, cache="warm", trials=None, budget=budget)
         wanted = Experiment(DEFAULT, SpecArm(spec.name, spec), self.family.member(m), rows=rows)
         try:
-            return Member.of(
-                m if rows is None else None, experiment(wanted, self.target, options=options, session=session)
-            )
+            raced = experiment(wanted, self.target, options=options, session=turn.session.saying(said))
+            return Member.of(m if rows is None else None, raced)
         except (NoCandidateError, WrongResultError, DeviceError) as error:
             return Member(m if rows is None else None, error.message)
 

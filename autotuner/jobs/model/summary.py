@@ -222,7 +222,8 @@ def nothing_faster(found: Summary) -> Judgement:
     late = any(row.out_of_time or row.state == "ahead" for row in rows)
     if late or any(result.verdict == "inconclusive" for result in results):
         timed = f"{' and '.join(tried)} timed, none faster so far" if tried else "nothing was tried"
-        known = "; `autotune apply` writes what the registry knows of it" if found.context.known_route else ""
+        route = found.context.known_route
+        known = "; `autotune apply` writes what the registry knows of it" if route and route.exact else ""
         reason = f"ran out of time: {timed}{known}. {found.context.clock.longer()}"
         return _judged("inconclusive", reason)
     if (default := found.lineup.default) is not None and not default.ok:

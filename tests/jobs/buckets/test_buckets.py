@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from autotuner.specfiles.entries import read
 from autotuner.system import process
 from autotuner.system.settings import cache_dir
 from autotuner.tuning.plan import Plan
+from autotuner.tuning.session import Session
 from tests.support.fake_tools import EFFORT, ONE_ROUTE, SPEC, FakeTools, StopAt
 from tests.support.spec_files import Answer
 
@@ -183,7 +185,11 @@ def test_what_is_changed_to_fit_all_sizes_must_win_again(
 def test_a_winner_that_was_not_raced_at_other_sizes_is_inconclusive(
     fake: FakeTools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def late(*_arguments: object, **_more: object) -> None:
+    left: list[float] = []
+
+    def late(*_arguments: object, options: Options, session: Session) -> None:
+        assert options.budget is not None
+        left.append(options.budget - (time.monotonic() - session.began))
         raise OutOfTimeError
 
     monkeypatch.setattr("autotuner.jobs.buckets.run.experiment", late)
@@ -193,8 +199,9 @@ def test_a_winner_that_was_not_raced_at_other_sizes_is_inconclusive(
     assert bucket.result is not None
     assert (bucket.result.verdict, bucket.kept, result.verdict) == ("win", "default", "inconclusive")
     assert bucket.reason.endswith(
-        "faster than IREE's default (95 % confidence: 2.00x to 2.00x); no time was left to race that at other sizes"
+        "faster than IREE's default (95 % confidence: 2.00x to 2.00x); no time was left to race it at other sizes"
     )
+    assert 5 < left[0] < 60, "each size has its part of what the search leaves"
     assert "the default is kept for M 1 to 16. Try --budget" in result.reason
 
 

@@ -14,6 +14,8 @@ from autotuner.jobs.model.rows import DispatchRow
 from autotuner.jobs.model.summary import NO_ROOT, Summary, nothing_faster, without_device
 from autotuner.programs.flow import Group
 from autotuner.programs.structure import Shares
+from autotuner.registry.entry import RegistryEntry
+from autotuner.registry.folder import Known
 from autotuner.targets import PLAIN, Route
 from autotuner.tuning.result import Counts, FinalVerdict
 from tests.support.bare_model import NOTHING, BareContext, tried
@@ -73,7 +75,10 @@ def test_a_model_without_a_race_says_what_was_tried(
 
 def test_a_run_that_was_too_short_names_what_the_registry_knows() -> None:
     found = summary([MISSED])
-    cast(BareContext, found.context).known = cast(Any, "a route")
+    context, entry = cast(BareContext, found.context), cast(RegistryEntry, None)
+    context.known = Known(entry, exact=False)
+    assert "apply" not in nothing_faster(found).reason, "what it knows is of a model alike"
+    context.known = Known(entry, exact=True)
     told = f"{OUT_OF_TIME}nothing was tried; `autotune apply` writes what the registry knows of it. Try --budget 75s"
     assert nothing_faster(found).reason == told
 
