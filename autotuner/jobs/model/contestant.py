@@ -167,11 +167,11 @@ class Lineup(Standing[Contestant]):
         ours = [one for one in self.right if not one.foreign]
         return self.stock or min(ours, key=lambda one: one.us or math.inf, default=None)
 
-    def works_instead(self, made: Contestant, wrong: str, reason: str) -> str:
-        """The reason of a win over a default that fails; the other `reason` says why nothing more is proven."""
-        default = self.default
+    def works_instead(self, made: Contestant, wrong: str, judgement: Judgement) -> str:
+        """The reason of a win over a default that fails; the judgement's says why nothing more is proven."""
+        default, others = self.default, "the best of the others is " if judgement.speedup is not None else ""
         took = f", and takes {(made.us or 0.0) / default.us:.2f} of its time" if default and default.us else ""
-        return f"{wrong}; {made.label} works{took}; {reason}"
+        return f"{wrong}; {made.label} works{took}; {others}{judgement.reason}"
 
 
 def longest_build(some: Iterable[Contestant]) -> float:

@@ -67,7 +67,7 @@ class Summary:
         if judgement.verdict == "win" and judgement.winner is not None:
             return self.shipped(lineup.outcomes[judgement.winner], "win", reason, judgement)
         if (made := lineup.instead) is not None:
-            reason = lineup.works_instead(made, wrong, judgement.reason)
+            reason = lineup.works_instead(made, wrong, judgement)
             return self.shipped(made, "win", reason, judgement.without_speedup())
         return self.result(judgement.verdict, reason, judgement)
 

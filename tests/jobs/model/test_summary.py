@@ -8,10 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from autotuner.jobs.model.contestant import Contestant
+from autotuner.jobs.model.contestant import Contestant, Lineup
 from autotuner.jobs.model.parts import PartSearch
 from autotuner.jobs.model.rows import DispatchRow
 from autotuner.jobs.model.summary import NO_ROOT, Summary, nothing_faster, without_device
+from autotuner.measure.blocks import Interval
+from autotuner.measure.judgement import Judgement
 from autotuner.programs.flow import Group
 from autotuner.programs.structure import Shares
 from autotuner.registry.entry import RegistryEntry
@@ -81,6 +83,19 @@ def test_a_run_that_was_too_short_names_what_the_registry_knows() -> None:
     context.known = Known(entry, exact=True)
     told = f"{OUT_OF_TIME}nothing was tried; `autotune apply` writes what the registry knows of it. Try --budget 75s"
     assert nothing_faster(found).reason == told
+
+
+def test_what_works_in_place_of_a_wrong_default_is_told_with_the_best_of_the_others() -> None:
+    wrong = tried(PLAIN, 2.0, wrong=True)
+    right = tried(O3, 3.0)
+    lineup = Lineup.of([wrong, right], [])
+    assert lineup.instead is right
+    slower = Judgement("no-winner", "1.09x slower than route O3", "baseline", speedup=Interval(0.9, 0.8, 1.0))
+    works = "wrong; route O3 works, and takes 1.50 of its time; "
+    told = lineup.works_instead(right, "wrong", slower)
+    assert told == f"{works}the best of the others is 1.09x slower than route O3"
+    late = Judgement("inconclusive", "ran out of time", "baseline")
+    assert lineup.works_instead(right, "wrong", late) == f"{works}ran out of time"
 
 
 def test_without_a_device_it_is_told_whether_time_would_help() -> None:
