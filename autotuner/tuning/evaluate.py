@@ -289,9 +289,6 @@ class Evaluator:
         if outcome.contends and outcome.us is not None:
             self._best[outcome.kind] = min(outcome.us, self._best.get(outcome.kind, math.inf))
 
-    def contenders(self) -> list[Outcome]:
-        return [o for o in self.outcomes.values() if o.contends]
-
     def leader(self) -> Candidate | None:
         """The fastest of the search, if it is faster than the default at all."""
         found = [o for o in self.searched if o.contends]
