@@ -198,7 +198,7 @@ class _FamilyRun:
 
         def at(m: int, seconds: float) -> Member:
             own = raced if m == bucket.at and self.run.timed else None
-            return Member.of(m, own) if own else self._member(turn, m, path, clock.elapsed + seconds)
+            return Member.of(m, own) if own else self._member(turn, m, path, seconds)
 
         members: list[Member] = []
         for _, member in clock.in_turn(bucket.members, at):
@@ -210,20 +210,18 @@ class _FamilyRun:
         dynamic = self._dynamic(bucket, path)
         if not (won or dynamic.failure):  # it is for what learns M when it runs
             middle = bucket.members[len(bucket.members) // 2]
-            dynamic = self._member(turn, middle, path, clock.budget, bucket.rows)
+            dynamic = self._member(turn, middle, path, clock.until(clock.end), bucket.rows)
         return (*members, dynamic)
 
-    def _member(self, turn: Turn[Bucket], m: int, spec: Path, ends: float, rows: Rows | None = None) -> Member:
-        """A program of this very M, or (with `rows`) one that learns it when it runs: the experiment of `ab`.
-
-        It `ends` so many seconds after the bucket began.
-        """
+    def _member(self, turn: Turn[Bucket], m: int, spec: Path, seconds: float, rows: Rows | None = None) -> Member:
+        """A program of this very M, or (with `rows`) one that learns it when it runs: the experiment of `ab`."""
         said = f"M = {m}: " if rows is None else f"a dynamic M of {m}: "
-        budget = None if math.isinf(ends) else ends
+        budget = None if math.isinf(seconds) else seconds
         options = replace(turn.options, cache="warm", trials=None, budget=budget)
         wanted = Experiment(DEFAULT, SpecArm(spec.name, spec), self.family.member(m), rows=rows)
         try:
-            raced = experiment(wanted, self.target, options=options, session=turn.session.saying(said))
+            session = turn.session.within(self.run.id, said, self.run.environment)
+            raced = experiment(wanted, self.target, options=options, session=session)
             return Member.of(m if rows is None else None, raced)
         except (NoCandidateError, WrongResultError, DeviceError) as error:
             return Member(m if rows is None else None, error.message)
