@@ -45,13 +45,13 @@ def in_f32(model: onnx.ModelProto) -> bool:
     graph = model.graph
     if not any(node.op_type in _INTERPOLATE for node in graph.node):
         return False
-    inferred = onnx.shape_inference.infer_shapes(model).graph
-    kinds = {one.name: one.type.tensor_type.elem_type for one in (*inferred.input, *inferred.value_info)}
-    nodes = list[onnx.NodeProto]()
+    types, nodes = _types(model), list[onnx.NodeProto]()
     for node in graph.node:
         nodes.append(node)
-        kind, reads = kinds.get(node.input[0]) if node.input else None, 2 if node.op_type == "GridSample" else 1
-        if node.op_type not in _INTERPOLATE or kind not in (_T.FLOAT16, _T.BFLOAT16) or _copies(node):
+        if node.op_type not in _INTERPOLATE or node.input[0] not in types or _copies(node):
+            continue
+        kind, reads = types[node.input[0]].elem_type, 2 if node.op_type == "GridSample" else 1
+        if kind not in (_T.FLOAT16, _T.BFLOAT16):
             continue
         result = node.output[0]
         for number in range(reads):
@@ -77,12 +77,11 @@ def trim_padding(model: onnx.ModelProto) -> bool:
     convs = [(one, ints) for one, ints in convs if max(ints.get("strides", [1])) > 1 and any(ints.get("pads", []))]
     if not convs:
         return False
-    graph = onnx.shape_inference.infer_shapes(model).graph
-    found = {one.name: one.type.tensor_type.shape.dim for one in (*graph.input, *graph.value_info)}
-    changed = False
+    types, changed = _types(model), False
     for conv, ints in convs:
         kernel, strides, pads = ints.get("kernel_shape", []), ints["strides"], ints["pads"]
-        sizes = [dim.dim_value for dim in found.get(conv.input[0], [])][2:]
+        kind = types.get(conv.input[0])
+        sizes = [dim.dim_value for dim in kind.shape.dim][2:] if kind is not None else []
         for axis, (size, width, stride) in enumerate(zip(sizes, kernel, strides, strict=False)):
             end, dilations = len(kernel) + axis, ints.get("dilations", [1] * len(kernel))
             unused = size + pads[axis] + pads[end] - dilations[axis] * (width - 1) - 1
@@ -131,8 +130,7 @@ def fold_norms(model: onnx.ModelProto) -> bool:
     if not any(node.op_type == "BatchNormalization" for node in graph.node):
         return False
     held = {one.name: one for one in graph.initializer if one.data_location != _T.EXTERNAL}
-    inferred = onnx.shape_inference.infer_shapes(model).graph
-    known = {one.name: one.type.tensor_type for one in (*inferred.input, *inferred.value_info)}
+    known = _types(model)
     users = Counter(name for one in _nodes(graph.node) for name in one.input)
     users.update(one.name for one in graph.output)
     makers, nodes = dict[str, onnx.NodeProto](), list[onnx.NodeProto]()
@@ -178,6 +176,12 @@ def fold_norms(model: onnx.ModelProto) -> bool:
     del graph.initializer[:]
     graph.initializer.extend(kept)
     return True
+
+
+def _types(model: onnx.ModelProto) -> dict[str, Any]:
+    """Of inputs and of what is computed, as far as ONNX infers them."""
+    graph = onnx.shape_inference.infer_shapes(model).graph
+    return {one.name: one.type.tensor_type for one in (*graph.input, *graph.value_info)}
 
 
 def _joins(conv: onnx.NodeProto, users: Counter[str], held: dict[str, onnx.TensorProto]) -> bool:

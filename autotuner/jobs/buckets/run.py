@@ -32,7 +32,6 @@ from autotuner.jobs.ab.run import experiment
 from autotuner.jobs.buckets.bounds import Bucket, Family
 from autotuner.jobs.buckets.result import BucketResult, FamilyDetails, FamilyResult, Member, for_all_rows
 from autotuner.measure.check import Data
-from autotuner.measure.clock import Clock
 from autotuner.problems.render import Rows, dynamic_gemm_mlir, problem_mlir
 from autotuner.specfiles.applied import applied
 from autotuner.specfiles.merge import merge
@@ -138,17 +137,17 @@ class _FamilyRun:
         try:
             with process.until(clock.latest):
                 if result.verdict in ("win", "compile-only") and chosen is not None and not self.run.stopped:
-                    kept = self._entry(turn, clock, kept, result, chosen, won=True)
+                    kept = self._entry(turn, kept, result, chosen, won=True)
                 if kept.spec or self.run.stopped or (own := self._own_choice(bucket, found)) is None:
                     return kept
-                other = self._entry(turn, clock, kept, result, own, won=False)
+                other = self._entry(turn, kept, result, own, won=False)
                 return other if other.spec else kept
         except OutOfTimeError:
             what = "the compiler's own choice" if kept.members else "it"
             return replace(kept, late=True, reason=f"{kept.reason}; no time was left to race {what} at other sizes")
 
     def _entry(
-        self, turn: Turn[Bucket], clock: Clock, plain: BucketResult, result: Result, winner: Candidate, *, won: bool
+        self, turn: Turn[Bucket], plain: BucketResult, result: Result, winner: Candidate, *, won: bool
     ) -> BucketResult:
         """With the entry of a candidate, or why it has none."""
         bucket = turn.what
@@ -163,7 +162,7 @@ class _FamilyRun:
         entry = partial(
             spec_mlir, name=self.family.entry_name(bucket), dispatch=winner.dispatch, info=info, rows=bucket.rows
         )
-        members = self._members(turn, clock, entry(), result if won and info == winner.info else None, won=won)
+        members = self._members(turn, entry(), result if won and info == winner.info else None, won=won)
         if reason := self._objection(bucket, members, won=won):
             return replace(plain, reason=reason, members=members)
         how = "best by estimate, not timed" if result.verdict == "compile-only" else result.reason
@@ -187,11 +186,9 @@ class _FamilyRun:
         lost = static.ok and dynamic.ok and static.isa.mma and not dynamic.isa.mma
         return found.plan.candidate(found.plan.first[0], id="own") if lost else None
 
-    def _members(
-        self, turn: Turn[Bucket], clock: Clock, text: str, raced: Result | None, *, won: bool
-    ) -> tuple[Member, ...]:
+    def _members(self, turn: Turn[Bucket], text: str, raced: Result | None, *, won: bool) -> tuple[Member, ...]:
         """The entry at other sizes of its bucket; at the bound as its run has `raced` it, where it is the same."""
-        bucket = turn.what
+        bucket, clock = turn.what, turn.job(self.target).account.clock
         path = self.run.folder / f"{bucket.name}.mlir"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
